@@ -1,0 +1,368 @@
+"""A real Kafka broker on loopback, for tests, the benchmark and `hayase dev kafka`."""
+
+from __future__ import annotations
+
+import base64
+import logging
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from hayase.core.errors import LogError
+from hayase.core.java import JavaHome, find_java
+from hayase.testing.kafka_jars import kafka_jars
+
+_HOST = "127.0.0.1"
+_START_ATTEMPTS = 3
+_LOG_TAIL_LINES = 25
+# Below the range of ports that the kernel gives to outgoing connections: a client that keeps trying to reach a
+# stopped broker on such a port could be given the very same port and connect to itself.
+_PORTS = range(20_000, 32_000)
+
+_CONFIG = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.listener.names": "CONTROLLER",
+    "inter.broker.listener.name": "PLAINTEXT",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "num.partitions": "1",
+    "auto.create.topics.enable": "false",
+    # One node: internal topics can not have three replicas. Few partitions: a start is faster.
+    "default.replication.factor": "1",
+    "offsets.topic.replication.factor": "1",
+    "offsets.topic.num.partitions": "4",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "transaction.state.log.num.partitions": "4",
+    # How long the node is unknown to itself after a crash: its own controller refuses it that long (default 9 s).
+    "broker.session.timeout.ms": "3000",
+    "broker.heartbeat.interval.ms": "500",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "share.coordinator.state.topic.num.partitions": "4",
+    "group.initial.rebalance.delay.ms": "0",
+    # A dead producer's transaction blocks read_committed readers until it times out: look every second.
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+    # Event times of tests and of the demo are far from today; they must neither expire nor be refused.
+    "log.retention.ms": "-1",
+    "log.message.timestamp.after.max.ms": str(2**63 - 1),
+    "log.cleaner.dedupe.buffer.size": str(16 * 1024 * 1024),
+}
+_LOG4J = """rootLogger.level = info
+rootLogger.appenderRef.console.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{ISO8601} %-5p %c{1} %m%n
+"""
+# The JVM replaces this shell, so it keeps its process id ($$). The background part waits for one line on the pipe
+# that the parent holds open. If the pipe ends without it, the parent is gone, and the JVM is ended.
+_LAUNCHER = """
+exec 3<&0 </dev/null
+(
+  read -r _ && exit 0
+  kill -TERM $$
+  for _ in 1 2 3 4 5 6 7 8 9 10; do sleep 0.5; kill -0 $$ 2>/dev/null || exit 0; done
+  kill -KILL $$
+) <&3 &
+exec "$@" 3<&-
+"""
+
+
+class KafkaBroker:
+    """One Kafka node (broker and controller in one process, KRaft) on 127.0.0.1 and free ports.
+
+    A context manager: entering starts it, leaving stops it. The node ends when the process that started it
+    ends, however that happens. Topics are not created automatically; internal topics have one replica;
+    records never expire and may have any timestamp (change it with `extra_config` or per topic).
+
+    Not thread-safe. The data folder must not be used by two brokers at a time.
+
+    Example:
+        with KafkaBroker() as broker:
+            producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+
+    Args:
+        data_folder: where logs, configuration and `broker.log` live; kept on stop, and a later broker with the
+            same folder continues with its topics. None: a temporary folder, removed by `stop`.
+        heap_mb: heap of the JVM in megabytes (`-Xms` and `-Xmx`).
+        extra_config: properties of the broker (`server.properties`) that are added to or replace the defaults.
+        port: port of the broker's listener; None: a free one, chosen at the first start and then kept.
+        start_timeout_s: how long `start` and `restart` wait for the first answer, without the download.
+        java: the runtime; None: `find_java()`.
+        monotonic: the clock for timeouts, in seconds.
+        sleep: waits that many seconds between two looks at the process.
+    """
+
+    def __init__(
+        self,
+        data_folder: Path | str | None = None,
+        *,
+        heap_mb: int = 512,
+        extra_config: Mapping[str, str] | None = None,
+        port: int | None = None,
+        start_timeout_s: float = 60.0,
+        java: JavaHome | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._given_folder = None if data_folder is None else Path(data_folder).absolute()
+        self._folder: Path | None = self._given_folder
+        self._heap_mb = heap_mb
+        self._extra_config = dict(extra_config or {})
+        self._wanted_port = port
+        self._ports: tuple[int, int] | None = None
+        self._start_timeout_s = start_timeout_s
+        self._java = java
+        self._monotonic = monotonic
+        self._sleep = sleep
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """`127.0.0.1:<port>`; known from the first start on and the same after every restart.
+
+        Raises:
+            LogError: `KAFKA_BROKER_NOT_STARTED` before the first start.
+        """
+        if self._ports is None:
+            raise LogError("KAFKA_BROKER_NOT_STARTED", "The broker has no address yet: call start() first.")
+        return f"{_HOST}:{self._ports[0]}"
+
+    @property
+    def data_folder(self) -> Path:
+        """The data folder. A temporary one exists from `start` until `stop`.
+
+        Raises:
+            LogError: `KAFKA_BROKER_NOT_STARTED` if the folder is temporary and not made yet, or removed.
+        """
+        if self._folder is None:
+            raise LogError("KAFKA_BROKER_NOT_STARTED", "The broker has no folder yet: call start() first.")
+        return self._folder
+
+    @property
+    def log_file(self) -> Path:
+        """What the broker logs, over all its starts: `<data_folder>/broker.log`."""
+        return self.data_folder / "broker.log"
+
+    @property
+    def pid(self) -> int | None:
+        """Process id of the running broker; None if it does not run."""
+        return self._process.pid if self._process is not None and self._process.poll() is None else None
+
+    def start(self) -> KafkaBroker:
+        """Start the broker and return once a client gets an answer from it. Does nothing if it runs.
+
+        The first start on a machine downloads Kafka's jars (see `kafka_jars`).
+
+        Raises:
+            LogError: `KAFKA_BROKER_FAILED` with the last lines of the log, if the broker ended or gave no
+                answer in time.
+            MissingRequirementError: `JAVA_NOT_FOUND` or `KAFKA_JARS_UNAVAILABLE`.
+        """
+        if self.pid is not None:
+            return self
+        self._java = self._java or find_java()
+        jars = kafka_jars(self._java)
+        if self._folder is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="hayase-kafka-"))
+        attempts = 1 if self._ports is not None else _START_ATTEMPTS
+        failure: str | None = None
+        for attempt in range(attempts):
+            if attempts > 1:  # not a restart
+                self._ports = self._choose_ports(skip=attempt)
+            failure = self._try_to_start(jars)
+            if failure is None:
+                return self
+            if "Address already in use" not in failure:
+                break
+        self._forget_temporary_folder()
+        raise LogError("KAFKA_BROKER_FAILED", failure or "The Kafka broker did not start.")
+
+    def stop(self) -> None:
+        """End the broker in good order, or by force after 20 s, and remove a temporary folder.
+
+        Does nothing if it does not run. No process is left when it returns.
+        """
+        if self._process is not None:
+            self._end(self._process.terminate)
+        self._forget_temporary_folder()
+
+    def kill(self) -> None:
+        """End the broker at once (SIGKILL), as a crash of the machine's process would. Data is kept."""
+        if self._process is not None:
+            self._end(self._process.kill)
+
+    def restart(self) -> None:
+        """Stop the broker if it runs and start it again on the same port with the same data.
+
+        Raises:
+            LogError, MissingRequirementError: as `start`.
+        """
+        if self._process is not None:
+            self._end(self._process.terminate)
+        self.start()
+
+    def __enter__(self) -> KafkaBroker:
+        return self.start()
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def _process_or_fail(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            raise LogError("KAFKA_BROKER_NOT_STARTED", "The broker does not run: call start() first.")
+        return self._process
+
+    def _try_to_start(self, jars: Path) -> str | None:
+        """Start the process on the chosen ports; what went wrong, or None. Then no process is left."""
+        config = self._write_config()
+        if not (self.data_folder / "log" / "meta.properties").exists():
+            self._format(jars, config)
+        self._launch(jars, config)
+        failure = self._wait_for_answer()
+        if failure is not None:
+            self.kill()
+        return failure
+
+    def _choose_ports(self, skip: int) -> tuple[int, int]:
+        """Two free ports. Processes start looking at different places, so that they seldom meet."""
+        found = [] if self._wanted_port is None else [self._wanted_port]
+        first = (os.getpid() * 37 + skip * 101) % len(_PORTS)
+        for step in range(len(_PORTS)):
+            port = _PORTS[(first + step) % len(_PORTS)]
+            if port != self._wanted_port and _is_free(port):
+                found.append(port)
+            if len(found) == 2:
+                return found[0], found[1]
+        raise LogError(
+            "KAFKA_BROKER_FAILED",
+            f"No two free ports between {_PORTS.start} and {_PORTS.stop - 1} on {_HOST}: stop what uses them.",
+        )
+
+    def _write_config(self) -> Path:
+        folder = self.data_folder
+        folder.mkdir(parents=True, exist_ok=True)
+        broker, controller = self._ports or (0, 0)
+        config = {
+            **_CONFIG,
+            "controller.quorum.voters": f"1@{_HOST}:{controller}",
+            "listeners": f"PLAINTEXT://{_HOST}:{broker},CONTROLLER://{_HOST}:{controller}",
+            "advertised.listeners": f"PLAINTEXT://{_HOST}:{broker}",
+            "log.dirs": str(folder / "log"),
+            **self._extra_config,
+        }
+        path = folder / "server.properties"
+        path.write_text("".join(f"{name}={value}\n" for name, value in config.items()))
+        (folder / "log4j2.properties").write_text(_LOG4J)
+        return path
+
+    def _format(self, jars: Path, config: Path) -> None:
+        """Give the empty data folder a cluster id, as Kafka wants before the first start."""
+        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        options = ["-XX:TieredStopAtLevel=1", "-Xmx256m"]
+        main = ["kafka.tools.StorageTool", "format", "--cluster-id", cluster_id, "--config", str(config)]
+        with self.log_file.open("ab") as log:
+            done = subprocess.run(
+                self._java_command(jars, options) + main,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                check=False,
+            )
+        if done.returncode != 0:
+            raise LogError(
+                "KAFKA_BROKER_FAILED", f"The data folder could not be formatted. {self._log_tail()}"
+            )
+
+    def _java_command(self, jars: Path, options: list[str]) -> list[str]:
+        assert self._java is not None
+        log4j = f"-Dlog4j2.configurationFile={self.data_folder / 'log4j2.properties'}"
+        return [str(self._java.executable), *options, log4j, "-cp", f"{jars}/*"]
+
+    def _launch(self, jars: Path, config: Path) -> None:
+        options = [
+            f"-Xms{self._heap_mb}m",
+            f"-Xmx{self._heap_mb}m",
+            "-XX:+UseG1GC",
+            "-Djava.awt.headless=true",
+        ]
+        command = [*self._java_command(jars, options), "kafka.Kafka", str(config)]
+        with self.log_file.open("ab") as log:
+            # A session of its own: Ctrl-C in the terminal must not end the broker before its users.
+            self._process = subprocess.Popen(
+                ["sh", "-c", _LAUNCHER, "hayase-kafka", *command],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def _wait_for_answer(self) -> str | None:
+        """Wait until a client lists the topics; what went wrong, or None."""
+        process = self._process_or_fail()
+        quiet = logging.Logger("hayase.testing.kafka_broker", level=logging.CRITICAL)
+        admin = AdminClient(
+            {"bootstrap.servers": self.bootstrap_servers, "reconnect.backoff.max.ms": 200}, logger=quiet
+        )
+        deadline = self._monotonic() + self._start_timeout_s
+        while self._monotonic() < deadline:
+            if (status := process.poll()) is not None:
+                return f"The Kafka broker ended with status {status} while starting. {self._log_tail()}"
+            try:
+                if admin.list_topics(timeout=1).brokers:
+                    return None
+            except KafkaException:
+                self._sleep(0.05)
+        return f"The Kafka broker gave no answer within {self._start_timeout_s:g} s. {self._log_tail()}"
+
+    def _log_tail(self) -> str:
+        lines = self.log_file.read_text(errors="replace").splitlines()[-_LOG_TAIL_LINES:]
+        return f"Last lines of {self.log_file}:\n" + "\n".join(lines)
+
+    def _end(self, signal: Callable[[], None]) -> None:
+        """End the JVM and its watcher, and wait for both."""
+        process = self._process_or_fail()
+        signal()
+        try:
+            process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        assert process.stdin is not None
+        try:
+            process.stdin.write(b"done\n")  # tells the watcher that nothing is left to end
+            process.stdin.close()
+        except BrokenPipeError:
+            pass  # the watcher was ended by somebody else
+        self._process = None
+
+    def _forget_temporary_folder(self) -> None:
+        if self._given_folder is None and self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((_HOST, port))
+        except OSError:
+            return False
+    return True
