@@ -81,6 +81,7 @@ def test_records_and_the_address_survive_a_restart_and_a_kill(tmp_path: Path) ->
         _produce_in_a_transaction(address, topic, "first", commit=True)
         own.restart()
         _produce_in_a_transaction(address, topic, "second", commit=True)
+        assert len(_read_committed(address, topic, 2)) == 2  # its marker is written: see KafkaBroker.kill
         own.kill()
         own.start()
         assert own.bootstrap_servers == address

