@@ -1,0 +1,1 @@
+"""Bytes and values: serdes, the partitioner, windowed keys."""

@@ -1,0 +1,120 @@
+"""What a serde must do: one value at a time, and, where it has a schema, a column at a time."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import polars as pl
+import pyarrow as pa
+
+T = TypeVar("T")
+"""Type of the values."""
+
+BARE_FIELD = "value"
+"""Field name of a value that is not a record of fields."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """Fields and types of a value in columns.
+
+    Attributes:
+        fields: field names in order with their Polars types. A bare value has the one field `value`.
+        bare: the value is not a record of fields but the field itself (a string, a number, bytes).
+        python_type: what the row form makes of a record of fields: `dict`, a dataclass or a msgspec.Struct; `None` if bare.
+    """
+
+    fields: tuple[tuple[str, pl.DataType], ...]
+    bare: bool = False
+    python_type: type[Any] | None = None
+
+    @property
+    def names(self) -> list[str]:
+        """The field names in order."""
+        return [name for name, _ in self.fields]
+
+
+@dataclass(slots=True)
+class Decoded:
+    """A column of bytes, decoded.
+
+    Attributes:
+        frame: the schema's fields, as many rows as there were values; null in the rows of `bad` and of null values.
+        null: which values are null (a delete), as booleans.
+        bad: index and error of each value that could not be decoded, ascending.
+    """
+
+    frame: pl.DataFrame
+    null: pl.Series
+    bad: list[tuple[int, Exception]]
+
+
+class ColumnCodec(ABC):
+    """The column form of a serde. Means exactly what the serde means, value by value."""
+
+    @property
+    @abstractmethod
+    def schema(self) -> Schema:
+        """Fields and types."""
+
+    @abstractmethod
+    def decode(self, data: pa.Array) -> Decoded:
+        """Values of a binary array; null bytes are null values. Never raises for a bad value: see `Decoded.bad`."""
+
+    @abstractmethod
+    def encode(self, frame: pl.DataFrame, null: pl.Series | None = None) -> list[bytes | None]:
+        """Bytes of each row of the schema's fields; `None` where `null` is true.
+
+        The bytes are those that `Serde.serialize` makes of the same value.
+        """
+
+    @abstractmethod
+    def to_python(self, frame: pl.DataFrame, null: pl.Series | None = None) -> list[Any]:
+        """The row form's value of each row."""
+
+    @abstractmethod
+    def from_python(self, values: Sequence[Any]) -> tuple[pl.DataFrame, pl.Series]:
+        """Fields and null flags of the row form's values.
+
+        Raises:
+            SerializationError: a value does not fit the schema.
+        """
+
+
+class Serde(ABC, Generic[T]):
+    """Turns values into bytes and back. Stateless; may be pickled; used by several tasks.
+
+    `None` stands for null and is handled here: `to_bytes` and `from_bytes` never see it.
+    """
+
+    def serialize(self, value: T | None) -> bytes | None:
+        """The bytes of a value.
+
+        Raises:
+            SerializationError: the value is not one this serde can write.
+        """
+        return None if value is None else self.to_bytes(value)
+
+    def deserialize(self, data: bytes | None) -> T | None:
+        """The value of the bytes.
+
+        Raises:
+            SerializationError: the bytes are no value of this serde.
+        """
+        return None if data is None else self.from_bytes(data)
+
+    @abstractmethod
+    def to_bytes(self, value: T) -> bytes:
+        """Bytes of a value that is not null; raises SerializationError."""
+
+    @abstractmethod
+    def from_bytes(self, data: bytes) -> T:
+        """Value of bytes; raises SerializationError."""
+
+    @property
+    def columns(self) -> ColumnCodec | None:
+        """The column form; `None` if this serde has no schema and so exists in rows only."""
+        return None
