@@ -1,0 +1,55 @@
+# Everything a person does with this project. Each target works when repeated, and offline once `make setup` has run.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-fast test-slow lint fmt types imports bench docs lock clean
+
+help:           ## what there is
+	@grep -hE '^[a-z-]+: .*##|^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+setup: $(STAMP) ## make .venv with exactly the locked packages
+
+$(STAMP): requirements.lock requirements-java.lock pyproject.toml scripts/setup_env.py
+	$(PYTHON) scripts/setup_env.py $(VENV)
+	@touch $(STAMP)
+
+demo: $(STAMP)  ## run the e-commerce job on the embedded log and show its result
+	$(BIN)/hayase demo
+
+test-fast: $(STAMP) ## the tests that need no JVM, under a minute
+	$(BIN)/python -m pytest -m "not spark and not kafka and not slow"
+
+test: $(STAMP)  ## the whole suite with its real servers
+	$(BIN)/python -m pytest -m "not slow"
+
+test-slow: $(STAMP) ## everything, repeated and long
+	$(BIN)/python -m pytest -m "slow or not slow" --slow
+
+lint: $(STAMP)  ## ruff: rules and format
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+fmt: $(STAMP)   ## let ruff mend what it can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+types: $(STAMP) ## mypy strict
+	$(BIN)/mypy
+
+imports: $(STAMP) ## imports go only downwards
+	$(BIN)/lint-imports
+
+bench: $(STAMP) ## side by side with Kafka Streams (needs mvn; takes long)
+	$(BIN)/python -m bench run
+
+docs: $(STAMP)  ## check that the documentation's code runs and its links lead somewhere
+	$(BIN)/python -m pytest tests/docs
+
+lock: $(STAMP)  ## make the lock files anew from pyproject.toml
+	$(BIN)/python scripts/lock.py
+
+clean:          ## remove what was built
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,1 @@
+"""What everything else stands on: records, time, windows, names, config, errors, metrics. Imports nothing of ours."""

@@ -1,0 +1,108 @@
+"""Errors are data: a condition, a message that helps, and the context.
+
+HayaseError
+├── TopologyError (ValueError)        the topology can not be built or run as written
+├── ConfigError (ValueError)          a setting is unknown, or its value not allowed
+├── SerializationError (ValueError)   bytes that are no value, or a value that can not become bytes
+├── ProcessingError                   user code or an expression failed on a record
+├── ProductionError                   a record could not be written
+├── LogError                          topics: unknown topic, lost range, broker away
+│   ├── UnknownTopicError
+│   └── SourceRangeLostError
+├── StateError                        stores: damaged, foreign, behind, full disk
+│   └── UnknownStoreError (KeyError)
+├── CheckpointError                   the checkpoint does not fit what is started on it
+├── LeaseHeldError                    another copy of the application runs
+├── MissingRequirementError (RuntimeError) something is missing on this machine
+└── StreamsStoppedError               the application is not in a state that allows the call
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+class HayaseError(Exception):
+    """Root of every error raised on purpose.
+
+    Attributes:
+        condition: a stable name in capitals, e.g. `SOURCE_RANGE_LOST`; what programs should look at.
+        message: for people: what was given, what is allowed, what to do.
+        context: where it happened: node, task, topic, partition, offset, store, setting, ...
+    """
+
+    def __init__(self, condition: str, message: str, **context: Any) -> None:
+        super().__init__(condition, message)
+        self.condition = condition
+        self.message = message
+        self.context: Mapping[str, Any] = {name: value for name, value in context.items() if value is not None}
+
+    def __str__(self) -> str:
+        where = ", ".join(f"{name} {value}" for name, value in self.context.items())
+        return f"[{self.condition}] {self.message}" + (f" ({where})" if where else "")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_rebuild, (type(self), self.condition, self.message, dict(self.context)))
+
+
+def _rebuild(cls: type[HayaseError], condition: str, message: str, context: dict[str, Any]) -> HayaseError:
+    return cls(condition, message, **context)
+
+
+class TopologyError(HayaseError, ValueError):
+    """The topology can not be built or run as written."""
+
+
+class ConfigError(HayaseError, ValueError):
+    """A setting is unknown or its value is not allowed."""
+
+
+class SerializationError(HayaseError, ValueError):
+    """Bytes that are no value of the serde, or a value that it can not write."""
+
+
+class ProcessingError(HayaseError):
+    """User code or an expression failed on a record; the cause is chained."""
+
+
+class ProductionError(HayaseError):
+    """A record could not be written to its topic."""
+
+
+class LogError(HayaseError):
+    """Something about topics."""
+
+
+class UnknownTopicError(LogError):
+    """The topic does not exist."""
+
+
+class SourceRangeLostError(LogError):
+    """A range that an epoch was to read is no longer there, or not the same any more."""
+
+
+class StateError(HayaseError):
+    """A store is damaged, foreign, behind, or can not be written."""
+
+
+class UnknownStoreError(StateError, KeyError):
+    """There is no store of that name."""
+
+    __str__ = HayaseError.__str__
+
+
+class CheckpointError(HayaseError):
+    """The checkpoint does not fit what is started on it."""
+
+
+class LeaseHeldError(HayaseError):
+    """Another copy of the application is running."""
+
+
+class MissingRequirementError(HayaseError, RuntimeError):
+    """Something that must be installed on this machine is not."""
+
+
+class StreamsStoppedError(HayaseError):
+    """The application is not in a state that allows the call."""

@@ -1,0 +1,46 @@
+"""Names of nodes, stores and internal topics, made as Kafka Streams makes them."""
+
+from __future__ import annotations
+
+import re
+
+from hayase.core.errors import TopologyError
+
+_LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+class NameCounter:
+    """Generated names: a prefix and a counter of ten digits, one counter per topology.
+
+    Example:
+        >>> names = NameCounter()
+        >>> names.next("KSTREAM-FILTER-"), names.next("KSTREAM-MAP-")
+        ('KSTREAM-FILTER-0000000000', 'KSTREAM-MAP-0000000001')
+    """
+
+    def __init__(self) -> None:
+        self._next = 0
+
+    def next(self, prefix: str) -> str:
+        """The next generated name."""
+        name = f"{prefix}{self._next:010d}"
+        self._next += 1
+        return name
+
+    def name_or_next(self, given: str | None, prefix: str) -> str:
+        """`given` after a check, else the next generated name; the counter moves only in the second case."""
+        return check_name(given) if given is not None else self.next(prefix)
+
+
+def check_name(name: str) -> str:
+    """The name, if it can be one of a node, store or topic.
+
+    Raises:
+        TopologyError: empty, longer than 249 characters, `.` or `..`, or characters other than ASCII letters, digits, `.`, `_`, `-`.
+    """
+    if not name or len(name) > 249 or name in (".", "..") or not _LEGAL.fullmatch(name):
+        raise TopologyError(
+            "INVALID_NAME",
+            f"{name!r} can not be a name: use 1 to 249 ASCII letters, digits, '.', '_' or '-' (and not '.' or '..')",
+        )
+    return name

@@ -1,0 +1,114 @@
+"""Records as they flow between nodes, and the names of where they come from."""
+
+from __future__ import annotations
+
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import msgspec
+
+K = TypeVar("K")
+"""Type of keys."""
+V = TypeVar("V")
+"""Type of values."""
+
+Headers = tuple[tuple[str, bytes | None], ...]
+"""Headers of a record in order; a name may occur more than once; a value may be null."""
+
+
+class Record(msgspec.Struct, Generic[K, V], frozen=True, gc=False):
+    """One record between two nodes.
+
+    Attributes:
+        key: the key, `None` where there is none.
+        value: the value; `None` is a delete on a table edge.
+        timestamp_ms: event time, milliseconds since the epoch (UTC), never negative.
+        headers: pairs of name and bytes.
+
+    Example:
+        >>> Record("k", 1, 5).with_value(2)
+        Record(key='k', value=2, timestamp_ms=5, headers=())
+    """
+
+    key: K
+    value: V
+    timestamp_ms: int
+    headers: Headers = ()
+
+    def with_key(self, key: Any) -> Record[Any, V]:
+        """The same record under another key."""
+        return Record(key, self.value, self.timestamp_ms, self.headers)
+
+    def with_value(self, value: Any) -> Record[K, Any]:
+        """The same record with another value."""
+        return Record(self.key, value, self.timestamp_ms, self.headers)
+
+    def with_timestamp(self, timestamp_ms: int) -> Record[K, V]:
+        """The same record at another time."""
+        return Record(self.key, self.value, timestamp_ms, self.headers)
+
+    def with_headers(self, headers: Headers) -> Record[K, V]:
+        """The same record with other headers."""
+        return Record(self.key, self.value, self.timestamp_ms, headers)
+
+
+class Change(msgspec.Struct, Generic[V], frozen=True, gc=False):
+    """What a table edge carries: the new value of a row and, where asked for, the one before.
+
+    `None` stands for "no row". `old` is `None` as well when nobody downstream wants old values.
+    """
+
+    new: V | None
+    old: V | None = None
+
+
+class Window(NamedTuple):
+    """A span of event time, milliseconds. Time windows are `[start_ms, end_ms)`, sessions and sliding ones `[start_ms, end_ms]`."""
+
+    start_ms: int
+    end_ms: int
+
+
+class Windowed(NamedTuple, Generic[K]):
+    """The key of a windowed table: the record key and its window."""
+
+    key: K
+    window: Window
+
+
+class TopicPartition(NamedTuple):
+    """One partition of one topic."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class TaskId(NamedTuple):
+    """One partition of one sub-topology; written `0_1` as in Kafka Streams."""
+
+    subtopology: int
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.subtopology}_{self.partition}"
+
+    @classmethod
+    def parse(cls, text: str) -> TaskId:
+        """The id that `str` wrote.
+
+        Example:
+            >>> TaskId.parse("2_13")
+            TaskId(subtopology=2, partition=13)
+        """
+        subtopology, _, partition = text.partition("_")
+        return cls(int(subtopology), int(partition))
+
+
+class RecordMetadata(NamedTuple):
+    """Where the record being processed was read from; absent in punctuations."""
+
+    topic: str
+    partition: int
+    offset: int

@@ -1,0 +1,189 @@
+"""The column form: one Polars frame an epoch through each node. Means exactly what the row form means.
+
+A frame has
+    __key            the key: one column, a struct if composite; null where the key is null
+    the value's fields by name (a bare value: `value`)
+    __null           whether the value is null (then its fields are null)
+    __ts             timestamp, Int64 milliseconds
+    __window_start, __window_end   Int64, on edges whose key is windowed
+    __o0, __o1, …    Int64, where the record stands in the epoch; frames ascend by these
+    __h              Int64, index of the input record whose headers it carries; only if any input record has headers
+and on table edges `__old.<field>` and `__old_null` (whether there was no row before). `__old…` columns are there only if
+the edge's schema says `old_values`.
+
+`__o0` is the record's index in the task's merged input, 0 … n-1. What a cache sends at the end of the epoch has `__o0 = n`,
+`__o1` = the node's position in the topology, `__o2` = rank of the last update. An operator that can send several rows per
+row appends the next `__o` column. Two frames are merged by the order columns they share, then by parent, then by the rest.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import polars as pl
+
+from hayase.core.errors import HayaseError
+from hayase.core.metrics import Metrics
+from hayase.kernel.rows import Clocks
+from hayase.serde.protocol import Schema
+from hayase.state.protocol import ByteStore
+from hayase.state.spec import StoreSpec
+
+KEY = "__key"
+NULL = "__null"
+TS = "__ts"
+WINDOW_START = "__window_start"
+WINDOW_END = "__window_end"
+HEADERS = "__h"
+OLD = "__old."
+OLD_NULL = "__old_null"
+ORDER = "__o"
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeSchema:
+    """What flows over an edge.
+
+    Attributes:
+        key: schema of the (record) key; `None` if unknown, which forces rows.
+        value: schema of the value; `None` if unknown, which forces rows.
+        windowed: the key carries a window.
+        table: a table's changes; else a stream's records.
+        old_values: table edges: the old value travels along.
+    """
+
+    key: Schema | None
+    value: Schema | None
+    windowed: bool = False
+    table: bool = False
+    old_values: bool = False
+
+
+class TableColumns(Protocol):
+    """A table as other nodes of the task read it in columns."""
+
+    def at_start(self, keys: pl.Series) -> pl.DataFrame:
+        """The rows of those keys at the epoch's start: the value's fields, `__null` (no row) and `__ts`, aligned with `keys`."""
+        ...
+
+    def changes(self) -> pl.DataFrame:
+        """Every update of this epoch, uncached and in order: `__key`, the value's fields, `__null`, `__ts` and order columns."""
+        ...
+
+
+class ColumnContext(Protocol):
+    """A node's access to its task, valid for one epoch. Implemented by `hayase.task`."""
+
+    metrics: Metrics
+    clocks: Clocks
+    wall_clock_ms: int
+    input_count: int
+    """Number of records in the task's merged input: `__o0` of what is sent at the end of the epoch."""
+    position: int
+    """The node's position in its sub-topology: `__o1` of what is sent at the end of the epoch."""
+
+    def byte_store(self, name: str) -> ByteStore:
+        """A store of this task, or a global table's store (read-only)."""
+        ...
+
+    def store_spec(self, name: str) -> StoreSpec:
+        """What that store is."""
+        ...
+
+    def table(self, name: str) -> TableColumns:
+        """Another node's table; that node has run already."""
+        ...
+
+    def processing_failed(self, row: int, error: Exception) -> None:
+        """The record with `__o0 == row` failed: returns if it is to be dropped, else raises ProcessingError."""
+        ...
+
+
+class ColumnNode(ABC):
+    """One node in column form, compiled once per application; keeps nothing between epochs."""
+
+    def __init__(self, name: str, output: EdgeSchema) -> None:
+        self.name = name
+        self.output = output
+
+    @abstractmethod
+    def run(self, inputs: Sequence[pl.DataFrame], ctx: ColumnContext) -> pl.DataFrame:
+        """The node's whole epoch: one frame per parent edge in, one for all children out. Frames may be empty, never missing columns."""
+
+    def table_columns(self) -> TableColumns | None:
+        """After `run`: how others read this node's table; `None` if it is none."""
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class CompileContext:
+    """What compiling a node to columns may look at.
+
+    Attributes:
+        stores: specs of the stores.
+        tables: edge schemas of the table nodes that were compiled before, by node name.
+        read_tables: names of nodes whose table another node of the task looks up (they must keep uncached changes).
+        caching: whether caches are on at all (`statestore.cache.max.bytes` above 0).
+    """
+
+    stores: Mapping[str, StoreSpec]
+    tables: Mapping[str, EdgeSchema]
+    read_tables: frozenset[str]
+    caching: bool
+
+
+def order_columns(frame: pl.DataFrame) -> list[str]:
+    """The frame's order columns, `__o0` first."""
+    found = []
+    while (name := f"{ORDER}{len(found)}") in frame.columns:
+        found.append(name)
+    return found
+
+
+def merge_frames(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """Rows of several parents in depth-first order: by the order columns they share, then parent, then the rest.
+
+    The result has fresh order columns: the shared ones, the parent's position, and the rest of the longest.
+    """
+    present = [(parent, frame) for parent, frame in enumerate(frames) if frame.height]
+    if not present:
+        return frames[0]
+    if len(present) == 1:
+        return present[0][1]
+    orders = [order_columns(frame) for _, frame in present]
+    shared = min(len(order) for order in orders)
+    longest = max(len(order) for order in orders)
+    parts = []
+    for (parent, frame), order in zip(present, orders, strict=True):
+        rest = [
+            (pl.col(order[i]) if i < len(order) else pl.lit(0, pl.Int64)).alias(f"{ORDER}{i + 1}")
+            for i in range(shared, longest)
+        ]
+        parts.append(frame.with_columns(pl.lit(parent, pl.Int64).alias(f"{ORDER}{shared}"), *rest))
+    merged = pl.concat(parts, how="diagonal")
+    return merged.sort([f"{ORDER}{i}" for i in range(longest + 1)], maintain_order=True)
+
+
+def evaluate(
+    frame: pl.DataFrame, build: Callable[[pl.DataFrame], pl.DataFrame], ctx: ColumnContext
+) -> pl.DataFrame:
+    """`build(frame)`, leaving out the rows on which it raises if the handler says so.
+
+    For stateless work only: `build` may be called again with parts of the frame. The failing rows are found by halving,
+    and handed to `ctx.processing_failed` in order.
+    """
+    try:
+        return build(frame)
+    except HayaseError:
+        raise
+    except Exception as error:  # expressions and user code may raise anything; the handler decides
+        if frame.height == 0:
+            raise
+        if frame.height == 1:
+            ctx.processing_failed(int(frame[f"{ORDER}0"][0]), error)
+            return build(frame.clear())
+    half = frame.height // 2
+    return pl.concat([evaluate(frame[:half], build, ctx), evaluate(frame[half:], build, ctx)], how="vertical_relaxed")

@@ -1,0 +1,170 @@
+"""The row form, the reference: one record at a time, depth first, children in the order they were added."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from hayase.core.errors import HayaseError, UnknownStoreError
+from hayase.core.metrics import Metrics
+from hayase.core.records import Record, RecordMetadata
+from hayase.state.protocol import ByteStore
+from hayase.state.spec import StoreSpec
+
+
+class Clocks(Protocol):
+    """Stream-time clocks of one task. They are state: what an epoch set, the next one finds."""
+
+    def get(self, name: str) -> int:
+        """The clock's time in milliseconds, -1 before the first record."""
+        ...
+
+    def set(self, name: str, time_ms: int) -> None:
+        """Move the clock; the caller takes care that it never goes back."""
+        ...
+
+
+class RowEnvironment(Protocol):
+    """What a task offers its nodes during one epoch. Implemented by `hayase.task`."""
+
+    metrics: Metrics
+    clocks: Clocks
+    wall_clock_ms: int
+
+    def byte_store(self, name: str) -> ByteStore:
+        """A store of this task, or a global table's store (read-only)."""
+        ...
+
+    def store_spec(self, name: str) -> StoreSpec:
+        """What that store is."""
+        ...
+
+    def metadata(self) -> RecordMetadata | None:
+        """Where the record at hand was read; `None` while flushing."""
+        ...
+
+    def processing_failed(self, node: str, error: Exception) -> None:
+        """Ask the processing handler; returns if the node's record is to be dropped, else raises ProcessingError."""
+        ...
+
+
+class RowContext:
+    """A node's access to its children and its task, valid for one epoch."""
+
+    __slots__ = ("_children", "env", "name", "tables")
+
+    def __init__(self, name: str, env: RowEnvironment, children: list[RowNode], tables: Mapping[str, TableRows]) -> None:
+        self.name = name
+        self.env = env
+        self._children = children
+        self.tables = tables
+
+    def forward(self, record: Record[Any, Any]) -> None:
+        """Run every child with the record, each to its full depth.
+
+        An error in a child cuts off that child only, if the handler says so; its siblings run all the same.
+        """
+        for child in self._children:
+            try:
+                child.process(record)
+            except HayaseError:
+                raise
+            except Exception as error:  # user code may raise anything; the handler decides
+                self.env.processing_failed(child.name, error)
+
+    def forward_to(self, child: int, record: Record[Any, Any]) -> None:
+        """Run one child, by its position among the children."""
+        node = self._children[child]
+        try:
+            node.process(record)
+        except HayaseError:
+            raise
+        except Exception as error:  # as in forward
+            self.env.processing_failed(node.name, error)
+
+    @property
+    def children(self) -> list[RowNode]:
+        """The children, in the order they were added."""
+        return self._children
+
+    def table(self, name: str) -> TableRows:
+        """The rows of another node's table.
+
+        Raises:
+            UnknownStoreError: that node is no table that can be read.
+        """
+        try:
+            return self.tables[name]
+        except KeyError:
+            raise UnknownStoreError("UNKNOWN_TABLE", f"node {name!r} has no rows to look up", node=self.name) from None
+
+
+class RowNode(ABC):
+    """One node in row form.
+
+    `open` is called once at the start of each epoch, then `process` for every record, `flush` at the end of the
+    epoch (nodes in the order they were added). A node keeps nothing between epochs but what is in stores and clocks.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.ctx: RowContext
+
+    def open(self, ctx: RowContext) -> None:
+        """Start of an epoch: take the stores. Overriders call `super().open(ctx)`."""
+        self.ctx = ctx
+
+    @abstractmethod
+    def process(self, record: Record[Any, Any]) -> None:
+        """Handle one record; what it sends on has been handled by all children when `forward` returns."""
+
+    def flush(self) -> None:
+        """End of the epoch: send on what a cache held back."""
+        return
+
+    def table_rows(self) -> TableRows | None:
+        """How others read this node's table; `None` if it is no table, or one that nobody may look up."""
+        return None
+
+
+class TableRows(Protocol):
+    """A table as other nodes read it: never behind, whatever a cache holds back."""
+
+    def get(self, key: Any) -> tuple[Any, int] | None:
+        """Value and timestamp of the row; `None` if there is none."""
+        ...
+
+
+class TableEmitter:
+    """Sends a table's updates on: at once, or (cache on) once per key at the end of the epoch.
+
+    With the cache on: the last new value, with the old value from the epoch's start, in the order of last update;
+    a row that was made and removed within the epoch sends nothing (Kafka Streams' caching stores do the same).
+    Keys must be hashable or are kept by their serialized bytes, which `key_bytes` gives.
+    """
+
+    def __init__(self, ctx: RowContext, *, caching: bool, key_bytes: Callable[[Any], Any]) -> None:
+        self._ctx = ctx
+        self._key_bytes = key_bytes
+        self._held: dict[Any, Record[Any, Any]] | None = {} if caching else None
+
+    def emit(self, record: Record[Any, Any]) -> None:
+        """Take an update: `record.value` is a `Change`, `new` and `old` both `None` if nothing is there and was not."""
+        if self._held is None:
+            self._ctx.forward(record)
+            return
+        key = self._key_bytes(record.key)
+        earlier = self._held.pop(key, None)
+        if earlier is not None:
+            record = record.with_value(type(record.value)(record.value.new, earlier.value.old))
+        self._held[key] = record
+
+    def flush(self) -> None:
+        """Send what was held back."""
+        if not self._held:
+            return
+        held, self._held = self._held, {}
+        for record in held.values():
+            if record.value.new is not None or record.value.old is not None:
+                self._ctx.forward(record)

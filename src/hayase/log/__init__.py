@@ -1,0 +1,1 @@
+"""Topics: one protocol, two implementations (`embedded`, `kafka`)."""

@@ -1,0 +1,197 @@
+"""What a log of topics must do. Both implementations pass the same behaviour suite (`tests/behaviour/log`).
+
+A log is opened from a `LogConfig`, which is plain data and travels to workers. Readers and writers belong to
+the process that made them and must not cross a fork.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from hayase.core.records import Headers, TopicPartition
+
+Int64Array = npt.NDArray[np.int64]
+Int32Array = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class LogConfig:
+    """How to open a log.
+
+    Attributes:
+        kind: `embedded` or `kafka`.
+        location: the folder of an embedded log, the bootstrap servers of a Kafka cluster.
+        options: client settings under their Kafka names (Kafka), or the log's own (embedded: `fsync`).
+    """
+
+    kind: str
+    location: str
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicInfo:
+    """A topic: its id is another one after the topic was deleted and made anew."""
+
+    name: str
+    topic_id: str
+    partitions: int
+    config: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class FetchedBatch:
+    """Consecutive records of one partition, ascending by offset (gaps are normal: compaction, transaction markers)."""
+
+    topic: str
+    partition: int
+    offsets: Int64Array
+    timestamps_ms: Int64Array
+    keys: list[bytes | None]
+    values: list[bytes | None]
+    headers: list[Headers] | None = None
+    """One entry a record, or `None` if no record of the batch has any."""
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+@dataclass(slots=True)
+class OutputBatch:
+    """Records to write to one topic, in order.
+
+    `partitions` is `None` where the key decides: Kafka's murmur2 partitioner; the i-th record of the batch with a null
+    key goes to partition `i % partitions`, never at random, so that a replay writes the same.
+    """
+
+    topic: str
+    keys: list[bytes | None]
+    values: list[bytes | None]
+    timestamps_ms: list[int]
+    partitions: Int32Array | None = None
+    headers: list[Headers] | None = None
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """What a bundle last wrote: the proof that an epoch's outputs are in the log."""
+
+    lineage: str
+    epoch: int
+    digest: str
+
+
+class LogReader(Protocol):
+    """Reads ranges; kept by a worker process from epoch to epoch."""
+
+    def fetch(self, partition: TopicPartition, start: int, end: int) -> Iterator[FetchedBatch]:
+        """The committed records with `start <= offset < end`, in batches that follow each other.
+
+        Returns when the position has reached `end`, however many records that were.
+
+        Raises:
+            SourceRangeLostError: `start` is before the first offset there is, or `end` behind the last.
+            UnknownTopicError: the topic is gone.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let go of connections; no call may follow."""
+        ...
+
+
+class EpochWriter(Protocol):
+    """Writes a bundle's outputs; kept by a worker process from epoch to epoch."""
+
+    def append(self, batches: Sequence[OutputBatch]) -> None:
+        """Write and wait until the log has acknowledged everything. At least once."""
+        ...
+
+    def publish_epoch(self, application_id: str, bundle: str, marker: Marker, batches: Sequence[OutputBatch]) -> bool:
+        """Write the outputs of an epoch exactly once: outputs and marker become visible together, or not at all.
+
+        Returns `False` and writes nothing if the bundle's marker has the same lineage and this epoch or a later one.
+        A marker of another lineage counts as absent. Safe against another process that does the same at the same
+        time: one of them wins.
+
+        Raises:
+            ProductionError: a record was refused for good.
+            LogError: the log could not be reached in time; calling again is safe.
+        """
+        ...
+
+    def close(self) -> None:
+        """Flush and let go of connections; no call may follow."""
+        ...
+
+
+class Log(Protocol):
+    """A cluster of topics."""
+
+    def create_topic(self, name: str, partitions: int, config: Mapping[str, str] | None = None) -> TopicInfo:
+        """Make a topic. `config` takes Kafka's topic settings.
+
+        Raises:
+            LogError: `TOPIC_EXISTS` if there is one of that name.
+        """
+        ...
+
+    def delete_topic(self, name: str) -> None:
+        """Remove a topic with its records; raises UnknownTopicError."""
+        ...
+
+    def topics(self) -> list[str]:
+        """Names of all topics that are not the log's own, sorted."""
+        ...
+
+    def describe(self, names: Sequence[str]) -> dict[str, TopicInfo]:
+        """The topics asked for; those that do not exist are left out."""
+        ...
+
+    def start_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """The first offset there is, of each; raises UnknownTopicError."""
+        ...
+
+    def end_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """The offset behind the last committed record (the last stable offset); raises UnknownTopicError."""
+        ...
+
+    def offsets_for_time(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """The first offset whose timestamp is at or after the time; the end offset if there is none."""
+        ...
+
+    def markers(self, application_id: str) -> dict[str, Marker]:
+        """The last marker of every bundle of an application, by bundle."""
+        ...
+
+    def delete_markers(self, application_id: str) -> None:
+        """Forget an application's markers and committed offsets (`hayase app reset`)."""
+        ...
+
+    def commit_group_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Record how far a consumer group is, for tools that show its lag. Nothing in Hayase reads it back."""
+        ...
+
+    def group_offsets(self, group: str) -> dict[TopicPartition, int]:
+        """What was committed for a group."""
+        ...
+
+    def reader(self) -> LogReader:
+        """A reader of this process."""
+        ...
+
+    def writer(self) -> EpochWriter:
+        """A writer of this process."""
+        ...
+
+    def close(self) -> None:
+        """Let go of connections and files."""
+        ...

@@ -1,0 +1,1 @@
+"""Contracts that user code implements: timestamp extractors and exception handlers."""

@@ -1,0 +1,1 @@
+"""State stores: named maps of bytes with typed views, their changelog, snapshots and restore."""

@@ -1,0 +1,1 @@
+"""Files under everything: LMDB environments, and blobs that are published once."""

@@ -1,0 +1,239 @@
+"""What a processor node does, as plain data. `hayase.kernel` holds the row and the column form of each.
+
+A *function* is a Python callable or a Polars expression. Expressions see the value's fields by name (a bare value as
+`value`), the key as `__key`, the timestamp as `__ts`; in a joiner the fields of the two sides as `__left.<field>` and
+`__right.<field>`, the key as `__key`. `hayase.key()`, `hayase.timestamp()`, `hayase.left()`, `hayase.right()` make these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import polars as pl
+
+from hayase.core.windows import TimeWindows
+from hayase.serde.protocol import Schema
+
+Fields = tuple[tuple[str, pl.Expr], ...]
+"""A value made of expressions: field names in order, each with its expression."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """Base of all; a node's operator is one of the classes below."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filter(Operator):
+    """Keep records (of a stream) for which the predicate is true; a null result counts as false.
+
+    A callable takes `(key, value)`.
+    """
+
+    predicate: Callable[[Any, Any], bool] | pl.Expr
+    negate: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MapValues(Operator):
+    """New value from key and value. A callable takes `(key, value)`; an expression makes a bare value, `Fields` a record of fields.
+
+    `schema` is that of a callable's results where it is known (given, or from the return annotation).
+    """
+
+    mapper: Callable[[Any, Any], Any] | pl.Expr | Fields
+    schema: Schema | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Map(Operator):
+    """New key and value: a callable `(key, value) -> (key, value)`, or an expression for the key and `value` as in MapValues."""
+
+    mapper: Callable[[Any, Any], tuple[Any, Any]] | None = None
+    key: pl.Expr | None = None
+    value: pl.Expr | Fields | None = None
+    key_schema: Schema | None = None
+    value_schema: Schema | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SelectKey(Operator):
+    """New key from `(key, value)`."""
+
+    mapper: Callable[[Any, Any], Any] | pl.Expr
+    schema: Schema | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FlatMapValues(Operator):
+    """Zero or more values from `(key, value)`, in order; an expression must give a list. Timestamp and headers are kept."""
+
+    mapper: Callable[[Any, Any], Any] | pl.Expr
+    schema: Schema | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Peek(Operator):
+    """Call `(key, value)` for its side effect and pass the record on."""
+
+    action: Callable[[Any, Any], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Merge(Operator):
+    """Pass on what comes from any parent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Split(Operator):
+    """Send each record to the child `Branch` of the first predicate that holds, else to the default branch, else nowhere.
+
+    Predicates as in Filter. `default` says whether there is a default branch; its index is `len(predicates)`.
+    """
+
+    predicates: tuple[Callable[[Any, Any], bool] | pl.Expr, ...]
+    default: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Branch(Operator):
+    """One exit of a Split; passes on what the Split sends to its index."""
+
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class RepartitionFilter(Operator):
+    """Drops records with a null key before a repartition, uncounted, as Kafka Streams does."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableSource(Operator):
+    """Turns a stream of upserts (null value: delete) into a table; `store` is `None` if nobody needs the rows.
+
+    Null keys are dropped and counted.
+    """
+
+    store: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class TableFilter(Operator):
+    """A table's rows for which the predicate holds; the others become deletes. `(key, value)`; never called with a null value."""
+
+    predicate: Callable[[Any, Any], bool] | pl.Expr
+    negate: bool
+    parent: str
+    store: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class TableMapValues(Operator):
+    """A table's rows with new values; deletes stay deletes."""
+
+    mapper: Callable[[Any, Any], Any] | pl.Expr | Fields
+    parent: str
+    store: str | None
+    schema: Schema | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableToStream(Operator):
+    """A table's updates as a stream: new values, null for a delete."""
+
+
+AggregateFunction = Literal["count", "sum", "min", "max", "avg"]
+
+
+@dataclass(frozen=True, slots=True)
+class FieldAggregate:
+    """One field of a built-in aggregate.
+
+    count: number of records (`input` is `None`), or of non-null inputs. sum: of non-null inputs, 0 if there are none; whole
+    numbers are 64-bit and overflowing is a processing error. min, max, avg: of non-null inputs, null if there are none.
+    """
+
+    name: str
+    function: AggregateFunction
+    input: pl.Expr | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltInAggregate:
+    """Aggregates that both forms know. `bare`: the one field is the value itself (`count()`)."""
+
+    fields: tuple[FieldAggregate, ...]
+    bare: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CallableAggregate:
+    """`initializer() -> aggregate`, `aggregator(key, value, aggregate) -> aggregate`; a null result removes the row."""
+
+    initializer: Callable[[], Any]
+    aggregator: Callable[[Any, Any, Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class CallableReduce:
+    """`reducer(aggregate, value) -> aggregate`; the first value of a key is its aggregate."""
+
+    reducer: Callable[[Any, Any], Any]
+
+
+Aggregation = BuiltInAggregate | CallableAggregate | CallableReduce
+
+
+@dataclass(frozen=True, slots=True)
+class StreamAggregate(Operator):
+    """Aggregate a grouped stream into a table. Null keys and null values are dropped and counted.
+
+    The timestamp of a row is the largest that went into it.
+    """
+
+    aggregation: Aggregation
+    store: str
+
+
+@dataclass(frozen=True, slots=True)
+class StreamWindowedAggregate(Operator):
+    """Aggregate a grouped stream per key and time window.
+
+    Null keys are dropped and counted, null values are taken in. A record is refused for a window, and counted once
+    per window, when the operator's stream time (largest timestamp it has seen, this record's included) is at least
+    window end + grace.
+    """
+
+    aggregation: Aggregation
+    windows: TimeWindows
+    store: str
+
+
+@dataclass(frozen=True, slots=True)
+class StreamTableJoin(Operator):
+    """Look up the table as it is when the stream record is processed. Joiner: `(key, left, right)` or expressions.
+
+    Inner: no result without a row; null keys and values of the stream are dropped and counted. Left: `right` is null
+    without a row, null keys are kept, null values are dropped and counted. The result has the stream record's timestamp.
+    """
+
+    table: str
+    left: bool
+    joiner: Callable[[Any, Any, Any], Any] | pl.Expr | Fields
+    schema: Schema | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StreamGlobalTableJoin(Operator):
+    """Look up a global table's store under a key made of the stream record: `key_mapper(key, value)` or an expression.
+
+    Null rules as in StreamTableJoin, for the mapped key. No co-partitioning needed.
+    """
+
+    store: str
+    left: bool
+    key_mapper: Callable[[Any, Any], Any] | pl.Expr
+    joiner: Callable[[Any, Any, Any], Any] | pl.Expr | Fields
+    schema: Schema | None = None

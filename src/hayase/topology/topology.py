@@ -1,0 +1,116 @@
+"""A whole topology, checked, cut into sub-topologies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from hayase.core.errors import TopologyError
+from hayase.state.spec import StoreSpec
+from hayase.topology.nodes import GlobalTable, Node, ProcessorNode, RepartitionTopic, SinkNode, SourceNode
+
+
+@dataclass(frozen=True, slots=True)
+class SubTopology:
+    """Nodes that are connected by edges or shared stores; the unit that becomes one task per partition.
+
+    Nodes are in the order in which they were added, which is also a topological order.
+    """
+
+    id: int
+    nodes: tuple[Node, ...]
+
+    @property
+    def sources(self) -> tuple[SourceNode, ...]:
+        """The sources, in order."""
+        return tuple(node for node in self.nodes if isinstance(node, SourceNode))
+
+    @property
+    def sinks(self) -> tuple[SinkNode, ...]:
+        """The sinks, in order."""
+        return tuple(node for node in self.nodes if isinstance(node, SinkNode))
+
+    @property
+    def store_names(self) -> tuple[str, ...]:
+        """Names of the stores that its processors use, in order, each once."""
+        names: dict[str, None] = {}
+        for node in self.nodes:
+            if isinstance(node, ProcessorNode):
+                names.update(dict.fromkeys(node.stores))
+        return tuple(names)
+
+
+@dataclass(frozen=True)
+class Topology:
+    """What an application does: nodes in the order they were added, stores, repartition topics, global tables.
+
+    Made by `StreamsBuilder.build()`; immutable.
+    """
+
+    nodes: tuple[Node, ...]
+    stores: Mapping[str, StoreSpec]
+    repartitions: Mapping[str, RepartitionTopic]
+    global_tables: tuple[GlobalTable, ...] = ()
+
+    def __post_init__(self) -> None:
+        seen: set[str] = set()
+        for node in self.nodes:
+            if node.name in seen:
+                raise TopologyError("DUPLICATE_NAME", f"there are two nodes named {node.name!r}; give one another name")
+            for parent in node.parents:
+                if parent not in seen:
+                    raise TopologyError(
+                        "UNKNOWN_PARENT", f"node {node.name!r} names the parent {parent!r}, which was not added before it"
+                    )
+            seen.add(node.name)
+
+    @cached_property
+    def by_name(self) -> Mapping[str, Node]:
+        """Nodes by name (global tables' nodes are not among them)."""
+        return {node.name: node for node in self.nodes}
+
+    @cached_property
+    def children(self) -> Mapping[str, tuple[str, ...]]:
+        """Names of each node's children, in the order they were added."""
+        found: dict[str, list[str]] = {node.name: [] for node in self.nodes}
+        for node in self.nodes:
+            for parent in node.parents:
+                found[parent].append(node.name)
+        return {name: tuple(names) for name, names in found.items()}
+
+    @cached_property
+    def subtopologies(self) -> tuple[SubTopology, ...]:
+        """Connected components, numbered by their first node; global tables are not among them."""
+        groups: dict[str, set[str]] = {}
+
+        def join(a: str, b: str) -> None:
+            left, right = groups.setdefault(a, {a}), groups.setdefault(b, {b})
+            if left is not right:
+                left |= right
+                for name in right:
+                    groups[name] = left
+
+        global_stores = {table.store for table in self.global_tables}
+        owner: dict[str, str] = {}
+        for node in self.nodes:
+            groups.setdefault(node.name, {node.name})
+            for parent in node.parents:
+                join(parent, node.name)
+            for store in node.stores if isinstance(node, ProcessorNode) else ():
+                if store not in global_stores:
+                    join(owner.setdefault(store, node.name), node.name)
+        found: list[SubTopology] = []
+        done: set[str] = set()
+        for node in self.nodes:
+            if node.name not in done:
+                members = groups[node.name]
+                done |= members
+                found.append(SubTopology(len(found), tuple(n for n in self.nodes if n.name in members)))
+        return tuple(found)
+
+    def describe(self) -> str:
+        """The topology as text, in the format of Kafka Streams' `Topology.describe()`."""
+        from hayase.topology.describe import describe
+
+        return describe(self)
