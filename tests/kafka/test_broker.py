@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 import time
@@ -126,6 +127,16 @@ def test_a_broker_that_can_not_start_says_why_and_leaves_no_process(tmp_path: Pa
         wrong.start()
     assert caught.value.condition == "KAFKA_BROKER_FAILED"
     assert wrong.pid is None
+
+
+def test_a_port_that_is_taken_is_named_in_the_error(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(LogError, match="Address already in use") as caught:
+            KafkaBroker(tmp_path, port=port).start()
+    assert str(port) in caught.value.message
 
 
 def test_extra_config_reaches_the_broker_and_unknown_topics_are_not_created(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from hayase.testing.kafka_jars import kafka_jars
 _HOST = "127.0.0.1"
 _START_ATTEMPTS = 3
 _LOG_TAIL_LINES = 25
+_LOG_ERROR_LINES = 5
 # Below the range of ports that the kernel gives to outgoing connections: a client that keeps trying to reach a
 # stopped broker on such a port could be given the very same port and connect to itself.
 _PORTS = range(20_000, 32_000)
@@ -127,6 +128,7 @@ class KafkaBroker:
         self._monotonic = monotonic
         self._sleep = sleep
         self._process: subprocess.Popen[bytes] | None = None
+        self._log_start = 0
 
     @property
     def bootstrap_servers(self) -> str:
@@ -176,15 +178,15 @@ class KafkaBroker:
         jars = kafka_jars(self._java)
         if self._folder is None:
             self._folder = Path(tempfile.mkdtemp(prefix="hayase-kafka-"))
-        attempts = 1 if self._ports is not None else _START_ATTEMPTS
+        attempts = 1 if self._ports or self._wanted_port else _START_ATTEMPTS
         failure: str | None = None
         for attempt in range(attempts):
-            if attempts > 1:  # not a restart
+            if self._ports is None or attempts > 1:  # not a restart
                 self._ports = self._choose_ports(skip=attempt)
             failure = self._try_to_start(jars)
             if failure is None:
                 return self
-            if "Address already in use" not in failure:
+            if "Address already in use" not in self._log_since_launch():
                 break
         self._forget_temporary_folder()
         raise LogError("KAFKA_BROKER_FAILED", failure or "The Kafka broker did not start.")
@@ -237,6 +239,7 @@ class KafkaBroker:
     def _try_to_start(self, jars: Path) -> str | None:
         """Start the process on the chosen ports; what went wrong, or None. Then no process is left."""
         config = self._write_config()
+        self._log_start = self.log_file.stat().st_size if self.log_file.exists() else 0
         if not (self.data_folder / "log" / "meta.properties").exists():
             self._format(jars, config)
         self._launch(jars, config)
@@ -337,8 +340,16 @@ class KafkaBroker:
         return f"The Kafka broker gave no answer within {self._start_timeout_s:g} s. {self._log_tail()}"
 
     def _log_tail(self) -> str:
-        lines = self.log_file.read_text(errors="replace").splitlines()[-_LOG_TAIL_LINES:]
-        return f"Last lines of {self.log_file}:\n" + "\n".join(lines)
+        """The first errors of this start, which the shutdown that follows may have moved far up, and the end."""
+        lines = self._log_since_launch().splitlines()
+        errors = [line for line in lines[:-_LOG_TAIL_LINES] if " ERROR " in line or " FATAL " in line]
+        shown = errors[:_LOG_ERROR_LINES] + lines[-_LOG_TAIL_LINES:]
+        return f"From {self.log_file}:\n" + "\n".join(shown)
+
+    def _log_since_launch(self) -> str:
+        with self.log_file.open("rb") as log:
+            log.seek(self._log_start)
+            return log.read().decode(errors="replace")
 
     def _end(self, signal: Callable[[], None]) -> None:
         """End the JVM and its watcher, and wait for both."""
