@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hayase.core.errors import ConfigError
+from hayase.serde.arrow_bytes import I64, U8, binary_buffers
 
 _SEED = 0x9747B28C
 _M = 0x5BD1E995
@@ -19,7 +20,6 @@ _FEW = 8
 """Below this many keys a step of numpy costs more than hashing them one by one."""
 
 U32 = npt.NDArray[np.uint32]
-I64 = npt.NDArray[np.int64]
 
 
 def murmur2(data: bytes) -> int:
@@ -78,7 +78,7 @@ def partitions_for_array(array: pa.Array, partitions: int) -> npt.NDArray[np.int
         ConfigError: fewer than 1 partition.
     """
     _check(partitions)
-    starts, lengths, data = _buffers(array)
+    starts, lengths, data = _padded(array)
     hashed = _hash(starts, lengths, data)
     chosen = ((hashed & np.uint32(0x7FFFFFFF)) % np.uint32(partitions)).astype(np.int32)
     if array.null_count:
@@ -111,28 +111,16 @@ def _finish_scalar(hashed: int, data: bytes) -> int:
     return hashed ^ (hashed >> 15)
 
 
-def _buffers(array: pa.Array) -> tuple[I64, I64, npt.NDArray[np.uint8]]:
+def _padded(array: pa.Array) -> tuple[I64, I64, U8]:
     """Start and length of each key within the data, and the data with 4 bytes to spare at the end."""
-    if pa.types.is_string(array.type) or pa.types.is_binary(array.type):
-        width = np.dtype(np.int32)
-    else:
-        width = np.dtype(np.int64)
-        if not (pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)):
-            array = array.cast(pa.large_binary())
-    size = len(array)
-    _, offset_buffer, data_buffer = array.buffers()
-    if size == 0 or offset_buffer is None:
-        offsets = np.zeros(size + 1, dtype=np.int64)
-    else:
-        offsets = np.frombuffer(offset_buffer, width)[array.offset : array.offset + size + 1].astype(np.int64)
-    first, last = int(offsets[0]), int(offsets[-1])
-    data = np.zeros(last - first + 4, dtype=np.uint8)
-    if last > first:
-        data[: last - first] = np.frombuffer(data_buffer, np.uint8)[first:last]
-    return offsets[:-1] - first, np.diff(offsets), data
+    starts, lengths, data = binary_buffers(array)
+    first, last = (int(starts[0]), int(starts[-1] + lengths[-1])) if len(starts) else (0, 0)
+    padded = np.zeros(last - first + 4, dtype=np.uint8)
+    padded[: last - first] = data[first:last]
+    return starts - first, lengths, padded
 
 
-def _hash(starts: I64, lengths: I64, data: npt.NDArray[np.uint8]) -> U32:
+def _hash(starts: I64, lengths: I64, data: U8) -> U32:
     """Unsigned hash of each key.
 
     All keys advance together, 4 bytes a step; those whose blocks are used up drop out.
@@ -175,7 +163,7 @@ def _rest_one_by_one(
     block: int,
     starts: I64,
     lengths: I64,
-    data: npt.NDArray[np.uint8],
+    data: U8,
 ) -> None:
     for index in active.tolist():
         key = data[starts[index] : starts[index] + lengths[index]].tobytes()

@@ -24,7 +24,8 @@ class Schema:
     Attributes:
         fields: field names in order with their Polars types. A bare value has the one field `value`.
         bare: the value is not a record of fields but the field itself (a string, a number, bytes).
-        python_type: what the row form makes of a record of fields: `dict`, a dataclass or a msgspec.Struct; `None` if bare.
+        python_type: what the row form makes of a record of fields: `dict`, a dataclass or a msgspec.Struct;
+            `None` if bare.
     """
 
     fields: tuple[tuple[str, pl.DataType], ...]
@@ -42,8 +43,9 @@ class Decoded:
     """A column of bytes, decoded.
 
     Attributes:
-        frame: the schema's fields, as many rows as there were values; null in the rows of `bad` and of null values.
-        null: which values are null (a delete), as booleans.
+        frame: the schema's fields, as many rows as there were values; null in the rows of `bad` and of null
+            values.
+        null: which values are null (a delete), as booleans; false in the rows of `bad`.
         bad: index and error of each value that could not be decoded, ascending.
     """
 
@@ -62,13 +64,19 @@ class ColumnCodec(ABC):
 
     @abstractmethod
     def decode(self, data: pa.Array) -> Decoded:
-        """Values of a binary array; null bytes are null values. Never raises for a bad value: see `Decoded.bad`."""
+        """Values of a binary array; null bytes are null values.
+
+        Never raises for a bad value: see `Decoded.bad`.
+        """
 
     @abstractmethod
     def encode(self, frame: pl.DataFrame, null: pl.Series | None = None) -> list[bytes | None]:
         """Bytes of each row of the schema's fields; `None` where `null` is true.
 
         The bytes are those that `Serde.serialize` makes of the same value.
+
+        Raises:
+            SerializationError: a column has another type and some value does not fit the schema's.
         """
 
     @abstractmethod

@@ -1,0 +1,59 @@
+"""The bytes inside Arrow's binary arrays, and lists of equal pieces, without a Python object per value."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+I64 = npt.NDArray[np.int64]
+U8 = npt.NDArray[np.uint8]
+
+
+def binary_buffers(array: pa.Array) -> tuple[I64, I64, U8]:
+    """Start and length of each value, and the bytes they lie in.
+
+    Args:
+        array: binary or string values of any layout (plain, large, view, fixed size), possibly a slice.
+
+    Returns:
+        Starts, lengths and data; the data is not copied and may hold more than the values. A null value has
+        a start and a length too, which mean nothing.
+    """
+    wide = pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)
+    if not wide and not (pa.types.is_string(array.type) or pa.types.is_binary(array.type)):
+        array, wide = array.cast(pa.large_binary()), True
+    size = len(array)
+    _, offset_buffer, data_buffer = array.buffers()
+    if size == 0 or offset_buffer is None:
+        offsets = np.zeros(size + 1, dtype=np.int64)
+    else:
+        offsets = np.frombuffer(offset_buffer, "i8" if wide else "i4")[array.offset : array.offset + size + 1]
+        offsets = offsets.astype(np.int64)
+    no_data = data_buffer is None or data_buffer.size == 0
+    data = np.zeros(0, dtype=np.uint8) if no_data else np.frombuffer(data_buffer, np.uint8)
+    return offsets[:-1], np.diff(offsets), data
+
+
+def fixed_width_bytes(array: pa.Array, width: int) -> U8 | None:
+    """The bytes of values that all have this width, one after the other; null values are left out.
+
+    `None` if some value has another width.
+    """
+    if array.null_count:
+        array = array.drop_null()
+    starts, lengths, data = binary_buffers(array)
+    if (lengths != width).any():
+        return None
+    return data[starts[0] : starts[0] + width * len(starts)] if len(starts) else data[:0]
+
+
+def split_fixed_width(data: bytes, width: int) -> list[bytes]:
+    """The bytes cut into pieces of `width`, which divides their length.
+
+    Example:
+        >>> split_fixed_width(b"abcd", 2)
+        [b'ab', b'cd']
+    """
+    pieces: list[bytes] = np.frombuffer(data, f"V{width}").tolist()  # 4 times faster than slicing
+    return pieces

@@ -1,0 +1,115 @@
+"""JSON, one value at a time; its column form is in `json_columns`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any, Optional
+
+import msgspec
+
+from hayase.core.errors import ConfigError
+from hayase.serde.bare import refuse
+from hayase.serde.json_columns import JsonCodec, bad_json
+from hayase.serde.protocol import ColumnCodec, Serde
+from hayase.serde.shapes import CONVERSION_ERRORS, Shape, non_finite, shape_of_schema, shape_of_type
+
+
+class JsonSerde(Serde[Any]):
+    """JSON text in UTF-8.
+
+    * `JsonSerde()`: any JSON value, as dict, list, str, int, float, bool. Rows only.
+    * `JsonSerde(Order)`: instances of a dataclass or msgspec.Struct. Has a column form if its fields are int
+      (64 bits), float, str, bool, lists of these or such types themselves, each possibly Optional; then a
+      missing field takes its default, and is an error if it has none.
+    * `JsonSerde(schema={"amount": pl.Int64, ...})`: dicts with exactly these fields. Has a column form.
+      A missing field is `None`.
+
+    Fields that are not asked for are ignored; of duplicates the last counts. Nothing is converted: `"5"` and
+    `5.0` are no integers, `5` is a float. The text `null` is the null value. It writes compact text, fields in
+    the order of the schema (of the dict, if there is none), characters as they are, floats in their shortest
+    form. NaN and infinities, and integers beyond 64 bits in a field, are errors.
+
+    Args:
+        python_type: the type of the values.
+        schema: Polars types by field name; not together with `python_type`.
+        sort_fields: without schema and type: write the fields of dicts by name.
+
+    Raises:
+        ConfigError: both are given, or a type in the schema has no JSON form.
+
+    Example:
+        >>> import polars as pl
+        >>> serde = JsonSerde(schema={"name": pl.String, "amount": pl.Float64})
+        >>> serde.deserialize(b'{"amount": 5, "other": []}')
+        {'name': None, 'amount': 5.0}
+        >>> serde.serialize({"amount": 1e22, "name": "é"})
+        b'{"name":"\\xc3\\xa9","amount":1e22}'
+    """
+
+    def __init__(
+        self, python_type: Any = None, *, schema: Mapping[str, Any] | None = None, sort_fields: bool = False
+    ) -> None:
+        if schema is not None and python_type is not None:
+            raise ConfigError("INVALID_SERDE", "JsonSerde takes a type or a schema, not both")
+        if sort_fields and (schema is not None or python_type is not None):
+            raise ConfigError("INVALID_SERDE", "sort_fields is for JsonSerde without type and schema")
+        self._python_type = python_type
+        self._sort_fields = sort_fields
+        self._shape: Shape | None = None
+        if schema is not None:
+            self._shape = shape_of_schema(schema)
+        elif python_type is not None:
+            self._shape = shape_of_type(python_type)
+
+    def __getstate__(self) -> tuple[Any, bool, Shape | None]:
+        return (self._python_type, self._sort_fields, self._shape)
+
+    def __setstate__(self, state: tuple[Any, bool, Shape | None]) -> None:
+        self._python_type, self._sort_fields, self._shape = state
+
+    @cached_property
+    def _decoder(self) -> msgspec.json.Decoder[Any]:
+        if self._shape is not None:
+            return msgspec.json.Decoder(Optional[self._shape.twin])
+        return msgspec.json.Decoder(Any if self._python_type is None else Optional[self._python_type])
+
+    @cached_property
+    def _encoder(self) -> msgspec.json.Encoder:
+        return msgspec.json.Encoder(order="sorted" if self._sort_fields else None)
+
+    def to_bytes(self, value: Any) -> bytes:
+        """Compact JSON; raises SerializationError for what has no JSON form or does not fit the schema."""
+        if self._shape is not None:
+            value = self._shape.check(value)
+        elif isinstance(self._python_type, type) and not isinstance(value, self._python_type):
+            raise refuse(self, value, self._python_type.__name__)
+        try:
+            text = self._encoder.encode(value)
+        except CONVERSION_ERRORS as error:
+            raise refuse(self, value, f"what JSON can hold ({error})") from error
+        if b"null" in text and _has_non_finite(msgspec.to_builtins(value)):
+            raise non_finite(f"a number in {value!r:.200}")
+        return text
+
+    def from_bytes(self, data: bytes) -> Any:
+        """The value, `None` for the text `null`; raises SerializationError."""
+        try:
+            value = self._decoder.decode(data)
+            return value if value is None or self._shape is None else self._shape.make(value)
+        except CONVERSION_ERRORS as error:
+            raise bad_json(data, error) from error
+
+    @property
+    def columns(self) -> ColumnCodec | None:
+        """One column per field; `None` without schema or if the type has no column form."""
+        return None if self._shape is None else JsonCodec(self._shape)
+
+
+def _has_non_finite(value: Any) -> bool:
+    if isinstance(value, float):
+        return not math.isfinite(value)
+    if isinstance(value, dict):
+        return any(map(_has_non_finite, value.values()))
+    return isinstance(value, list | tuple) and any(map(_has_non_finite, value))

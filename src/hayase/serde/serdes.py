@@ -1,0 +1,70 @@
+"""`Serdes`: the serdes by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hayase.serde import bare, numbers
+from hayase.serde.json_serde import JsonSerde
+
+
+class Serdes:
+    """The serdes by Kafka Streams' names.
+
+    Example:
+        >>> Serdes.long().serialize(1)
+        b'\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x01'
+    """
+
+    @staticmethod
+    def string() -> bare.StringSerde:
+        """Text, UTF-8."""
+        return bare.StringSerde()
+
+    @staticmethod
+    def bytes() -> bare.BytesSerde:
+        """Bytes as they are."""
+        return bare.BytesSerde()
+
+    @staticmethod
+    def void() -> bare.VoidSerde:
+        """Always null."""
+        return bare.VoidSerde()
+
+    @staticmethod
+    def long() -> numbers.LongSerde:
+        """64-bit integers, big-endian."""
+        return numbers.LongSerde()
+
+    @staticmethod
+    def integer() -> numbers.IntegerSerde:
+        """32-bit integers, big-endian."""
+        return numbers.IntegerSerde()
+
+    @staticmethod
+    def short() -> numbers.ShortSerde:
+        """16-bit integers, big-endian."""
+        return numbers.ShortSerde()
+
+    @staticmethod
+    def double() -> numbers.DoubleSerde:
+        """64-bit floating point numbers, big-endian."""
+        return numbers.DoubleSerde()
+
+    @staticmethod
+    def float() -> numbers.FloatSerde:
+        """32-bit floating point numbers, big-endian."""
+        return numbers.FloatSerde()
+
+    @staticmethod
+    def boolean() -> numbers.BooleanSerde:
+        """One byte, 1 or 0."""
+        return numbers.BooleanSerde()
+
+    @staticmethod
+    def json(
+        python_type: Any = None, *, schema: Mapping[str, Any] | None = None, sort_fields: bool = False
+    ) -> JsonSerde:
+        """JSON; see JsonSerde."""
+        return JsonSerde(python_type, schema=schema, sort_fields=sort_fields)

@@ -1,0 +1,355 @@
+"""Records of named fields: the types of their columns, and a msgspec twin that decides what fits.
+
+Both forms of a serde go through the twin, so that they accept, refuse and write the same.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
+from types import NoneType, UnionType
+from typing import Annotated, Any, Union
+
+import msgspec
+import polars as pl
+
+from hayase.core.errors import ConfigError, SerializationError
+from hayase.serde.bare import cast
+from hayase.serde.protocol import Schema
+
+CONVERSION_ERRORS = (msgspec.MsgspecError, ValueError, TypeError, OverflowError, RecursionError)
+"""What msgspec raises for what it can not read or write."""
+
+_LIMITS: dict[type[pl.DataType], tuple[int, int]] = {
+    pl.Int8: (-(2**7), 2**7 - 1),
+    pl.Int16: (-(2**15), 2**15 - 1),
+    pl.Int32: (-(2**31), 2**31 - 1),
+    pl.Int64: (-(2**63), 2**63 - 1),
+    pl.UInt8: (0, 2**8 - 1),
+    pl.UInt16: (0, 2**16 - 1),
+    pl.UInt32: (0, 2**32 - 1),
+}
+_PLAIN: dict[type[pl.DataType], Any] = {pl.Float64: float, pl.String: str, pl.Boolean: bool}
+_PLAIN_OF_HINT: dict[Any, pl.DataType] = {
+    int: pl.Int64(),
+    float: pl.Float64(),
+    str: pl.String(),
+    bool: pl.Boolean(),
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Field:
+    name: str
+    written: str
+    hint: Any
+    dtype: pl.DataType
+    nullable: bool
+    default: Any = msgspec.NODEFAULT
+    default_factory: Any = msgspec.NODEFAULT
+
+
+class Shape:
+    """A record of fields: its schema, its twin, and the way from one to the other.
+
+    Attributes:
+        schema: names and column types.
+        twin: msgspec struct of the fields, for reading and checking; has the defaults, ints have their limits.
+        filled: the same without defaults, made from positional values: for writing.
+        nested: some field is a list or a record itself.
+    """
+
+    def __init__(self, fields: Sequence[_Field], python_type: type[Any]) -> None:
+        self._fields = list(fields)
+        self.schema = Schema(tuple((f.name, f.dtype) for f in fields), python_type=python_type)
+        self.twin = msgspec.defstruct(
+            python_type.__name__, [_with_default(f) for f in fields], kw_only=True, gc=False, eq=False
+        )
+        self.filled = msgspec.defstruct(
+            python_type.__name__,
+            [(f.name, Any, msgspec.field(name=f.written)) for f in fields],
+            gc=False,
+            eq=False,
+        )
+        self.nested = any(f.dtype.is_nested() for f in fields)
+        self._float_names = [f.name for f in fields if f.dtype == pl.Float64]
+        self._empty = self.twin(**dict.fromkeys(self.schema.names))
+        self._positional = python_type is not dict and _takes_positional(python_type, self.schema.names)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        python_type = self.schema.python_type
+        source = dict(self.schema.fields) if python_type is dict else python_type
+        return (_rebuild, (source, self.schema))
+
+    def check(self, value: Any) -> Any:
+        """The twin of a value that is not null.
+
+        Raises:
+            SerializationError: it is of another type, a field has a wrong type or is missing.
+        """
+        python_type = self.schema.python_type
+        if python_type is None or not isinstance(value, Mapping if python_type is dict else python_type):
+            raise self._refuse(value, "it is of another type")
+        try:
+            return msgspec.convert(value, self.twin, from_attributes=python_type is not dict)
+        except CONVERSION_ERRORS as error:
+            raise self._refuse(value, str(error)) from error
+
+    def make(self, twin: Any) -> Any:
+        """The row form's value of a twin."""
+        python_type = self.schema.python_type
+        if python_type is dict:
+            fields = zip(self.schema.names, msgspec.structs.astuple(twin), strict=True)
+            return {name: msgspec.to_builtins(value, builtin_types=(bytes,)) for name, value in fields}
+        return msgspec.convert(twin, python_type, from_attributes=True)
+
+    def frame(self, twins: list[Any]) -> tuple[pl.DataFrame, pl.Series]:
+        """Columns of twins; a `None` among them is a row of nulls, flagged in the series."""
+        null = pl.repeat(False, len(twins), dtype=pl.Boolean, eager=True)
+        try:
+            columns = [self._column(name, dtype, twins) for name, dtype in self.schema.fields]
+        except AttributeError:  # only None lacks the fields, and mostly there is none
+            null = pl.Series([twin is None for twin in twins], dtype=pl.Boolean)
+            present = [self._empty if twin is None else twin for twin in twins]
+            columns = [self._column(name, dtype, present) for name, dtype in self.schema.fields]
+        if not columns:
+            null = pl.Series([twin is None for twin in twins], dtype=pl.Boolean)
+        return pl.DataFrame(columns, height=len(twins)), null
+
+    def _column(self, name: str, dtype: pl.DataType, twins: list[Any]) -> pl.Series:
+        values = list(map(attrgetter(name), twins))
+        if dtype.is_nested():
+            values = msgspec.to_builtins(values, builtin_types=(bytes,))
+        return pl.Series(name, values, dtype=dtype)
+
+    def rows(self, frame: pl.DataFrame) -> list[Any]:
+        """Each row as a struct whose fields, in order, are to be written.
+
+        Raises:
+            SerializationError: a column has a type or a null that the schema does not allow.
+        """
+        columns = self.columns(frame)
+        for field, column in zip(self._fields, columns, strict=True):
+            if not field.nullable and column.null_count():
+                raise SerializationError(
+                    "VALUE_NOT_SERIALIZABLE",
+                    f"field {field.name!r} of {self._name()} is never null; a row has null in it",
+                    row=column.is_null().arg_max(),
+                )
+        if not columns:
+            return [self.filled() for _ in range(frame.height)]
+        rows = list(map(self.filled, *[column.to_list() for column in columns]))
+        if not self.nested:
+            return rows
+        try:
+            return msgspec.convert(rows, list[self.twin], from_attributes=True)  # type: ignore[name-defined]
+        except CONVERSION_ERRORS as error:
+            raise SerializationError("VALUE_NOT_SERIALIZABLE", f"{self._name()}: {error}") from error
+
+    def columns(self, frame: pl.DataFrame) -> list[pl.Series]:
+        """The schema's columns of a frame, in the schema's types and order; raises SerializationError."""
+        return [cast(self, frame[name], dtype) for name, dtype in self.schema.fields]
+
+    def to_python(self, frame: pl.DataFrame, null: pl.Series | None) -> list[Any]:
+        """The row form's value of each row."""
+        python_type = self.schema.python_type
+        columns = [column.to_list() for column in self.columns(frame)]
+        rows: list[Any]
+        if python_type is dict or not columns:
+            rows = self._dicts(columns, frame.height)
+        elif self._positional and not self.nested:
+            rows = list(map(typing.cast("Callable[..., Any]", python_type), *columns))
+        else:
+            rows = [self._instance(row) for row in self._dicts(columns, frame.height)]
+        if null is not None and null.any():
+            return [None if gone else row for row, gone in zip(rows, null.to_list(), strict=True)]
+        return rows
+
+    def _dicts(self, columns: list[list[Any]], height: int) -> list[Any]:
+        if not columns:
+            return [self.make(self._empty) for _ in range(height)]
+        names = self.schema.names
+        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+    def _instance(self, fields: dict[str, Any]) -> Any:
+        if self.nested:
+            return self.make(msgspec.convert(self.filled(**fields), self.twin, from_attributes=True))
+        return typing.cast("Callable[..., Any]", self.schema.python_type)(**fields)
+
+    def from_python(self, values: Sequence[Any]) -> tuple[pl.DataFrame, pl.Series]:
+        """Columns and null flags of the row form's values; raises SerializationError."""
+        try:
+            return self.frame([None if value is None else self.check(value) for value in values])
+        except (TypeError, OverflowError, UnicodeEncodeError, pl.exceptions.PolarsError) as error:
+            raise SerializationError("VALUE_NOT_SERIALIZABLE", f"{self._name()}: {error}") from error
+
+    def refuse_non_finite(self, columns: Sequence[pl.Series]) -> None:
+        """Raises SerializationError if a Float64 column holds NaN or an infinity."""
+        for column in columns:
+            if column.dtype == pl.Float64 and not column.is_finite().all():
+                row = (~column.is_finite().fill_null(True)).arg_max()
+                raise non_finite(f"field {column.name!r} of {self._name()}", row)
+
+    def _name(self) -> str:
+        python_type = self.schema.python_type
+        return "dict" if python_type is None else python_type.__name__
+
+    def _refuse(self, value: Any, reason: str) -> SerializationError:
+        fields = ", ".join(f"{name}: {dtype}" for name, dtype in self.schema.fields)
+        return SerializationError(
+            "VALUE_NOT_SERIALIZABLE",
+            f"the serde writes {self._name()} with {fields}; it was given {value!r:.200}: {reason}",
+        )
+
+
+def non_finite(where: str, row: int | None = None) -> SerializationError:
+    """The error for NaN and infinities where the format has no text for them."""
+    return SerializationError(
+        "VALUE_NOT_SERIALIZABLE",
+        f"{where} is NaN or infinite, which JSON can not write; write null or a finite number",
+        row=row,
+    )
+
+
+def _rebuild(source: Any, schema: Schema) -> Shape:
+    shape = shape_of_schema(source, binary=True) if isinstance(source, dict) else shape_of_type(source)
+    if shape is None or shape.schema != schema:
+        raise ConfigError("SERDE_CHANGED", f"the fields of {source!r} are no longer those that were pickled")
+    return shape
+
+
+def shape_of_schema(schema: Mapping[str, Any], *, binary: bool = False) -> Shape:
+    """The shape of dicts with these fields, all of which may be null.
+
+    Args:
+        schema: Polars types by field name: signed integers, unsigned ones up to 32 bits, Float64, String,
+            Boolean, and List and Struct of these.
+        binary: allow Binary too.
+
+    Raises:
+        ConfigError: a type is not among these, or a name begins with `__`.
+    """
+    fields = []
+    for name, given in schema.items():
+        dtype = given() if isinstance(given, type) else given
+        if name.startswith("__"):
+            raise ConfigError("INVALID_FIELD_NAME", f"field {name!r}: names that begin with __ are reserved")
+        fields.append(_Field(name, name, _hint_of(name, dtype, binary), dtype, True, None))
+    return Shape(fields, dict)
+
+
+def _hint_of(name: str, dtype: Any, binary: bool) -> Any:
+    """The type hint, null allowed, that accepts exactly the values of a column type."""
+    kind = type(dtype)
+    if kind in _LIMITS:
+        return Union[_int_within(kind), None]  # noqa: UP007 - a hint made at run time
+    if kind in _PLAIN:
+        return Union[_PLAIN[kind], None]  # noqa: UP007
+    if binary and kind is pl.Binary:
+        return Union[bytes, None]  # noqa: UP007
+    if isinstance(dtype, pl.List):
+        return Union[list[_hint_of(name, dtype.inner, binary)], None]  # type: ignore[misc]  # noqa: UP007
+    if isinstance(dtype, pl.Struct):
+        inner = [(f.name, _hint_of(f"{name}.{f.name}", f.dtype, binary), None) for f in dtype.fields]
+        return Union[msgspec.defstruct("Struct", inner, gc=False, eq=False), None]  # noqa: UP007
+    allowed = ", ".join(
+        t.__name__ for t in [*_LIMITS, *_PLAIN, *([pl.Binary] if binary else []), pl.List, pl.Struct]
+    )
+    raise ConfigError("INVALID_FIELD_TYPE", f"field {name!r} is {dtype}; allowed are {allowed}")
+
+
+def _int_within(kind: type[pl.DataType]) -> Any:
+    low, high = _LIMITS[kind]
+    return Annotated[int, msgspec.Meta(ge=low, le=high)]
+
+
+def shape_of_type(python_type: Any) -> Shape | None:
+    """The shape of a dataclass or msgspec.Struct type; `None` if it has no column form.
+
+    It has one if it does nothing of its own when it is read or written (`__post_init__`, tags, left-out
+    defaults, ...; other names for its fields are fine) and its fields are int, float, str, bool, lists of
+    these, or types that have a column form themselves, each possibly Optional.
+    """
+    fields = _fields_of(python_type, ())
+    return None if fields is None else Shape(fields, python_type)
+
+
+def _fields_of(python_type: Any, outer: tuple[Any, ...]) -> list[_Field] | None:
+    if not isinstance(python_type, type) or python_type in outer or hasattr(python_type, "__post_init__"):
+        return None
+    if issubclass(python_type, msgspec.Struct):
+        config = python_type.__struct_config__
+        special = config.tag is not None or config.array_like or config.omit_defaults
+        if special or config.forbid_unknown_fields:
+            return None
+        given = [
+            (f.name, f.encode_name, f.type, f.default, f.default_factory)
+            for f in msgspec.structs.fields(python_type)
+        ]
+    elif dataclasses.is_dataclass(python_type):
+        hints = typing.get_type_hints(python_type, include_extras=True)
+        if not all(f.init for f in dataclasses.fields(python_type)):
+            return None
+        given = [
+            (f.name, f.name, hints[f.name], _or_none(f.default), _or_none(f.default_factory))
+            for f in dataclasses.fields(python_type)
+        ]
+    else:
+        return None
+    fields = [_field(*arguments, outer=(*outer, python_type)) for arguments in given]
+    if any(f is None or f.name.startswith("__") for f in fields):
+        return None
+    return [f for f in fields if f is not None]
+
+
+def _or_none(default: Any) -> Any:
+    return msgspec.NODEFAULT if default is dataclasses.MISSING else default
+
+
+def _field(
+    name: str, written: str, hint: Any, default: Any, factory: Any, *, outer: tuple[Any, ...]
+) -> _Field | None:
+    column = _column_of(hint, outer)
+    if column is None or (outer[1:] and written != name):
+        return None
+    twin_hint, dtype, nullable = column
+    if default is None and not nullable:
+        return None
+    return _Field(name, written, twin_hint, dtype, nullable, default, factory)
+
+
+def _column_of(hint: Any, outer: tuple[Any, ...]) -> tuple[Any, pl.DataType, bool] | None:
+    """Twin hint, column type and whether null is allowed; `None` if the hint has no column form."""
+    if typing.get_origin(hint) in (Union, UnionType):
+        options = [option for option in typing.get_args(hint) if option is not NoneType]
+        inner = _column_of(options[0], outer) if len(options) == 1 else None
+        return None if inner is None else (Union[inner[0], None], inner[1], True)  # noqa: UP007
+    if hint is int:
+        return _int_within(pl.Int64), pl.Int64(), False
+    if hint in (float, str, bool):
+        return hint, _PLAIN_OF_HINT[hint], False
+    if typing.get_origin(hint) is list:
+        inner = _column_of(typing.get_args(hint)[0], outer)
+        return None if inner is None else (list[inner[0]], pl.List(inner[1]), False)  # type: ignore[name-defined]
+    fields = _fields_of(hint, outer)
+    if not fields:
+        return None
+    dtype = pl.Struct([pl.Field(f.name, f.dtype) for f in fields])
+    twin = msgspec.defstruct(
+        hint.__name__, [_with_default(f) for f in fields], kw_only=True, gc=False, eq=False
+    )
+    return twin, dtype, False
+
+
+def _with_default(field: _Field) -> tuple[str, Any, Any]:
+    made = msgspec.field(name=field.written, default=field.default, default_factory=field.default_factory)
+    return field.name, field.hint, made
+
+
+def _takes_positional(python_type: type[Any], names: list[str]) -> bool:
+    parameters = inspect.signature(python_type).parameters.values()
+    plain = all(p.kind is p.POSITIONAL_OR_KEYWORD for p in parameters)
+    return plain and [p.name for p in parameters] == names
