@@ -9,7 +9,7 @@ pyarrow's reader and 0.8 µs of polars' json_decode, both of which take some tex
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Optional
+from typing import Any
 
 import msgspec
 import polars as pl
@@ -29,7 +29,7 @@ class JsonCodec(ColumnCodec):
 
     def __init__(self, shape: Shape) -> None:
         self._shape = shape
-        self._decoder = msgspec.json.Decoder(Optional[shape.twin])
+        self._decoder = msgspec.json.Decoder(shape.twin | None)
         self._encoder = msgspec.json.Encoder()
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, Optional
+from typing import Any
 
 import msgspec
 
@@ -27,9 +27,9 @@ class JsonSerde(Serde[Any]):
       A missing field is `None`.
 
     Fields that are not asked for are ignored; of duplicates the last counts. Nothing is converted: `"5"` and
-    `5.0` are no integers, `5` is a float. The text `null` is the null value. It writes compact text, fields in
-    the order of the schema (of the dict, if there is none), characters as they are, floats in their shortest
-    form. NaN and infinities, and integers beyond 64 bits in a field, are errors.
+    `5.0` are no integers, `5` is a float. The text `null` is the null value. It writes compact text,
+    fields in the order of the schema (of the dict, if there is none), characters as they are, floats in their
+    shortest form. NaN and infinities, and integers beyond 64 bits in a field, are errors.
 
     Args:
         python_type: the type of the values.
@@ -72,8 +72,8 @@ class JsonSerde(Serde[Any]):
     @cached_property
     def _decoder(self) -> msgspec.json.Decoder[Any]:
         if self._shape is not None:
-            return msgspec.json.Decoder(Optional[self._shape.twin])
-        return msgspec.json.Decoder(Any if self._python_type is None else Optional[self._python_type])
+            return msgspec.json.Decoder(self._shape.twin | None)
+        return msgspec.json.Decoder(Any if self._python_type is None else self._python_type | None)
 
     @cached_property
     def _encoder(self) -> msgspec.json.Encoder:

@@ -81,7 +81,10 @@ class ColumnCodec(ABC):
 
     @abstractmethod
     def to_python(self, frame: pl.DataFrame, null: pl.Series | None = None) -> list[Any]:
-        """The row form's value of each row."""
+        """The row form's value of each row; `None` where `null` is true.
+
+        Rows that could not be decoded have no value: leave them out, or flag them in `null`.
+        """
 
     @abstractmethod
     def from_python(self, values: Sequence[Any]) -> tuple[pl.DataFrame, pl.Series]:

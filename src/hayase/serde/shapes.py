@@ -51,13 +51,18 @@ class _Field:
     default: Any = msgspec.NODEFAULT
     default_factory: Any = msgspec.NODEFAULT
 
+    def definition(self) -> tuple[str, Any, Any]:
+        """The field as `msgspec.defstruct` takes it."""
+        defaults = {"default": self.default, "default_factory": self.default_factory}
+        return self.name, self.hint, msgspec.field(name=self.written, **defaults)
+
 
 class Shape:
     """A record of fields: its schema, its twin, and the way from one to the other.
 
     Attributes:
         schema: names and column types.
-        twin: msgspec struct of the fields, for reading and checking; has the defaults, ints have their limits.
+        twin: msgspec struct of the fields, for reading and checking; it has the defaults, and limits of ints.
         filled: the same without defaults, made from positional values: for writing.
         nested: some field is a list or a record itself.
     """
@@ -66,7 +71,7 @@ class Shape:
         self._fields = list(fields)
         self.schema = Schema(tuple((f.name, f.dtype) for f in fields), python_type=python_type)
         self.twin = msgspec.defstruct(
-            python_type.__name__, [_with_default(f) for f in fields], kw_only=True, gc=False, eq=False
+            python_type.__name__, [f.definition() for f in fields], kw_only=True, gc=False, eq=False
         )
         self.filled = msgspec.defstruct(
             python_type.__name__,
@@ -75,7 +80,6 @@ class Shape:
             eq=False,
         )
         self.nested = any(f.dtype.is_nested() for f in fields)
-        self._float_names = [f.name for f in fields if f.dtype == pl.Float64]
         self._empty = self.twin(**dict.fromkeys(self.schema.names))
         self._positional = python_type is not dict and _takes_positional(python_type, self.schema.names)
 
@@ -102,8 +106,8 @@ class Shape:
         """The row form's value of a twin."""
         python_type = self.schema.python_type
         if python_type is dict:
-            fields = zip(self.schema.names, msgspec.structs.astuple(twin), strict=True)
-            return {name: msgspec.to_builtins(value, builtin_types=(bytes,)) for name, value in fields}
+            fields = dict(zip(self.schema.names, msgspec.structs.astuple(twin), strict=True))
+            return msgspec.to_builtins(fields, builtin_types=(bytes,)) if self.nested else fields
         return msgspec.convert(twin, python_type, from_attributes=True)
 
     def frame(self, twins: list[Any]) -> tuple[pl.DataFrame, pl.Series]:
@@ -137,7 +141,6 @@ class Shape:
                 raise SerializationError(
                     "VALUE_NOT_SERIALIZABLE",
                     f"field {field.name!r} of {self._name()} is never null; a row has null in it",
-                    row=column.is_null().arg_max(),
                 )
         if not columns:
             return [self.filled() for _ in range(frame.height)]
@@ -155,18 +158,16 @@ class Shape:
 
     def to_python(self, frame: pl.DataFrame, null: pl.Series | None) -> list[Any]:
         """The row form's value of each row."""
+        if null is not None and null.any():
+            present = iter(self.to_python(frame.filter(~null), None))
+            return [None if gone else next(present) for gone in null.to_list()]
         python_type = self.schema.python_type
         columns = [column.to_list() for column in self.columns(frame)]
-        rows: list[Any]
         if python_type is dict or not columns:
-            rows = self._dicts(columns, frame.height)
-        elif self._positional and not self.nested:
-            rows = list(map(typing.cast("Callable[..., Any]", python_type), *columns))
-        else:
-            rows = [self._instance(row) for row in self._dicts(columns, frame.height)]
-        if null is not None and null.any():
-            return [None if gone else row for row, gone in zip(rows, null.to_list(), strict=True)]
-        return rows
+            return self._dicts(columns, frame.height)
+        if self._positional and not self.nested:
+            return list(map(typing.cast("Callable[..., Any]", python_type), *columns))
+        return [self._instance(row) for row in self._dicts(columns, frame.height)]
 
     def _dicts(self, columns: list[list[Any]], height: int) -> list[Any]:
         if not columns:
@@ -190,8 +191,7 @@ class Shape:
         """Raises SerializationError if a Float64 column holds NaN or an infinity."""
         for column in columns:
             if column.dtype == pl.Float64 and not column.is_finite().all():
-                row = (~column.is_finite().fill_null(True)).arg_max()
-                raise non_finite(f"field {column.name!r} of {self._name()}", row)
+                raise non_finite(f"field {column.name!r} of {self._name()}")
 
     def _name(self) -> str:
         python_type = self.schema.python_type
@@ -205,12 +205,11 @@ class Shape:
         )
 
 
-def non_finite(where: str, row: int | None = None) -> SerializationError:
+def non_finite(where: str) -> SerializationError:
     """The error for NaN and infinities where the format has no text for them."""
     return SerializationError(
         "VALUE_NOT_SERIALIZABLE",
         f"{where} is NaN or infinite, which JSON can not write; write null or a finite number",
-        row=row,
     )
 
 
@@ -234,31 +233,35 @@ def shape_of_schema(schema: Mapping[str, Any], *, binary: bool = False) -> Shape
     """
     fields = []
     for name, given in schema.items():
-        dtype = given() if isinstance(given, type) else given
         if name.startswith("__"):
             raise ConfigError("INVALID_FIELD_NAME", f"field {name!r}: names that begin with __ are reserved")
-        fields.append(_Field(name, name, _hint_of(name, dtype, binary), dtype, True, None))
+        fields.append(_Field(name, name, _hint_of(name, given, binary), _instance_of(given), True, None))
     return Shape(fields, dict)
 
 
 def _hint_of(name: str, dtype: Any, binary: bool) -> Any:
     """The type hint, null allowed, that accepts exactly the values of a column type."""
-    kind = type(dtype)
+    dtype = _instance_of(dtype)
+    kind: Any = type(dtype)
     if kind in _LIMITS:
-        return Union[_int_within(kind), None]  # noqa: UP007 - a hint made at run time
+        return _int_within(kind) | None
     if kind in _PLAIN:
-        return Union[_PLAIN[kind], None]  # noqa: UP007
+        return _PLAIN[kind] | None
     if binary and kind is pl.Binary:
-        return Union[bytes, None]  # noqa: UP007
+        return bytes | None
     if isinstance(dtype, pl.List):
-        return Union[list[_hint_of(name, dtype.inner, binary)], None]  # type: ignore[misc]  # noqa: UP007
+        return list[_hint_of(name, dtype.inner, binary)] | None  # type: ignore[misc]
     if isinstance(dtype, pl.Struct):
         inner = [(f.name, _hint_of(f"{name}.{f.name}", f.dtype, binary), None) for f in dtype.fields]
-        return Union[msgspec.defstruct("Struct", inner, gc=False, eq=False), None]  # noqa: UP007
-    allowed = ", ".join(
-        t.__name__ for t in [*_LIMITS, *_PLAIN, *([pl.Binary] if binary else []), pl.List, pl.Struct]
-    )
+        return msgspec.defstruct("Struct", inner, gc=False, eq=False) | None
+    kinds: list[type[Any]] = [*_LIMITS, *_PLAIN, *([pl.Binary] if binary else []), pl.List, pl.Struct]
+    allowed = ", ".join(kind.__name__ for kind in kinds)
     raise ConfigError("INVALID_FIELD_TYPE", f"field {name!r} is {dtype}; allowed are {allowed}")
+
+
+def _instance_of(dtype: Any) -> Any:
+    bare = isinstance(dtype, type) and not issubclass(dtype, pl.List | pl.Struct)  # these need arguments
+    return dtype() if bare else dtype
 
 
 def _int_within(kind: type[pl.DataType]) -> Any:
@@ -326,27 +329,22 @@ def _column_of(hint: Any, outer: tuple[Any, ...]) -> tuple[Any, pl.DataType, boo
     if typing.get_origin(hint) in (Union, UnionType):
         options = [option for option in typing.get_args(hint) if option is not NoneType]
         inner = _column_of(options[0], outer) if len(options) == 1 else None
-        return None if inner is None else (Union[inner[0], None], inner[1], True)  # noqa: UP007
+        return None if inner is None else (inner[0] | None, inner[1], True)
     if hint is int:
         return _int_within(pl.Int64), pl.Int64(), False
     if hint in (float, str, bool):
         return hint, _PLAIN_OF_HINT[hint], False
     if typing.get_origin(hint) is list:
         inner = _column_of(typing.get_args(hint)[0], outer)
-        return None if inner is None else (list[inner[0]], pl.List(inner[1]), False)  # type: ignore[name-defined]
+        return None if inner is None else (list.__class_getitem__(inner[0]), pl.List(inner[1]), False)
     fields = _fields_of(hint, outer)
     if not fields:
         return None
     dtype = pl.Struct([pl.Field(f.name, f.dtype) for f in fields])
     twin = msgspec.defstruct(
-        hint.__name__, [_with_default(f) for f in fields], kw_only=True, gc=False, eq=False
+        str(hint.__name__), [f.definition() for f in fields], kw_only=True, gc=False, eq=False
     )
     return twin, dtype, False
-
-
-def _with_default(field: _Field) -> tuple[str, Any, Any]:
-    made = msgspec.field(name=field.written, default=field.default, default_factory=field.default_factory)
-    return field.name, field.hint, made
 
 
 def _takes_positional(python_type: type[Any], names: list[str]) -> bool:
