@@ -1,0 +1,88 @@
+"""Places where a test may kill or stop the program, named after the steps of an epoch.
+
+Nothing happens unless the environment variable `HAYASE_FAILPOINTS` is set. It holds a JSON list; each entry fires once:
+
+    {"name": "after_delta", "bundle": "1-0", "epoch": 3, "action": "kill_worker", "token": "/path/of/a/file"}
+
+`bundle` and `epoch` may be left out (any). The entry fires in the first process that manages to create the file
+`token`. Actions: `kill_worker` (SIGKILL to this process), `kill_app` (SIGKILL to the processes listed, one pid a
+line, in the file `pids`, then to this one), `pause` (sleep `seconds`), `raise` (an error as user code would raise).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+VARIABLE = "HAYASE_FAILPOINTS"
+
+NAMES = (
+    "before_epoch_record",
+    "after_epoch_record",
+    "before_process",
+    "before_delta",
+    "after_delta",
+    "before_apply",
+    "after_apply",
+    "before_publish",
+    "after_publish",
+    "before_rows",
+    "after_rows",
+    "before_done",
+    "after_done",
+)
+"""Every failpoint, in the order in which an epoch reaches them."""
+
+
+class FailpointError(Exception):
+    """What the action `raise` raises."""
+
+
+@lru_cache(maxsize=1)
+def _armed(text: str) -> tuple[dict[str, Any], ...]:
+    return tuple(json.loads(text))
+
+
+def reach(name: str, *, bundle: str | None = None, epoch: int | None = None) -> None:
+    """Say that a step has been reached; returns at once unless a test armed it."""
+    text = os.environ.get(VARIABLE)
+    if not text:
+        return
+    for entry in _armed(text):
+        if entry["name"] != name or entry.get("bundle", bundle) != bundle or entry.get("epoch", epoch) != epoch:
+            continue
+        if _claim(entry["token"]):
+            _act(entry)
+
+
+def _claim(token: str) -> bool:
+    try:
+        os.close(os.open(token, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+    except FileExistsError:
+        return False
+    return True
+
+
+def _act(entry: dict[str, Any]) -> None:
+    action = entry["action"]
+    if action == "pause":
+        time.sleep(float(entry["seconds"]))
+    elif action == "raise":
+        raise FailpointError(f"failpoint {entry['name']}")
+    else:
+        if action == "kill_app":
+            for pid in Path(entry["pids"]).read_text().split():
+                _kill(int(pid))
+        _kill(os.getpid())
+
+
+def _kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return

@@ -1,0 +1,1 @@
+"""From the logical topology to what runs: serdes, partition counts, levels, bundles, forms."""

@@ -1,0 +1,143 @@
+"""The plan of a topology: units, levels, bundles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hayase.core.errors import TopologyError, UnknownTopicError
+from hayase.planner.compile import CompiledUnit
+from hayase.planner.partitions import repartition_counts, task_count
+from hayase.task.plan import BundlePlan, Plan, TaskPlan, UnitPlan
+from hayase.topology import operators as op
+from hayase.topology.nodes import GlobalTable, ProcessorNode, SourceNode
+from hayase.topology.topology import SubTopology, Topology
+
+
+def source_topics(topology: Topology) -> list[str]:
+    """Topics of the log that a topology reads, sorted."""
+    nodes = [n for n in topology.nodes if isinstance(n, SourceNode)] + [g.source for g in topology.global_tables]
+    return sorted({topic for node in nodes for topic in node.topics if topic not in topology.repartitions})
+
+
+def global_unit_id(position: int) -> str:
+    """Id of the unit of a global table, by its position among them."""
+    return f"global{position}"
+
+
+def levels_of(topology: Topology) -> dict[str, int]:
+    """Level of every unit: one above all it gets rows of, or whose global tables it reads."""
+    writer = {
+        sink.topic: sub.id
+        for sub in topology.subtopologies
+        for sink in sub.sinks
+        if sink.topic in topology.repartitions
+    }
+    levels: dict[int, int] = {}
+
+    def level(sub: SubTopology) -> int:
+        if sub.id not in levels:
+            above = [0] if global_stores_of(topology, sub) else []
+            for source in sub.sources:
+                for topic in source.topics:
+                    if topic in topology.repartitions:
+                        if topic not in writer:
+                            raise TopologyError("NO_WRITER", f"nothing writes the repartition topic {topic!r}")
+                        above.append(level(topology.subtopologies[writer[topic]]))
+            levels[sub.id] = 1 + max(above, default=-1)
+        return levels[sub.id]
+
+    found = {str(sub.id): level(sub) for sub in topology.subtopologies}
+    return {**{global_unit_id(i): 0 for i in range(len(topology.global_tables))}, **found}
+
+
+def global_stores_of(topology: Topology, sub: SubTopology) -> tuple[str, ...]:
+    """Names of the global stores that a sub-topology looks up, in order."""
+    found: dict[str, None] = {}
+    for node in sub.nodes:
+        if isinstance(node, ProcessorNode) and isinstance(node.operator, op.StreamGlobalTableJoin):
+            found[node.operator.store] = None
+    return tuple(found)
+
+
+def make_plan(
+    topology: Topology,
+    topics: Mapping[str, int],
+    compiled: Mapping[str, CompiledUnit],
+    *,
+    threads: int,
+    bundles_per_unit: int | None = None,
+) -> Plan:
+    """The plan.
+
+    Args:
+        topology: what runs.
+        topics: partition count of every source topic of the log.
+        compiled: form of every unit.
+        threads: slots of the first start.
+        bundles_per_unit: at most so many; default `2 * threads`, never more than a unit has tasks.
+
+    Raises:
+        UnknownTopicError: a source topic is missing.
+        TopologyError: partition counts do not fit.
+    """
+    missing = [topic for topic in source_topics(topology) if topic not in topics]
+    if missing:
+        raise UnknownTopicError(
+            "UNKNOWN_TOPIC",
+            f"source topics do not exist: {', '.join(missing)}; create them before the application starts",
+        )
+    counts = repartition_counts(topology, topics)
+    levels = levels_of(topology)
+    units: dict[str, UnitPlan] = {}
+    bundles: list[BundlePlan] = []
+    most = bundles_per_unit or 2 * threads
+    for position, table in enumerate(topology.global_tables):
+        unit_id = global_unit_id(position)
+        units[unit_id] = _unit(
+            unit_id, 0, compiled[unit_id], (table.source.name, table.processor.name), 1, (), table.store
+        )
+        bundles.append(BundlePlan(unit_id, 0, unit_id, (_global_task(unit_id, table, topics),)))
+    for sub in topology.subtopologies:
+        unit_id, count = str(sub.id), task_count(sub, topics, counts)
+        reads = global_stores_of(topology, sub)
+        nodes = tuple(node.name for node in sub.nodes)
+        units[unit_id] = _unit(unit_id, levels[unit_id], compiled[unit_id], nodes, count, reads, None)
+        tasks = [_task(sub, partition, topics, topology) for partition in range(count)]
+        for number in range(min(most, count)):
+            members = tuple(tasks[number :: min(most, count)])
+            bundles.append(BundlePlan(f"{unit_id}-{number}", levels[unit_id], unit_id, members))
+    return Plan(units, tuple(bundles), dict(topics), counts)
+
+
+def _unit(
+    unit_id: str,
+    level: int,
+    compiled: CompiledUnit,
+    nodes: tuple[str, ...],
+    count: int,
+    reads: tuple[str, ...],
+    store: str | None,
+) -> UnitPlan:
+    return UnitPlan(
+        unit_id, level, compiled.form, compiled.reason, nodes, count, compiled.stateful, compiled.pure, reads, store
+    )
+
+
+def _global_task(unit_id: str, table: GlobalTable, topics: Mapping[str, int]) -> TaskPlan:
+    partitions = tuple(
+        (table.source.name, topic, partition) for topic in table.source.topics for partition in range(topics[topic])
+    )
+    return TaskPlan(f"{unit_id}_0", unit_id, 0, partitions, ())
+
+
+def _task(sub: SubTopology, partition: int, topics: Mapping[str, int], topology: Topology) -> TaskPlan:
+    real = tuple(
+        (source.name, topic, partition)
+        for source in sub.sources
+        for topic in source.topics
+        if topic in topics and partition < topics[topic]
+    )
+    edges = tuple(
+        (source.name, topic) for source in sub.sources for topic in source.topics if topic in topology.repartitions
+    )
+    return TaskPlan(f"{sub.id}_{partition}", str(sub.id), partition, real, edges)

@@ -1,0 +1,256 @@
+"""Choosing the form of each unit: columns if every node, as written, has a column form; else rows."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import polars as pl
+
+from hayase.core.errors import TopologyError
+from hayase.kernel.columns import ColumnNode, CompileContext, EdgeSchema
+from hayase.kernel.registry import COLUMNS
+from hayase.planner.serdes import AutoSerde, PickleSerde, key_writing_codec, schema_serde, writing_codec
+from hayase.processor.timestamps import TimestampExtractor, record_timestamp
+from hayase.serde import Serdes
+from hayase.serde.protocol import Schema, Serde
+from hayase.state.spec import StoreSpec
+from hayase.task.event_time import needs_partition_time
+from hayase.task.plan import Form
+from hayase.task.program import SinkProgram, SourceProgram
+from hayase.topology import operators as op
+from hayase.topology.nodes import ProcessorNode, SinkNode, SourceNode
+from hayase.topology.topology import Topology
+
+
+@dataclass(frozen=True, slots=True)
+class CompileOptions:
+    """Settings that decide how nodes are compiled."""
+
+    default_key_serde: Serde[Any] | None = None
+    default_value_serde: Serde[Any] | None = None
+    default_extractor: TimestampExtractor = field(default_factory=record_timestamp)
+    caching: bool = True
+    form: Literal["auto", "rows", "columns"] = "auto"
+    compacted: frozenset[str] = frozenset()
+    """Source topics with compaction: a replay may find fewer records, so nothing that reads them is pure."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnitNodes:
+    """The nodes of a sub-topology or global table, in order."""
+
+    id: str
+    sources: tuple[SourceNode, ...]
+    processors: tuple[ProcessorNode, ...]
+    sinks: tuple[SinkNode, ...]
+
+
+@dataclass(frozen=True)
+class CompiledUnit:
+    """A unit with its form chosen.
+
+    Attributes:
+        reason: why this form, for `describe` and error messages.
+        edges: edge schema of each repartition topic it writes, if it runs in columns.
+    """
+
+    nodes: UnitNodes
+    form: Form
+    reason: str
+    stateful: bool
+    pure: bool
+    sources: tuple[SourceProgram, ...]
+    sinks: tuple[SinkProgram, ...]
+    stores: Mapping[str, StoreSpec]
+    columns: Mapping[str, ColumnNode] | None
+    edges: Mapping[str, EdgeSchema]
+
+
+def units_of(topology: Topology, levels: Mapping[str, int]) -> list[UnitNodes]:
+    """All units, lower levels first."""
+    found = [
+        UnitNodes(f"global{i}", (table.source,), (table.processor,), ())
+        for i, table in enumerate(topology.global_tables)
+    ]
+    for sub in topology.subtopologies:
+        processors = tuple(node for node in sub.nodes if isinstance(node, ProcessorNode))
+        found.append(UnitNodes(str(sub.id), sub.sources, processors, sub.sinks))
+    return sorted(found, key=lambda unit: levels[unit.id])
+
+
+def compile_units(topology: Topology, levels: Mapping[str, int], options: CompileOptions) -> dict[str, CompiledUnit]:
+    """Every unit in its form, by id.
+
+    Raises:
+        TopologyError: an expression does not fit the schema it is applied to.
+    """
+    edges: dict[str, EdgeSchema] = {}
+    compiled: dict[str, CompiledUnit] = {}
+    for unit in units_of(topology, levels):
+        compiled[unit.id] = one = _compile(topology, unit, edges, options)
+        edges.update(one.edges)
+    return compiled
+
+
+def _compile(
+    topology: Topology, unit: UnitNodes, edges: Mapping[str, EdgeSchema], options: CompileOptions
+) -> CompiledUnit:
+    stores = {
+        name: dataclasses.replace(spec, caching=spec.caching and options.caching)
+        for name, spec in topology.stores.items()
+    }
+    sources = tuple(_source(topology, node, edges, options) for node in unit.sources)
+    columns: dict[str, ColumnNode] | None = None
+    schemas: dict[str, EdgeSchema] = {}
+    reason = "processing.form is 'rows'"
+    if options.form != "rows":
+        columns, schemas, reason = _columns(unit, sources, stores, options)
+    sinks: tuple[SinkProgram, ...] | None = None
+    if columns is not None:
+        sinks, without = _column_sinks(topology, unit, schemas, options)
+        if sinks is None:
+            columns, reason = None, without
+    if columns is None and options.form == "columns":
+        raise TopologyError("NO_COLUMN_FORM", f"processing.form is 'columns', but {reason}; use 'auto'")
+    if sinks is None:
+        sinks = tuple(_row_sink(topology, node, options) for node in unit.sinks)
+    if columns is None:
+        sources = tuple(dataclasses.replace(source, frames=False) for source in sources)
+    own = [name for node in unit.processors for name in node.stores]
+    stateful = bool(own) or any(needs_partition_time(source.extractor) for source in sources)
+    sent = {sink.topic: schemas[sink.parents[0]] for sink in sinks if sink.edge} if columns is not None else {}
+    return CompiledUnit(
+        unit, "rows" if columns is None else "columns", reason, stateful,
+        not stateful and _pure(unit, options), sources, sinks, stores, columns, sent,
+    )  # fmt: skip
+
+
+def _source(
+    topology: Topology, node: SourceNode, edges: Mapping[str, EdgeSchema], options: CompileOptions
+) -> SourceProgram:
+    edge = next((topic for topic in node.topics if topic in topology.repartitions), None)
+    if edge is None:
+        key = node.key_serde or options.default_key_serde or Serdes.bytes()
+        value = node.value_serde or options.default_value_serde or Serdes.bytes()
+        extractor = node.timestamp_extractor or options.default_extractor
+        return SourceProgram(node.name, key, value, extractor, schema=_serde_schema(key, value))
+    sent = edges.get(edge)
+    key, value = _edge_serdes(topology, edge, node, sent, options)
+    schema = sent if sent is not None else _serde_schema(key, value)
+    return SourceProgram(node.name, key, value, record_timestamp(), edge, sent is not None, schema)
+
+
+def _edge_serdes(
+    topology: Topology, edge: str, node: SourceNode | SinkNode, sent: EdgeSchema | None, options: CompileOptions
+) -> tuple[Serde[Any], Serde[Any]]:
+    """Both ends of an edge must come to the same serdes, so this looks at the source and the sink of the topic."""
+    key, value = node.key_serde, node.value_serde
+    for other in topology.nodes:
+        if (isinstance(other, SourceNode) and edge in other.topics) or (
+            isinstance(other, SinkNode) and other.topic == edge
+        ):
+            key, value = key or other.key_serde, value or other.value_serde
+    key = key or options.default_key_serde
+    if key is None and sent is not None and sent.key is not None:
+        key = schema_serde(sent.key)
+    if key is None:
+        raise TopologyError(
+            "NO_KEY_SERDE",
+            f"no serde is known for the key of {edge!r}; give one with Grouped.with_(key_serde=…), annotate the function "
+            "that makes the key, or set default.key.serde",
+            node=node.name,
+        )
+    value = value or options.default_value_serde
+    if value is None and sent is not None and sent.value is not None:
+        value = schema_serde(sent.value)
+    return key, value or PickleSerde()
+
+
+def _serde_schema(key: Serde[Any], value: Serde[Any]) -> EdgeSchema | None:
+    key_codec, value_codec = key.columns, value.columns
+    if key_codec is None or value_codec is None:
+        return None
+    return EdgeSchema(key_codec.schema, value_codec.schema)
+
+
+def _columns(
+    unit: UnitNodes, sources: Sequence[SourceProgram], stores: Mapping[str, StoreSpec], options: CompileOptions
+) -> tuple[dict[str, ColumnNode] | None, dict[str, EdgeSchema], str]:
+    schemas: dict[str, EdgeSchema] = {}
+    for source in sources:
+        if source.schema is None:
+            return None, {}, f"source {source.name} has a serde without a schema"
+        if source.extractor.kind == "callable":
+            return None, {}, f"source {source.name} has a callable timestamp extractor"
+        schemas[source.name] = source.schema
+    compiled: dict[str, ColumnNode] = {}
+    read = _read_tables(unit)
+    for node in unit.processors:
+        factory = COLUMNS.get(type(node.operator))
+        tables = {name: schema for name, schema in schemas.items() if schema.table}
+        context = CompileContext(stores, tables, read, options.caching)
+        made = factory(node, [schemas[parent] for parent in node.parents], context) if factory else None
+        if made is None:
+            return None, {}, f"node {node.name} ({type(node.operator).__name__}), as written, has no column form"
+        compiled[node.name] = made
+        schemas[node.name] = made.output
+    return compiled, schemas, "every node has a column form"
+
+
+def _read_tables(unit: UnitNodes) -> frozenset[str]:
+    """Nodes whose table is looked up, and those from which such a table is computed."""
+    read = {node.operator.table for node in unit.processors if isinstance(node.operator, op.StreamTableJoin)}
+    for node in reversed(unit.processors):
+        operator = node.operator
+        if node.name in read and isinstance(operator, op.TableFilter | op.TableMapValues) and operator.store is None:
+            read.add(operator.parent)
+    return frozenset(read)
+
+
+def _column_sinks(
+    topology: Topology, unit: UnitNodes, schemas: Mapping[str, EdgeSchema], options: CompileOptions
+) -> tuple[tuple[SinkProgram, ...] | None, str]:
+    made = []
+    for node in unit.sinks:
+        schema = schemas[node.parents[0]]
+        sink = _row_sink(topology, node, options, schema)
+        key = key_writing_codec(sink.key_serde, schema)
+        value = writing_codec(sink.value_serde, schema.value) if schema.value is not None else None
+        if key is None or value is None:
+            return None, f"sink {node.name} has a serde that can not write what arrives in columns"
+        made.append(dataclasses.replace(sink, key_codec=key, value_codec=value, frames=sink.edge))
+    return tuple(made), ""
+
+
+def _row_sink(
+    topology: Topology, node: SinkNode, options: CompileOptions, sent: EdgeSchema | None = None
+) -> SinkProgram:
+    edge = node.topic in topology.repartitions
+    if edge:
+        key, value = _edge_serdes(topology, node.topic, node, sent, options)
+    else:
+        key = node.key_serde or options.default_key_serde or AutoSerde()
+        value = node.value_serde or options.default_value_serde or AutoSerde()
+    return SinkProgram(node.name, node.parents, node.topic, key, value, edge)
+
+
+def _pure(unit: UnitNodes, options: CompileOptions) -> bool:
+    if any(topic in options.compacted for source in unit.sources for topic in source.topics):
+        return False
+    return not any(
+        isinstance(node.operator, op.StreamGlobalTableJoin) or _has_callable(node.operator) for node in unit.processors
+    )
+
+
+def _has_callable(operator: op.Operator) -> bool:
+    def is_callable(value: Any) -> bool:
+        if isinstance(value, pl.Expr | Schema):
+            return False
+        if isinstance(value, tuple):
+            return any(is_callable(item) for item in value)
+        return callable(value)
+
+    return any(is_callable(getattr(operator, item.name)) for item in dataclasses.fields(operator))

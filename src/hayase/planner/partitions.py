@@ -1,0 +1,101 @@
+"""Partition counts: of tasks, of repartition topics, and what must be equal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hayase.core.errors import TopologyError
+from hayase.topology import operators as op
+from hayase.topology.nodes import ProcessorNode, SinkNode, SourceNode
+from hayase.topology.topology import SubTopology, Topology
+
+
+def upstream_sources(topology: Topology, node: str) -> list[SourceNode]:
+    """The sources of its sub-topology that a node gets records from."""
+    found: dict[str, SourceNode] = {}
+    open_nodes = [node]
+    while open_nodes:
+        current = topology.by_name[open_nodes.pop()]
+        if isinstance(current, SourceNode):
+            found[current.name] = current
+        open_nodes.extend(current.parents)
+    return [n for n in topology.nodes if isinstance(n, SourceNode) and n.name in found]
+
+
+def copartitioned(topology: Topology) -> list[list[SourceNode]]:
+    """Groups of sources whose partition counts must be equal because a join looks up one side by the other's key."""
+    groups = []
+    for node in topology.nodes:
+        if isinstance(node, ProcessorNode) and isinstance(node.operator, op.StreamTableJoin):
+            left = [source for parent in node.parents for source in upstream_sources(topology, parent)]
+            right = upstream_sources(topology, node.operator.table)
+            groups.append(list({source.name: source for source in [*left, *right]}.values()))
+    return groups
+
+
+def repartition_counts(topology: Topology, topics: Mapping[str, int]) -> dict[str, int]:
+    """Partition count of every repartition topic: as given, else that of what it is joined with, else the largest upstream.
+
+    Raises:
+        TopologyError: PARTITIONS_DIFFER, naming the topics and their counts.
+    """
+    counts = {name: r.partitions for name, r in topology.repartitions.items() if r.partitions is not None}
+    pending = [name for name in topology.repartitions if name not in counts]
+    groups = copartitioned(topology)
+    while pending:
+        progressed = False
+        for name in list(pending):
+            count = _joined_count(name, groups, topics) or _upstream_count(topology, name, topics, counts)
+            if count is not None:
+                counts[name] = count
+                pending.remove(name)
+                progressed = True
+        if not progressed:
+            raise TopologyError(
+                "NO_PARTITION_COUNT",
+                f"the partition counts of {pending} depend on each other; give one with Repartitioned",
+            )
+    _check(groups, topics, counts)
+    return counts
+
+
+def _joined_count(name: str, groups: list[list[SourceNode]], topics: Mapping[str, int]) -> int | None:
+    for group in groups:
+        if any(name in source.topics for source in group):
+            real = [topics[topic] for source in group for topic in source.topics if topic in topics]
+            if real:
+                return max(real)
+    return None
+
+
+def _upstream_count(topology: Topology, name: str, topics: Mapping[str, int], counts: Mapping[str, int]) -> int | None:
+    known = {**topics, **counts}
+    upstream = [
+        topic
+        for sink in topology.nodes
+        if isinstance(sink, SinkNode) and sink.topic == name
+        for source in upstream_sources(topology, sink.name)
+        for topic in source.topics
+    ]
+    if any(topic not in known for topic in upstream):
+        return None
+    return max(known[topic] for topic in upstream)
+
+
+def _check(groups: list[list[SourceNode]], topics: Mapping[str, int], counts: Mapping[str, int]) -> None:
+    known = {**topics, **counts}
+    for group in groups:
+        found = {topic: known[topic] for source in group for topic in source.topics}
+        if len(set(found.values())) > 1:
+            listed = ", ".join(f"{topic} has {count}" for topic, count in sorted(found.items()))
+            raise TopologyError(
+                "PARTITIONS_DIFFER",
+                f"topics that are joined by key must have the same number of partitions, but {listed}; "
+                "make the topics alike, or repartition one side",
+            )
+
+
+def task_count(sub: SubTopology, topics: Mapping[str, int], counts: Mapping[str, int]) -> int:
+    """Number of tasks of a sub-topology: the largest partition count among its sources."""
+    known = {**topics, **counts}
+    return max((known[topic] for source in sub.sources for topic in source.topics), default=0)

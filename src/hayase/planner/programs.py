@@ -1,0 +1,67 @@
+"""From a topology and its plan to programs that tasks can run. Done once per process."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from hayase.planner.build import levels_of
+from hayase.planner.compile import CompiledUnit, CompileOptions, compile_units
+from hayase.task.plan import Plan, UnitPlan
+from hayase.task.program import SinkProgram, UnitProgram
+from hayase.topology.topology import Topology
+
+
+def make_programs(topology: Topology, plan: Plan, options: CompileOptions) -> dict[str, UnitProgram]:
+    """The program of every unit, by id. The same inputs give the same programs in every process."""
+    compiled = compile_units(topology, levels_of(topology), options)
+    readers = {edge: task.unit for bundle in plan.bundles for task in bundle.tasks for _, edge in task.edges}
+    by_frames = {
+        source.edge: source.frames for unit in compiled.values() for source in unit.sources if source.edge is not None
+    }
+    return {
+        unit_id: _program(topology, plan.units[unit_id], one, plan, readers, by_frames)
+        for unit_id, one in compiled.items()
+    }
+
+
+def _program(
+    topology: Topology,
+    unit: UnitPlan,
+    compiled: CompiledUnit,
+    plan: Plan,
+    readers: Mapping[str, str],
+    by_frames: Mapping[str, bool],
+) -> UnitProgram:
+    def finish(sink: SinkProgram) -> SinkProgram:
+        if not sink.edge:
+            return sink
+        return dataclasses.replace(
+            sink,
+            partitions=plan.repartitions[sink.topic],
+            target_unit=readers[sink.topic],
+            frames=sink.frames and by_frames[sink.topic],
+        )
+
+    members = {node.name for node in (*compiled.nodes.sources, *compiled.nodes.processors, *compiled.nodes.sinks)}
+    if unit.global_store is None:
+        order = tuple(node.name for node in topology.nodes if node.name in members)
+        children = {name: topology.children[name] for name in order}
+    else:
+        source, processor = compiled.nodes.sources[0].name, compiled.nodes.processors[0].name
+        order, children = (source, processor), {source: (processor,), processor: ()}
+    plan_with_form = dataclasses.replace(
+        unit, form=compiled.form, form_reason=compiled.reason, stateful=compiled.stateful, pure=compiled.pure
+    )
+    own = {name for node in compiled.nodes.processors for name in node.stores}
+    stores = {name: spec for name, spec in compiled.stores.items() if name in own or name in unit.reads_global}
+    return UnitProgram(
+        plan_with_form,
+        compiled.sources,
+        compiled.nodes.processors,
+        tuple(finish(sink) for sink in compiled.sinks),
+        order,
+        children,
+        stores,
+        compiled.columns,
+    )

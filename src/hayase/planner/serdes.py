@@ -1,0 +1,136 @@
+"""Serdes that nobody named: by the type of the value, or by the schema of the column."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import msgspec
+import polars as pl
+
+from hayase.core.errors import SerializationError
+from hayase.core.records import Windowed
+from hayase.kernel.columns import EdgeSchema
+from hayase.serde import JsonSerde, Serdes, TimeWindowedSerde
+from hayase.serde.protocol import ColumnCodec, Schema, Serde
+
+
+class AutoSerde(Serde[Any]):
+    """Writes each value by its type: text as UTF-8, bytes as they are, whole numbers and fractions as Kafka's Long and
+    Double, truth values as Boolean, all else (dict, list, dataclass, msgspec.Struct) as JSON.
+
+    Used by sinks and internal topics for which no serde was given and none is configured. It can not read.
+    """
+
+    def to_bytes(self, value: Any) -> bytes:
+        """Bytes by type."""
+        return _by_type(value).to_bytes(value)
+
+    def from_bytes(self, data: bytes) -> Any:
+        """Never: bytes do not say their type.
+
+        Raises:
+            SerializationError: always.
+        """
+        raise SerializationError("NO_SERDE", "no serde is known for these bytes; give one where the topic is read")
+
+
+def _by_type(value: Any) -> Serde[Any]:
+    if isinstance(value, Windowed):
+        window = value.window
+        return TimeWindowedSerde(_by_type(value.key), window.end_ms - window.start_ms)
+    if isinstance(value, str):
+        return Serdes.string()
+    if isinstance(value, bytes):
+        return Serdes.bytes()
+    if isinstance(value, bool):
+        return Serdes.boolean()
+    if isinstance(value, int):
+        return Serdes.long()
+    if isinstance(value, float):
+        return Serdes.double()
+    if isinstance(value, dict | list | tuple | msgspec.Struct) or hasattr(type(value), "__dataclass_fields__"):
+        return JsonSerde()
+    raise SerializationError(
+        "NO_SERDE", f"no serde is known for a value of type {type(value).__name__}; give one with Produced.with_(...)"
+    )
+
+
+_BY_DTYPE: tuple[tuple[type[pl.DataType], Serde[Any]], ...] = (
+    (pl.String, Serdes.string()),
+    (pl.Binary, Serdes.bytes()),
+    (pl.Boolean, Serdes.boolean()),
+    (pl.Int64, Serdes.long()),
+    (pl.Float64, Serdes.double()),
+)
+
+
+def schema_serde(schema: Schema) -> Serde[Any] | None:
+    """The serde that AutoSerde amounts to for values of a schema; `None` if there is none."""
+    if not schema.bare:
+        if schema.python_type is not None and schema.python_type is not dict:
+            return JsonSerde(schema.python_type)
+        return JsonSerde(schema=dict(schema.fields))
+    dtype = schema.fields[0][1]
+    for known, serde in _BY_DTYPE:
+        if dtype == known:
+            return serde
+    if isinstance(dtype, pl.List):
+        return JsonSerde()
+    return None
+
+
+def writing_codec(serde: Serde[Any], schema: Schema) -> ColumnCodec | None:
+    """The column form of a serde for writing values of a schema; `None` if it has none.
+
+    A serde without a schema of its own (`JsonSerde()`, AutoSerde) takes the values' schema.
+    """
+    if isinstance(serde, AutoSerde):
+        found = schema_serde(schema)
+        return found.columns if found is not None else None
+    codec = serde.columns
+    if codec is None:
+        if isinstance(serde, JsonSerde) and not schema.bare:
+            return JsonSerde(schema=dict(schema.fields)).columns
+        return None
+    return codec if _fits(codec.schema, schema) else None
+
+
+def _fits(written: Schema, given: Schema) -> bool:
+    if written.bare != given.bare:
+        return False
+    types = dict(given.fields)
+    return all(types.get(name) == dtype for name, dtype in written.fields)
+
+
+def key_writing_codec(serde: Serde[Any], edge: EdgeSchema) -> ColumnCodec | None:
+    """The same for keys; of a windowed key, the codec of the record key."""
+    if edge.key is None:
+        return None
+    if edge.windowed and isinstance(serde, TimeWindowedSerde):
+        serde = serde.inner
+    elif edge.windowed and not isinstance(serde, AutoSerde):
+        return None
+    return writing_codec(serde, edge.key)
+
+
+class PickleSerde(Serde[Any]):
+    """Any Python value, for rows between tasks of one application; the bytes never leave its shuffles and journals."""
+
+    def to_bytes(self, value: Any) -> bytes:
+        """Pickled.
+
+        Raises:
+            SerializationError: the value can not be pickled.
+        """
+        try:
+            return pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
+        except (pickle.PicklingError, TypeError, AttributeError) as error:
+            raise SerializationError(
+                "NOT_PICKLABLE",
+                f"a value of type {type(value).__name__} can not travel between tasks: {error}; give a serde",
+            ) from error
+
+    def from_bytes(self, data: bytes) -> Any:
+        """Unpickled."""
+        return pickle.loads(data)

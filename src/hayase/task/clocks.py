@@ -1,0 +1,43 @@
+"""Stream-time clocks of a task, kept in its state."""
+
+from __future__ import annotations
+
+import struct
+
+from hayase.state.protocol import TaskState
+
+CLOCK_STORE = "__clocks"
+"""Name of the store that holds the clocks; store names of users can not begin with `__`."""
+
+_INT64 = struct.Struct(">q")
+
+
+class StateClocks:
+    """Clocks by name; read from state when first asked for, written back by `save`."""
+
+    def __init__(self, state: TaskState | None) -> None:
+        self._store = state.store(CLOCK_STORE) if state is not None else None
+        self._times: dict[str, int] = {}
+        self._changed: set[str] = set()
+
+    def get(self, name: str) -> int:
+        """Time of the clock in milliseconds, -1 before the first record."""
+        known = self._times.get(name)
+        if known is None:
+            data = self._store.get(name.encode()) if self._store is not None else None
+            known = _INT64.unpack(data)[0] if data is not None else -1
+            self._times[name] = known
+        return known
+
+    def set(self, name: str, time_ms: int) -> None:
+        """Move the clock."""
+        if self._times.get(name) != time_ms:
+            self._times[name] = time_ms
+            self._changed.add(name)
+
+    def save(self) -> None:
+        """Write what moved to the state."""
+        if self._store is not None:
+            for name in sorted(self._changed):
+                self._store.put(name.encode(), _INT64.pack(self._times[name]))
+        self._changed.clear()

@@ -1,0 +1,207 @@
+"""Inputs of a task in column form: decode the queues, merge them, make one frame per source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+
+from hayase.core.metrics import RECORDS_CONSUMED
+from hayase.core.records import Headers
+from hayase.kernel.columns import HEADERS, KEY, NULL, TS
+from hayase.serde.protocol import BARE_FIELD, ColumnCodec, Decoded
+from hayase.state.delta import EdgeRow
+from hayase.task.edges import EDGE_HEADERS, origin_order, raw_records, read_headers, read_payloads
+from hayase.task.event_time import extract_times
+from hayase.task.failures import SourceRecord
+from hayase.task.program import SourceProgram
+from hayase.task.queues import Queue, RawRecords, merge_order
+from hayase.task.services import TaskServices
+
+
+class RecordSource(Protocol):
+    """Where failed records are looked up."""
+
+    headers: list[Headers] | None
+
+    def record(self, row: int) -> SourceRecord:
+        """One record, for handlers."""
+        ...
+
+
+class FrameRecords:
+    """Records that came over an edge as typed columns; serialized only when a handler wants to see one."""
+
+    def __init__(self, source: SourceProgram, partition: int, frame: pl.DataFrame) -> None:
+        self._source = source
+        self._partition = partition
+        self._frame = frame
+        self.headers = read_headers(frame[EDGE_HEADERS]) if EDGE_HEADERS in frame.columns else None
+
+    def record(self, row: int) -> SourceRecord:
+        """One record, for handlers; its offset is its position."""
+        values = self._frame.row(row, named=True)
+        key = values.pop(KEY)
+        fields = {name: value for name, value in values.items() if not name.startswith("__")}
+        value = fields.get(BARE_FIELD) if list(fields) == [BARE_FIELD] else fields
+        return SourceRecord(
+            str(self._source.edge),
+            self._partition,
+            row,
+            values[TS],
+            self._source.key_serde.serialize(key),
+            None if values[NULL] else self._source.value_serde.serialize(value),
+            self.headers[row] if self.headers is not None else (),
+        )
+
+
+@dataclass(slots=True)
+class ColumnInputs:
+    """The merged input of an epoch.
+
+    Attributes:
+        frames: one frame per source of the unit, ascending by `__o0`.
+        count: number of records; `__o0` runs from 0 to `count - 1`.
+        headers: headers by `__o0`, or `None` if no record has any.
+    """
+
+    frames: list[pl.DataFrame]
+    count: int
+    headers: list[Headers] | None
+    _origins: list[RecordSource]
+    _rows: list[npt.NDArray[np.int64]]
+    _order: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
+
+    def record(self, order: int) -> SourceRecord:
+        """The record with that `__o0`."""
+        queue = int(self._order[0][order])
+        return self._origins[queue].record(int(self._rows[queue][self._order[1][order]]))
+
+
+def column_inputs(
+    services: TaskServices,
+    topic_inputs: Sequence[tuple[str, RawRecords]],
+    edge_inputs: Mapping[tuple[str, str], Sequence[EdgeRow]],
+    partition: int,
+) -> ColumnInputs:
+    """Decode and merge; see `row_epoch.run_rows` for the arguments."""
+    queues: list[Queue] = []
+    origins: list[RecordSource] = []
+    for position, source in enumerate(services.program.sources):
+        if source.edge is None:
+            found: list[RecordSource] = [raw for name, raw in topic_inputs if name == source.name]
+            queues.extend(decode_columns(services, position, source, raw) for raw in found)  # type: ignore[arg-type]
+            origins.extend(found)
+            continue
+        for origin in sorted((o for edge, o in edge_inputs if edge == source.edge), key=origin_order):
+            frame = read_payloads(edge_inputs[(source.edge, origin)])
+            services.metrics.add(RECORDS_CONSUMED, source.edge, frame.height)
+            if source.frames:
+                origins.append(FrameRecords(source, partition, frame))
+                queues.append(_frame_queue(position, frame))
+            else:
+                raw = raw_records(source.edge, partition, frame)
+                origins.append(raw)
+                queues.append(decode_columns(services, position, source, raw, counted=True))
+    return _merge(services, queues, origins)
+
+
+def _frame_queue(position: int, frame: pl.DataFrame) -> Queue:
+    content = frame.drop(EDGE_HEADERS) if EDGE_HEADERS in frame.columns else frame
+    return Queue(position, None, np.arange(frame.height), frame[TS].to_numpy(), content)  # type: ignore[arg-type]
+
+
+def decode_columns(
+    services: TaskServices, position: int, source: SourceProgram, raw: RawRecords, *, counted: bool = False
+) -> Queue:
+    """The frame of one queue; records that fail go to the deserialization handler."""
+    if not counted:
+        services.metrics.add(RECORDS_CONSUMED, raw.topic, len(raw))
+    key_codec, value_codec = source.key_serde.columns, source.value_serde.columns
+    assert key_codec is not None and value_codec is not None and source.schema is not None
+    keys, values = _decode(key_codec, raw.keys), _decode(value_codec, raw.values)
+    key = keys.frame.to_series() if key_codec.schema.bare else keys.frame.to_struct()
+    if not key_codec.schema.bare and keys.null.any():
+        key = pl.select(pl.when(~keys.null).then(key)).to_series()
+    frame = values.frame.with_columns(key.alias(KEY), values.null.alias(NULL))
+    rows = np.arange(len(raw))
+    if keys.bad or values.bad:
+        bad = {**dict(values.bad), **dict(keys.bad)}
+        for row in sorted(bad):
+            services.failures.handle("deserialization", source.name, raw.record(row), bad[row])
+        kept = np.ones(len(raw), np.bool_)
+        kept[list(bad)] = False
+        rows = np.flatnonzero(kept)
+        frame = frame.filter(pl.Series(kept))
+    times, valid = extract_times(
+        source.extractor, source.name, raw, rows, frame,
+        clocks=services.clocks, metrics=services.metrics, wall_clock_ms=services.wall_clock_ms,
+    )  # fmt: skip
+    if valid is not None:
+        rows, times = rows[valid], times[valid]
+        frame = frame.filter(pl.Series(valid))
+    return Queue(position, raw, rows, times, frame.with_columns(pl.Series(TS, times, pl.Int64)))
+
+
+def _decode(codec: ColumnCodec, data: Sequence[bytes | None]) -> Decoded:
+    array = pa.array(data, pa.binary())
+    if isinstance(array, pa.ChunkedArray):  # more than 2 GB of bytes
+        array = pa.array(data, pa.large_binary())
+    return codec.decode(array)
+
+
+def _merge(services: TaskServices, queues: list[Queue], origins: list[RecordSource]) -> ColumnInputs:
+    order = merge_order([queue.timestamps_ms for queue in queues])
+    count = len(order[0])
+    any_headers = any(origin.headers is not None for origin in origins)
+    placed: list[list[pl.DataFrame]] = [[] for _ in services.program.sources]
+    for number, queue in enumerate(queues):
+        if len(queues) == 1:
+            where = np.arange(count)
+        else:
+            found = np.flatnonzero(order[0] == number)
+            where = np.empty(len(found), np.int64)
+            where[order[1][found]] = found
+        extra = [pl.Series("__o0", where, pl.Int64)]
+        if any_headers:
+            extra.append(pl.Series(HEADERS, where, pl.Int64))
+        placed[queue.source].append(queue.content.with_columns(extra))
+    frames = [
+        _joined(found, services.program.sources[position], headers=any_headers) for position, found in enumerate(placed)
+    ]
+    headers: list[Headers] | None = None
+    if any_headers:
+        headers = [()] * count
+        for at, (number, position) in enumerate(zip(order[0].tolist(), order[1].tolist(), strict=True)):
+            of_origin = origins[number].headers
+            if of_origin is not None:
+                headers[at] = of_origin[int(queues[number].rows[position])]
+    return ColumnInputs(frames, count, headers, origins, [queue.rows for queue in queues], order)
+
+
+def _joined(found: list[pl.DataFrame], source: SourceProgram, *, headers: bool) -> pl.DataFrame:
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        return empty_frame(source, headers=headers)
+    return pl.concat(found).sort("__o0")
+
+
+def empty_frame(source: SourceProgram, *, headers: bool) -> pl.DataFrame:
+    """What a source sends when it has nothing to send."""
+    schema = source.schema
+    assert schema is not None and schema.key is not None and schema.value is not None
+    key = dict(schema.key.fields)
+    columns: dict[str, pl.DataType | type[pl.DataType]] = dict(schema.value.fields)
+    columns[KEY] = key[BARE_FIELD] if schema.key.bare else pl.Struct(key)
+    columns[NULL] = pl.Boolean
+    columns[TS] = pl.Int64
+    columns["__o0"] = pl.Int64
+    if headers:
+        columns[HEADERS] = pl.Int64
+    return pl.DataFrame(schema=columns)

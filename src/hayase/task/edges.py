@@ -1,0 +1,113 @@
+"""Payloads of rows between tasks: an Arrow IPC stream of serialized records, or of a frame with typed columns."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import polars as pl
+
+from hayase.core.records import Headers, TaskId
+from hayase.kernel.columns import HEADERS, order_columns
+from hayase.serde.murmur2 import partition_for_key
+from hayase.state.delta import EdgeRow
+from hayase.task.outputs import Outputs
+from hayase.task.program import SinkProgram
+from hayase.task.queues import RawRecords
+
+PAYLOAD_BYTES_MAX = 8_000_000
+"""A payload is cut when it would grow beyond this; it crosses the shuffle as one value."""
+
+EDGE_HEADERS = "__headers"
+_HEADERS_TYPE = pl.List(pl.Struct({"name": pl.String, "value": pl.Binary}))
+
+
+def origin_order(origin: str) -> tuple[int, int]:
+    """Sort key of an origin task id, so that `1_10` comes after `1_9`."""
+    if origin.startswith("global"):
+        return (-1, 0)
+    task = TaskId.parse(origin)
+    return (task.subtopology, task.partition)
+
+
+class EdgeBuffer:
+    """Serialized records of one task for one edge, kept apart by target partition until the epoch ends."""
+
+    def __init__(self, sink: SinkProgram, origin: str) -> None:
+        self._sink = sink
+        self._origin = origin
+        self._sent = 0
+        self._targets: dict[int, tuple[list[bytes | None], list[bytes | None], list[int], list[Headers]]] = {}
+
+    def add(self, key: bytes | None, value: bytes | None, timestamp_ms: int, headers: Headers) -> None:
+        """One record; a null key goes to the partition of its position."""
+        partitions = self._sink.partitions
+        target = self._sent % partitions if key is None else partition_for_key(key, partitions)
+        self._sent += 1
+        keys, values, times, all_headers = self._targets.setdefault(target, ([], [], [], []))
+        keys.append(key)
+        values.append(value)
+        times.append(timestamp_ms)
+        all_headers.append(headers)
+
+    def flush(self, outputs: Outputs) -> None:
+        """Turn what was added into rows."""
+        for target in sorted(self._targets):
+            keys, values, times, headers = self._targets[target]
+            frame = pl.DataFrame(
+                {"key": keys, "value": values, "ts": times},
+                schema={"key": pl.Binary, "value": pl.Binary, "ts": pl.Int64},
+            )
+            if any(headers):
+                frame = frame.with_columns(headers_series(headers))
+            outputs.rows.extend(edge_rows(self._sink, self._origin, target, frame))
+        self._targets.clear()
+
+
+def edge_rows(sink: SinkProgram, origin: str, target: int, frame: pl.DataFrame) -> Iterator[EdgeRow]:
+    """Rows that carry a frame to a target partition, cut by size."""
+    pieces = max(1, -(-int(frame.estimated_size()) // PAYLOAD_BYTES_MAX))
+    step = max(1, -(-frame.height // pieces))
+    for seq, start in enumerate(range(0, frame.height, step)):
+        buffer = io.BytesIO()
+        frame[start : start + step].write_ipc_stream(buffer)
+        yield EdgeRow(f"{sink.target_unit}_{target}", sink.topic, origin, seq, buffer.getvalue())
+
+
+def read_payloads(rows: Sequence[EdgeRow]) -> pl.DataFrame:
+    """The frame of consecutive rows of one origin."""
+    frames = [pl.read_ipc_stream(row.payload, rechunk=False) for row in rows]
+    if len(frames) == 1:
+        return frames[0]
+    return pl.concat(frames, how="diagonal", rechunk=True)
+
+
+def raw_records(edge: str, partition: int, frame: pl.DataFrame) -> RawRecords:
+    """Serialized records of a frame made by EdgeBuffer."""
+    headers = read_headers(frame[EDGE_HEADERS]) if EDGE_HEADERS in frame.columns else None
+    return RawRecords(
+        edge,
+        partition,
+        np.arange(frame.height),
+        frame["ts"].to_numpy(),
+        frame["key"].to_list(),
+        frame["value"].to_list(),
+        headers,
+    )
+
+
+def headers_series(headers: Sequence[Headers]) -> pl.Series:
+    """Headers as a column."""
+    rows = [[{"name": name, "value": value} for name, value in record] for record in headers]
+    return pl.Series(EDGE_HEADERS, rows, dtype=_HEADERS_TYPE)
+
+
+def read_headers(column: pl.Series) -> list[Headers]:
+    """Headers of a column made by `headers_series`."""
+    return [tuple((h["name"], h["value"]) for h in row) if row is not None else () for row in column.to_list()]
+
+
+def strip_order(frame: pl.DataFrame) -> pl.DataFrame:
+    """The frame without order and header-index columns: what crosses an edge."""
+    return frame.drop([*order_columns(frame), *([HEADERS] if HEADERS in frame.columns else [])])

@@ -1,0 +1,131 @@
+"""Event time of the records of a queue, and what happens to those that have none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from hayase.core.errors import SerializationError
+from hayase.core.metrics import DROPPED_RECORDS, Metrics
+from hayase.kernel.rows import Clocks
+from hayase.processor.timestamps import ConsumedRecord, TimestampExtractor
+from hayase.task.queues import Int64Array, RawRecords
+
+
+def extract_times(
+    extractor: TimestampExtractor,
+    node: str,
+    raw: RawRecords,
+    rows: npt.NDArray[np.int64],
+    content: tuple[Sequence[Any], Sequence[Any]] | pl.DataFrame,
+    *,
+    clocks: Clocks,
+    metrics: Metrics,
+    wall_clock_ms: int,
+) -> tuple[Int64Array, npt.NDArray[np.bool_] | None]:
+    """Event times of `rows` and which of them to keep (`None`: all).
+
+    Records without a valid time are skipped and counted, stop the application, or take the partition's largest time
+    so far, as the extractor says.
+
+    Raises:
+        SerializationError: INVALID_TIMESTAMP, with topic, partition and offset.
+    """
+    if extractor.kind == "wall_clock":
+        return np.full(len(rows), wall_clock_ms, np.int64), None
+    if extractor.kind == "record":
+        found = raw.timestamps_ms[rows]
+        if extractor.on_invalid != "partition_time" and (len(found) == 0 or found.min() >= 0):
+            return found, None
+    if extractor.kind == "field" and isinstance(content, pl.DataFrame) and not needs_partition_time(extractor):
+        column = content.select(_path(str(extractor.field))).to_series()
+        if column.dtype == pl.Int64 and not column.null_count() and (column.is_empty() or int(column.min()) >= 0):  # type: ignore[arg-type]
+            return column.to_numpy(), None
+    clock_name = f"partition:{raw.topic}:{raw.partition}"
+    partition_time = clocks.get(clock_name)
+    if extractor.kind == "record":
+        times: Sequence[Any] = raw.timestamps_ms[rows].tolist()
+        pick: Callable[[int, int], Any] = lambda position, _: times[position]  # noqa: E731
+    elif extractor.kind == "field":
+        fields = _field_values(content, str(extractor.field))
+        pick = lambda position, _: fields[position]  # noqa: E731
+    else:
+        pick = _callable_picker(extractor, raw, rows, content)
+    result = np.empty(len(rows), np.int64)
+    keep = np.ones(len(rows), np.bool_)
+    for position in range(len(rows)):
+        time = pick(position, partition_time)
+        if isinstance(time, bool) or not isinstance(time, int) or time < 0:
+            if extractor.on_invalid == "skip":
+                keep[position] = False
+                metrics.add(DROPPED_RECORDS, node)
+                continue
+            if extractor.on_invalid == "fail" or partition_time < 0:
+                raise _invalid(extractor, node, raw, int(rows[position]), time)
+            time = partition_time
+        result[position] = time
+        partition_time = max(partition_time, time)
+    if needs_partition_time(extractor):
+        clocks.set(clock_name, partition_time)
+    return (result, None) if keep.all() else (result, keep)
+
+
+def needs_partition_time(extractor: TimestampExtractor) -> bool:
+    """Whether it keeps a clock per partition, which makes the task stateful."""
+    return extractor.kind == "callable" or extractor.on_invalid == "partition_time"
+
+
+def _field_values(content: tuple[Sequence[Any], Sequence[Any]] | pl.DataFrame, path: str) -> list[Any]:
+    if isinstance(content, pl.DataFrame):
+        return content.select(_path(path)).to_series().to_list()
+    names = path.split(".")
+    return [_walk(value, names) for value in content[1]]
+
+
+def _path(path: str) -> pl.Expr:
+    first, *rest = path.split(".")
+    expression = pl.col(first)
+    for name in rest:
+        expression = expression.struct.field(name)
+    return expression
+
+
+def _walk(value: Any, names: Sequence[str]) -> Any:
+    for name in names:
+        value = value.get(name) if isinstance(value, dict) else getattr(value, name, None)
+    return value
+
+
+def _callable_picker(
+    extractor: TimestampExtractor, raw: RawRecords, rows: npt.NDArray[np.int64], content: Any
+) -> Callable[[int, int], Any]:
+    keys, values = content
+    function = extractor.function
+    assert function is not None
+
+    def pick(position: int, partition_time_ms: int) -> Any:
+        record = raw.record(int(rows[position]))
+        seen = ConsumedRecord(
+            record.topic, record.partition, record.offset, record.timestamp_ms,
+            keys[position], values[position], record.headers,
+        )  # fmt: skip
+        return function(seen, partition_time_ms)
+
+    return pick
+
+
+def _invalid(extractor: TimestampExtractor, node: str, raw: RawRecords, row: int, found: Any) -> SerializationError:
+    source = f"field {extractor.field!r}" if extractor.kind == "field" else f"the {extractor.kind}"
+    return SerializationError(
+        "INVALID_TIMESTAMP",
+        f"{source} gives {found!r} as event time; it must be a whole number of milliseconds, 0 or more. "
+        "Mend the producer, or choose on_invalid='skip' or 'partition_time' for the source's timestamp extractor",
+        node=node,
+        topic=raw.topic,
+        partition=raw.partition,
+        offset=int(raw.offsets[row]),
+    )

@@ -1,0 +1,110 @@
+"""Asking the exception handlers, writing dead letters, counting what is dropped."""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from dataclasses import dataclass, field
+from typing import Any
+
+from hayase.core.errors import ConfigError, HayaseError, ProcessingError, ProductionError, SerializationError
+from hayase.core.metrics import DEAD_LETTERS, DROPPED_RECORDS, Metrics
+from hayase.core.records import Headers
+from hayase.processor.handlers import ErrorContext, HandlerAnswer, log_and_continue, log_and_fail
+from hayase.task.outputs import Outputs
+from hayase.task.program import FailurePolicy
+
+_LOG = logging.getLogger("hayase.task")
+
+_HEADER = "__streams.errors."
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRecord:
+    """A record as it was read, for handlers and dead letters."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+
+
+@dataclass(slots=True)
+class Failures:
+    """The failure policy of one task during one epoch."""
+
+    policy: FailurePolicy
+    task: str
+    metrics: Metrics
+    outputs: Outputs
+    stages: dict[str, type[HayaseError]] = field(
+        default_factory=lambda: {
+            "deserialization": SerializationError,
+            "processing": ProcessingError,
+            "production": ProductionError,
+        }
+    )
+
+    def handle(self, stage: str, node: str, record: SourceRecord, error: Exception) -> None:
+        """Ask the stage's handler. Returns if the record is to be dropped; it has been counted then.
+
+        Raises:
+            SerializationError, ProcessingError, ProductionError: the handler says fail, or failed itself.
+        """
+        context = ErrorContext(
+            stage, node, self.task, record.topic, record.partition, record.offset, record.timestamp_ms,
+            record.key, record.value, record.headers,
+        )  # fmt: skip
+        handler = getattr(self.policy, stage)
+        try:
+            answer = handler(context, error)
+        except Exception as failed:
+            raise self._error(stage, context, failed, "its exception handler failed") from failed
+        if answer is HandlerAnswer.FAIL:
+            if handler is log_and_fail and self.policy.dead_letter_topic is not None:
+                self._write_dead_letter(self.policy.dead_letter_topic, record, error)
+            raise self._error(stage, context, error, "failed") from error
+        self.metrics.add(DROPPED_RECORDS, node)
+        wanted = answer is HandlerAnswer.DEAD_LETTER or handler is log_and_continue
+        if answer is HandlerAnswer.DEAD_LETTER and self.policy.dead_letter_topic is None:
+            raise ConfigError(
+                "NO_DEAD_LETTER_TOPIC",
+                f"the {stage} handler answered dead_letter, but errors.dead.letter.queue.topic.name is not set; set it",
+                node=node,
+            )
+        if wanted and self.policy.dead_letter_topic is not None:
+            self._write_dead_letter(self.policy.dead_letter_topic, record, error)
+            self.metrics.add(DEAD_LETTERS, node)
+        _LOG.warning("%s error at %s: %s; record dropped (%s)", stage, node, error, _where(record))
+
+    def _error(self, stage: str, context: ErrorContext, error: Exception, what: str) -> HayaseError:
+        return self.stages[stage](
+            f"{stage.upper()}_FAILED",
+            f"{stage} {what}: {type(error).__name__}: {error}; mend the record or the code, or set "
+            f"{stage}.exception.handler to log_and_continue or dead_letter",
+            node=context.node,
+            task=context.task,
+            topic=context.topic,
+            partition=context.partition,
+            offset=context.offset,
+        )
+
+    def _write_dead_letter(self, topic: str, record: SourceRecord, error: Exception) -> None:
+        trace = "".join(traceback.format_exception(error))
+        details: list[tuple[str, Any]] = [
+            ("exception", f"{type(error).__module__}.{type(error).__qualname__}"),
+            ("message", str(error)),
+            ("stacktrace", trace),
+            ("topic", record.topic),
+            ("partition", record.partition),
+            ("offset", record.offset),
+        ]
+        headers = record.headers + tuple((_HEADER + name, str(value).encode()) for name, value in details)
+        self.outputs.topic(topic).add(record.key, record.value, record.timestamp_ms, headers)
+
+
+def _where(record: SourceRecord) -> str:
+    return f"topic {record.topic}, partition {record.partition}, offset {record.offset}"

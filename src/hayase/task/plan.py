@@ -1,0 +1,109 @@
+"""What runs where, as plain data. Stored with the checkpoint when an application first starts; fixed from then on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Form = Literal["rows", "columns"]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPlan:
+    """One partition of one sub-topology (or a global table), and what it reads.
+
+    Attributes:
+        id: `0_1` as in Kafka Streams; `global_0` for a global table.
+        unit: id of its sub-topology or global table, see `Plan.units`.
+        topic_partitions: `(source node, topic, partition)` of the log, sources in the topology's order.
+        edges: `(source node, repartition topic)` it receives rows of.
+    """
+
+    id: str
+    unit: str
+    partition: int
+    topic_partitions: tuple[tuple[str, str, int], ...]
+    edges: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UnitPlan:
+    """A sub-topology or a global table.
+
+    Attributes:
+        pure: outputs are a function of the input ranges alone (expressions only), so nothing needs journalling.
+        stateful: has stores or clocks.
+        reads_global: names of global stores it looks up.
+    """
+
+    id: str
+    level: int
+    form: Form
+    form_reason: str
+    nodes: tuple[str, ...]
+    partitions: int
+    stateful: bool
+    pure: bool
+    reads_global: tuple[str, ...] = ()
+    global_store: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BundlePlan:
+    """Tasks of one unit that are scheduled, stored and published together."""
+
+    id: str
+    level: int
+    unit: str
+    tasks: tuple[TaskPlan, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Units, bundles, and the partition counts they were made for."""
+
+    units: Mapping[str, UnitPlan]
+    bundles: tuple[BundlePlan, ...]
+    topics: Mapping[str, int]
+    """Source topics of the log with their partition counts."""
+    repartitions: Mapping[str, int]
+    """Repartition topics with their partition counts."""
+
+    @property
+    def levels(self) -> int:
+        """Number of levels, at least 1."""
+        return 1 + max((bundle.level for bundle in self.bundles), default=0)
+
+    def bundle_of(self, task: str) -> BundlePlan:
+        """The bundle that holds a task; KeyError if none does."""
+        for bundle in self.bundles:
+            if any(member.id == task for member in bundle.tasks):
+                return bundle
+        raise KeyError(task)
+
+    def to_json(self) -> str:
+        """Canonical text; equal plans have equal texts. The form is left out: it may change from start to start."""
+        return json.dumps(_canonical(self), sort_keys=True, separators=(",", ":"))
+
+    @property
+    def digest(self) -> str:
+        """Digest of `to_json`."""
+        return hashlib.blake2b(self.to_json().encode(), digest_size=16).hexdigest()
+
+
+def _canonical(plan: Plan) -> dict[str, Any]:
+    return {
+        "units": {
+            unit.id: {"level": unit.level, "nodes": unit.nodes, "partitions": unit.partitions}
+            for unit in plan.units.values()
+        },
+        "bundles": {
+            bundle.id: {"level": bundle.level, "unit": bundle.unit, "tasks": [task.id for task in bundle.tasks]}
+            for bundle in plan.bundles
+        },
+        "topics": dict(plan.topics),
+        "repartitions": dict(plan.repartitions),
+    }

@@ -1,0 +1,108 @@
+"""The inputs of a task in one epoch and the order in which they are processed.
+
+A queue is one partition of one topic, or what one task of a lower level sent over one edge. Inside a queue offset order is
+kept; of several queues the one whose head has the smallest timestamp goes next, ties by source order in the topology, then
+by partition. That is the same as sorting stably by the running maximum of each queue's timestamps: a record behind a larger
+timestamp has to wait for it, and is then at the head with a smaller one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hayase.core.records import Headers
+from hayase.log.protocol import FetchedBatch
+from hayase.task.failures import SourceRecord
+
+Int64Array = npt.NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class RawRecords:
+    """Records as they were read: one topic partition, or one origin of an edge (then offsets are positions)."""
+
+    topic: str
+    partition: int
+    offsets: Int64Array
+    timestamps_ms: Int64Array
+    keys: list[bytes | None]
+    values: list[bytes | None]
+    headers: list[Headers] | None
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @classmethod
+    def of(cls, topic: str, partition: int, batches: Sequence[FetchedBatch]) -> RawRecords:
+        """The batches of a range, joined."""
+        if len(batches) == 1:
+            one = batches[0]
+            return cls(topic, partition, one.offsets, one.timestamps_ms, one.keys, one.values, one.headers)
+        empty = np.empty(0, np.int64)
+        headers: list[Headers] | None = None
+        if any(batch.headers is not None for batch in batches):
+            headers = [h for b in batches for h in (b.headers if b.headers is not None else [()] * len(b))]
+        return cls(
+            topic,
+            partition,
+            np.concatenate([batch.offsets for batch in batches]) if batches else empty,
+            np.concatenate([batch.timestamps_ms for batch in batches]) if batches else empty,
+            [key for batch in batches for key in batch.keys],
+            [value for batch in batches for value in batch.values],
+            headers,
+        )
+
+    def record(self, row: int) -> SourceRecord:
+        """One record, for handlers."""
+        return SourceRecord(
+            self.topic,
+            self.partition,
+            int(self.offsets[row]),
+            int(self.timestamps_ms[row]),
+            self.keys[row],
+            self.values[row],
+            self.headers[row] if self.headers is not None else (),
+        )
+
+
+@dataclass(slots=True)
+class Queue:
+    """One queue of a task, decoded.
+
+    Attributes:
+        source: position of its source among the unit's sources.
+        raw: what was read; `None` if the edge carried typed columns.
+        rows: row numbers in `raw` of the records that are still there after decoding and time extraction.
+        timestamps_ms: event time of each of these.
+        content: keys and values as two lists (rows) or a frame (columns), aligned with `rows`.
+    """
+
+    source: int
+    raw: RawRecords
+    rows: npt.NDArray[np.int64]
+    timestamps_ms: Int64Array
+    content: Any
+
+
+def merge_order(times: Sequence[Int64Array]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The processing order of several queues, given in tie order: queue number and row number of each record.
+
+    Example:
+        >>> queue, row = merge_order([np.array([10, 5]), np.array([7, 12])])
+        >>> list(zip(queue.tolist(), row.tolist()))
+        [(1, 0), (0, 0), (0, 1), (1, 1)]
+    """
+    lengths = [len(t) for t in times]
+    queue = np.repeat(np.arange(len(times)), lengths)
+    row = np.concatenate([np.arange(n) for n in lengths]) if lengths else np.empty(0, np.int64)
+    filled = [i for i, n in enumerate(lengths) if n]
+    if len(filled) <= 1:
+        return queue, row
+    release = np.concatenate([np.maximum.accumulate(t) for t in times if len(t)])
+    order = np.lexsort((row, queue, release))
+    return queue[order], row[order]

@@ -1,0 +1,144 @@
+"""A task in row form: one record at a time through the nodes, depth first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hayase.core.errors import HayaseError, SerializationError
+from hayase.core.metrics import RECORDS_PRODUCED, Metrics
+from hayase.core.records import Change, Record, RecordMetadata
+from hayase.kernel.registry import ROWS
+from hayase.kernel.rows import Clocks, RowContext, RowNode, TableRows
+from hayase.state.protocol import ByteStore
+from hayase.state.spec import StoreSpec
+from hayase.task.failures import SourceRecord
+from hayase.task.program import SinkProgram, UnitProgram
+from hayase.task.services import TaskServices
+
+EdgeEmitter = Callable[[SinkProgram, bytes | None, bytes | None, Record[Any, Any]], None]
+"""Takes a record for a repartition topic: sink, key bytes, value bytes, the record."""
+
+
+class SinkRow(RowNode):
+    """Serializes what arrives and hands it to the task's outputs, or to the edge."""
+
+    def __init__(self, sink: SinkProgram) -> None:
+        super().__init__(sink.name)
+        self._sink = sink
+        self.services: TaskServices
+        self.emit_edge: EdgeEmitter
+
+    def process(self, record: Record[Any, Any]) -> None:
+        """Write one record; a serialization error goes to the production handler."""
+        sink = self._sink
+        value = record.value
+        if isinstance(value, Change):
+            value = value.new
+        try:
+            key_bytes = sink.key_serde.serialize(record.key)
+            value_bytes = sink.value_serde.serialize(value)
+        except SerializationError as error:
+            env = self.ctx.env
+            assert isinstance(env, RowTask)
+            self.services.failures.handle("production", self.name, env.current, error)
+            return
+        if sink.edge:
+            self.emit_edge(sink, key_bytes, value_bytes, record)
+            return
+        self.services.outputs.topic(sink.topic).add(key_bytes, value_bytes, record.timestamp_ms, record.headers)
+        self.services.metrics.add(RECORDS_PRODUCED, sink.topic)
+
+
+class RowTask:
+    """Runs a unit's nodes for one task; `open`, then `process` for each record in merged order, then `finish`, every epoch.
+
+    Nodes are made once; an error leaves the instance unusable.
+    """
+
+    def __init__(self, program: UnitProgram) -> None:
+        self._program = program
+        self._nodes: dict[str, RowNode] = {}
+        for node in program.processors:
+            self._nodes[node.name] = ROWS[type(node.operator)](node)
+        self._sinks = [SinkRow(sink) for sink in program.sinks]
+        self._nodes.update({sink.name: sink for sink in self._sinks})
+        self._sources = [[self._nodes[child] for child in program.children[source.name]] for source in program.sources]
+        self._services: TaskServices
+        self._flushing = False
+        self.current: SourceRecord
+
+    # what nodes see (hayase.kernel.rows.RowEnvironment)
+
+    @property
+    def metrics(self) -> Metrics:
+        """Counters of the epoch."""
+        return self._services.metrics
+
+    @property
+    def clocks(self) -> Clocks:
+        """Clocks of the task."""
+        return self._services.clocks
+
+    @property
+    def wall_clock_ms(self) -> int:
+        """The epoch's wall clock."""
+        return self._services.wall_clock_ms
+
+    def byte_store(self, name: str) -> ByteStore:
+        """See TaskServices."""
+        return self._services.byte_store(name)
+
+    def store_spec(self, name: str) -> StoreSpec:
+        """See TaskServices."""
+        return self._services.store_spec(name)
+
+    def metadata(self) -> RecordMetadata | None:
+        """Where the record at hand was read; `None` while flushing."""
+        if self._flushing:
+            return None
+        return RecordMetadata(self.current.topic, self.current.partition, self.current.offset)
+
+    def processing_failed(self, node: str, error: Exception) -> None:
+        """Ask the processing handler about the record at hand."""
+        self._services.failures.handle("processing", node, self.current, error)
+
+    # the epoch
+
+    def open(self, services: TaskServices, emit_edge: EdgeEmitter) -> None:
+        """Start of an epoch."""
+        self._services = services
+        self._flushing = False
+        tables: dict[str, TableRows] = {}
+        for name in self._program.order:
+            node = self._nodes.get(name)
+            if node is None:
+                continue
+            children = [self._nodes[child] for child in self._program.children[name]]
+            node.open(RowContext(name, self, children, tables))
+            rows = node.table_rows()
+            if rows is not None:
+                tables[name] = rows
+        for sink in self._sinks:
+            sink.services = services
+            sink.emit_edge = emit_edge
+
+    def process(self, source: int, record: Record[Any, Any], origin: SourceRecord) -> None:
+        """Run one record of a source through the nodes."""
+        self.current = origin
+        for child in self._sources[source]:
+            try:
+                child.process(record)
+            except HayaseError:
+                raise
+            except Exception as error:  # user code may raise anything; the handler decides
+                self.processing_failed(child.name, error)
+
+    def finish(self) -> None:
+        """End of the epoch: flush caches in the order the nodes were added, save the clocks."""
+        self._flushing = True
+        for name in self._program.order:
+            node = self._nodes.get(name)
+            if node is not None:
+                node.flush()
+        self._services.clocks.save()

@@ -1,0 +1,72 @@
+"""What an epoch gives the tasks of a bundle."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hayase.core.errors import UnknownStoreError
+from hayase.core.metrics import Metrics
+from hayase.state.protocol import ByteStore, TaskState
+from hayase.state.spec import StoreSpec
+from hayase.task.clocks import StateClocks
+from hayase.task.failures import Failures
+from hayase.task.outputs import Outputs
+from hayase.task.program import FailurePolicy, UnitProgram
+
+
+@dataclass(slots=True)
+class TaskServices:
+    """State, clocks, counters and exits of one task during one epoch."""
+
+    program: UnitProgram
+    task: str
+    state: TaskState | None
+    globals: Mapping[str, ByteStore]
+    clocks: StateClocks
+    metrics: Metrics
+    outputs: Outputs
+    failures: Failures
+    wall_clock_ms: int
+
+    @classmethod
+    def make(
+        cls,
+        program: UnitProgram,
+        task: str,
+        *,
+        state: TaskState | None,
+        global_stores: Mapping[str, ByteStore],
+        metrics: Metrics,
+        outputs: Outputs,
+        policy: FailurePolicy,
+        wall_clock_ms: int,
+    ) -> TaskServices:
+        """Services of a task for one epoch; `state` is `None` for a unit without state."""
+        failures = Failures(policy, task, metrics, outputs)
+        clocks = StateClocks(state)
+        return cls(program, task, state, global_stores, clocks, metrics, outputs, failures, wall_clock_ms)
+
+    def byte_store(self, name: str) -> ByteStore:
+        """A store of the task, or a global store.
+
+        Raises:
+            UnknownStoreError: the unit has no such store.
+        """
+        found = self.globals.get(name)
+        if found is not None:
+            return found
+        if name not in self.program.stores or self.state is None:
+            raise UnknownStoreError(
+                "UNKNOWN_STORE",
+                f"there is no store {name!r} here; this task has {sorted(self.program.stores)}",
+                task=self.task,
+            )
+        return self.state.store(name)
+
+    def store_spec(self, name: str) -> StoreSpec:
+        """What that store is; raises UnknownStoreError."""
+        try:
+            return self.program.stores[name]
+        except KeyError:
+            raise UnknownStoreError("UNKNOWN_STORE", f"there is no store {name!r} here", task=self.task) from None

@@ -1,0 +1,32 @@
+"""What a bundle reports about an epoch; travels back to the driver."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class BundleSummary(msgspec.Struct, frozen=True):
+    """One bundle, one epoch.
+
+    Attributes:
+        adopted: the epoch's delta was there already, so no user code ran.
+        published: the outputs were written now; `False` if the log had them already, or there were none.
+        metrics: counters as `(name, owner, count)`.
+        seconds: how long each step took.
+    """
+
+    bundle: str
+    epoch: int
+    adopted: bool
+    published: bool
+    metrics: list[tuple[str, str, int]]
+    seconds: dict[str, float]
+
+    def to_bytes(self) -> bytes:
+        """As JSON."""
+        return msgspec.json.encode(self)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> BundleSummary:
+        """What `to_bytes` wrote."""
+        return msgspec.json.decode(data, type=cls)
