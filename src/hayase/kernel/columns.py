@@ -137,7 +137,7 @@ class CompileContext:
 
 def order_columns(frame: pl.DataFrame) -> list[str]:
     """The frame's order columns, `__o0` first."""
-    found = []
+    found: list[str] = []
     while (name := f"{ORDER}{len(found)}") in frame.columns:
         found.append(name)
     return found
@@ -167,9 +167,7 @@ def merge_frames(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
     return merged.sort([f"{ORDER}{i}" for i in range(longest + 1)], maintain_order=True)
 
 
-def evaluate(
-    frame: pl.DataFrame, build: Callable[[pl.DataFrame], pl.DataFrame], ctx: ColumnContext
-) -> pl.DataFrame:
+def evaluate(frame: pl.DataFrame, build: Callable[[pl.DataFrame], pl.DataFrame], ctx: ColumnContext) -> pl.DataFrame:
     """`build(frame)`, leaving out the rows on which it raises if the handler says so.
 
     For stateless work only: `build` may be called again with parts of the frame. The failing rows are found by halving,

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from hayase.core.errors import HayaseError, UnknownStoreError
 from hayase.core.metrics import Metrics
 from hayase.core.records import Record, RecordMetadata
 from hayase.state.protocol import ByteStore
 from hayase.state.spec import StoreSpec
+
+if TYPE_CHECKING:
+    from hayase.kernel.columns import EdgeSchema
 
 
 class Clocks(Protocol):
@@ -37,7 +40,7 @@ class RowEnvironment(Protocol):
         ...
 
     def store_spec(self, name: str) -> StoreSpec:
-        """What that store is."""
+        """What that store is; `caching` is false in it where caches are off altogether."""
         ...
 
     def metadata(self) -> RecordMetadata | None:
@@ -50,15 +53,26 @@ class RowEnvironment(Protocol):
 
 
 class RowContext:
-    """A node's access to its children and its task, valid for one epoch."""
+    """A node's access to its children and its task, valid for one epoch.
 
-    __slots__ = ("_children", "env", "name", "tables")
+    `schemas` tells what the nodes of the task send, by name, where it is known: expressions see fields of these types.
+    """
 
-    def __init__(self, name: str, env: RowEnvironment, children: list[RowNode], tables: Mapping[str, TableRows]) -> None:
+    __slots__ = ("_children", "env", "name", "schemas", "tables")
+
+    def __init__(
+        self,
+        name: str,
+        env: RowEnvironment,
+        children: list[RowNode],
+        tables: Mapping[str, TableRows],
+        schemas: Mapping[str, EdgeSchema] | None = None,
+    ) -> None:
         self.name = name
         self.env = env
         self._children = children
         self.tables = tables
+        self.schemas = schemas or {}
 
     def forward(self, record: Record[Any, Any]) -> None:
         """Run every child with the record, each to its full depth.

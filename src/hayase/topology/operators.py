@@ -106,37 +106,51 @@ class Branch(Operator):
 
 @dataclass(frozen=True, slots=True)
 class RepartitionFilter(Operator):
-    """Drops records with a null key before a repartition, uncounted, as Kafka Streams does."""
+    """Drops records with a null key before a repartition, uncounted, as Kafka Streams does.
+
+    `keep_null_keys`: a left join is somewhere downstream and wants them, so nothing is dropped.
+    """
+
+    keep_null_keys: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class TableSource(Operator):
     """Turns a stream of upserts (null value: delete) into a table; `store` is `None` if nobody needs the rows.
 
-    Null keys are dropped and counted.
+    Null keys are dropped and counted. `old_values`: somebody downstream wants the old value (see `topology.old_values`).
     """
 
     store: str | None
+    old_values: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class TableFilter(Operator):
-    """A table's rows for which the predicate holds; the others become deletes. `(key, value)`; never called with a null value."""
+    """A table's rows for which the predicate holds; the others become deletes. `(key, value)`; never called with a null value.
+
+    `old_values`: old values are known (see `topology.old_values`), so a delete of what is not there is left out.
+    """
 
     predicate: Callable[[Any, Any], bool] | pl.Expr
     negate: bool
     parent: str
     store: str | None
+    old_values: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class TableMapValues(Operator):
-    """A table's rows with new values; deletes stay deletes."""
+    """A table's rows with new values; deletes stay deletes, a null result is one. Never called with a null value.
+
+    `old_values`: somebody downstream wants the old value, and it is known (see `topology.old_values`).
+    """
 
     mapper: Callable[[Any, Any], Any] | pl.Expr | Fields
     parent: str
     store: str | None
     schema: Schema | None = None
+    old_values: bool = False
 
 
 @dataclass(frozen=True, slots=True)

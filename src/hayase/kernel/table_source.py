@@ -1,0 +1,58 @@
+"""A stream of upserts becomes a table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hayase.core.metrics import DROPPED_RECORDS
+from hayase.core.records import Change, Record
+from hayase.kernel.rows import RowContext, RowNode, TableEmitter, TableRows
+from hayase.kernel.table import StoredRows
+from hayase.topology.nodes import ProcessorNode
+from hayase.topology.operators import TableSource
+
+
+class TableSourceRows(RowNode):
+    """TableSource in row form.
+
+    The record that comes later wins, whatever its timestamp. Every update is sent on, one that changes nothing and a
+    delete of an absent row included; with a cache the last one of each key, and no delete of what was not there.
+    """
+
+    def __init__(self, node: ProcessorNode, operator: TableSource) -> None:
+        super().__init__(node.name)
+        self._operator = operator
+        self._rows: StoredRows | None = None
+
+    def open(self, ctx: RowContext) -> None:
+        """Start of an epoch."""
+        super().open(ctx)
+        store = self._operator.store
+        if store is None:
+            return
+        self._rows = StoredRows.of(ctx.env, store)
+        caching = ctx.env.store_spec(store).caching
+        self._reads_old = caching or self._operator.old_values
+        self._emitter = TableEmitter(ctx, caching=caching, key_bytes=self._rows.key_bytes)
+
+    def process(self, record: Record[Any, Any]) -> None:
+        """Take one upsert or delete."""
+        key, value = record.key, record.value
+        if key is None:
+            self.ctx.env.metrics.add(DROPPED_RECORDS, self.name)
+            return
+        if self._rows is None:
+            self.ctx.forward(record.with_value(Change(value)))
+            return
+        old = self._rows.value(key) if self._reads_old else None
+        self._rows.put(key, value, record.timestamp_ms)
+        self._emitter.emit(record.with_value(Change(value, old)))
+
+    def flush(self) -> None:
+        """Send on what the cache holds."""
+        if self._rows is not None:
+            self._emitter.flush()
+
+    def table_rows(self) -> TableRows | None:
+        """The rows of the store."""
+        return self._rows
