@@ -28,8 +28,12 @@ class NameCounter:
         return name
 
     def name_or_next(self, given: str | None, prefix: str) -> str:
-        """`given` after a check, else the next generated name; the counter moves only in the second case."""
-        return check_name(given) if given is not None else self.next(prefix)
+        """`given` after a check, else the next generated name.
+
+        The counter moves in both cases, as in Kafka Streams: naming a node does not rename those after it.
+        """
+        generated = self.next(prefix)
+        return generated if given is None else check_name(given)
 
 
 def check_name(name: str) -> str:

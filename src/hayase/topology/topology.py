@@ -61,7 +61,8 @@ class Topology:
             for parent in node.parents:
                 if parent not in seen:
                     raise TopologyError(
-                        "UNKNOWN_PARENT", f"node {node.name!r} names the parent {parent!r}, which was not added before it"
+                        "UNKNOWN_PARENT",
+                        f"node {node.name!r} names the parent {parent!r}, which was not added before it",
                     )
             seen.add(node.name)
 
@@ -81,11 +82,41 @@ class Topology:
 
     @cached_property
     def subtopologies(self) -> tuple[SubTopology, ...]:
-        """Connected components, numbered by their first node; global tables are not among them."""
-        groups: dict[str, set[str]] = {}
+        """Connected components, by id. The ids are Kafka Streams': see `_numbers`; global tables take ids as well."""
+        groups = self._groups
+        return tuple(
+            SubTopology(number, tuple(node for node in self.nodes if groups[node.name] is groups[source]))
+            for source, number in self._numbers.items()
+            if source in groups
+        )
+
+    @cached_property
+    def global_table_ids(self) -> Mapping[str, int]:
+        """The number that each global table takes among the sub-topologies, by the name of its store."""
+        return {table.store: self._numbers[table.source.name] for table in self.global_tables}
+
+    @cached_property
+    def _numbers(self) -> Mapping[str, int]:
+        """Number of each component, by its first source in the order of names, global tables' sources included."""
+        groups = self._groups
+        names = [node.name for node in self.nodes if isinstance(node, SourceNode)]
+        names += [table.source.name for table in self.global_tables]
+        numbers: dict[str, int] = {}
+        seen: list[set[str]] = []
+        for name in sorted(names):
+            group = groups.get(name, {name})
+            if not any(group is other for other in seen):
+                seen.append(group)
+                numbers[name] = len(numbers)
+        return numbers
+
+    @cached_property
+    def _groups(self) -> Mapping[str, set[str]]:
+        """The names of the nodes that are in one component with a node; one set object per component."""
+        groups: dict[str, set[str]] = {node.name: {node.name} for node in self.nodes}
 
         def join(a: str, b: str) -> None:
-            left, right = groups.setdefault(a, {a}), groups.setdefault(b, {b})
+            left, right = groups[a], groups[b]
             if left is not right:
                 left |= right
                 for name in right:
@@ -94,20 +125,12 @@ class Topology:
         global_stores = {table.store for table in self.global_tables}
         owner: dict[str, str] = {}
         for node in self.nodes:
-            groups.setdefault(node.name, {node.name})
             for parent in node.parents:
                 join(parent, node.name)
             for store in node.stores if isinstance(node, ProcessorNode) else ():
                 if store not in global_stores:
                     join(owner.setdefault(store, node.name), node.name)
-        found: list[SubTopology] = []
-        done: set[str] = set()
-        for node in self.nodes:
-            if node.name not in done:
-                members = groups[node.name]
-                done |= members
-                found.append(SubTopology(len(found), tuple(n for n in self.nodes if n.name in members)))
-        return tuple(found)
+        return groups
 
     def describe(self) -> str:
         """The topology as text, in the format of Kafka Streams' `Topology.describe()`."""

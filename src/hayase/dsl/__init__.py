@@ -1,0 +1,48 @@
+"""Kafka Streams' DSL in Python's spelling: builds a `hayase.topology.Topology`.
+
+Ways of saying things, and why there is one of each:
+
+* Where Kafka Streams takes an option object (`Consumed`, `Produced`, `Grouped`, `Joined`, `Materialized`, `Branched`),
+  so does Hayase, at the same place: what is known from Kafka Streams holds, and a serde is always beside the name it
+  belongs to. There are no parallel keywords for what is in these objects.
+* A node's name is the keyword `name=` of the operation (Kafka Streams' `Named`).
+* Functions are Python callables or Polars expressions: see `hayase.dsl.functions` for the rules.
+
+Names of nodes, stores and repartition topics are those that Kafka Streams 4.3 gives (`topology.optimization=none`).
+"""
+
+from hayase.dsl.aggregates import Aggregate, avg, count, max_, min_, sum_
+from hayase.dsl.branched import BranchedKStream
+from hayase.dsl.builder import StreamsBuilder
+from hayase.dsl.expressions import key, left, right, timestamp
+from hayase.dsl.grouped import KGroupedStream, TimeWindowedKStream
+from hayase.dsl.kstream import KStream
+from hayase.dsl.ktable import GlobalKTable, KTable
+from hayase.dsl.options import Branched, Consumed, Grouped, Joined, Materialized, Named, Produced
+
+__all__ = [
+    "Aggregate",
+    "Branched",
+    "BranchedKStream",
+    "Consumed",
+    "GlobalKTable",
+    "Grouped",
+    "Joined",
+    "KGroupedStream",
+    "KStream",
+    "KTable",
+    "Materialized",
+    "Named",
+    "Produced",
+    "StreamsBuilder",
+    "TimeWindowedKStream",
+    "avg",
+    "count",
+    "key",
+    "left",
+    "max_",
+    "min_",
+    "right",
+    "sum_",
+    "timestamp",
+]

@@ -1,0 +1,146 @@
+"""`StreamsBuilder`: where a topology begins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from hayase.core.errors import TopologyError
+from hayase.dsl.graph import Graph, TableView
+from hayase.dsl.inference import Known
+from hayase.dsl.kstream import KStream, StreamState, check_option
+from hayase.dsl.ktable import GlobalKTable, GlobalTableState, KTable, TableState, key_value_spec
+from hayase.dsl.options import Consumed, Materialized
+from hayase.serde import Serdes
+from hayase.topology.defaults import DefaultSerde
+from hayase.topology.nodes import GlobalTable, ProcessorNode, SourceNode
+from hayase.topology.operators import TableSource
+from hayase.topology.topology import Topology
+
+
+class StreamsBuilder:
+    """Builds a topology, step by step: Kafka Streams' `StreamsBuilder`.
+
+    Example:
+        >>> builder = StreamsBuilder()
+        >>> builder.stream("in", Consumed.with_(Serdes.string(), Serdes.string())).to("out")
+        >>> print(builder.build().describe())
+        Topologies:
+           Sub-topology: 0
+            Source: KSTREAM-SOURCE-0000000000 (topics: [in])
+              --> KSTREAM-SINK-0000000001
+            Sink: KSTREAM-SINK-0000000001 (topic: out)
+              <-- KSTREAM-SOURCE-0000000000
+        <BLANKLINE>
+        <BLANKLINE>
+    """
+
+    def __init__(self) -> None:
+        self._graph = Graph()
+
+    def stream(self, topics: str | Iterable[str], consumed: Consumed | None = None) -> KStream[Any, Any]:
+        """A stream of the records of one or several topics.
+
+        Serdes that `consumed` does not give are those of the configuration, else the values are bytes. Asking
+        for the same topics again gives the same source.
+
+        Raises:
+            TopologyError: a topic is read as a table already, or together with other topics.
+        """
+        options = check_option(consumed, Consumed, "stream")
+        names = (topics,) if isinstance(topics, str) else tuple(dict.fromkeys(topics))
+        if not names or not all(isinstance(name, str) and name for name in names):
+            raise TopologyError("INVALID_TOPIC", f"stream takes a topic's name or several, not {topics!r}")
+        name = self._graph.names.name_or_next(options.name, "KSTREAM-SOURCE-")
+        node = self._graph.stream_source(names, name, options)
+        key, value = _known(options, node.name)
+        return KStream(StreamState(self._graph, node.name, key, value))
+
+    def table(
+        self, topic: str, consumed: Consumed | None = None, materialized: Materialized | None = None
+    ) -> KTable[Any, Any]:
+        """A table of the latest value of each key of a topic; a null value deletes, records with a null key are dropped.
+
+        The rows are kept if the store is named or a join reads them.
+        """
+        options, store_options = self._table_options(topic, consumed, materialized, "table")
+        graph = self._graph
+        store, source, name = self._table_names(topic, options, store_options)
+        graph.source(_source(source, topic, options))
+        key, value = _known(options, source)
+        view = TableView(
+            graph, key_value_spec(store_options, store, key, value), None, keep=store_options.name is not None
+        )
+        graph.table_processor(name, source, TableSource, view)
+        return KTable(TableState(graph, name, key, value, view, store_options.name))
+
+    def global_table(
+        self, topic: str, consumed: Consumed | None = None, materialized: Materialized | None = None
+    ) -> GlobalKTable[Any, Any]:
+        """A table that every task can read whole, for joins by any field; its rows are always kept."""
+        options, store_options = self._table_options(topic, consumed, materialized, "global_table")
+        store, source, name = self._table_names(topic, options, store_options)
+        key, value = _known(options, source)
+        # its topic is its changelog, and nobody sees its updates
+        spec = key_value_spec(store_options.with_logging_disabled().with_caching_disabled(), store, key, value)
+        processor = ProcessorNode(name, (source,), TableSource(store), (store,))
+        self._graph.global_table(GlobalTable(_source(source, topic, options), processor, store), spec)
+        return GlobalKTable(GlobalTableState(self._graph, store, key, value, store_options.name))
+
+    def build(self) -> Topology:
+        """The topology as built so far.
+
+        Raises:
+            TopologyError: names that occur twice, no nodes at all.
+        """
+        return self._graph.build()
+
+    def _table_options(
+        self, topic: str, consumed: Consumed | None, materialized: Materialized | None, what: str
+    ) -> tuple[Consumed, Materialized]:
+        if not isinstance(topic, str) or not topic:
+            raise TopologyError("INVALID_TOPIC", f"{what} takes a topic's name, not {topic!r}")
+        options = check_option(consumed, Consumed, what)
+        store = check_option(materialized, Materialized, what)
+        # one topic, one pair of serdes: either object may give them
+        return (
+            Consumed(
+                options.key_serde or store.key_serde,
+                options.value_serde or store.value_serde,
+                options.timestamp_extractor,
+                options.reset,
+                options.name,
+            ),
+            Materialized(
+                store.name,
+                options.key_serde or store.key_serde,
+                options.value_serde or store.value_serde,
+                store.caching,
+                store.logging,
+                store.retention_ms,
+                store.stored_in_memory,
+            ),
+        )
+
+    def _table_names(self, topic: str, options: Consumed, store: Materialized) -> tuple[str, str, str]:
+        """Names of store, source and table node, made in this order as Kafka Streams does."""
+        names = self._graph.names
+        return (
+            store.name or names.next(f"{topic}-STATE-STORE-"),
+            names.name_or_next(None if options.name is None else f"{options.name}-source", "KSTREAM-SOURCE-"),
+            names.name_or_next(options.name, "KTABLE-SOURCE-"),
+        )
+
+
+def _source(name: str, topic: str, options: Consumed) -> SourceNode:
+    return SourceNode(
+        name, (topic,), options.key_serde, options.value_serde, options.timestamp_extractor, options.reset
+    )
+
+
+def _known(options: Consumed, owner: str) -> tuple[Known, Known]:
+    """What a source knows about keys and values; without a word from anybody they are bytes."""
+    return (
+        Known(options.key_serde or DefaultSerde("key", Serdes.bytes(), owner)),
+        Known(options.value_serde or DefaultSerde("value", Serdes.bytes(), owner)),
+    )

@@ -1,0 +1,223 @@
+"""The topology while it is being built."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+from hayase.core.errors import TopologyError
+from hayase.core.names import NameCounter
+from hayase.dsl.options import Consumed
+from hayase.serde.protocol import Serde
+from hayase.state.spec import StoreSpec
+from hayase.topology.nodes import GlobalTable, Node, ProcessorNode, RepartitionTopic, SinkNode, SourceNode
+from hayase.topology.operators import (
+    Operator,
+    RepartitionFilter,
+    StreamGlobalTableJoin,
+    StreamTableJoin,
+)
+from hayase.topology.topology import Topology
+
+GENERATED_PREFIX = "KSTREAM"
+REPARTITION_SUFFIX = "-repartition"
+
+
+class Graph:
+    """Collects nodes in the order of the calls; a node's final form is made at the end.
+
+    A later call can change an earlier node: a join lets a source table keep its rows, a split gets its branches.
+    """
+
+    def __init__(self) -> None:
+        self.names = NameCounter()
+        self._nodes: list[Callable[[], Node]] = []
+        self._stores: dict[str, StoreSpec] = {}
+        self._repartitions: dict[str, RepartitionTopic] = {}
+        self._global_tables: list[GlobalTable] = []
+        self._streams: dict[frozenset[str], SourceNode] = {}
+        self._topics: dict[str, str] = {}
+
+    def source(self, node: SourceNode) -> None:
+        """Add a source of topics that no other source reads."""
+        self._claim(node)
+        self._nodes.append(lambda: node)
+
+    def stream_source(self, topics: Sequence[str], name: str, consumed: Consumed) -> SourceNode:
+        """The source of a stream: the one that reads exactly these topics already, else a new one."""
+        node = SourceNode(
+            name,
+            tuple(topics),
+            consumed.key_serde,
+            consumed.value_serde,
+            consumed.timestamp_extractor,
+            consumed.reset,
+        )
+        existing = self._streams.get(frozenset(topics))
+        if existing is None:
+            self.source(node)
+            self._streams[frozenset(topics)] = node
+            return node
+        for option in ("key_serde", "value_serde", "timestamp_extractor", "reset"):
+            first, second = getattr(existing, option), getattr(node, option)
+            alike = type(first) is type(second) if isinstance(first, Serde) else first == second
+            if second is not None and not alike:
+                raise TopologyError(
+                    "CONFLICTING_SOURCES",
+                    f"topic {', '.join(topics)} is read twice, with the {option} {first!r} and {second!r}; "
+                    "one topic is read once, so use the same options, or the first stream",
+                )
+        return existing
+
+    def global_table(self, table: GlobalTable, spec: StoreSpec) -> None:
+        """Add a global table and its store."""
+        self._claim(table.source)
+        self.store(spec)
+        self._global_tables.append(table)
+
+    def _claim(self, node: SourceNode) -> None:
+        for topic in node.topics:
+            other = self._topics.setdefault(topic, node.name)
+            if other != node.name:
+                raise TopologyError(
+                    "TOPIC_READ_TWICE",
+                    f"topic {topic!r} is already read by {other!r}; a topic can be read once, as a stream, a table or a "
+                    "global table (a stream and a table of one topic: stream(…) and its to_table())",
+                )
+
+    def processor(
+        self,
+        name: str,
+        parents: Sequence[str],
+        operator: Operator | Callable[[], Operator],
+        stores: Sequence[str] = (),
+    ) -> str:
+        """Add a node whose operator is known, or will be at the end."""
+        fixed = tuple(parents), tuple(stores)
+
+        def made() -> Node:
+            final = operator if isinstance(operator, Operator) else operator()
+            return ProcessorNode(name, fixed[0], final, fixed[1])
+
+        self._nodes.append(made)
+        return name
+
+    def table_processor(
+        self, name: str, parent: str, operator: Callable[[str | None], Operator], view: TableView
+    ) -> None:
+        """Add a table's node; whether it keeps a store is known at the end."""
+
+        def made() -> Node:
+            store = view.store
+            return ProcessorNode(name, (parent,), operator(store), () if store is None else (store,))
+
+        self._nodes.append(made)
+
+    def sink(
+        self, name: str, parent: str, topic: str, key_serde: Serde[Any] | None, value_serde: Serde[Any] | None
+    ) -> None:
+        """Add a sink."""
+        node = SinkNode(name, (parent,), topic, key_serde, value_serde)
+        self._nodes.append(lambda: node)
+
+    def store(self, spec: StoreSpec) -> str:
+        """Add a store."""
+        if spec.name in self._stores:
+            raise TopologyError(
+                "DUPLICATE_STORE",
+                f"there are two stores named {spec.name!r}; give one another name by Materialized.as_",
+            )
+        self._stores[spec.name] = spec
+        return spec.name
+
+    def repartition_names(self, prefix: str) -> tuple[str, str, str, str]:
+        """Names of topic, sink, filter and source of a repartition; Kafka Streams counts on for all three nodes."""
+        topic = prefix if prefix.endswith(REPARTITION_SUFFIX) else prefix + REPARTITION_SUFFIX
+        sink, drop, source = (self.names.next(f"KSTREAM-{kind}-") for kind in ("SINK", "FILTER", "SOURCE"))
+        stem, _, number = prefix.rpartition("-")
+        if stem.startswith(GENERATED_PREFIX) and len(number) == 10 and number.isdecimal():
+            return topic, sink, drop, source
+        return topic, f"{topic}-sink", f"{topic}-filter", f"{topic}-source"
+
+    def repartition(
+        self, parent: str, names: tuple[str, str, str, str], key_serde: Serde[Any], value_serde: Serde[Any]
+    ) -> str:
+        """Add filter, sink and source of a repartition; the source's name."""
+        topic, sink, drop, source = names
+        if topic in self._repartitions:
+            raise TopologyError(
+                "DUPLICATE_REPARTITION", f"there are two repartitions named {topic!r}; give one another name"
+            )
+        self._repartitions[topic] = RepartitionTopic(topic)
+        self.processor(drop, (parent,), RepartitionFilter())
+        self.sink(sink, drop, topic, key_serde, value_serde)
+        self.source(SourceNode(source, (topic,), key_serde, value_serde))
+        return source
+
+    def build(self) -> Topology:
+        """The topology as it is now."""
+        nodes = [node() for node in self._nodes]
+        if not nodes and not self._global_tables:
+            raise TopologyError("EMPTY_TOPOLOGY", "the topology has no nodes; begin with builder.stream('topic')")
+        wanted = _null_keys_wanted(nodes, self._repartitions.keys())
+        final = tuple(
+            dataclasses.replace(node, operator=RepartitionFilter(keep_null_keys=True))
+            if node.name in wanted and isinstance(node, ProcessorNode) and isinstance(node.operator, RepartitionFilter)
+            else node
+            for node in nodes
+        )
+        return Topology(final, dict(self._stores), dict(self._repartitions), tuple(self._global_tables))
+
+
+def _null_keys_wanted(nodes: Sequence[Node], repartitions: Collection[str]) -> set[str]:
+    """The nodes with a left join anywhere downstream, beyond further repartitions as well."""
+    parents = {node.name: list(node.parents) for node in nodes}
+    sinks = {node.topic: node.name for node in nodes if isinstance(node, SinkNode)}
+    wanted: set[str] = set()
+    for node in nodes:
+        if isinstance(node, SourceNode):
+            parents[node.name] = [sinks[topic] for topic in node.topics if topic in repartitions]
+    pending = [
+        node.name
+        for node in nodes
+        if isinstance(node, ProcessorNode)
+        and isinstance(node.operator, StreamTableJoin | StreamGlobalTableJoin)
+        and node.operator.left
+    ]
+    while pending:
+        for parent in parents[pending.pop()]:
+            if parent not in wanted:
+                wanted.add(parent)
+                pending.append(parent)
+    return wanted
+
+
+class TableView:
+    """Where the rows of a table can be read: its own store, or its parent's through the node's function.
+
+    Args:
+        graph: of the topology.
+        spec: the store it keeps, or would keep if somebody reads it.
+        parent: the table it is computed from, if it need not keep rows itself.
+        keep: whether it keeps a store in any case.
+    """
+
+    def __init__(self, graph: Graph, spec: StoreSpec | None, parent: TableView | None, keep: bool) -> None:
+        self._graph = graph
+        self._spec = spec
+        self._parent = parent
+        self.store: str | None = None
+        if keep:
+            self._keep()
+
+    def _keep(self) -> str:
+        assert self._spec is not None
+        self.store = self._graph.store(self._spec)
+        return self.store
+
+    def stores_to_read(self) -> tuple[str, ...]:
+        """The stores that hold the rows; a table that could keep rows but does not begins to."""
+        if self.store is None and self._parent is not None:
+            return self._parent.stores_to_read()
+        return (self.store or self._keep(),)

@@ -1,0 +1,299 @@
+"""What is known about keys and values while a topology is built: their serde, their fields and types.
+
+Kafka Streams forgets the serde after every mapping and asks for it again where it is needed. Here the types of
+expressions are worked out by Polars and those of callables read from their annotations, so that a serde can often
+be chosen; and an expression that names a field that is not there is refused at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from hayase.core.errors import ConfigError, TopologyError
+from hayase.serde import JsonSerde, Serdes
+from hayase.serde.protocol import BARE_FIELD, Schema, Serde
+from hayase.serde.shapes import shape_of_type
+from hayase.topology.defaults import DefaultSerde, Side
+from hayase.topology.operators import FieldAggregate, Fields
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known about one side, key or value, of a stream or table.
+
+    Attributes:
+        serde: that it was read with or is to be written with; `None` after a mapping.
+        inferred: schema of a mapping's result; `None` if it could not be worked out.
+    """
+
+    serde: Serde[Any] | None = None
+    inferred: Schema | None = None
+
+    @property
+    def schema(self) -> Schema | None:
+        """Fields and types, if known."""
+        if self.inferred is not None or self.serde is None:
+            return self.inferred
+        if isinstance(self.serde, DefaultSerde):  # may still turn out to be another
+            return None
+        columns = self.serde.columns
+        return None if columns is None else columns.schema
+
+    def or_else(self, other: Known) -> Known:
+        """This, or the other one if nothing is known."""
+        return self if self.serde is not None or self.inferred is not None else other
+
+    def common(self, other: Known) -> Known:
+        """What holds for both of two streams that are merged."""
+        serde = self.serde if self.serde == other.serde or _same(self, other) else None
+        return Known(serde, self.inferred if self.schema == other.schema else None)
+
+
+def _same(one: Known, other: Known) -> bool:
+    return type(one.serde) is type(other.serde) and one.schema is not None and one.schema == other.schema
+
+
+def concrete_serde(
+    known: Known, side: Side, owner: str, fallback: Serde[Any] | None = None, given: Serde[Any] | None = None
+) -> Serde[Any]:
+    """The serde for a store or an internal topic.
+
+    The first of: the one given, the one the data came with, the one of the inferred type, the configuration's default,
+    the fallback; without a fallback and a default the planner raises `UNKNOWN_SERDE`.
+    """
+    return given or known_serde(known) or DefaultSerde(side, fallback, owner)
+
+
+def known_serde(known: Known) -> Serde[Any] | None:
+    """The serde that the data came with, or the one of the inferred type."""
+    if known.serde is not None or known.inferred is None:
+        return known.serde
+    return serde_of_schema(known.inferred)
+
+
+def visible_columns(key: Known, value: Known) -> tuple[dict[str, pl.DataType], bool]:
+    """The columns an expression over a stream or table can see, and whether these are all."""
+    columns: dict[str, pl.DataType] = {"__ts": pl.Int64()}
+    complete = _add_value(columns, "", value)
+    _add_key(columns, key)
+    return columns, complete
+
+
+def visible_in_join(key: Known, left: Known, right: Known) -> tuple[dict[str, pl.DataType], bool]:
+    """The columns a joiner's expression can see, and whether these are all."""
+    columns: dict[str, pl.DataType] = {"__ts": pl.Int64()}
+    complete = _add_value(columns, "__left.", left)
+    complete = _add_value(columns, "__right.", right) and complete
+    _add_key(columns, key)
+    return columns, complete
+
+
+def _add_value(columns: dict[str, pl.DataType], prefix: str, value: Known) -> bool:
+    schema = value.schema
+    if schema is None:
+        return False
+    columns.update({prefix + name: dtype for name, dtype in schema.fields})
+    return True
+
+
+def _add_key(columns: dict[str, pl.DataType], key: Known) -> None:
+    schema = key.schema
+    if schema is not None:
+        columns["__key"] = schema.fields[0][1] if schema.bare else pl.Struct(dict(schema.fields))
+
+
+def infer(
+    expression: pl.Expr | Fields, columns: tuple[dict[str, pl.DataType], bool], what: str
+) -> dict[str, pl.DataType] | None:
+    """Names and types of what expressions give; a bare expression's name is `value`. `None` if it can not be told.
+
+    Raises:
+        TopologyError: `UNKNOWN_FIELD`, `INVALID_EXPRESSION`: all columns are known and the expression does not fit them.
+    """
+    known, complete = columns
+    fields = expression if isinstance(expression, tuple) else ((BARE_FIELD, expression),)
+    used = {name for _, each in fields for name in each.meta.root_names()}
+    missing = sorted(used - known.keys())
+    if missing:
+        wrong = [name for name in missing if not name.startswith("__") or name.startswith(("__left.", "__right."))]
+        if complete and wrong:
+            raise _unknown_field(wrong[0], known, what)
+        return None
+    if not complete and not used and any(not each.meta.is_literal() for _, each in fields):
+        return None  # selectors and the like: depends on columns we do not know
+    frame = pl.LazyFrame(schema=known)
+    try:
+        schema = frame.select(each.alias(name) for name, each in fields).collect_schema()
+    except pl.exceptions.PolarsError as error:
+        raise TopologyError(
+            "INVALID_EXPRESSION",
+            f"{what}: the expression does not fit its input: {str(error).splitlines()[0]}",
+        ) from error
+    if any(dtype == pl.Unknown for dtype in schema.values()):
+        return None
+    return dict(schema)
+
+
+def _unknown_field(name: str, known: dict[str, pl.DataType], what: str) -> TopologyError:
+    prefix = next((side for side in ("__left.", "__right.") if name.startswith(side)), "")
+    names = [
+        each.removeprefix(prefix) for each in known if each.startswith(prefix) and (prefix or "__" not in each[:2])
+    ]
+    side = {"": "", "__left.": " on the left", "__right.": " on the right"}[prefix]
+    return TopologyError(
+        "UNKNOWN_FIELD",
+        f"{what}: there is no field {name.removeprefix(prefix)!r}{side}; there are: {', '.join(names) or 'none'}",
+    )
+
+
+def value_schema(mapper: pl.Expr | Fields, columns: tuple[dict[str, pl.DataType], bool], what: str) -> Schema | None:
+    """Schema of values that expressions make."""
+    types = infer(mapper, columns, what)
+    if types is None:
+        return None
+    if isinstance(mapper, tuple):
+        return Schema(tuple(types.items()), python_type=dict)
+    return Schema(tuple(types.items()), bare=True)
+
+
+def key_schema(mapper: pl.Expr, columns: tuple[dict[str, pl.DataType], bool], what: str) -> Schema | None:
+    """Schema of keys that an expression makes; a struct is a composite key."""
+    types = infer(mapper, columns, what)
+    if types is None:
+        return None
+    dtype = types[BARE_FIELD]
+    if isinstance(dtype, pl.Struct):
+        return Schema(tuple((field.name, _instance(field.dtype)) for field in dtype.fields), python_type=dict)
+    return Schema(((BARE_FIELD, dtype),), bare=True)
+
+
+def list_item_schema(mapper: pl.Expr, columns: tuple[dict[str, pl.DataType], bool], what: str) -> Schema | None:
+    """Schema of the items of lists that an expression makes."""
+    types = infer(mapper, columns, what)
+    if types is None:
+        return None
+    dtype = types[BARE_FIELD]
+    if not isinstance(dtype, pl.List | pl.Array):
+        raise TopologyError("INVALID_EXPRESSION", f"{what}: the expression gives {dtype}, it must give a list")
+    item = _instance(dtype.inner)
+    if isinstance(item, pl.Struct):
+        return Schema(tuple((field.name, _instance(field.dtype)) for field in item.fields), python_type=dict)
+    return Schema(((BARE_FIELD, item),), bare=True)
+
+
+def check_predicate(predicate: Any, columns: tuple[dict[str, pl.DataType], bool], what: str) -> None:
+    """Refuse an expression that is known not to give booleans."""
+    if isinstance(predicate, pl.Expr):
+        types = infer(predicate, columns, what)
+        if types is not None and types[BARE_FIELD] not in (pl.Boolean, pl.Null):
+            raise TopologyError(
+                "INVALID_EXPRESSION",
+                f"{what}: a predicate must be Boolean; this expression is {types[BARE_FIELD]}",
+            )
+
+
+def _instance(dtype: Any) -> pl.DataType:
+    made: pl.DataType = dtype() if isinstance(dtype, type) else dtype
+    return made
+
+
+_BARE_TYPES: dict[Any, pl.DataType] = {
+    str: pl.String(),
+    int: pl.Int64(),
+    float: pl.Float64(),
+    bool: pl.Boolean(),
+    bytes: pl.Binary(),
+}
+
+
+def schema_of_type(python_type: Any) -> Schema | None:
+    """Schema of values of a Python type: str, int, float, bool, bytes, a dataclass or a msgspec.Struct; else `None`."""
+    if python_type is None:
+        return None
+    if python_type in _BARE_TYPES:
+        return Schema(((BARE_FIELD, _BARE_TYPES[python_type]),), bare=True)
+    shape = shape_of_type(python_type) if isinstance(python_type, type) else None
+    return None if shape is None else shape.schema
+
+
+def serde_of_schema(schema: Schema) -> Serde[Any] | None:
+    """The serde for values of which only the schema is known: Kafka's own for bare values, JSON for records of fields.
+
+    `None` if there is none, for example for dates.
+    """
+    if schema.bare:
+        return _bare_serde(schema.fields[0][1])
+    try:
+        if schema.python_type in (None, dict):
+            return JsonSerde(schema=dict(schema.fields))
+        return JsonSerde(schema.python_type)
+    except ConfigError:
+        return None
+
+
+def _bare_serde(dtype: pl.DataType) -> Serde[Any] | None:
+    match dtype:
+        case pl.String():
+            return Serdes.string()
+        case pl.Binary():
+            return Serdes.bytes()
+        case pl.Boolean():
+            return Serdes.boolean()
+        case pl.Float64():
+            return Serdes.double()
+        case pl.Float32():
+            return Serdes.float()
+        case pl.Int32():
+            return Serdes.integer()
+        case pl.Int16():
+            return Serdes.short()
+    return Serdes.long() if dtype.is_integer() else None
+
+
+def aggregate_schema(fields: Sequence[FieldAggregate], columns: tuple[dict[str, pl.DataType], bool]) -> Schema | None:
+    """Fields and types of a built-in aggregate; `None` if the type of an input is not known.
+
+    Raises:
+        TopologyError: `INVALID_AGGREGATE`: sums and means are of numbers.
+    """
+    types: list[tuple[str, pl.DataType]] = []
+    complete = True
+    for field in fields:
+        found = None if field.input is None else infer(field.input, columns, f"agg {field.name}")
+        if field.function == "count":
+            types.append((field.name, pl.Int64()))
+        elif found is None:
+            complete = False
+        else:
+            types.append((field.name, _aggregate_type(field, found[BARE_FIELD])))
+    return Schema(tuple(types), python_type=dict) if complete else None
+
+
+def _aggregate_type(field: FieldAggregate, dtype: pl.DataType) -> pl.DataType:
+    if field.function in ("min", "max"):
+        return dtype
+    if not dtype.is_numeric():
+        raise TopologyError(
+            "INVALID_AGGREGATE",
+            f"agg {field.name}: {field.function} is of numbers; the expression is {dtype}",
+        )
+    if field.function == "sum" and dtype.is_integer():
+        return pl.Int64()
+    return pl.Float64()
+
+
+def fields_serde(schema: Schema) -> Serde[Any] | None:
+    """The serde of a built-in aggregate in its store."""
+    return serde_of_schema(schema)
+
+
+def windowed_key(serde: Serde[Any], size_ms: int) -> Known:
+    """What is known about the key of a windowed table whose record keys have this serde."""
+    import hayase.serde
+
+    made = getattr(hayase.serde, "TimeWindowedSerde", None)
+    return Known(None if made is None else made(serde, size_ms))

@@ -1,0 +1,108 @@
+"""Joins of a stream with a table or a global table."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from hayase.core.errors import TopologyError
+from hayase.dsl import functions
+from hayase.dsl.functions import Joiner, KeyFunction
+from hayase.dsl.inference import (
+    Known,
+    key_schema,
+    schema_of_type,
+    value_schema,
+    visible_columns,
+    visible_in_join,
+)
+from hayase.dsl.kstream import StreamState, repartitioned
+from hayase.dsl.options import Joined
+from hayase.serde.protocol import Schema
+from hayase.topology.operators import StreamGlobalTableJoin, StreamTableJoin
+
+if TYPE_CHECKING:
+    from hayase.dsl.ktable import GlobalKTable, KTable
+
+
+def stream_table(
+    state: StreamState, table: KTable[Any, Any], joiner: Joiner, joined: Joined, left: bool
+) -> StreamState:
+    """Add a stream-table join; the stream it sends."""
+    what = "left_join" if left else "join"
+    graph = state.graph
+    state = replace(
+        state,
+        key=state.key if joined.key_serde is None else Known(joined.key_serde),
+        value=state.value if joined.value_serde is None else Known(joined.value_serde),
+    )
+    right = table._state.value if joined.other_value_serde is None else Known(joined.other_value_serde)
+    check_same_key(state.key, table._state.key, what)
+    function, schema = _joiner(joiner, state.key, state.value, right, what)
+    if state.rekeyed:
+        state = repartitioned(state, joined.name or state.node)
+    name = graph.names.name_or_next(joined.name, "KSTREAM-LEFTJOIN-" if left else "KSTREAM-JOIN-")
+    stores = table._state.view.stores_to_read()
+    graph.processor(name, (state.node,), StreamTableJoin(table._state.node, left, function, schema), stores)
+    return replace(state, node=name, value=Known(None, schema))
+
+
+def stream_global(
+    state: StreamState,
+    table: GlobalKTable[Any, Any],
+    key_mapper: KeyFunction,
+    joiner: Joiner,
+    name: str | None,
+    left: bool,
+) -> StreamState:
+    """Add a join with a global table; the stream it sends."""
+    what = "left_join" if left else "join"
+    mapper = functions.key_mapper(key_mapper, f"{what} key mapper")
+    if isinstance(mapper, pl.Expr):
+        mapped = Known(None, key_schema(mapper, visible_columns(state.key, state.value), f"{what} key mapper"))
+        check_same_key(mapped, table._state.key, what)
+    function, schema = _joiner(joiner, state.key, state.value, table._state.value, what)
+    # Kafka Streams calls inner joins with global tables so as well
+    node = state.graph.names.name_or_next(name, "KSTREAM-LEFTJOIN-")
+    state.graph.processor(
+        node, (state.node,), StreamGlobalTableJoin(table._state.store, left, mapper, function, schema)
+    )
+    return replace(state, node=node, value=Known(None, schema))
+
+
+def _joiner(joiner: Joiner, key: Known, left: Known, right: Known, what: str) -> tuple[Any, Schema | None]:
+    function = functions.joiner(joiner, what)
+    if isinstance(function, pl.Expr | tuple):
+        return function, value_schema(function, visible_in_join(key, left, right), what)
+    return function, schema_of_type(functions.return_type(function))
+
+
+def check_same_key(left: Known, right: Known, what: str) -> None:
+    """Refuse keys that are known to be of different types: they would never meet.
+
+    Raises:
+        TopologyError: `JOIN_KEY_MISMATCH`.
+    """
+    mine, theirs = left.schema, right.schema
+    if mine is None or theirs is None or _alike(mine, theirs):
+        return
+    raise TopologyError(
+        "JOIN_KEY_MISMATCH",
+        f"{what}: the stream's key is {_shown(mine)}, the table's is {_shown(theirs)}; such keys never meet. "
+        "Make them equal with select_key on the stream",
+    )
+
+
+def _alike(one: Schema, other: Schema) -> bool:
+    if one.bare and other.bare:
+        mine, theirs = one.fields[0][1], other.fields[0][1]
+        return mine == theirs or (mine.is_integer() and theirs.is_integer()) or pl.Null() in (mine, theirs)
+    return one.bare == other.bare and one.names == other.names
+
+
+def _shown(schema: Schema) -> str:
+    if schema.bare:
+        return str(schema.fields[0][1])
+    return "{" + ", ".join(f"{name}: {dtype}" for name, dtype in schema.fields) + "}"

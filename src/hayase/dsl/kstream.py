@@ -1,0 +1,375 @@
+"""`KStream`: a stream of records, each a fact of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+
+import polars as pl
+
+from hayase.core.errors import TopologyError
+from hayase.dsl import functions
+from hayase.dsl.functions import Joiner, KeyFunction, Predicate, ValueFunction
+from hayase.dsl.graph import Graph
+from hayase.dsl.inference import (
+    Known,
+    check_predicate,
+    concrete_serde,
+    key_schema,
+    known_serde,
+    list_item_schema,
+    schema_of_type,
+    value_schema,
+    visible_columns,
+)
+from hayase.dsl.options import Grouped, Joined, Materialized, Named, Produced, name_of
+from hayase.serde import JsonSerde
+from hayase.topology import operators as op
+
+if TYPE_CHECKING:
+    from hayase.dsl.branched import BranchedKStream
+    from hayase.dsl.grouped import KGroupedStream
+    from hayase.dsl.ktable import GlobalKTable, KTable
+
+K = TypeVar("K")
+"""Type of keys."""
+V = TypeVar("V")
+"""Type of values."""
+Option = TypeVar("Option")
+
+Name = str | Named | None
+"""Name of a node; `None`: a generated one."""
+
+
+@dataclass(frozen=True)
+class StreamState:
+    """What a stream knows of itself.
+
+    Attributes:
+        graph: of the topology.
+        node: the node that sends its records.
+        key: what is known about keys.
+        value: what is known about values.
+        rekeyed: the key changed since the records were last partitioned by it; a later operation that needs
+            records of one key together repartitions first.
+    """
+
+    graph: Graph
+    node: str
+    key: Known
+    value: Known
+    rekeyed: bool = False
+
+
+class KStream(Generic[K, V]):
+    """A stream of records. Made by `StreamsBuilder.stream`; every operation gives a new one and changes nothing here.
+
+    Where an operation takes a function it takes a Python callable or a Polars expression: see `hayase.dsl.functions`.
+    Callables must be deterministic as far as you want replays to be, and must not keep state outside of stores.
+    Every operation takes `name=`: the name of its node in `Topology.describe()`, in metrics and in errors.
+    """
+
+    def __init__(self, state: StreamState) -> None:
+        self._state = state
+
+    def _then(self, prefix: str, name: Name, operator: op.Operator, **changes: Any) -> KStream[Any, Any]:
+        """Add a node below this one; the stream it sends."""
+        graph = self._state.graph
+        node = graph.processor(graph.names.name_or_next(name_of(name), prefix), (self._state.node,), operator)
+        return KStream(replace(self._state, node=node, **changes))
+
+    def _columns(self) -> tuple[dict[str, pl.DataType], bool]:
+        return visible_columns(self._state.key, self._state.value)
+
+    def filter(self, predicate: Predicate, *, name: Name = None) -> KStream[K, V]:
+        """Keep the records for which `predicate` is true: `(key, value) -> bool` or a boolean expression.
+
+        Example:
+            >>> orders.filter(pl.col("amount") > 0)  # doctest: +SKIP
+        """
+        return self._filter(predicate, False, "filter", name)
+
+    def filter_not(self, predicate: Predicate, *, name: Name = None) -> KStream[K, V]:
+        """Drop the records for which `predicate` is true. A null result of an expression keeps the record."""
+        return self._filter(predicate, True, "filter_not", name)
+
+    def _filter(self, predicate: Predicate, negate: bool, what: str, name: Name) -> KStream[K, V]:
+        function = functions.predicate(predicate, what)
+        check_predicate(function, self._columns(), what)
+        return self._then("KSTREAM-FILTER-", name, op.Filter(function, negate))
+
+    def map(
+        self,
+        mapper: Callable[[K, V], tuple[Any, Any]] | None = None,
+        *,
+        key: KeyFunction | None = None,
+        value: ValueFunction | None = None,
+        name: Name = None,
+    ) -> KStream[Any, Any]:
+        """New key and new value: `(key, value) -> (key, value)`, or both `key=` and `value=` as expressions.
+
+        The stream counts as re-keyed. Only the value changes? Then `map_values` is cheaper.
+        """
+        if mapper is not None and key is None and value is None:
+            function = functions.callable_of(mapper, 2, "map", "(key, value) that returns (key, value)")
+            key_type, value_type = functions.pair_types(functions.return_type(mapper))
+            operator = op.Map(function, None, None, schema_of_type(key_type), schema_of_type(value_type))
+        elif mapper is None and key is not None and value is not None:
+            new_key = functions.declarative(key, "map key")
+            new_value = functions.declarative(value, "map value")
+            if new_key is None or new_value is None:
+                raise TopologyError(
+                    "INVALID_FUNCTION",
+                    "map(key=…, value=…) takes expressions; a function goes into map(function)",
+                )
+            composite = functions.struct_of(new_key) if isinstance(new_key, tuple) else new_key
+            columns = self._columns()
+            operator = op.Map(
+                None,
+                composite,
+                new_value,
+                key_schema(composite, columns, "map key"),
+                value_schema(new_value, columns, "map value"),
+            )
+        else:
+            raise TopologyError("INVALID_FUNCTION", "map takes either one function or both key= and value=")
+        return self._then(
+            "KSTREAM-MAP-",
+            name,
+            operator,
+            key=Known(None, operator.key_schema),
+            value=Known(None, operator.value_schema),
+            rekeyed=True,
+        )
+
+    def map_values(self, mapper: ValueFunction, *, name: Name = None) -> KStream[K, Any]:
+        """New value, same key: `(value)` or `(key, value)`, an expression, or fields.
+
+        Example:
+            >>> orders.map_values({"id": "id", "total": pl.col("price") * pl.col("quantity")})  # doctest: +SKIP
+        """
+        function, schema = mapped_values(mapper, self._columns(), "map_values")
+        return self._then("KSTREAM-MAPVALUES-", name, op.MapValues(function, schema), value=Known(None, schema))
+
+    def select_key(self, mapper: KeyFunction, *, name: Name = None) -> KStream[Any, V]:
+        """New key, same value: `(key, value) -> key`, an expression, a field's name, or the fields of a composite key.
+
+        The stream counts as re-keyed: a later group, join with a table or `to_table` repartitions it.
+        """
+        return self._select_key(mapper, "select_key", name)
+
+    def _select_key(self, mapper: KeyFunction, what: str, name: Name) -> KStream[Any, V]:
+        function = functions.key_mapper(mapper, what)
+        if isinstance(function, pl.Expr):
+            schema = key_schema(function, self._columns(), what)
+        else:
+            schema = schema_of_type(functions.return_type(function))
+        return self._then(
+            "KSTREAM-KEY-SELECT-", name, op.SelectKey(function, schema), key=Known(None, schema), rekeyed=True
+        )
+
+    def flat_map_values(self, mapper: Callable[..., Any] | pl.Expr | str, *, name: Name = None) -> KStream[K, Any]:
+        """Zero or more records for each, in order: `(value)` or `(key, value)` gives an iterable, an expression a list.
+
+        Key, timestamp and headers are the input's.
+        """
+        function = functions.list_mapper(mapper, "flat_map_values")
+        if isinstance(function, pl.Expr):
+            schema = list_item_schema(function, self._columns(), "flat_map_values")
+        else:
+            schema = schema_of_type(functions.item_type(functions.return_type(function)))
+        return self._then("KSTREAM-FLATMAPVALUES-", name, op.FlatMapValues(function, schema), value=Known(None, schema))
+
+    def peek(self, action: Callable[[K, V], Any], *, name: Name = None) -> KStream[K, V]:
+        """Call `action(key, value)` for each record and pass the record on; called again when an epoch is replayed."""
+        return self._then("KSTREAM-PEEK-", name, op.Peek(functions.callable_of(action, 2, "peek", "(key, value)")))
+
+    def merge(self, other: KStream[K, V], *, name: Name = None) -> KStream[K, V]:
+        """The records of both streams; the order inside each is kept, between them there is none promised."""
+        mine, theirs = self._state, self._of_same_builder(other, KStream, "merge")._state
+        node = mine.graph.processor(
+            mine.graph.names.name_or_next(name_of(name), "KSTREAM-MERGE-"),
+            (mine.node, theirs.node),
+            op.Merge(),
+        )
+        return KStream(
+            replace(
+                mine,
+                node=node,
+                key=mine.key.common(theirs.key),
+                value=mine.value.common(theirs.value),
+                rekeyed=mine.rekeyed or theirs.rekeyed,
+            )
+        )
+
+    def split(self, *, name: Name = None) -> BranchedKStream[K, V]:
+        """Begin to route each record to the first branch whose predicate holds; `name` begins the branches' names."""
+        from hayase.dsl.branched import BranchedKStream
+
+        return BranchedKStream(self._state, name_of(name))
+
+    def to(self, topic: str, produced: Produced | None = None) -> None:
+        """Write the records to a topic, which must exist.
+
+        Serdes that `produced` does not give are those of the stream; after a mapping whose type is unknown, the
+        settings `default.key.serde` and `default.value.serde`.
+        """
+        options = check_option(produced, Produced, "to")
+        if not isinstance(topic, str) or not topic:
+            raise TopologyError("INVALID_TOPIC", f"to takes the name of a topic, not {topic!r}")
+        state = self._state
+        state.graph.sink(
+            state.graph.names.name_or_next(options.name, "KSTREAM-SINK-"),
+            state.node,
+            topic,
+            options.key_serde or known_serde(state.key),
+            options.value_serde or known_serde(state.value),
+        )
+
+    def to_table(self, materialized: Materialized | None = None, *, name: Name = None) -> KTable[K, V]:
+        """The stream read as upserts: the last value of a key is its row, a null value deletes it.
+
+        Repartitions first if the stream was re-keyed. The rows are kept if the store is named or a join reads them.
+        """
+        from hayase.dsl.ktable import stream_to_table
+
+        return stream_to_table(self._state, check_option(materialized, Materialized, "to_table"), name_of(name))
+
+    def group_by_key(self, grouped: Grouped | None = None) -> KGroupedStream[K, V]:
+        """Group by the key as it is. Repartitions, when the groups are aggregated, if the stream was re-keyed."""
+        from hayase.dsl.grouped import KGroupedStream
+
+        options = check_option(grouped, Grouped, "group_by_key")
+        return KGroupedStream(grouped_state(self._state, options), options.name)
+
+    def group_by(self, mapper: KeyFunction, grouped: Grouped | None = None) -> KGroupedStream[Any, V]:
+        """Group by a new key: `select_key(mapper)` and `group_by_key`.
+
+        Example:
+            >>> orders.group_by(["product", "region"]).count()  # doctest: +SKIP
+        """
+        from hayase.dsl.grouped import KGroupedStream
+
+        options = check_option(grouped, Grouped, "group_by")
+        selected = self._select_key(mapper, "group_by", options.name)
+        return KGroupedStream(grouped_state(selected._state, options), options.name)
+
+    @overload
+    def join(
+        self, other: KTable[Any, Any], joiner: Joiner, joined: Joined | None = None, *, name: Name = None
+    ) -> KStream[K, Any]: ...
+
+    @overload
+    def join(
+        self, other: GlobalKTable[Any, Any], key_mapper: KeyFunction, joiner: Joiner, *, name: Name = None
+    ) -> KStream[K, Any]: ...
+
+    def join(self, other: Any, *arguments: Any, name: Name = None, **keywords: Any) -> KStream[K, Any]:
+        """Join each record with the row of a table; without a row there is no result.
+
+        * `join(table, joiner, joined=None)`: the row of the record's key. Repartitions if the stream was re-keyed;
+          both topics must have the same number of partitions.
+        * `join(global_table, key_mapper, joiner)`: the row of the key that `key_mapper` makes; no such demands.
+
+        The joiner is `(left, right)` or `(key, left, right)`, or fields of `left(…)` and `right(…)`. Only records of
+        the stream trigger; the table is looked up as it is when the record is processed. Results have the record's
+        timestamp.
+
+        Example:
+            >>> orders.join(users, {"id": left("id"), "city": right("city")})  # doctest: +SKIP
+        """
+        return self._join(other, arguments, keywords, name, False)
+
+    @overload
+    def left_join(
+        self, other: KTable[Any, Any], joiner: Joiner, joined: Joined | None = None, *, name: Name = None
+    ) -> KStream[K, Any]: ...
+
+    @overload
+    def left_join(
+        self, other: GlobalKTable[Any, Any], key_mapper: KeyFunction, joiner: Joiner, *, name: Name = None
+    ) -> KStream[K, Any]: ...
+
+    def left_join(self, other: Any, *arguments: Any, name: Name = None, **keywords: Any) -> KStream[K, Any]:
+        """As `join`, but a record without a row, or with a null key, gives a result with `right` null."""
+        return self._join(other, arguments, keywords, name, True)
+
+    def _join(
+        self, other: Any, arguments: tuple[Any, ...], keywords: dict[str, Any], name: Name, left: bool
+    ) -> KStream[K, Any]:
+        from hayase.dsl import joins
+        from hayase.dsl.ktable import GlobalKTable, KTable
+
+        what = "left_join" if left else "join"
+        table = self._of_same_builder(other, (KTable, GlobalKTable), what)
+        if isinstance(table, GlobalKTable):
+            key_mapper, joiner = bind_arguments(what, arguments, keywords, ("key_mapper", "joiner"), required=2)
+            return KStream(joins.stream_global(self._state, table, key_mapper, joiner, name_of(name), left))
+        joiner, joined = bind_arguments(what, arguments, keywords, ("joiner", "joined"), required=1)
+        options = check_option(joined, Joined, what)
+        if name is not None:
+            options = replace(options, name=name_of(name))
+        return KStream(joins.stream_table(self._state, table, joiner, options, left))
+
+    def _of_same_builder(self, other: Any, kinds: Any, what: str) -> Any:
+        if not isinstance(other, kinds):
+            names = " or ".join(kind.__name__ for kind in (kinds if isinstance(kinds, tuple) else (kinds,)))
+            raise TopologyError("INVALID_ARGUMENT", f"{what} takes a {names}, not {other!r}")
+        if other._state.graph is not self._state.graph:
+            raise TopologyError("FOREIGN_STREAM", f"{what}: the two come from different StreamsBuilders")
+        return other
+
+
+def check_option(given: Option | None, kind: type[Option], what: str) -> Option:
+    """The option object, or one without options."""
+    if given is None:
+        return kind()
+    if not isinstance(given, kind):
+        raise TopologyError("INVALID_OPTION", f"{what} takes a {kind.__name__} here, not {given!r}")
+    return given
+
+
+def bind_arguments(
+    what: str, given: tuple[Any, ...], keywords: dict[str, Any], names: tuple[str, ...], required: int
+) -> tuple[Any, ...]:
+    """Arguments of an overload by position or by name; `None` for optional ones that are not given."""
+    found = dict(zip(names, given, strict=False))
+    wrong = len(given) > len(names) or bool(keywords.keys() - set(names)) or bool(keywords.keys() & found.keys())
+    found.update(keywords)
+    if wrong or any(name not in found for name in names[:required]):
+        raise TopologyError("INVALID_JOIN", f"{what} takes ({', '.join(names)}) after this kind of table, and name=")
+    return tuple(found.get(name) for name in names)
+
+
+def mapped_values(mapper: ValueFunction, columns: tuple[dict[str, pl.DataType], bool], what: str) -> tuple[Any, Any]:
+    """A value mapper and the schema of its results."""
+    function = functions.value_mapper(mapper, what)
+    if isinstance(function, pl.Expr | tuple):
+        return function, value_schema(function, columns, what)
+    return function, schema_of_type(functions.return_type(function))
+
+
+def grouped_state(state: StreamState, options: Grouped) -> StreamState:
+    """The stream with the serdes that a Grouped gives."""
+    return replace(
+        state,
+        key=state.key if options.key_serde is None else Known(options.key_serde),
+        value=state.value if options.value_serde is None else Known(options.value_serde),
+    )
+
+
+def repartitioned(state: StreamState, prefix: str) -> StreamState:
+    """The stream behind a repartition whose names begin with `prefix`."""
+    graph = state.graph
+    names = graph.repartition_names(prefix)
+    key = concrete_serde(state.key, "key", prefix)
+    value = concrete_serde(state.value, "value", prefix, fallback=JsonSerde())
+    node = graph.repartition(state.node, names, key, value)
+    return replace(
+        state,
+        node=node,
+        key=Known(key, state.key.inferred),
+        value=Known(value, state.value.inferred),
+        rekeyed=False,
+    )

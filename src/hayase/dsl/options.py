@@ -1,0 +1,342 @@
+"""Option objects of the DSL: Kafka Streams' own, immutable; each `with_…` gives a changed copy.
+
+Operations take them where Kafka Streams takes them. The one exception is `Named`, which holds nothing but a name:
+every operation that makes one node has the keyword `name=`, and that takes a string (or a `Named`, for ported code).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Literal
+
+from hayase.core.errors import TopologyError
+from hayase.core.names import check_name
+from hayase.core.windows import to_ms
+from hayase.processor.timestamps import ConsumedRecord, TimestampExtractor, callable_timestamp
+from hayase.serde.protocol import Serde
+
+if TYPE_CHECKING:
+    from hayase.dsl.kstream import KStream
+
+Reset = Literal["earliest", "latest"]
+Extractor = TimestampExtractor | Callable[[ConsumedRecord, int], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """The name of one node."""
+
+    name: str
+
+    @classmethod
+    def as_(cls, name: str) -> Named:
+        """A name: 1 to 249 ASCII letters, digits, `.`, `_`, `-`."""
+        return cls(check_name(name))
+
+
+def name_of(name: str | Named | None) -> str | None:
+    """The checked name in either spelling."""
+    if name is None:
+        return None
+    return check_name(name.name if isinstance(name, Named) else name)
+
+
+def check_serde(serde: Serde[Any] | None, what: str) -> Serde[Any] | None:
+    """The serde, if it is one.
+
+    Raises:
+        TopologyError: `INVALID_SERDE`.
+    """
+    if serde is not None and not isinstance(serde, Serde):
+        raise TopologyError(
+            "INVALID_SERDE",
+            f"{what} is {serde!r}; it must be a Serde, for example Serdes.string() or JsonSerde()",
+        )
+    return serde
+
+
+@dataclass(frozen=True, slots=True)
+class Consumed:
+    """How a source topic is read.
+
+    Attributes:
+        key_serde: of the keys; `None`: the setting `default.key.serde`, else bytes.
+        value_serde: of the values; `None`: the setting `default.value.serde`, else bytes.
+        timestamp_extractor: where event time comes from; `None`: the setting `default.timestamp.extractor`.
+        reset: where a new application begins: `earliest` or `latest`; `None`: the setting `auto.offset.reset`.
+        name: of the source node.
+
+    Example:
+        >>> Consumed.with_(timestamp_extractor=field_timestamp("ordered_at"), name="orders-in")  # doctest: +SKIP
+    """
+
+    key_serde: Serde[Any] | None = None
+    value_serde: Serde[Any] | None = None
+    timestamp_extractor: TimestampExtractor | None = None
+    reset: Reset | None = None
+    name: str | None = None
+
+    @classmethod
+    def with_(
+        cls,
+        key_serde: Serde[Any] | None = None,
+        value_serde: Serde[Any] | None = None,
+        timestamp_extractor: Extractor | None = None,
+        reset: Reset | None = None,
+        name: str | None = None,
+    ) -> Consumed:
+        """All options at once; a plain function as extractor is `callable_timestamp(function)`."""
+        if timestamp_extractor is not None and not isinstance(timestamp_extractor, TimestampExtractor):
+            if not callable(timestamp_extractor):
+                raise TopologyError(
+                    "INVALID_TIMESTAMP_EXTRACTOR",
+                    f"{timestamp_extractor!r} is no timestamp extractor; use record_timestamp(), field_timestamp('…'), "
+                    "wall_clock_timestamp() or a function of (record, partition_time_ms)",
+                )
+            timestamp_extractor = callable_timestamp(timestamp_extractor)
+        if reset not in (None, "earliest", "latest"):
+            raise TopologyError("INVALID_RESET", f"reset is {reset!r}; allowed are 'earliest' and 'latest'")
+        return cls(
+            check_serde(key_serde, "key_serde"),
+            check_serde(value_serde, "value_serde"),
+            timestamp_extractor,
+            reset,
+            name_of(name),
+        )
+
+    @classmethod
+    def as_(cls, name: str) -> Consumed:
+        """Only a name."""
+        return cls(name=check_name(name))
+
+    def with_key_serde(self, serde: Serde[Any]) -> Consumed:
+        """The same with another key serde."""
+        return dataclasses.replace(self, key_serde=check_serde(serde, "key_serde"))
+
+    def with_value_serde(self, serde: Serde[Any]) -> Consumed:
+        """The same with another value serde."""
+        return dataclasses.replace(self, value_serde=check_serde(serde, "value_serde"))
+
+    def with_timestamp_extractor(self, extractor: Extractor) -> Consumed:
+        """The same with another timestamp extractor."""
+        return Consumed.with_(self.key_serde, self.value_serde, extractor, self.reset, self.name)
+
+    def with_offset_reset_policy(self, reset: Reset) -> Consumed:
+        """The same with another start for new applications."""
+        return Consumed.with_(self.key_serde, self.value_serde, self.timestamp_extractor, reset, self.name)
+
+    def with_name(self, name: str) -> Consumed:
+        """The same with another name."""
+        return dataclasses.replace(self, name=check_name(name))
+
+
+@dataclass(frozen=True, slots=True)
+class Produced:
+    """How a topic is written. Serdes that are `None` are those of the stream."""
+
+    key_serde: Serde[Any] | None = None
+    value_serde: Serde[Any] | None = None
+    name: str | None = None
+
+    @classmethod
+    def with_(
+        cls,
+        key_serde: Serde[Any] | None = None,
+        value_serde: Serde[Any] | None = None,
+        name: str | None = None,
+    ) -> Produced:
+        """All options at once."""
+        return cls(check_serde(key_serde, "key_serde"), check_serde(value_serde, "value_serde"), name_of(name))
+
+    @classmethod
+    def as_(cls, name: str) -> Produced:
+        """Only a name."""
+        return cls(name=check_name(name))
+
+    def with_key_serde(self, serde: Serde[Any]) -> Produced:
+        """The same with another key serde."""
+        return dataclasses.replace(self, key_serde=check_serde(serde, "key_serde"))
+
+    def with_value_serde(self, serde: Serde[Any]) -> Produced:
+        """The same with another value serde."""
+        return dataclasses.replace(self, value_serde=check_serde(serde, "value_serde"))
+
+    def with_name(self, name: str) -> Produced:
+        """The same with another name."""
+        return dataclasses.replace(self, name=check_name(name))
+
+
+@dataclass(frozen=True, slots=True)
+class Grouped:
+    """Serdes of a grouped stream, used where it is repartitioned and for its stores.
+
+    `name` names the repartition (`<name>-repartition`), and in `group_by` also the node that makes the new key.
+    """
+
+    key_serde: Serde[Any] | None = None
+    value_serde: Serde[Any] | None = None
+    name: str | None = None
+
+    @classmethod
+    def with_(
+        cls,
+        key_serde: Serde[Any] | None = None,
+        value_serde: Serde[Any] | None = None,
+        name: str | None = None,
+    ) -> Grouped:
+        """All options at once."""
+        return cls(check_serde(key_serde, "key_serde"), check_serde(value_serde, "value_serde"), name_of(name))
+
+    @classmethod
+    def as_(cls, name: str) -> Grouped:
+        """Only a name."""
+        return cls(name=check_name(name))
+
+    def with_key_serde(self, serde: Serde[Any]) -> Grouped:
+        """The same with another key serde."""
+        return dataclasses.replace(self, key_serde=check_serde(serde, "key_serde"))
+
+    def with_value_serde(self, serde: Serde[Any]) -> Grouped:
+        """The same with another value serde."""
+        return dataclasses.replace(self, value_serde=check_serde(serde, "value_serde"))
+
+    def with_name(self, name: str) -> Grouped:
+        """The same with another name."""
+        return dataclasses.replace(self, name=check_name(name))
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """Serdes and name of a stream-table join; the serdes serve the repartition of the stream if it needs one."""
+
+    key_serde: Serde[Any] | None = None
+    value_serde: Serde[Any] | None = None
+    other_value_serde: Serde[Any] | None = None
+    name: str | None = None
+
+    @classmethod
+    def with_(
+        cls,
+        key_serde: Serde[Any] | None = None,
+        value_serde: Serde[Any] | None = None,
+        other_value_serde: Serde[Any] | None = None,
+        name: str | None = None,
+    ) -> Joined:
+        """All options at once."""
+        return cls(
+            check_serde(key_serde, "key_serde"),
+            check_serde(value_serde, "value_serde"),
+            check_serde(other_value_serde, "other_value_serde"),
+            name_of(name),
+        )
+
+    @classmethod
+    def as_(cls, name: str) -> Joined:
+        """Only a name."""
+        return cls(name=check_name(name))
+
+    def with_name(self, name: str) -> Joined:
+        """The same with another name."""
+        return dataclasses.replace(self, name=check_name(name))
+
+
+@dataclass(frozen=True, slots=True)
+class Materialized:
+    """How the rows of a table are kept.
+
+    Attributes:
+        name: of the store; a named store can be queried. `None`: a generated name, and stateless operations on tables
+            keep no store.
+        key_serde: `None`: the input's.
+        value_serde: `None`: `Serdes.long()` for a count, the fields' for built-in aggregates, the input's for a reduce,
+            else what the function's return annotation says, else `default.value.serde`, else JSON.
+        caching: updates of one key are passed on once an epoch (default) instead of one by one.
+        logging: changes go to the changelog (default).
+        retention_ms: window stores: how long windows are kept; at least size plus grace, which is the default.
+        stored_in_memory: kept in memory instead of on disk.
+    """
+
+    name: str | None = None
+    key_serde: Serde[Any] | None = None
+    value_serde: Serde[Any] | None = None
+    caching: bool = True
+    logging: bool = True
+    retention_ms: int | None = None
+    stored_in_memory: bool = False
+
+    @classmethod
+    def as_(cls, name: str) -> Materialized:
+        """A named store."""
+        return cls(name=check_name(name))
+
+    @classmethod
+    def with_(cls, key_serde: Serde[Any] | None = None, value_serde: Serde[Any] | None = None) -> Materialized:
+        """Serdes, with a generated name."""
+        return cls(key_serde=check_serde(key_serde, "key_serde"), value_serde=check_serde(value_serde, "value_serde"))
+
+    def with_key_serde(self, serde: Serde[Any]) -> Materialized:
+        """The same with another key serde."""
+        return dataclasses.replace(self, key_serde=check_serde(serde, "key_serde"))
+
+    def with_value_serde(self, serde: Serde[Any]) -> Materialized:
+        """The same with another value serde."""
+        return dataclasses.replace(self, value_serde=check_serde(serde, "value_serde"))
+
+    def with_caching_enabled(self) -> Materialized:
+        """The same, passing on the last update of a key of each epoch."""
+        return dataclasses.replace(self, caching=True)
+
+    def with_caching_disabled(self) -> Materialized:
+        """The same, passing on every update."""
+        return dataclasses.replace(self, caching=False)
+
+    def with_logging_enabled(self) -> Materialized:
+        """The same with a changelog."""
+        return dataclasses.replace(self, logging=True)
+
+    def with_logging_disabled(self) -> Materialized:
+        """The same without a changelog: the store is empty after a restart."""
+        return dataclasses.replace(self, logging=False)
+
+    def with_retention(self, retention: timedelta) -> Materialized:
+        """The same, keeping windows that long after their start."""
+        return dataclasses.replace(self, retention_ms=to_ms("retention", retention))
+
+    def in_memory(self) -> Materialized:
+        """The same, kept in memory."""
+        return dataclasses.replace(self, stored_in_memory=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Branched:
+    """One exit of a split.
+
+    Attributes:
+        name: ends the branch's name (after that of the split); `None`: its position, from 1; `0` for the default branch.
+        function: applied to the branch; its result takes the branch's place in the answer, `None` leaves it out.
+        consumer: called with the branch, which is then left out of the answer.
+    """
+
+    name: str | None = None
+    function: Callable[[KStream[Any, Any]], KStream[Any, Any] | None] | None = None
+    consumer: Callable[[KStream[Any, Any]], None] | None = None
+
+    @classmethod
+    def as_(cls, name: str) -> Branched:
+        """Only a name."""
+        return cls(name=check_name(name))
+
+    @classmethod
+    def with_function(
+        cls, function: Callable[[KStream[Any, Any]], KStream[Any, Any] | None], name: str | None = None
+    ) -> Branched:
+        """A function of the branch."""
+        return cls(name=name_of(name), function=function)
+
+    @classmethod
+    def with_consumer(cls, consumer: Callable[[KStream[Any, Any]], None], name: str | None = None) -> Branched:
+        """A consumer of the branch."""
+        return cls(name=name_of(name), consumer=consumer)

@@ -1,0 +1,122 @@
+"""Serdes that only the configuration knows.
+
+A topology is built before its configuration is known. Where a store or an internal topic needs a serde that nobody
+named and that can not be inferred, it holds a `DefaultSerde`; `with_default_serdes` puts in the configured ones.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Literal
+
+from hayase.core.errors import TopologyError
+from hayase.serde.protocol import ColumnCodec, Serde
+from hayase.state.spec import StoreSpec
+from hayase.topology.nodes import GlobalTable, Node, SinkNode, SourceNode
+from hayase.topology.topology import Topology
+
+Side = Literal["key", "value"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DefaultSerde(Serde[Any]):
+    """Stands for the setting `default.key.serde` or `default.value.serde`.
+
+    Attributes:
+        side: which of the two.
+        fallback: what it means where that setting is not set; `None`: an error then.
+        owner: the node that needs it, for the error.
+    """
+
+    side: Side
+    fallback: Serde[Any] | None
+    owner: str
+
+    def resolve(self, default: Serde[Any] | None) -> Serde[Any]:
+        """The serde to use when the setting is `default`.
+
+        Raises:
+            TopologyError: `UNKNOWN_SERDE`: neither the setting nor a fallback.
+        """
+        found = default if default is not None else self.fallback
+        if found is None:
+            raise TopologyError(
+                "UNKNOWN_SERDE",
+                f"{self.owner} needs a serde for its {self.side}s, and none is known: pass one by Grouped.with_(…), "
+                f"Joined.with_(…), Materialized or Consumed, annotate the function's return type, or set "
+                f"default.{self.side}.serde",
+            )
+        return found
+
+    def to_bytes(self, value: Any) -> bytes:
+        """By the fallback."""
+        return self.resolve(None).to_bytes(value)
+
+    def from_bytes(self, data: bytes) -> Any:
+        """By the fallback."""
+        return self.resolve(None).from_bytes(data)
+
+    @property
+    def columns(self) -> ColumnCodec | None:
+        """Those of the fallback."""
+        return None if self.fallback is None else self.fallback.columns
+
+
+def with_default_serdes(
+    topology: Topology, key_serde: Serde[Any] | None, value_serde: Serde[Any] | None, otherwise: Serde[Any]
+) -> Topology:
+    """The topology with every `DefaultSerde`, and every `None` of a source, replaced.
+
+    A sink's `None` stays: it is derived from what arrives.
+
+    Args:
+        topology: as the builder made it.
+        key_serde: the setting `default.key.serde`, `None` if not set.
+        value_serde: the setting `default.value.serde`, `None` if not set.
+        otherwise: for sources if neither they nor the settings say anything: bytes.
+
+    Raises:
+        TopologyError: `UNKNOWN_SERDE`.
+    """
+    defaults: dict[Side, Serde[Any] | None] = {"key": key_serde, "value": value_serde}
+
+    def resolved(serde: Serde[Any] | None, side: Side) -> Serde[Any] | None:
+        return _resolve(serde, defaults)
+
+    def source(node: SourceNode) -> SourceNode:
+        return dataclasses.replace(
+            node,
+            key_serde=resolved(node.key_serde, "key") or key_serde or otherwise,
+            value_serde=resolved(node.value_serde, "value") or value_serde or otherwise,
+        )
+
+    def one(node: Node) -> Node:
+        match node:
+            case SourceNode():
+                return source(node)
+            case SinkNode():
+                return dataclasses.replace(
+                    node,
+                    key_serde=resolved(node.key_serde, "key"),
+                    value_serde=resolved(node.value_serde, "value"),
+                )
+        return node
+
+    def store(spec: StoreSpec) -> StoreSpec:
+        key, value = _resolve(spec.key_serde, defaults), _resolve(spec.value_serde, defaults)
+        return dataclasses.replace(spec, key_serde=key or otherwise, value_serde=value or otherwise)
+
+    return dataclasses.replace(
+        topology,
+        nodes=tuple(one(node) for node in topology.nodes),
+        stores={name: store(spec) for name, spec in topology.stores.items()},
+        global_tables=tuple(
+            GlobalTable(source(table.source), table.processor, table.store) for table in topology.global_tables
+        ),
+    )
+
+
+def _resolve(serde: Serde[Any] | None, defaults: dict[Side, Serde[Any] | None]) -> Serde[Any] | None:
+    if isinstance(serde, DefaultSerde):
+        return serde.resolve(defaults[serde.side])
+    return serde

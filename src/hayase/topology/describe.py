@@ -1,0 +1,123 @@
+"""A topology as text, character by character as Kafka Streams' `Topology.describe()` prints it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from hayase.topology.nodes import GlobalTable, Node, ProcessorNode, SinkNode, SourceNode
+from hayase.topology.topology import SubTopology, Topology
+
+T = TypeVar("T")
+
+
+def describe(topology: Topology) -> str:
+    """Sub-topologies by number, in each the nodes with the most nodes below them first.
+
+    Example:
+        >>> print(describe(builder.build()))  # doctest: +SKIP
+        Topologies:
+           Sub-topology: 0
+            Source: KSTREAM-SOURCE-0000000000 (topics: [orders])
+              --> KSTREAM-SINK-0000000001
+            Sink: KSTREAM-SINK-0000000001 (topic: copy)
+              <-- KSTREAM-SOURCE-0000000000
+    """
+    parts: list[tuple[int, str]] = [(part.id, _subtopology(part)) for part in topology.subtopologies]
+    parts += [(topology.global_table_ids[table.store], _global(table, topology)) for table in topology.global_tables]
+    return "Topologies:\n " + "".join("  " + text for _, text in sorted(parts))
+
+
+@dataclass(eq=False)
+class _Drawn:
+    """A node while the picture is made.
+
+    `size` counts the paths below the node. The neighbours are sorted by the sizes that nodes have at the moment
+    when an edge is drawn, and edges are drawn in the order of a Java hash map: accidents, but visible ones.
+    """
+
+    node: Node
+    size: int = 1
+    parents: list[_Drawn] = field(default_factory=list)
+    children: list[_Drawn] = field(default_factory=list)
+
+    def grow(self, delta: int) -> None:
+        self.size += delta
+        for parent in self.parents:
+            parent.grow(delta)
+
+    def before(self, other: _Drawn) -> bool:
+        return (-self.size, self.node.name) < (-other.size, other.node.name)
+
+
+def _subtopology(part: SubTopology) -> str:
+    drawn = {name: _Drawn(node) for name, node in _in_hash_order({node.name: node for node in part.nodes})}
+    for node in drawn.values():
+        for name in node.node.parents:
+            parent = drawn[name]
+            _insert(node.parents, parent)
+            _insert(parent.children, node)
+            parent.grow(node.size)
+    ordered = sorted(drawn.values(), key=lambda node: (-node.size, node.node.name))
+    text = "".join(_node(node.node, _names(node.parents), _names(node.children)) for node in ordered)
+    return f"Sub-topology: {part.id}\n{text}\n"
+
+
+def _insert(sorted_nodes: list[_Drawn], node: _Drawn) -> None:
+    low, high = 0, len(sorted_nodes)
+    while low < high:
+        middle = (low + high) // 2
+        if node.before(sorted_nodes[middle]):
+            high = middle
+        else:
+            low = middle + 1
+    sorted_nodes.insert(low, node)
+
+
+def _names(nodes: Sequence[_Drawn]) -> list[str]:
+    return [node.node.name for node in nodes]
+
+
+def _node(node: Node, parents: Sequence[str], children: Sequence[str]) -> str:
+    below = f"      --> {', '.join(children) or 'none'}\n"
+    above = f"      <-- {', '.join(parents) or 'none'}\n"
+    match node:
+        case SourceNode():
+            topics = ", ".join(name for name, _ in _in_hash_order(dict.fromkeys(node.topics)))
+            return f"    Source: {node.name} (topics: [{topics}])\n{below}"
+        case SinkNode():
+            return f"    Sink: {node.name} (topic: {node.topic})\n{above}"
+        case ProcessorNode():
+            stores = ", ".join(name for name, _ in _in_hash_order(dict.fromkeys(node.stores)))
+            return f"    Processor: {node.name} (stores: [{stores}])\n{below}{above}"
+
+
+def _global(table: GlobalTable, topology: Topology) -> str:
+    number = topology.global_table_ids[table.store]
+    return (
+        f"Sub-topology: {number} for global store (will not generate tasks)\n"
+        + _node(table.source, [], [table.processor.name])
+        + _node(table.processor, [table.source.name], [])
+    )
+
+
+def _in_hash_order(entries: Mapping[str, T]) -> list[tuple[str, T]]:
+    """The entries in the order in which a `java.util.HashMap` that grew to their number gives them."""
+    capacity = 16
+    while len(entries) > capacity * 3 // 4:
+        capacity *= 2
+    # within a bucket: the order of insertion, which sorted() keeps
+    return sorted(entries.items(), key=lambda entry: _java_hash(entry[0]) & (capacity - 1))
+
+
+def _java_hash(text: str) -> int:
+    hashed = 0
+    for unit in _utf16(text):
+        hashed = (hashed * 31 + unit) & 0xFFFFFFFF
+    return hashed ^ (hashed >> 16)
+
+
+def _utf16(text: str) -> Iterable[int]:
+    data = text.encode("utf-16-be", "surrogatepass")
+    return (int.from_bytes(data[at : at + 2], "big") for at in range(0, len(data), 2))
