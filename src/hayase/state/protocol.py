@@ -26,13 +26,21 @@ class ByteStore(Protocol):
         ...
 
     def range(
-        self, start: bytes | None = None, end: bytes | None = None, *, reverse: bool = False
+        self,
+        start: bytes | None = None,
+        end: bytes | None = None,
+        *,
+        reverse: bool = False,
     ) -> Iterator[tuple[bytes, bytes]]:
         """Entries with `start <= key < end` in byte order. Writes made while iterating are not seen."""
         ...
 
     def delete_range(self, start: bytes | None, end: bytes | None) -> None:
         """Delete every key with `start <= key < end`; costs the same however many there are, until applied."""
+        ...
+
+    def approximate_count(self) -> int:
+        """The number of entries; inexact only after `delete_range` in the same epoch; never negative."""
         ...
 
 

@@ -1,0 +1,352 @@
+"""The state of one bundle on this machine: all its stores in one LMDB environment."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+import lmdb
+import msgspec
+
+from hayase.core.errors import StateError
+from hayase.state import boot, layout
+from hayase.state.base import BaseStore, MemoryBase
+from hayase.state.changes import StoreChanges, StoreKey
+from hayase.state.delta import Delta
+from hayase.state.epoch import EpochState
+from hayase.storage.lmdb_env import (
+    close_environment,
+    is_disk_full,
+    open_environment,
+    read_transaction,
+    run_write,
+)
+
+T = TypeVar("T")
+
+FORMAT = 1
+TEMPORARY_PREFIX = "temporary-"
+"""Folders in the state's folder that nobody needs once their process is gone."""
+NOTHING_APPLIED = -1
+
+
+class Position(NamedTuple):
+    """How far a state is: the last epoch applied and the digest of its delta; `(-1, "")` before the first."""
+
+    epoch: int
+    digest: str
+
+
+START = Position(NOTHING_APPLIED, "")
+
+
+class Meta(msgspec.Struct, frozen=True, array_like=True):
+    """What the environment says about itself.
+
+    Attributes:
+        format: of the layout; another one is rebuilt, not read.
+        application_id: whose state.
+        lineage: of which checkpoint.
+        bundle: which bundle's.
+        epoch: the last applied, -1 before the first.
+        digest: of that epoch's delta.
+        next_number: what the next new store is given.
+        delta_bytes: sizes of all deltas since the first, added up; compared with a snapshot's it says how many since.
+    """
+
+    format: int
+    application_id: str
+    lineage: str
+    bundle: str
+    epoch: int = NOTHING_APPLIED
+    digest: str = ""
+    next_number: int = layout.FIRST_NUMBER
+    delta_bytes: int = 0
+
+
+_decode_meta = msgspec.msgpack.Decoder(Meta).decode
+
+
+def open_state_environment(path: Path) -> lmdb.Environment:
+    """The environment of a bundle's state. Commits are not synced: what is durable are the deltas."""
+    return open_environment(path, max_dbs=0, sync=False)
+
+
+def read_meta(txn: layout.Txn) -> Meta | None:
+    """What the environment says about itself; `None` if it is empty or says nothing that can be understood."""
+    data = txn.get(layout.POSITION_KEY)
+    if data is None:
+        return None
+    try:
+        return _decode_meta(data)
+    except msgspec.MsgspecError:
+        return None
+
+
+def base_in(txn: layout.Txn, task: str, store: str) -> BaseStore:
+    """A store as the transaction sees it."""
+    entry = txn.get(layout.registry_key(task, store))
+    if entry is None:
+        return MemoryBase()
+    return layout.LmdbBase(txn, *layout.unpack_registry_entry(entry))
+
+
+class BundleState:
+    """The stores of a bundle, epoch by epoch. Several processes may have it open; one applies at a time.
+
+    Opening it throws away what can not be trusted: after a power loss without a clean close the files are deleted;
+    the state of another checkpoint (lineage), application, bundle or format is emptied. It is then at epoch -1, and
+    `Changelog.catch_up` rebuilds it.
+
+    Args:
+        path: folder of the environment; made if absent. On a local file system.
+        application_id: whose state.
+        lineage: of which checkpoint.
+        bundle: which bundle's.
+        boot_id: of the machine's current boot.
+
+    Raises:
+        StateError: `ENVIRONMENT_NOT_OPENED`, `DISK_FULL`.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        application_id: str,
+        lineage: str,
+        bundle: str,
+        boot_id: str | None = None,
+    ) -> None:
+        self.path = path.resolve()
+        self.application_id = application_id
+        self.lineage = lineage
+        self.bundle = bundle
+        self._boot_id = boot_id or boot.current_boot_id()
+        self._fresh = Meta(FORMAT, application_id, lineage, bundle)
+        self.path.mkdir(parents=True, exist_ok=True)
+        with boot.opening(self.path):
+            self._hold = boot.Hold(self.path)
+            if self._hold.alone():
+                self._discard_untrusted()
+                self._discard_temporaries()
+            boot.write_boot(self.path, boot.Boot(self._boot_id, lineage, clean=False))
+            self._write(self._empty_if_foreign)
+
+    def position(self) -> Position:
+        """The last epoch applied, by whatever process, and its digest."""
+        meta = self.meta()
+        return Position(meta.epoch, meta.digest)
+
+    @property
+    def epoch(self) -> int:
+        """The last epoch applied; -1 if none was."""
+        return self.position().epoch
+
+    @property
+    def digest(self) -> str:
+        """The digest of the last delta applied; empty if none was."""
+        return self.position().digest
+
+    def meta(self) -> Meta:
+        """What the environment says about itself now."""
+        with read_transaction(open_state_environment(self.path)) as txn:
+            return read_meta(txn) or self._fresh
+
+    def begin(self) -> EpochState:
+        """A snapshot of the last epoch applied, to write over. Close it: it holds a read transaction."""
+        with ExitStack() as stack:
+            txn = stack.enter_context(read_transaction(open_state_environment(self.path)))
+            meta = read_meta(txn) or self._fresh
+
+            def base_of(key: StoreKey) -> BaseStore:
+                return base_in(txn, *key)
+
+            return EpochState(meta.epoch, meta.digest, base_of, stack.pop_all().close)
+
+    def apply(self, delta: Delta) -> bool:
+        """Apply the delta that follows the last one applied; all of it or nothing, in one transaction.
+
+        Returns `False` and changes nothing if it has been applied already and nothing since.
+
+        Raises:
+            StateError: `DELTA_DOES_NOT_FIT`: it follows another delta than the last one applied, or belongs to another
+                checkpoint or bundle; `DISK_FULL`.
+        """
+        delta.to_bytes()
+        return self._write(lambda txn: self._apply(txn, delta))
+
+    def wipe(self, expected: Position | None = None) -> None:
+        """Empty all stores; the state is then at epoch -1. Nothing happens if it is no longer at `expected`."""
+
+        def empty(txn: layout.Txn) -> None:
+            meta = read_meta(txn)
+            if expected is None or meta is None or (meta.epoch, meta.digest) == expected:
+                self._empty(txn)
+
+        self._write(empty)
+
+    def reset_from(self, snapshot: Path, expected: Position | None = None) -> bool:
+        """Replace everything by the content of a snapshot's environment, in one transaction.
+
+        Returns `False`, and nothing happens, if the state is no longer at `expected`.
+
+        Args:
+            snapshot: folder of an environment that `Snapshots.load` unpacked.
+            expected: where the state must be; `None`: anywhere.
+
+        Raises:
+            StateError: `SNAPSHOT_FOREIGN`: it is of another checkpoint or bundle; `DISK_FULL`.
+        """
+        source = open_environment(snapshot, max_dbs=0, readonly=True, sync=False)
+        try:
+            with read_transaction(source) as content:
+                meta = read_meta(content)
+                if meta is None or (meta.format, meta.lineage, meta.bundle) != (
+                    FORMAT,
+                    self.lineage,
+                    self.bundle,
+                ):
+                    raise StateError(
+                        "SNAPSHOT_FOREIGN",
+                        f"The snapshot says that it is of lineage {meta and meta.lineage!r} and bundle "
+                        f"{meta and meta.bundle!r}; this is lineage {self.lineage!r}.",
+                        bundle=self.bundle,
+                    )
+
+                def replace(txn: layout.Txn) -> bool:
+                    current = read_meta(txn)
+                    if expected is not None and current and (current.epoch, current.digest) != expected:
+                        return False
+                    txn.drop(_main(self.path), delete=False)
+                    with content.cursor() as entries, txn.cursor() as target:
+                        target.putmulti(entries.iternext(), append=True)
+                    return True
+
+                return self._write(replace)
+        finally:
+            close_environment(snapshot)
+
+    def close(self, clean: bool = True) -> None:
+        """Let go of it. With `clean`, the last process to close syncs it, so that it survives a power loss.
+
+        The environment itself stays open for others in this process. Calling it again does nothing.
+        """
+        with boot.opening(self.path):
+            if clean and self._hold.alone():
+                open_state_environment(self.path).sync(True)
+                boot.write_boot(self.path, boot.Boot(self._boot_id, self.lineage, clean=True))
+            self._hold.release()
+
+    def _discard_untrusted(self) -> None:
+        written = boot.read_boot(self.path)
+        if written is not None and written.trusted(self._boot_id):
+            return
+        close_environment(self.path)
+        for name in ("data.mdb", "lock.mdb"):
+            (self.path / name).unlink(missing_ok=True)
+
+    def _discard_temporaries(self) -> None:
+        for folder in self.path.glob(f"{TEMPORARY_PREFIX}*"):
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _empty_if_foreign(self, txn: layout.Txn) -> None:
+        meta = read_meta(txn)
+        fresh = self._fresh
+        if meta is None or (
+            meta.format,
+            meta.application_id,
+            meta.lineage,
+            meta.bundle,
+        ) != (
+            fresh.format,
+            fresh.application_id,
+            fresh.lineage,
+            fresh.bundle,
+        ):
+            self._empty(txn)
+
+    def _empty(self, txn: layout.Txn) -> None:
+        txn.drop(_main(self.path), delete=False)
+        txn.put(layout.POSITION_KEY, msgspec.msgpack.encode(self._fresh))
+
+    def _apply(self, txn: layout.Txn, delta: Delta) -> bool:
+        meta = read_meta(txn) or self._fresh
+        same_state = (meta.lineage, meta.bundle) == (delta.lineage, delta.bundle)
+        if same_state and (meta.epoch, meta.digest) == (delta.epoch, delta.digest):
+            return False
+        if not same_state or (meta.epoch, meta.digest) != (
+            delta.prev_epoch,
+            delta.prev_digest,
+        ):
+            raise StateError(
+                "DELTA_DOES_NOT_FIT",
+                f"The delta of epoch {delta.epoch} (lineage {delta.lineage}, bundle {delta.bundle}) follows epoch "
+                f"{delta.prev_epoch} ({delta.prev_digest or 'the beginning'}), but the store at {self.path} is of "
+                f"lineage {meta.lineage}, bundle {meta.bundle}, at epoch {meta.epoch} ({meta.digest or 'the beginning'}). "
+                "Nothing was changed; Changelog.catch_up brings the store to where the changelog is.",
+                bundle=self.bundle,
+                epoch=delta.epoch,
+            )
+        next_number = meta.next_number
+        for (task, store), changes in delta.changes.stores.items():
+            next_number = _apply_store(txn, layout.registry_key(task, store), changes, next_number)
+        meta = msgspec.structs.replace(
+            meta,
+            epoch=delta.epoch,
+            digest=delta.digest,
+            next_number=next_number,
+            delta_bytes=meta.delta_bytes + len(delta.to_bytes()),
+        )
+        txn.put(layout.POSITION_KEY, msgspec.msgpack.encode(meta))
+        return True
+
+    def _write(self, work: Callable[[layout.Txn], T]) -> T:
+        try:
+            return run_write(open_state_environment(self.path), work)
+        except lmdb.Error as error:
+            if not is_disk_full(self.path, error):
+                raise StateError(
+                    "STATE_WRITE_FAILED",
+                    f"The state at {self.path} could not be written: {error}. Nothing was changed.",
+                    bundle=self.bundle,
+                ) from error
+            raise StateError(
+                "DISK_FULL",
+                f"The state at {self.path} could not be written: no space, or a quota or file size limit was hit "
+                f"({error}). Nothing was changed and nothing is lost: free space on that file system and start again.",
+                bundle=self.bundle,
+            ) from error
+
+
+def _apply_store(txn: layout.Txn, registry_key: bytes, changes: StoreChanges, next_number: int) -> int:
+    """Apply one store's changes; returns the number for the next new store."""
+    entry = txn.get(registry_key)
+    if entry is None:
+        if next_number > layout.LAST_NUMBER:
+            raise StateError(
+                "TOO_MANY_STORES",
+                f"A bundle has at most {layout.LAST_NUMBER} stores over all its tasks.",
+            )
+        number, count = next_number, 0
+        next_number += 1
+        txn.put(registry_key, layout.pack_registry_entry(number, 0))
+    else:
+        number, count = layout.unpack_registry_entry(entry)
+    prefix = layout.prefix_of(number)
+    before = txn.stat()["entries"]
+    for start, end in changes.ranges:
+        layout.delete_stored_range(txn, prefix, start, end)
+    if changes.keys:
+        layout.write_stored(txn, prefix, changes.keys, changes.values)
+    count += txn.stat()["entries"] - before
+    txn.put(registry_key, layout.pack_registry_entry(number, count))
+    return next_number
+
+
+def _main(path: Path) -> lmdb._Database:
+    """The unnamed database."""
+    return open_state_environment(path).open_db()

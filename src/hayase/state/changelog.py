@@ -1,0 +1,214 @@
+"""The changelog of a bundle: its deltas, each published once. Publishing a delta is the commit point of an epoch."""
+
+from __future__ import annotations
+
+from hayase.core.errors import CheckpointError, StateError
+from hayase.state.bundle import START, BundleState, Position
+from hayase.state.delta import Delta
+from hayase.state.snapshot import Manifest, Snapshots, restore
+from hayase.storage.blobs import BlobStore
+
+_ATTEMPTS = 5
+_PROBED = 8
+"""Up to so many epochs behind, deltas are looked up one by one; beyond, the folder is listed."""
+_WORTH_A_SNAPSHOT = 16
+"""A snapshot is loaded if it saves at least so many deltas."""
+_MISFIT = "DELTA_DOES_NOT_FIT"
+
+
+class Changelog:
+    """Deltas at `changelog/<bundle>/<epoch>`. Several processes may use it; each keeps an object of its own.
+
+    Args:
+        blobs: where deltas and snapshots are.
+        bundle: which bundle's.
+    """
+
+    def __init__(self, blobs: BlobStore, bundle: str) -> None:
+        self._blobs = blobs
+        self._bundle = bundle
+        self._folder = f"changelog/{bundle}/"
+        # Known to be on the chain, so that the usual case, a store that is where we left it, reads nothing.
+        self._verified = START
+        self._checked_to = START.epoch
+        self.snapshots = Snapshots(blobs, bundle)
+
+    def publish(self, delta: Delta) -> Delta:
+        """Publish a delta, unless another attempt has published one of this epoch: then that one is returned.
+
+        The caller goes on with what is returned and throws its own work away if it is not `delta`.
+
+        Raises:
+            CheckpointError: `DELTA_CONFLICT`: the one that is there is of another lineage, was made from another epoch
+                record or follows another delta.
+            StateError: `DELTA_CORRUPT`: the one that is there is damaged; `DISK_FULL`.
+        """
+        if self._blobs.put_if_absent(self._name(delta.epoch), delta.to_bytes()):
+            return delta
+        published = self.get(delta.epoch)
+        ours = (delta.lineage, delta.record_digest, delta.prev_epoch, delta.prev_digest)
+        theirs = published and (
+            published.lineage,
+            published.record_digest,
+            published.prev_epoch,
+            published.prev_digest,
+        )
+        if published is None or ours != theirs:
+            raise CheckpointError(
+                "DELTA_CONFLICT",
+                f"The changelog holds another delta of epoch {delta.epoch}: (lineage, digest of the epoch record, "
+                f"previous epoch, its digest) are {theirs}, here {ours}. Two applications write to one checkpoint, or "
+                "parts of it were restored from a copy. Stop the other, or restore all of the checkpoint.",
+                bundle=self._bundle,
+                epoch=delta.epoch,
+            )
+        return published
+
+    def apply(self, state: BundleState, delta: Delta) -> None:
+        """Bring a state to a published delta: by applying it, or if the state was moved meanwhile, by catching up.
+
+        Raises:
+            StateError: as `catch_up`.
+        """
+        try:
+            state.apply(delta)
+            self._verified, self._checked_to = Position(delta.epoch, delta.digest), delta.epoch
+        except StateError as error:
+            if error.condition != _MISFIT:
+                raise
+            self.catch_up(state, delta.epoch)
+
+    def get(self, epoch: int) -> Delta | None:
+        """The delta of an epoch; `None` if there is none.
+
+        Raises:
+            StateError: `DELTA_CORRUPT`.
+        """
+        data = self._blobs.get(self._name(epoch))
+        return None if data is None else Delta.from_bytes(data, bundle=self._bundle, epoch=epoch)
+
+    def epochs(self) -> list[int]:
+        """Epochs of which there is a delta, ascending."""
+        return [int(name.removeprefix(self._folder)) for name in self._blobs.list(self._folder)]
+
+    def delete(self, epoch: int) -> None:
+        """Delete a delta; see `snapshot.delete_history` for when that is allowed."""
+        self._blobs.delete(self._name(epoch))
+
+    def catch_up(self, state: BundleState, to_epoch: int) -> bool:
+        """Bring a state to the bundle's last delta up to and including `to_epoch`.
+
+        A state that is behind follows the chain of deltas, or a snapshot and the deltas behind it. One whose last
+        delta is not that of the changelog, and one that is ahead of the changelog, is emptied and rebuilt.
+
+        Returns:
+            `True`: the state is there. `False`: it was left alone because it is ahead and rightly so: another attempt
+            has published and applied a later delta; read that with `get` and adopt it.
+
+        Raises:
+            StateError: `CHANGELOG_GAP`: a delta is missing and no snapshot bridges it; `DELTA_CORRUPT`; `DISK_FULL`.
+        """
+        for attempt in range(_ATTEMPTS):
+            position = state.position()
+            if position.epoch > to_epoch and self._is_published(position):
+                return False
+            if position.epoch > to_epoch or not self._on_chain(position):
+                state.wipe(expected=position)
+                continue
+            try:
+                self._advance(state, position, to_epoch)
+                return True
+            except StateError as error:
+                # Another process applied or emptied it at the same time: look again.
+                if error.condition != _MISFIT or attempt == _ATTEMPTS - 1:
+                    raise
+        raise StateError(
+            "STATE_CONTENDED",
+            f"The state at {state.path} was moved by other processes {_ATTEMPTS} times while it was to be brought to "
+            f"epoch {to_epoch}. Is another application running on the same state.dir?",
+            bundle=self._bundle,
+            epoch=to_epoch,
+        )
+
+    def _name(self, epoch: int) -> str:
+        return f"{self._folder}{epoch:020d}"
+
+    def _is_published(self, position: Position) -> bool:
+        if position == self._verified:
+            return True
+        delta = self.get(position.epoch)
+        return delta is not None and delta.digest == position.digest
+
+    def _on_chain(self, position: Position) -> bool:
+        if position in (START, self._verified) or self._is_published(position):
+            return True
+        if self._blobs.exists(self._name(position.epoch)):
+            return False
+        # Its delta was deleted: then the one behind names it, or a snapshot is of that epoch.
+        snapshot = self.snapshots.manifest(position.epoch)
+        if snapshot is not None:
+            return snapshot.digest == position.digest
+        later = next((epoch for epoch in self.epochs() if epoch > position.epoch), None)
+        following = self.get(later) if later is not None else None
+        return following is not None and (following.prev_epoch, following.prev_digest) == position
+
+    def _advance(self, state: BundleState, position: Position, to_epoch: int) -> None:
+        # Epochs up to `_checked_to` are over: what is not in the changelog by now will not come.
+        checked = self._checked_to if position == self._verified else position.epoch
+        if checked < to_epoch:
+            pending = self._pending(checked, to_epoch)
+            position, pending = self._maybe_restore(state, position, pending, to_epoch)
+            for epoch in pending:
+                delta = self.get(epoch)
+                if delta is None or (delta.prev_epoch, delta.prev_digest) != position:
+                    raise self._gap(position, epoch)
+                state.apply(delta)
+                position = Position(delta.epoch, delta.digest)
+        self._verified, self._checked_to = position, to_epoch
+
+    def _maybe_restore(
+        self, state: BundleState, position: Position, pending: list[int], to_epoch: int
+    ) -> tuple[Position, list[int]]:
+        """Load a snapshot if the chain does not reach the state, or is long; returns where it is and what remains."""
+        follows = self._follows(pending, position)
+        for snapshot in self.snapshots.newest_first(above=position.epoch, up_to=to_epoch):
+            if follows and sum(epoch <= snapshot.epoch for epoch in pending) < _WORTH_A_SNAPSHOT:
+                break
+            if self._restored(state, position, snapshot):
+                position = Position(snapshot.epoch, snapshot.digest)
+                return position, [epoch for epoch in pending if epoch > position.epoch]
+            if not pending:
+                raise self._gap(position, snapshot.epoch)
+        return position, pending
+
+    def _pending(self, epoch: int, to_epoch: int) -> list[int]:
+        """Epochs of deltas behind `epoch`, up to and including `to_epoch`."""
+        if to_epoch - epoch <= _PROBED:
+            return [
+                later for later in range(epoch + 1, to_epoch + 1) if self._blobs.exists(self._name(later))
+            ]
+        return [later for later in self.epochs() if epoch < later <= to_epoch]
+
+    def _follows(self, pending: list[int], position: Position) -> bool:
+        first = self.get(pending[0]) if pending else None
+        return first is not None and (first.prev_epoch, first.prev_digest) == position
+
+    def _restored(self, state: BundleState, position: Position, snapshot: Manifest) -> bool:
+        try:
+            if not restore(state, self.snapshots, snapshot, position):
+                raise StateError(_MISFIT, "The state was moved by another process.", bundle=self._bundle)
+        except StateError as error:
+            if error.condition != "SNAPSHOT_CORRUPT":
+                raise
+            return False
+        return True
+
+    def _gap(self, position: Position, epoch: int) -> StateError:
+        return StateError(
+            "CHANGELOG_GAP",
+            f"The changelog of bundle {self._bundle} has a gap: the delta that follows epoch {position.epoch} is missing "
+            f"(next is epoch {epoch}), and no intact snapshot bridges it. Restore the checkpoint's changelog/ and "
+            "snapshots/ from a copy; `hayase app reset` starts over without it.",
+            bundle=self._bundle,
+            epoch=epoch,
+        )

@@ -1,0 +1,39 @@
+"""What an epoch changed in the stores of a bundle, as plain data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+StoreKey = tuple[str, str]
+"""Task id and store name."""
+
+ByteRange = tuple[bytes, bytes | None]
+"""`start <= key < end`; an end of `None` is none."""
+
+
+@dataclass(slots=True)
+class StoreChanges:
+    """Changes of one store: first the ranges are deleted, then the keys written. No key occurs twice.
+
+    Attributes:
+        ranges: deleted ranges, ascending, apart from each other.
+        keys: keys written, in order of their first write.
+        values: their last values; `None` is a delete.
+    """
+
+    ranges: list[ByteRange] = field(default_factory=list)
+    keys: list[bytes] = field(default_factory=list)
+    values: list[bytes | None] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.ranges or self.keys)
+
+
+@dataclass(slots=True)
+class StateChanges:
+    """Changes of all stores of a bundle, by task and store; stores without changes are left out."""
+
+    stores: dict[StoreKey, StoreChanges] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.stores)

@@ -1,0 +1,297 @@
+"""The delta of a bundle's epoch: what it changed and what it sends, in one blob that is published once."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from hayase.core.errors import StateError
+from hayase.core.records import Headers
+from hayase.log.protocol import OutputBatch
+from hayase.state.changes import ByteRange, StateChanges, StoreChanges
+
+_MAGIC = b"HAYASE-DELTA-1\n"
+_LENGTH_BYTES = 4
+_DIGEST_BYTES = 16
+_IPC = pa.ipc.IpcWriteOptions(compression="lz4")
+
+
+class EdgeRow(NamedTuple):
+    """A row for the next level: a batch of records of one edge.
+
+    Attributes:
+        task: the id of the task it goes to.
+        edge: the edge's name in the plan.
+        origin: the id of the task it comes from.
+        seq: its place among the rows of that origin on that edge.
+        payload: an Arrow IPC stream.
+    """
+
+    task: str
+    edge: str
+    origin: str
+    seq: int
+    payload: bytes
+
+
+@dataclass(slots=True)
+class Journal:
+    """What an epoch sends: enough to send it again without running user code.
+
+    Attributes:
+        outputs: records for topics, in order.
+        rows: rows for the next level, in order.
+        summary: what the bundle reports to the driver.
+    """
+
+    outputs: list[OutputBatch] = field(default_factory=list)
+    rows: list[EdgeRow] = field(default_factory=list)
+    summary: bytes = b""
+
+
+class _Output(msgspec.Struct, array_like=True):
+    """An output batch without its records."""
+
+    topic: str
+    length: int
+    partitions: bytes | None
+    headers: list[Headers] | None
+
+
+class _Store(msgspec.Struct, array_like=True):
+    """A store's changes without its keys and values."""
+
+    task: str
+    name: str
+    ranges: list[ByteRange]
+    length: int
+
+
+class _Header(msgspec.Struct, array_like=True):
+    application_id: str
+    lineage: str
+    bundle: str
+    epoch: int
+    record_digest: str
+    prev_epoch: int
+    prev_digest: str
+    stores: list[_Store]
+    outputs: list[_Output]
+    rows: list[tuple[str, str, str, int, int]]
+    summary: bytes
+    section_bytes: list[int]
+
+
+_decode_header = msgspec.msgpack.Decoder(_Header).decode
+
+
+@dataclass(slots=True)
+class Delta:
+    """What one epoch did to a bundle. Not to be changed once `to_bytes` or `digest` was called.
+
+    Attributes:
+        application_id: whose.
+        lineage: of which checkpoint.
+        bundle: which bundle.
+        epoch: which epoch.
+        record_digest: the digest of the epoch's record: range, clock and plan it was made from.
+        prev_epoch: the epoch of the bundle's delta before; -1 if there is none.
+        prev_digest: the digest of that delta; empty if there is none.
+        changes: to the stores.
+        journal: what is sent.
+    """
+
+    application_id: str
+    lineage: str
+    bundle: str
+    epoch: int
+    record_digest: str
+    prev_epoch: int
+    prev_digest: str
+    changes: StateChanges = field(default_factory=StateChanges)
+    journal: Journal = field(default_factory=Journal)
+    _bytes: bytes | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def digest(self) -> str:
+        """BLAKE2b of the content, in hexadecimal; what the next delta names as its `prev_digest`."""
+        return self.to_bytes()[-_DIGEST_BYTES:].hex()
+
+    def to_bytes(self) -> bytes:
+        """The blob; made once and kept."""
+        if self._bytes is None:
+            self._bytes = self._encode()
+        return self._bytes
+
+    @classmethod
+    def from_bytes(cls, data: bytes, *, bundle: str | None = None, epoch: int | None = None) -> Delta:
+        """The delta of a blob.
+
+        Args:
+            data: what `to_bytes` made.
+            bundle: whose it should be, for the error.
+            epoch: of which it should be, for the error.
+
+        Raises:
+            StateError: `DELTA_CORRUPT`: the checksum is wrong, or it can not be read.
+        """
+        view = memoryview(data)
+        content = view[:-_DIGEST_BYTES]
+        if bytes(view[: len(_MAGIC)]) != _MAGIC or _digest([content]) != view[-_DIGEST_BYTES:]:
+            raise StateError(
+                "DELTA_CORRUPT",
+                f"The delta of epoch {epoch} of bundle {bundle} is damaged ({len(data)} bytes, wrong checksum). Restore "
+                "that blob of the checkpoint from a copy; `hayase app reset` starts over without it.",
+                bundle=bundle,
+                epoch=epoch,
+            )
+        return _decode(cls, data, content)
+
+    def _encode(self) -> bytes:
+        stores = list(self.changes.stores.items())
+        outputs = self.journal.outputs
+        sections: list[bytes | memoryview] = [
+            _ipc(
+                key=_binary([changes.keys for _, changes in stores]),
+                value=_binary([changes.values for _, changes in stores]),
+            ),
+            _ipc(
+                key=_binary([batch.keys for batch in outputs]),
+                value=_binary([batch.values for batch in outputs]),
+                timestamp=pa.array(
+                    np.fromiter(chain.from_iterable(b.timestamps_ms for b in outputs), np.int64)
+                ),
+            ),
+            *(row.payload for row in self.journal.rows),
+        ]
+        header = _Header(
+            self.application_id,
+            self.lineage,
+            self.bundle,
+            self.epoch,
+            self.record_digest,
+            self.prev_epoch,
+            self.prev_digest,
+            [_Store(task, name, changes.ranges, len(changes.keys)) for (task, name), changes in stores],
+            [_Output(b.topic, len(b), _int32_bytes(b.partitions), b.headers) for b in outputs],
+            [(row.task, row.edge, row.origin, row.seq, len(row.payload)) for row in self.journal.rows],
+            self.journal.summary,
+            [len(section) for section in sections[:2]],
+        )
+        head = msgspec.msgpack.encode(header)
+        parts: list[bytes | memoryview] = [_MAGIC, len(head).to_bytes(_LENGTH_BYTES, "big"), head, *sections]
+        return b"".join([*parts, _digest(parts)])
+
+
+def _decode(cls: type[Delta], data: bytes, content: memoryview) -> Delta:
+    start = len(_MAGIC) + _LENGTH_BYTES
+    end = start + int.from_bytes(content[len(_MAGIC) : start], "big")
+    header = _decode_header(content[start:end])
+    changes_end = end + header.section_bytes[0]
+    outputs_end = changes_end + header.section_bytes[1]
+    return cls(
+        header.application_id,
+        header.lineage,
+        header.bundle,
+        header.epoch,
+        header.record_digest,
+        header.prev_epoch,
+        header.prev_digest,
+        _decode_changes(header.stores, content[end:changes_end]),
+        Journal(
+            _decode_outputs(header.outputs, content[changes_end:outputs_end]),
+            _decode_rows(header.rows, content[outputs_end:]),
+            header.summary,
+        ),
+        data,
+    )
+
+
+def _decode_changes(stores: list[_Store], section: memoryview) -> StateChanges:
+    keys, values = _columns(section, ("key", "value"))
+    changes = StateChanges()
+    start = 0
+    for store in stores:
+        end = start + store.length
+        changes.stores[store.task, store.name] = StoreChanges(
+            store.ranges, keys[start:end], values[start:end]
+        )
+        start = end
+    return changes
+
+
+def _decode_outputs(outputs: list[_Output], section: memoryview) -> list[OutputBatch]:
+    keys, values, timestamps_ms = _columns(section, ("key", "value", "timestamp"))
+    batches: list[OutputBatch] = []
+    start = 0
+    for output in outputs:
+        end = start + output.length
+        partitions = (
+            None if output.partitions is None else np.frombuffer(output.partitions, "<i4").astype(np.int32)
+        )
+        batches.append(
+            OutputBatch(
+                output.topic,
+                keys[start:end],
+                values[start:end],
+                timestamps_ms[start:end],
+                partitions,
+                output.headers,
+            )
+        )
+        start = end
+    return batches
+
+
+def _decode_rows(rows: list[tuple[str, str, str, int, int]], section: memoryview) -> list[EdgeRow]:
+    decoded: list[EdgeRow] = []
+    start = 0
+    for task, edge, origin, seq, length in rows:
+        decoded.append(EdgeRow(task, edge, origin, seq, bytes(section[start : start + length])))
+        start += length
+    return decoded
+
+
+def _digest(parts: Iterable[bytes | memoryview]) -> bytes:
+    digest = hashlib.blake2b(digest_size=_DIGEST_BYTES)
+    for part in parts:
+        digest.update(part)
+    return digest.digest()
+
+
+def _int32_bytes(
+    values: np.ndarray[tuple[int], np.dtype[np.int32]] | None,
+) -> bytes | None:
+    return None if values is None else values.astype("<i4", copy=False).tobytes()
+
+
+def _binary(pieces: Sequence[Sequence[bytes | None]]) -> pa.Array:
+    """The pieces one behind the other. Large offsets: an epoch may well send more than 2 GB."""
+    if len(pieces) == 1:
+        return pa.array(pieces[0], pa.large_binary())
+    return pa.array(list(chain.from_iterable(pieces)), pa.large_binary())
+
+
+def _ipc(**columns: pa.Array) -> bytes | memoryview:
+    batch = pa.record_batch(list(columns.values()), names=list(columns))
+    if batch.num_rows == 0:
+        return b""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema, options=_IPC) as writer:
+        writer.write_batch(batch)
+    return memoryview(sink.getvalue())
+
+
+def _columns(section: memoryview, names: tuple[str, ...]) -> list[list[Any]]:
+    if not section:
+        return [[] for _ in names]
+    with pa.ipc.open_stream(pa.py_buffer(section)) as reader:
+        batch = reader.read_next_batch()
+    return [batch.column(name).to_pylist() for name in names]

@@ -1,0 +1,334 @@
+"""Snapshots: compacted copies of a bundle's state, so that a changelog need not be kept from its beginning."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import lmdb
+import msgspec
+
+from hayase.core.errors import HayaseError, StateError
+from hayase.state.bundle import (
+    TEMPORARY_PREFIX,
+    BundleState,
+    Meta,
+    Position,
+    open_state_environment,
+    read_meta,
+)
+from hayase.storage.blobs import BlobStore
+from hayase.storage.lmdb_env import close_environment, open_environment, read_transaction
+
+if TYPE_CHECKING:
+    from hayase.state.changelog import Changelog
+
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_DIGEST_BYTES = 16
+
+
+class Part(msgspec.Struct, frozen=True, array_like=True):
+    """A piece of a snapshot: name of the blob, length and digest of its content."""
+
+    name: str
+    length: int
+    digest: bytes
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """What a snapshot is; published when all its parts are.
+
+    Attributes:
+        lineage: of which checkpoint.
+        bundle: of which bundle.
+        epoch: the last epoch in it.
+        digest: of that epoch's delta.
+        delta_bytes: sizes of all deltas up to that epoch.
+        created_ms: when it was made.
+        parts: its pieces in order.
+    """
+
+    lineage: str
+    bundle: str
+    epoch: int
+    digest: str
+    delta_bytes: int
+    created_ms: int
+    parts: list[Part]
+
+    @property
+    def size_bytes(self) -> int:
+        """Of all parts."""
+        return sum(part.length for part in self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotPolicy:
+    """When a snapshot is due and what may then be deleted.
+
+    Attributes:
+        min_delta_bytes: it is due when the deltas since the last one exceed this and the size of the last one.
+        history_retention_ms: deltas and snapshots younger than this are kept, so that state can be opened as of then.
+    """
+
+    min_delta_bytes: int = 64 << 20
+    history_retention_ms: int = 0
+
+    def due(self, delta_bytes: int, last: Manifest | None) -> bool:
+        """Whether a state with that many bytes of deltas since its beginning needs a new one."""
+        since = delta_bytes - (last.delta_bytes if last else 0)
+        return since > max(self.min_delta_bytes, last.size_bytes if last else 0)
+
+
+class Snapshots:
+    """The snapshots of one bundle: manifests at `snapshots/<bundle>/<epoch>`, their parts beside.
+
+    Large ones are cut into parts, so that none has to be in memory as a whole.
+
+    Args:
+        blobs: where they are.
+        bundle: whose.
+        part_bytes: length of a part.
+    """
+
+    def __init__(self, blobs: BlobStore, bundle: str, *, part_bytes: int = 32 << 20) -> None:
+        self._blobs = blobs
+        self._bundle = bundle
+        self._part_bytes = part_bytes
+        self._folder = f"snapshots/{bundle}/"
+
+    def epochs(self) -> list[int]:
+        """Epochs of which there is one, ascending."""
+        return [int(name.removeprefix(self._folder)) for name in self._blobs.list(self._folder)]
+
+    def manifest(self, epoch: int) -> Manifest | None:
+        """What the snapshot of that epoch is; `None` if there is none.
+
+        Raises:
+            StateError: `SNAPSHOT_CORRUPT`.
+        """
+        data = self._blobs.get(self._name(epoch))
+        if data is None:
+            return None
+        body, digest = data[:-_DIGEST_BYTES], data[-_DIGEST_BYTES:]
+        if _digest(body) != digest:
+            raise self._corrupt(epoch, "its manifest has a wrong checksum")
+        return msgspec.msgpack.decode(body, type=Manifest)
+
+    def newest_first(self, above: int = -1, up_to: int | None = None) -> Iterator[Manifest]:
+        """Those with `above < epoch <= up_to`; damaged manifests are passed over."""
+        for epoch in reversed(self.epochs()):
+            if epoch > above and (up_to is None or epoch <= up_to):
+                try:
+                    manifest = self.manifest(epoch)
+                except StateError:
+                    continue
+                if manifest is not None:
+                    yield manifest
+
+    def publish(self, state: BundleState, created_ms: int) -> Manifest:
+        """Copy the state as it is now, publish it and read it back.
+
+        If there is a snapshot of that epoch already, it is returned, verified.
+
+        Raises:
+            StateError: `DISK_FULL`; `SNAPSHOT_CORRUPT`: what was published does not read back.
+        """
+        with tempfile.TemporaryDirectory(prefix=TEMPORARY_PREFIX, dir=state.path) as folder:
+            copy = _copy_environment(state.path, Path(folder))
+            meta = _meta_of(Path(folder))
+            manifest = self.manifest(meta.epoch) or self._upload(copy, meta, created_ms)
+        self.verify(manifest)
+        return manifest
+
+    def load(self, manifest: Manifest, folder: Path) -> None:
+        """Unpack a snapshot into an empty folder, as an LMDB environment.
+
+        Raises:
+            StateError: `SNAPSHOT_CORRUPT`, `DISK_FULL`.
+        """
+        try:
+            with (folder / "data.mdb").open("wb") as file:
+                for part in manifest.parts:
+                    file.write(self._read(manifest, part))
+        except OSError as error:
+            raise _written(error, folder) from error
+
+    def verify(self, manifest: Manifest) -> None:
+        """Read all of a snapshot; raises StateError `SNAPSHOT_CORRUPT` if it is damaged."""
+        for part in manifest.parts:
+            self._read(manifest, part)
+
+    def delete(self, epoch: int) -> None:
+        """Delete a snapshot; nothing happens if there is none."""
+        try:
+            manifest = self.manifest(epoch)
+        except StateError:
+            manifest = None
+        self._blobs.delete(self._name(epoch))
+        for part in manifest.parts if manifest else []:
+            self._blobs.delete(part.name)
+
+    def _name(self, epoch: int) -> str:
+        return f"{self._folder}{epoch:020d}"
+
+    def _upload(self, copy: Path, meta: Meta, created_ms: int) -> Manifest:
+        parts: list[Part] = []
+        with copy.open("rb") as file:
+            while data := file.read(self._part_bytes):
+                digest = _digest(data)
+                # Named by content: two processes may copy the same epoch into different bytes.
+                name = f"{self._folder}parts/{meta.epoch:020d}-{len(parts):06d}-{digest.hex()}"
+                self._blobs.put_if_absent(name, data)
+                parts.append(Part(name, len(data), digest))
+        manifest = Manifest(
+            meta.lineage, meta.bundle, meta.epoch, meta.digest, meta.delta_bytes, created_ms, parts
+        )
+        body = msgspec.msgpack.encode(manifest)
+        if self._blobs.put_if_absent(self._name(meta.epoch), body + _digest(body)):
+            return manifest
+        winner = self.manifest(meta.epoch)
+        if winner is None:
+            raise self._corrupt(meta.epoch, "it was deleted while another process published it")
+        for name in {part.name for part in parts} - {part.name for part in winner.parts}:
+            self._blobs.delete(name)
+        return winner
+
+    def _read(self, manifest: Manifest, part: Part) -> bytes:
+        data = self._blobs.get(part.name)
+        if data is None:
+            raise self._corrupt(manifest.epoch, f"{part.name} is missing")
+        if len(data) != part.length or _digest(data) != part.digest:
+            raise self._corrupt(manifest.epoch, f"{part.name} has a wrong checksum")
+        return data
+
+    def _corrupt(self, epoch: int, why: str) -> StateError:
+        return StateError(
+            "SNAPSHOT_CORRUPT",
+            f"The snapshot of epoch {epoch} of bundle {self._bundle} is damaged: {why}. Restore that blob of the "
+            "checkpoint from a copy, or delete the snapshot if the changelog still reaches back to an older one.",
+            bundle=self._bundle,
+            epoch=epoch,
+        )
+
+
+def restore(state: BundleState, snapshots: Snapshots, manifest: Manifest, expected: Position) -> bool:
+    """Replace a state by a snapshot; `False`, and nothing happens, if it is not, or no longer, at `expected`.
+
+    Raises:
+        StateError: `SNAPSHOT_CORRUPT`, `SNAPSHOT_FOREIGN`, `DISK_FULL`.
+    """
+    with tempfile.TemporaryDirectory(prefix=TEMPORARY_PREFIX, dir=state.path) as folder:
+        snapshots.load(manifest, Path(folder))
+        return state.reset_from(Path(folder), expected)
+
+
+def maybe_snapshot(
+    state: BundleState,
+    changelog: Changelog,
+    policy: SnapshotPolicy,
+    *,
+    now_ms: int,
+    report: Callable[[HayaseError | OSError], None],
+) -> Manifest | None:
+    """Publish a snapshot if one is due, and delete history that is no longer needed.
+
+    Meant for a background thread. Only one process of a machine at a time does it for a state; the others return at
+    once. Deltas are deleted only below a snapshot that was verified and is older than the retention, so no delta
+    younger than that is ever deleted, and the last one never.
+
+    Args:
+        state: the state to copy.
+        changelog: its changelog.
+        policy: when it is due and what is kept.
+        now_ms: the time now.
+        report: called with what went wrong; nothing is raised, the next call tries again.
+
+    Returns:
+        The snapshot made; `None` if none was due or it failed.
+    """
+    descriptor = os.open(state.path / "SNAPSHOT", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        made = None
+        if policy.due(state.meta().delta_bytes, next(changelog.snapshots.newest_first(), None)):
+            made = changelog.snapshots.publish(state, now_ms)
+        delete_history(changelog, now_ms - policy.history_retention_ms)
+        return made
+    except BlockingIOError:
+        return None
+    except (HayaseError, OSError) as error:
+        report(error)
+        return None
+    finally:
+        os.close(descriptor)
+
+
+def delete_history(changelog: Changelog, before_ms: int) -> None:
+    """Delete what lies below the newest verified snapshot made at or before `before_ms`: deltas and older snapshots.
+
+    Oldest first, so that what is left has no gap whenever it is interrupted. The delta of the snapshot's own epoch
+    stays: its journal may not have been written yet.
+    """
+    snapshots = changelog.snapshots
+    base: Manifest | None = None
+    older: list[int] = []
+    for epoch in reversed(snapshots.epochs()):
+        if base is not None:
+            older.append(epoch)
+            continue
+        manifest = snapshots.manifest(epoch)
+        if manifest is not None and manifest.created_ms <= before_ms:
+            base = manifest
+    if base is None:
+        return
+    deltas = [epoch for epoch in changelog.epochs() if epoch < base.epoch]
+    if not deltas and not older:
+        return
+    snapshots.verify(base)
+    for epoch in deltas:
+        changelog.delete(epoch)
+    for epoch in reversed(older):
+        snapshots.delete(epoch)
+
+
+def _copy_environment(path: Path, folder: Path) -> Path:
+    try:
+        open_state_environment(path).copy(str(folder), compact=True)
+    except (lmdb.Error, OSError) as error:
+        raise _written(error, folder) from error
+    return folder / "data.mdb"
+
+
+def _meta_of(folder: Path) -> Meta:
+    env = open_environment(folder, max_dbs=0, readonly=True, sync=False)
+    try:
+        with read_transaction(env) as txn:
+            meta = read_meta(txn)
+    finally:
+        close_environment(folder)
+    if meta is None:
+        raise StateError("STATE_EMPTY", f"{folder} holds no state.")
+    return meta
+
+
+def _written(error: lmdb.Error | OSError, folder: Path) -> StateError:
+    code = error.errno if isinstance(error, OSError) else error.code
+    if code in _NO_SPACE or shutil.disk_usage(folder).free == 0:
+        return StateError(
+            "DISK_FULL",
+            f"No space for a copy of the state at {folder}: {error}. Nothing is lost; free space on that file system.",
+        )
+    return StateError("SNAPSHOT_FAILED", f"A copy of the state could not be written at {folder}: {error}.")
+
+
+def _digest(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=_DIGEST_BYTES).digest()

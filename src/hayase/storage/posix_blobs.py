@@ -1,0 +1,169 @@
+"""Blobs as files of a POSIX file system, published with `link`."""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import os
+import socket
+from pathlib import Path
+
+from hayase.core.errors import ConfigError, StateError
+
+_TEMPORARIES = ".tmp"
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK)
+
+
+class PosixBlobs:
+    """A `BlobStore` in a folder of a local file system.
+
+    A blob is written to a temporary, synced, and then linked to its name: `link` fails if the name is taken, and is
+    atomic, so that nobody ever sees half a blob. Temporaries that dead processes of this machine left behind are
+    removed at the first write. Safe for several processes and threads; may be pickled and inherited over a fork.
+
+    Args:
+        root: the folder; made at the first write.
+        fsync: whether a blob is on the disk when `put_if_absent` returns. Without, a power loss can take blobs away.
+    """
+
+    def __init__(self, root: Path, fsync: bool = True) -> None:
+        self.root = Path(root)
+        self.fsync = fsync
+        self._counter = itertools.count()
+        self._ready = False
+
+    def __getstate__(self) -> tuple[Path, bool]:
+        return self.root, self.fsync
+
+    def __setstate__(self, state: tuple[Path, bool]) -> None:
+        self.__init__(*state)  # type: ignore[misc]
+
+    def put_if_absent(self, name: str, data: bytes) -> bool:
+        """Publish a blob; `False`, and nothing changed, if there is one of that name already.
+
+        Raises:
+            StateError: `DISK_FULL`: no space, or a quota or file size limit was hit; nothing was published.
+            ConfigError: `LINKS_NOT_SUPPORTED`: the file system has no hard links.
+        """
+        path = self._path(name)
+        try:
+            if not self._ready:
+                self._prepare()
+            self._make_folder(path.parent)
+            created = self._link_new(path, data)
+            # The loser syncs as well: the winner may not have got that far, and we go on as if it were there for good.
+            if self.fsync:
+                _sync_folder(path.parent)
+            return created
+        except OSError as error:
+            if error.errno in _NO_SPACE:
+                raise StateError(
+                    "DISK_FULL",
+                    f"{name} could not be written below {self.root}: {error.strerror}. Nothing was published and "
+                    "nothing is lost: free space on that file system (or lift the quota) and start again.",
+                ) from error
+            if error.errno in _NO_LINKS:
+                raise ConfigError(
+                    "LINKS_NOT_SUPPORTED",
+                    f"The file system of {self.root} does not support hard links ({error.strerror}), which publishing "
+                    "exactly once needs. Choose a folder on a local POSIX file system.",
+                ) from error
+            raise
+
+    def get(self, name: str) -> bytes | None:
+        """The blob; `None` if there is none."""
+        try:
+            return self._path(name).read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def exists(self, name: str) -> bool:
+        """Whether there is a blob of that name."""
+        return self._path(name).is_file()
+
+    def list(self, prefix: str) -> list[str]:
+        """Names of the blobs in the folder `prefix` (`a/b/`; empty for the root), sorted; not those of its folders."""
+        folder = self._path(prefix.rstrip("/")) if prefix else self.root
+        try:
+            with os.scandir(folder) as entries:
+                return sorted(prefix + entry.name for entry in entries if entry.is_file())
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    def delete(self, name: str) -> None:
+        """Remove a blob; nothing happens if there is none."""
+        self._path(name).unlink(missing_ok=True)
+
+    def _path(self, name: str) -> Path:
+        parts = name.split("/")
+        if any(part in ("", ".", "..") for part in parts) or parts[0] == _TEMPORARIES:
+            raise ValueError(
+                f"{name!r} is no name of a blob: it must be a relative path without '.', '..' and '{_TEMPORARIES}'"
+            )
+        return self.root.joinpath(*parts)
+
+    def _prepare(self) -> None:
+        folder = self.root / _TEMPORARIES
+        self._make_folder(folder)
+        host = _host()
+        for path in folder.iterdir():
+            owner, _, pid = path.name.rpartition(".")[0].rpartition(".")
+            if owner == host and pid.isdecimal() and not _alive(int(pid)):
+                path.unlink(missing_ok=True)
+        self._ready = True
+
+    def _make_folder(self, folder: Path) -> None:
+        if folder.is_dir():
+            return
+        self._make_folder(folder.parent)
+        folder.mkdir(exist_ok=True)
+        if self.fsync:
+            _sync_folder(folder.parent)
+
+    def _link_new(self, path: Path, data: bytes) -> bool:
+        if path.exists():
+            return False
+        temporary = self.root / _TEMPORARIES / f"{_host()}.{os.getpid()}.{next(self._counter)}-{id(self):x}"
+        try:
+            self._write(temporary, data)
+            try:
+                os.link(temporary, path)
+            except FileExistsError:
+                return False
+            return True
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    def _write(self, path: Path, data: bytes) -> None:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        try:
+            rest = memoryview(data)
+            while rest:
+                rest = rest[os.write(descriptor, rest) :]
+            if self.fsync:
+                os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _host() -> str:
+    return socket.gethostname().replace("/", "_")
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
