@@ -298,7 +298,7 @@ def _begin(entry: _Entry, *, write: bool, buffers: bool) -> Any:
     while True:
         entry.enter()
         try:
-            return entry.env.begin(None, None, write, buffers)
+            return entry.env.begin(None, None, write, buffers)  # type: ignore[call-overload]
         except lmdb.MapResizedError:
             entry.leave()
             entry.adopt_map_size()
