@@ -1,0 +1,223 @@
+"""Questions and orders to the cluster, over one connection that is kept."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+import confluent_kafka
+from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource, NewTopic, OffsetSpec, ResourceType
+
+from hayase.core.errors import LogError
+from hayase.core.records import TopicPartition
+from hayase.log.kafka.clients import ProcessBound, kafka_error, leak, log_error, open_admin
+from hayase.log.protocol import LogConfig, TopicInfo
+
+Answer = TypeVar("Answer")
+
+_CONFIG_KEPT_S = 60.0
+_VISIBLE_S = 10.0
+_GONE = {KafkaError.GROUP_ID_NOT_FOUND}
+
+
+class KafkaAdmin(ProcessBound):
+    """The cluster's topics, offsets and groups.
+
+    Args:
+        config: the log.
+        timeout_s: how long a request may take, with its repetitions.
+        monotonic: the clock for timeouts and for how long topic settings are kept, in seconds.
+        sleep: waits that many seconds between two looks at a topic that is being made or removed.
+    """
+
+    def __init__(
+        self,
+        config: LogConfig,
+        *,
+        timeout_s: float = 30.0,
+        monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        super().__init__()
+        self._config = config
+        self._timeout_s = timeout_s
+        self._monotonic = monotonic
+        self._sleep = sleep
+        self._client: AdminClient | None = None
+        self._topic_configs: dict[str, tuple[float, Mapping[str, str]]] = {}  # by topic id: asked when, answer
+
+    def forget_clients(self) -> None:
+        """See `ProcessBound.forget_clients`."""
+        if self._client is not None:
+            leak(self._client)
+        self._client = None
+
+    def close(self) -> None:
+        """Let go of the connection; a later call makes a new one."""
+        self._client = None
+
+    @property
+    def client(self) -> AdminClient:
+        """The kept client."""
+        if self._client is None:
+            self._client = open_admin(self._config)
+        return self._client
+
+    def create_topic(self, name: str, partitions: int, config: Mapping[str, str]) -> TopicInfo:
+        """As `Log.create_topic`; returns when every partition has a leader. Replicas: the cluster's default."""
+        topic = NewTopic(name, partitions, -1, config=dict(config))
+        future = self.client.create_topics([topic], request_timeout=self._timeout_s)[name]
+        try:
+            future.result()
+        except KafkaException as error:
+            reason = kafka_error(error)
+            if reason.code() == KafkaError.TOPIC_ALREADY_EXISTS:
+                raise LogError("TOPIC_EXISTS", f"there is a topic {name!r} already", topic=name) from error
+            raise log_error(reason, "creating a topic", topic=name) from error
+        self._wait(name, there=True)
+        return self.describe([name])[name]
+
+    def delete_topic(self, name: str) -> None:
+        """As `Log.delete_topic`; returns when the topic can no longer be seen."""
+        self._result(self.client.delete_topics([name], request_timeout=self._timeout_s)[name], "deleting a topic", name)
+        self._wait(name, there=False)
+
+    def _wait(self, name: str, *, there: bool) -> None:
+        """A change is made by the controller; the broker that is asked hears of it a little later."""
+        deadline = self._monotonic() + _VISIBLE_S
+        while self._monotonic() < deadline:
+            found = self._descriptions([name]).get(name)
+            if there and found is not None and all(part.leader is not None for part in found.partitions):
+                return
+            if not there and found is None:
+                return
+            self._sleep(0.005)
+
+    def topics(self) -> list[str]:
+        """All topics but Kafka's internal ones, sorted."""
+        try:
+            names = self.client.list_topics(timeout=self._timeout_s).topics
+        except KafkaException as error:
+            raise log_error(kafka_error(error), "listing topics") from error
+        return sorted(name for name in names if not name.startswith("__"))
+
+    def describe(self, names: Sequence[str]) -> dict[str, TopicInfo]:
+        """As `Log.describe`. Ids and partition counts are asked for in every call, settings once a minute."""
+        found = self._descriptions(names)
+        configs = self._configs({name: str(description.topic_id) for name, description in found.items()})
+        return {
+            name: TopicInfo(name, str(description.topic_id), len(description.partitions), configs[name])
+            for name, description in found.items()
+        }
+
+    def _descriptions(self, names: Sequence[str]) -> dict[str, Any]:
+        if not names:
+            return {}
+        futures = self.client.describe_topics(TopicCollection(list(names)), request_timeout=self._timeout_s)
+        found = {}
+        for name, future in futures.items():
+            try:
+                found[name] = future.result()
+            except KafkaException as error:
+                reason = kafka_error(error)
+                if reason.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    raise log_error(reason, "describing a topic", topic=name) from error
+        return found
+
+    def _configs(self, topic_ids: Mapping[str, str]) -> dict[str, Mapping[str, str]]:
+        """Settings made on the topics themselves. A topic made anew has a new id, so it is asked for."""
+        now = self._monotonic()
+        kept = {key: entry for key, entry in self._topic_configs.items() if now - entry[0] < _CONFIG_KEPT_S}
+        missing = [name for name, topic_id in topic_ids.items() if topic_id not in kept]
+        if missing:
+            resources = [ConfigResource(ResourceType.TOPIC, name) for name in missing]
+            for resource, future in self.client.describe_configs(resources, request_timeout=self._timeout_s).items():
+                settings = self._result(future, "reading a topic's settings", resource.name)
+                own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+                kept[topic_ids[resource.name]] = (
+                    now,
+                    {name: entry.value for name, entry in settings.items() if entry.source == own},
+                )
+        self._topic_configs = kept
+        return {name: kept[topic_id][1] for name, topic_id in topic_ids.items()}
+
+    def offsets(
+        self, wanted: Mapping[TopicPartition, OffsetSpec], *, committed: bool = True
+    ) -> dict[TopicPartition, int]:
+        """Offsets by specification; -1 for a time that no record has reached. Raises UnknownTopicError."""
+        if not wanted:
+            return {}
+        isolation = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+        futures = self.client.list_offsets(
+            {confluent_kafka.TopicPartition(*partition): spec for partition, spec in wanted.items()},
+            isolation_level=isolation,
+            request_timeout=self._timeout_s,
+        )
+        return {
+            TopicPartition(key.topic, key.partition): self._result(
+                future, "asking for offsets", key.topic, key.partition
+            ).offset
+            for key, future in futures.items()
+        }
+
+    def commit_group(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """As `Log.commit_group_offsets`."""
+        if not offsets:
+            return
+        entries = [confluent_kafka.TopicPartition(*partition, offset) for partition, offset in offsets.items()]
+        answer = self._group_call(
+            self.client.alter_consumer_group_offsets, ConsumerGroupTopicPartitions(group, entries), group
+        )
+        for entry in answer.topic_partitions or []:
+            if entry.error is not None:
+                raise log_error(
+                    entry.error,
+                    "committing offsets of a group",
+                    group=group,
+                    topic=entry.topic,
+                    partition=entry.partition,
+                )
+
+    def group_offsets(self, group: str) -> dict[TopicPartition, int]:
+        """As `Log.group_offsets`; empty for a group that does not exist."""
+        answer = self._group_call(self.client.list_consumer_group_offsets, ConsumerGroupTopicPartitions(group), group)
+        return {
+            TopicPartition(entry.topic, entry.partition): entry.offset
+            for entry in answer.topic_partitions or []
+            if entry.offset >= 0
+        }
+
+    def delete_group(self, group: str) -> None:
+        """Forget a group and its offsets; nothing happens if there is none."""
+        future = self.client.delete_consumer_groups([group], request_timeout=self._timeout_s)[group]
+        try:
+            future.result()
+        except KafkaException as error:
+            if kafka_error(error).code() not in _GONE:
+                raise log_error(kafka_error(error), "deleting a group", group=group) from error
+
+    def _group_call(
+        self,
+        call: Callable[..., Mapping[str, Future[ConsumerGroupTopicPartitions]]],
+        request: ConsumerGroupTopicPartitions,
+        group: str,
+    ) -> ConsumerGroupTopicPartitions:
+        future = call([request], request_timeout=self._timeout_s)[group]
+        try:
+            return future.result()
+        except KafkaException as error:
+            raise log_error(kafka_error(error), "reading or writing offsets of a group", group=group) from error
+
+    def _result(self, future: Future[Answer], doing: str, topic: str, partition: int | None = None) -> Answer:
+        try:
+            return future.result()
+        except KafkaException as error:
+            raise log_error(kafka_error(error), doing, topic=topic, partition=partition) from error
+
+
+def own_partitions(name: str, count: int) -> Iterable[TopicPartition]:
+    """All partitions of a topic."""
+    return (TopicPartition(name, number) for number in range(count))

@@ -1,0 +1,227 @@
+"""Kafka clients as Hayase needs them: settings, errors, and what must not cross a fork."""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import os
+import weakref
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient
+
+from hayase.core.errors import ConfigError, LogError, UnknownTopicError
+from hayase.log.protocol import LogConfig
+
+Client = TypeVar("Client")
+
+ROLES = ("consumer", "producer", "admin")
+"""Prefixes of options that are meant for one kind of client only."""
+
+_LOGGER = logging.getLogger("hayase.log.kafka")
+
+_RESERVED = {
+    "bootstrap.servers": "it is the location of the log",
+    "group.id": "ranges are assigned, not balanced by a group",
+    "enable.auto.commit": "progress is part of an epoch",
+    "enable.auto.offset.store": "progress is part of an epoch",
+    "enable.partition.eof": "the end of a range is found with it",
+    "auto.offset.reset": "a lost range must be an error, never a jump",
+    "isolation.level": "only committed records are read",
+    "transactional.id": "it names the bundle that writes",
+    "enable.idempotence": "a retried request must not write twice",
+    "delivery.report.only.error": "failures are looked for after every write",
+    "partitioner": "a key's partition must be the one that Kafka's own clients choose",
+}
+"""Settings that correctness depends on, and why they can not be changed."""
+
+_QUICK = {
+    "socket.nagle.disable": True,
+    "retry.backoff.ms": 5,
+    "retry.backoff.max.ms": 200,
+    "reconnect.backoff.ms": 10,
+    "reconnect.backoff.max.ms": 1000,
+    # Connections are opened at once, not one by one with pauses of 11 ms: a new transactional producer
+    # is ready after 6 ms instead of 17.
+    "enable.sparse.connections": False,
+}
+_DEFAULTS: dict[str, dict[str, object]] = {
+    "consumer": {
+        **_QUICK,
+        # When the prefetch is full, look again after 5 ms: the default (1 s) lets the reader starve.
+        "fetch.queue.backoff.ms": 5,
+        # Small enough to stay near the processor's cache and to waste little when another worker goes on with
+        # the partition, large enough to keep the network busy while a batch is processed.
+        "queued.max.messages.kbytes": 8192,
+        "queued.min.messages": 100_000,
+        # A request that waits for data holds up everything behind it on the connection, also a jump to other
+        # offsets. Ranges hold data that exists, and a reader at the end of its topic stops asking.
+        "fetch.wait.max.ms": 10,
+        "check.crcs": False,
+    },
+    "producer": {
+        **_QUICK,
+        "compression.type": "lz4",
+        "linger.ms": 5,
+        "batch.num.messages": 10_000,
+        "queue.buffering.max.messages": 100_000,
+        "queue.buffering.max.kbytes": 131_072,
+        "transaction.timeout.ms": 60_000,
+        "message.timeout.ms": 60_000,
+    },
+    "admin": dict(_QUICK),
+}
+_FIXED: dict[str, dict[str, object]] = {
+    "consumer": {
+        # Never joined: the client only insists on a name.
+        "group.id": "hayase-reader",
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "enable.partition.eof": True,
+        "auto.offset.reset": "error",
+        "isolation.level": "read_committed",
+    },
+    "producer": {
+        "enable.idempotence": True,
+        "partitioner": "murmur2",
+        "delivery.report.only.error": True,
+    },
+    "admin": {},
+}
+
+_UNKNOWN_TOPIC = {
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._UNKNOWN_TOPIC,
+    KafkaError._UNKNOWN_PARTITION,
+    KafkaError._NOENT,
+    KafkaError.UNKNOWN_TOPIC_ID,
+}
+_DENIED = {
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    KafkaError.SASL_AUTHENTICATION_FAILED,
+    KafkaError._AUTHENTICATION,
+}
+
+
+def client_settings(config: LogConfig, role: str) -> dict[str, Any]:
+    """The settings of one kind of client: defaults, then options without prefix, then those of the role.
+
+    Args:
+        config: the log; its options may be prefixed with `consumer.`, `producer.` or `admin.`.
+        role: one of `ROLES`.
+
+    Raises:
+        ConfigError: `RESERVED_CLIENT_SETTING` for a setting that correctness depends on.
+    """
+    settings: dict[str, Any] = dict(_DEFAULTS[role])
+    for_role: dict[str, str] = {}
+    for option, value in config.options.items():
+        prefix, _, rest = option.partition(".")
+        name = rest if prefix in ROLES else option
+        if name in _RESERVED:
+            raise ConfigError(
+                "RESERVED_CLIENT_SETTING",
+                f"{option!r} can not be set, because {_RESERVED[name]}; remove it",
+                setting=option,
+            )
+        if prefix == role:
+            for_role[name] = value
+        elif prefix not in ROLES:
+            settings[name] = value
+    return settings | for_role | _FIXED[role] | {"bootstrap.servers": config.location}
+
+
+def open_consumer(config: LogConfig) -> Consumer:
+    """A consumer without assignment. Raises ConfigError."""
+    return _open(Consumer, client_settings(config, "consumer"))
+
+
+def open_producer(config: LogConfig, **extra: Any) -> Producer:
+    """A producer; `extra` are settings with `_` for `.`, e.g. `transactional_id`. Raises ConfigError."""
+    settings = client_settings(config, "producer")
+    return _open(Producer, settings | {name.replace("_", "."): value for name, value in extra.items()})
+
+
+def open_admin(config: LogConfig) -> AdminClient:
+    """An admin client. Raises ConfigError."""
+    return _open(AdminClient, client_settings(config, "admin"))
+
+
+def _open(kind: Callable[..., Client], settings: Mapping[str, Any]) -> Client:
+    try:
+        return kind(dict(settings), logger=_LOGGER)
+    except (KafkaException, TypeError, ValueError) as error:
+        reason = kafka_error(error).str() if isinstance(error, KafkaException) else str(error)
+        raise ConfigError(
+            "INVALID_CLIENT_SETTING",
+            f"the Kafka client refuses its settings: {reason}. Options of the log are librdkafka's settings, for "
+            f"all clients or, with one of the prefixes {', '.join(f'{role}.' for role in ROLES)}, for one kind",
+        ) from error
+
+
+def kafka_error(error: KafkaException) -> KafkaError:
+    """The error inside the exception."""
+    found: KafkaError = error.args[0]
+    return found
+
+
+def log_error(error: KafkaError, doing: str, **context: Any) -> LogError:
+    """What a refused or unanswered request means to a caller.
+
+    Args:
+        error: as the client reports it.
+        doing: what was tried, to complete "… failed while <doing>".
+        context: topic, partition, group, ...
+    """
+    if error.code() in _UNKNOWN_TOPIC:
+        return UnknownTopicError(
+            "UNKNOWN_TOPIC", f"there is no such topic or partition (while {doing}): create it first", **context
+        )
+    if error.code() in _DENIED:
+        return LogError(
+            "NOT_AUTHORIZED",
+            f"the Kafka cluster denied access while {doing}: {error.str()}. Check the credentials and their rights",
+            **context,
+        )
+    if error.retriable() or error.code() < 0:  # negative codes are the client's own: no broker, no answer in time
+        return LogError(
+            "BROKER_UNAVAILABLE",
+            f"no answer from the Kafka cluster while {doing}: {error.str()} ({error.name()}). Trying again is safe",
+            **context,
+        )
+    return LogError("REQUEST_REFUSED", f"Kafka refused while {doing}: {error.str()} ({error.name()})", **context)
+
+
+class ProcessBound:
+    """Something that holds clients. In a forked child it loses them, untouched, and makes new ones when used.
+
+    A client's threads do not exist in the child; closing or freeing it there would wait for them for ever.
+    """
+
+    def __init__(self) -> None:
+        _HOLDERS.add(self)
+
+    def forget_clients(self) -> None:
+        """Drop every client without closing it: pass each to `leak`. Called in a child right after the fork."""
+        raise AssertionError(f"{type(self).__name__} must say which clients it holds")
+
+
+_HOLDERS: weakref.WeakSet[ProcessBound] = weakref.WeakSet()
+
+
+def leak(client: object) -> None:
+    """Keep a client of the parent process from ever being freed in this one."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(client))
+
+
+def _forget_all() -> None:
+    for holder in list(_HOLDERS):
+        holder.forget_clients()
+
+
+os.register_at_fork(after_in_child=_forget_all)

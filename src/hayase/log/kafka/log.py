@@ -1,0 +1,118 @@
+"""The log on a Kafka cluster."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from confluent_kafka.admin import OffsetSpec
+
+from hayase.core.records import TopicPartition
+from hayase.log.kafka.admin import KafkaAdmin
+from hayase.log.kafka.markers import MarkerTopics, is_markers_topic, markers_topic
+from hayase.log.kafka.reader import KafkaReader
+from hayase.log.kafka.writer import KafkaWriter
+from hayase.log.protocol import LogConfig, Marker, TopicInfo
+
+
+class KafkaLog:
+    """Topics of a Kafka cluster. See `Log` for what each method promises.
+
+    What is particular to Kafka:
+
+    * Options are librdkafka's settings, with the prefix `consumer.`, `producer.` or `admin.` if they are meant for
+      one kind of client. Those that correctness depends on are refused.
+    * What a transaction wrote can be read, and moves the end offset, a few milliseconds after it was committed.
+    * The client can not write the timestamp 0; such a record is written with 1.
+    * Topic ids and partition counts are always those of now; topic settings may be a minute old.
+    * A log used in a forked child makes connections of its own.
+
+    Args:
+        config: `location` is `host:port[,host:port…]`.
+        monotonic: the clock for timeouts, in seconds.
+        sleep: waits that many seconds between two attempts.
+    """
+
+    def __init__(
+        self,
+        config: LogConfig,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._config = config
+        self._monotonic = monotonic
+        self._sleep = sleep
+        self._admin = KafkaAdmin(config, monotonic=monotonic, sleep=sleep)
+        self._markers = MarkerTopics(config, self._admin, monotonic=monotonic)
+
+    def create_topic(self, name: str, partitions: int, config: Mapping[str, str] | None = None) -> TopicInfo:
+        """See `Log.create_topic`. The number of replicas is the cluster's default."""
+        return self._admin.create_topic(name, partitions, config or {})
+
+    def delete_topic(self, name: str) -> None:
+        """See `Log.delete_topic`."""
+        self._admin.delete_topic(name)
+
+    def topics(self) -> list[str]:
+        """See `Log.topics`. Left out are Kafka's internal topics and Hayase's epochs topics."""
+        names = self._admin.topics()
+        maybe_own = self._admin.describe([name for name in names if name.endswith("-epochs")])
+        own = {name for name, info in maybe_own.items() if is_markers_topic(name, info.config)}
+        return [name for name in names if name not in own]
+
+    def describe(self, names: Sequence[str]) -> dict[str, TopicInfo]:
+        """See `Log.describe`. `config` holds what is set on the topic itself, not the cluster's defaults."""
+        return self._admin.describe(names)
+
+    def start_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """See `Log.start_offsets`."""
+        return self._admin.offsets(dict.fromkeys(partitions, OffsetSpec.earliest()))
+
+    def end_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """See `Log.end_offsets`."""
+        return self._admin.offsets(dict.fromkeys(partitions, OffsetSpec.latest()))
+
+    def offsets_for_time(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """See `Log.offsets_for_time`."""
+        found = self._admin.offsets(
+            {partition: OffsetSpec.for_timestamp(time_ms) for partition, time_ms in times_ms.items()}
+        )
+        behind = [partition for partition, offset in found.items() if offset < 0]
+        return found | self.end_offsets(behind)
+
+    def markers(self, application_id: str) -> dict[str, Marker]:
+        """See `Log.markers`. Transactions that are open at the time of the call are waited for.
+
+        Raises:
+            LogError: `BROKER_UNAVAILABLE` if one stays open for more than a minute.
+        """
+        return self._markers.all(application_id)
+
+    def delete_markers(self, application_id: str) -> None:
+        """See `Log.delete_markers`: deletes the epochs topic and the consumer group of that name."""
+        name = markers_topic(application_id)
+        if self._admin.describe([name]):
+            self._admin.delete_topic(name)
+        self._admin.delete_group(application_id)
+
+    def commit_group_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """See `Log.commit_group_offsets`. The group must have no members."""
+        self._admin.commit_group(group, offsets)
+
+    def group_offsets(self, group: str) -> dict[TopicPartition, int]:
+        """See `Log.group_offsets`."""
+        return self._admin.group_offsets(group)
+
+    def reader(self) -> KafkaReader:
+        """See `Log.reader`."""
+        return KafkaReader(self._config, monotonic=self._monotonic)
+
+    def writer(self) -> KafkaWriter:
+        """See `Log.writer`."""
+        return KafkaWriter(self._config, monotonic=self._monotonic, sleep=self._sleep)
+
+    def close(self) -> None:
+        """See `Log.close`. Readers and writers are closed by their owners."""
+        self._markers.close()
+        self._admin.close()

@@ -1,0 +1,212 @@
+"""Markers: what each bundle of an application last wrote.
+
+They live in the compacted topic `<application.id>-epochs`, a record per transaction, keyed by bundle. A bundle has
+its partition, so that an open transaction of another bundle seldom hides its markers from a read-committed reader.
+
+Offsets of a consumer group could hold them as well, written in the same transaction. That was measured: it adds
+two requests to every transaction (about 4 ms), and such offsets expire, so that the topic is needed in any case.
+Reading the end of the topic with a kept consumer takes about 2 ms, and only when a bundle comes to another process.
+"""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+
+import confluent_kafka
+import msgspec
+from confluent_kafka import Consumer, KafkaError, Message
+from confluent_kafka.admin import OffsetSpec
+
+from hayase.core.errors import LogError
+from hayase.core.records import TopicPartition
+from hayase.log.kafka.admin import KafkaAdmin, own_partitions
+from hayase.log.kafka.clients import ProcessBound, leak, log_error, open_consumer
+from hayase.log.protocol import LogConfig, Marker
+
+_PARTITIONS = 16
+_TAIL = 64
+_TOPIC_SETTINGS = {
+    "cleanup.policy": "compact",
+    # Small segments, soon compacted: reading all markers stays quick however long an application runs.
+    "segment.bytes": str(1 << 20),
+    "segment.ms": "3600007",
+    "min.cleanable.dirty.ratio": "0.1",
+}
+_WAIT_S = 0.002
+
+
+def markers_topic(application_id: str) -> str:
+    """The topic that holds an application's markers."""
+    return f"{application_id}-epochs"
+
+
+def is_markers_topic(name: str, config: Mapping[str, str]) -> bool:
+    """Whether a topic is one of Hayase's own, not just one of a user that is called alike."""
+    return name.endswith("-epochs") and all(config.get(key) == value for key, value in _TOPIC_SETTINGS.items())
+
+
+class MarkerTopics(ProcessBound):
+    """Reads markers, and makes the topics they are in.
+
+    Args:
+        config: the log.
+        admin: asks for offsets and makes topics.
+        timeout_s: how long to wait until the end of a topic can be read.
+        monotonic: the clock for that, in seconds.
+    """
+
+    def __init__(
+        self,
+        config: LogConfig,
+        admin: KafkaAdmin,
+        *,
+        timeout_s: float = 60.0,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__()
+        self._config = config
+        self._admin = admin
+        self._timeout_s = timeout_s
+        self._monotonic = monotonic
+        self._consumer: Consumer | None = None
+
+    def forget_clients(self) -> None:
+        """See `ProcessBound.forget_clients`."""
+        if self._consumer is not None:
+            leak(self._consumer)
+        self._consumer = None
+
+    def close(self) -> None:
+        """Let go of the connection; a later call makes a new one."""
+        if self._consumer is not None:
+            self._consumer.close()
+        self._consumer = None
+
+    def ensure(self, application_id: str) -> int:
+        """Make the topic if it does not exist; returns how many partitions it has."""
+        name = markers_topic(application_id)
+        found = self._admin.describe([name])
+        if name not in found:
+            try:
+                return self._admin.create_topic(name, _PARTITIONS, _TOPIC_SETTINGS).partitions
+            except LogError as error:
+                if error.condition != "TOPIC_EXISTS":  # another process was faster
+                    raise
+                found = self._admin.describe([name])
+        return found[name].partitions
+
+    def partition_of(self, application_id: str, bundle: str, partitions: int) -> TopicPartition:
+        """Where a bundle's markers are."""
+        return TopicPartition(markers_topic(application_id), zlib.crc32(bundle.encode()) % partitions)
+
+    def last(self, partition: TopicPartition, bundle: str) -> Marker | None:
+        """The last committed marker of a bundle, at the time of the call or later.
+
+        What others have written before the call is waited for until it is committed or aborted.
+
+        Raises:
+            LogError: `BROKER_UNAVAILABLE` if that takes longer than the timeout.
+        """
+        end = self._admin.offsets({partition: OffsetSpec.latest()}, committed=False)[partition]
+        key = bundle.encode()
+        for start in (max(0, end - _TAIL), 0):
+            found = None
+            for message in self._read({partition: (start, end)}):
+                if message.key() == key:
+                    found = message.value()
+            if found is not None:
+                return _decode(found)
+            if start == 0:
+                break
+        return None
+
+    def all(self, application_id: str) -> dict[str, Marker]:
+        """The last marker of every bundle; empty if the topic does not exist."""
+        name = markers_topic(application_id)
+        info = self._admin.describe([name]).get(name)
+        if info is None:
+            return {}
+        partitions = list(own_partitions(name, info.partitions))
+        ends = self._admin.offsets(dict.fromkeys(partitions, OffsetSpec.latest()), committed=False)
+        found: dict[str, Marker] = {}
+        for message in self._read({partition: (0, end) for partition, end in ends.items()}):
+            key, value = message.key(), message.value()
+            if key is not None and value is not None:
+                found[key.decode()] = _decode(value)
+        return found
+
+    def _read(self, ranges: Mapping[TopicPartition, tuple[int, int]]) -> Iterator[Message]:
+        """Committed messages of the ranges; ends when each position has reached its end."""
+        open_ranges = {partition: end for partition, (start, end) in ranges.items() if end > start}
+        if not open_ranges:
+            return
+        if self._consumer is None:
+            self._consumer = open_consumer(self._config)
+        consumer = self._consumer
+        consumer.assign([confluent_kafka.TopicPartition(*partition, ranges[partition][0]) for partition in open_ranges])
+        deadline = self._monotonic() + self._timeout_s
+        started: set[TopicPartition] = set()
+        try:
+            while open_ranges:
+                message = consumer.poll(_WAIT_S)
+                if message is None:
+                    self._close_reached(consumer, open_ranges, started)
+                    if self._monotonic() > deadline:
+                        raise _too_late(open_ranges, self._timeout_s)
+                elif (error := message.error()) is None:
+                    started.add(TopicPartition(str(message.topic()), int(message.partition() or 0)))
+                    yield message
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    partition = TopicPartition(str(message.topic()), int(message.partition() or 0))
+                    if (message.offset() or 0) >= open_ranges.get(partition, 1 << 62):
+                        del open_ranges[partition]
+                elif not error.retriable() and error.code() not in (
+                    KafkaError._TRANSPORT,
+                    KafkaError._ALL_BROKERS_DOWN,
+                ):
+                    raise log_error(error, "reading markers", topic=message.topic())
+        finally:
+            consumer.unassign()
+
+    def _close_reached(
+        self, consumer: Consumer, open_ranges: dict[TopicPartition, int], started: set[TopicPartition]
+    ) -> None:
+        """Take out the ranges that are through.
+
+        Right after an assignment a position may be the one of an earlier read; it counts once it was seen before
+        the end. Otherwise the end-of-partition event tells.
+        """
+        for entry in consumer.position([confluent_kafka.TopicPartition(*partition) for partition in open_ranges]):
+            partition = TopicPartition(entry.topic, entry.partition)
+            if entry.offset < open_ranges[partition]:
+                started.add(partition)
+            elif partition in started:
+                del open_ranges[partition]
+
+
+def encode_marker(marker: Marker) -> bytes:
+    """The value of a marker's record: JSON."""
+    return msgspec.json.encode(marker)
+
+
+def _decode(value: bytes) -> Marker:
+    try:
+        return msgspec.json.decode(value, type=Marker)
+    except msgspec.DecodeError as error:
+        raise LogError(
+            "MARKER_DAMAGED",
+            f"a record of an epochs topic is no marker ({error}): something else writes to that topic",
+        ) from error
+
+
+def _too_late(open_ranges: Mapping[TopicPartition, int], timeout_s: float) -> LogError:
+    partition = next(iter(open_ranges))
+    return LogError(
+        "BROKER_UNAVAILABLE",
+        f"markers could not be read to the end within {timeout_s:g} s: the broker does not answer, or a transaction "
+        "of a process that died is still open. Trying again is safe",
+        topic=partition.topic,
+        partition=partition.partition,
+    )

@@ -1,0 +1,158 @@
+"""The transactional producer of one bundle."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from confluent_kafka import KafkaError, KafkaException
+
+from hayase.core.records import TopicPartition
+from hayase.log.kafka.clients import kafka_error, leak, open_producer
+from hayase.log.kafka.markers import MarkerTopics, encode_marker
+from hayase.log.kafka.produce import Sender
+from hayase.log.protocol import LogConfig, Marker, OutputBatch
+
+# From this many records on, outputs are flushed before the marker is sent: the marker's partition, which other
+# bundles may share, then has an open transaction for milliseconds only.
+_FLUSH_FIRST = 2_000
+_ABORT_S = 5.0
+_OWNERSHIP_LOST = {
+    KafkaError._FENCED,
+    KafkaError.PRODUCER_FENCED,
+    KafkaError.INVALID_PRODUCER_EPOCH,
+    KafkaError.INVALID_PRODUCER_ID_MAPPING,
+    KafkaError.UNKNOWN_PRODUCER_ID,
+}
+
+_UNANSWERED = {
+    KafkaError._TIMED_OUT,
+    KafkaError._TIMED_OUT_QUEUE,
+    KafkaError._MSG_TIMED_OUT,
+    KafkaError._TRANSPORT,
+    KafkaError._RESOLVE,
+    KafkaError._ALL_BROKERS_DOWN,
+    KafkaError._AUTHENTICATION,
+    KafkaError._SSL,
+}
+
+
+def ownership_lost(error: KafkaError) -> bool:
+    """Whether another producer has taken the transactional id (or the broker forgot it)."""
+    return error.code() in _OWNERSHIP_LOST
+
+
+def unanswered(error: KafkaError) -> bool:
+    """Whether the cluster could not be reached in time, so that a new producer would fare no better."""
+    return error.code() in _UNANSWERED
+
+
+class BundleProducer:
+    """Owns a transactional id from the moment it is made until another process takes it.
+
+    Args:
+        config: the log.
+        transactional_id: `<application.id>-<bundle>`.
+        markers: reads the bundle's marker once the id is owned; what was read before would prove nothing.
+        partition: the partition of the bundle's markers.
+        bundle: the bundle.
+        timeout_s: how long each step may take.
+        monotonic: the clock for that, in seconds.
+
+    Raises:
+        KafkaException, LogError: the id could not be taken.
+    """
+
+    def __init__(
+        self,
+        config: LogConfig,
+        transactional_id: str,
+        markers: MarkerTopics,
+        partition: TopicPartition,
+        bundle: str,
+        *,
+        timeout_s: float,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._partition = partition
+        self._bundle = bundle.encode()
+        self._timeout_s = timeout_s
+        self._monotonic = monotonic
+        producer = open_producer(config, transactional_id=transactional_id)
+        self._producer = producer
+        self._sender = Sender(producer, timeout_s=timeout_s, monotonic=monotonic)
+        try:
+            # The first answer comes from the bootstrap connection, which is then replaced; the second one shows
+            # that the new connection works. Without that, init_transactions can meet the gap and sleep for 500 ms.
+            producer.list_topics(partition.topic, timeout=timeout_s)
+            producer.list_topics(partition.topic, timeout=timeout_s)
+            self._until_done(producer.init_transactions)
+            self.last = markers.last(partition, bundle)
+        except BaseException:
+            self.discard()
+            raise
+
+    def has_written(self, marker: Marker) -> bool:
+        """Whether the bundle's marker already says this epoch or a later one, of the same lineage."""
+        return covers(self.last, marker)
+
+    def publish(self, marker: Marker, batches: Sequence[OutputBatch], now_ms: int) -> None:
+        """Outputs and marker in one transaction.
+
+        After an error the outcome is open and the producer must be discarded: the next owner finds out.
+
+        Raises:
+            ProductionError: a record was refused for good.
+            LogError, KafkaException: anything else.
+        """
+        producer, sender = self._producer, self._sender
+        filled = [batch for batch in batches if len(batch)]
+        for batch in filled:
+            sender.partition_count(batch.topic)  # an unknown topic is found before anything is begun
+        try:
+            producer.begin_transaction()
+            for batch in filled:
+                sender.send(batch)
+            if sum(map(len, filled)) >= _FLUSH_FIRST:
+                producer.flush(self._timeout_s)
+            topic, number = self._partition
+            producer.produce(topic, encode_marker(marker), self._bundle, number, None, None, now_ms)
+            self._until_done(producer.commit_transaction)
+        except KafkaException:
+            sender.raise_refused()  # a refused record explains more than the failed transaction
+            raise
+        self.last = marker
+
+    def _until_done(self, call: Callable[[float], None]) -> None:
+        """Some answers mean "call again"; nothing is done twice by that."""
+        deadline = self._monotonic() + self._timeout_s
+        while True:
+            try:
+                call(max(0.001, deadline - self._monotonic()))
+                return
+            except KafkaException as error:
+                if not kafka_error(error).retriable() or self._monotonic() >= deadline:
+                    raise
+
+    def abort(self) -> None:
+        """Abort what was begun, so that it hides nothing from readers; best effort, the next owner would do it too."""
+        try:
+            self._producer.abort_transaction(_ABORT_S)
+        except KafkaException:
+            return  # fenced or unreachable: taking the id again aborts it
+
+    def discard(self) -> None:
+        """Give the producer up without waiting for anything."""
+        try:
+            self._producer.purge()
+        except KafkaException:
+            return
+
+    def leak(self) -> None:
+        """In a forked child: see `clients.leak`."""
+        leak(self._producer)
+
+
+def covers(last: Marker | None, marker: Marker) -> bool:
+    """Whether `last` proves that the epoch of `marker` is written."""
+    return last is not None and last.lineage == marker.lineage and last.epoch >= marker.epoch

@@ -1,0 +1,191 @@
+"""Writing to topics: at least once, or an epoch exactly once."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+
+from confluent_kafka import KafkaException
+
+from hayase.core.errors import LogError
+from hayase.core.records import TopicPartition
+from hayase.log.kafka.admin import KafkaAdmin
+from hayase.log.kafka.clients import ProcessBound, kafka_error, leak, log_error, open_producer
+from hayase.log.kafka.markers import MarkerTopics
+from hayase.log.kafka.produce import Sender
+from hayase.log.kafka.transactions import BundleProducer, covers, ownership_lost, unanswered
+from hayase.log.protocol import LogConfig, Marker, OutputBatch
+
+_ATTEMPTS = 5
+_FIRST_BACKOFF_S = 0.05
+_BACKOFF_FACTOR = 4
+_MAX_PRODUCERS = 8
+
+
+class KafkaWriter(ProcessBound):
+    """Writes with producers that are kept: one for `append`, one per bundle that this process published last.
+
+    At most eight bundles' producers are kept; a bundle that comes back later costs a new one (some 10 ms).
+
+    Args:
+        config: the log.
+        timeout_s: how long a step may take without an answer.
+        monotonic: the clock for timeouts, in seconds.
+        wall_clock_s: the time that marker records carry, in seconds since 1970.
+        sleep: waits that many seconds after ownership was lost to another process.
+    """
+
+    def __init__(
+        self,
+        config: LogConfig,
+        *,
+        timeout_s: float = 60.0,
+        monotonic: Callable[[], float] = time.monotonic,
+        wall_clock_s: Callable[[], float] = time.time,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        super().__init__()
+        self._config = config
+        self._timeout_s = timeout_s
+        self._monotonic = monotonic
+        self._wall_clock_s = wall_clock_s
+        self._sleep = sleep
+        self._admin = KafkaAdmin(config, monotonic=monotonic, sleep=sleep)
+        self._markers = MarkerTopics(config, self._admin, timeout_s=timeout_s, monotonic=monotonic)
+        self._marker_partitions: dict[str, int] = {}  # by application id
+        self._bundles: OrderedDict[tuple[str, str], BundleProducer] = OrderedDict()
+        self._appender: Sender | None = None
+
+    def append(self, batches: Sequence[OutputBatch]) -> None:
+        """See `EpochWriter.append`; besides ProductionError, LogError and UnknownTopicError.
+
+        What was written before the error stays written.
+        """
+        if self._appender is None:
+            self._appender = Sender(open_producer(self._config), timeout_s=self._timeout_s, monotonic=self._monotonic)
+        sender = self._appender
+        try:
+            for batch in batches:
+                if len(batch):
+                    sender.send(batch)
+            left = sender.producer.flush(self._timeout_s)
+            sender.raise_failures()
+            if left:
+                raise LogError(
+                    "BROKER_UNAVAILABLE",
+                    f"{left} records were not acknowledged within {self._timeout_s:g} s. Trying again is safe, "
+                    "but may write them twice",
+                )
+        except KafkaException as error:
+            self._drop_appender()
+            raise log_error(kafka_error(error), "writing records") from error
+        except BaseException:
+            self._drop_appender()
+            raise
+
+    def _drop_appender(self) -> None:
+        """Nothing of a failed call may be written later, behind the caller's back."""
+        if self._appender is not None:
+            self._appender.producer.purge()
+        self._appender = None
+
+    def publish_epoch(self, application_id: str, bundle: str, marker: Marker, batches: Sequence[OutputBatch]) -> bool:
+        """See `EpochWriter.publish_epoch`; a topic that does not exist raises UnknownTopicError.
+
+        Readers see the records a moment after the call: Kafka ends a transaction in the background.
+        """
+        failure: Exception | None = None
+        for attempt in range(_ATTEMPTS):
+            if attempt and self._written_by_another(application_id, bundle, marker, attempt):
+                return False
+            try:
+                return self._try_to_publish(application_id, bundle, marker, batches)
+            except KafkaException as error:
+                failure = error
+                self._discard(application_id, bundle)
+                if unanswered(kafka_error(error)):
+                    break  # the caller decides whether to go on
+        assert isinstance(failure, KafkaException)
+        if not ownership_lost(kafka_error(failure)):
+            raise log_error(kafka_error(failure), "publishing an epoch", bundle=bundle) from failure
+        raise LogError(
+            "BUNDLE_OWNED_ELSEWHERE",
+            f"other processes took over the transactional id of the bundle {_ATTEMPTS} times while epoch "
+            f"{marker.epoch} was written. Trying again is safe; if it does not end, look for a second copy of the "
+            "application",
+            bundle=bundle,
+        ) from failure
+
+    def _try_to_publish(self, application_id: str, bundle: str, marker: Marker, batches: Sequence[OutputBatch]) -> bool:
+        producer = self._bundles.get((application_id, bundle))
+        if producer is None:
+            producer = self._take(application_id, bundle)
+        self._bundles.move_to_end((application_id, bundle))
+        if producer.has_written(marker):
+            return False
+        try:
+            producer.publish(marker, batches, int(self._wall_clock_s() * 1000))
+        except KafkaException:
+            raise
+        except BaseException:
+            producer.abort()
+            self._discard(application_id, bundle)
+            raise
+        return True
+
+    def _take(self, application_id: str, bundle: str) -> BundleProducer:
+        """Take the bundle's transactional id; whoever had it can write no more."""
+        producer = BundleProducer(
+            self._config,
+            f"{application_id}-{bundle}",
+            self._markers,
+            self._marker_partition(application_id, bundle),
+            bundle,
+            timeout_s=self._timeout_s,
+            monotonic=self._monotonic,
+        )
+        self._bundles[application_id, bundle] = producer
+        while len(self._bundles) > _MAX_PRODUCERS:
+            self._bundles.popitem(last=False)[1].discard()
+        return producer
+
+    def _marker_partition(self, application_id: str, bundle: str) -> TopicPartition:
+        if application_id not in self._marker_partitions:
+            self._marker_partitions[application_id] = self._markers.ensure(application_id)
+        return self._markers.partition_of(application_id, bundle, self._marker_partitions[application_id])
+
+    def _written_by_another(self, application_id: str, bundle: str, marker: Marker, attempt: int) -> bool:
+        """Give the process that took the bundle time to finish, before it is taken back.
+
+        Two that took it from each other at once would both never finish. A marker that is there proves that the
+        epoch is written, whoever reads it; only its absence means nothing to a process that is not the owner.
+        """
+        self._sleep(_FIRST_BACKOFF_S * _BACKOFF_FACTOR ** (attempt - 1))
+        return covers(self._markers.last(self._marker_partition(application_id, bundle), bundle), marker)
+
+    def _discard(self, application_id: str, bundle: str) -> None:
+        producer = self._bundles.pop((application_id, bundle), None)
+        if producer is not None:
+            producer.discard()
+        # The topic may have been deleted by a reset.
+        self._marker_partitions.pop(application_id, None)
+
+    def close(self) -> None:
+        """See `EpochWriter.close`."""
+        if self._appender is not None:
+            self._appender.producer.flush(self._timeout_s)
+        self._appender = None
+        self._bundles.clear()
+        self._markers.close()
+        self._admin.close()
+
+    def forget_clients(self) -> None:
+        """See `ProcessBound.forget_clients`."""
+        if self._appender is not None:
+            leak(self._appender.producer)
+        self._appender = None
+        for producer in self._bundles.values():
+            producer.leak()
+        self._bundles = OrderedDict()
+        self._marker_partitions = {}
