@@ -13,6 +13,16 @@ from hayase.serde.numbers import (
 )
 from hayase.serde.protocol import BARE_FIELD, ColumnCodec, Decoded, Schema, Serde
 from hayase.serde.serdes import Serdes
+from hayase.serde.struct_serde import StructSerde
+from hayase.serde.timestamped import decode_timestamped, decode_timestamped_array, encode_timestamped
+from hayase.serde.windowed import (
+    SessionWindowedSerde,
+    TimeWindowedSerde,
+    decode_session_keys,
+    decode_windowed_keys,
+    encode_session_keys,
+    encode_windowed_keys,
+)
 
 __all__ = [
     "BARE_FIELD",
@@ -28,9 +38,19 @@ __all__ = [
     "Schema",
     "Serde",
     "Serdes",
+    "SessionWindowedSerde",
     "ShortSerde",
     "StringSerde",
+    "StructSerde",
+    "TimeWindowedSerde",
     "VoidSerde",
+    "decode_session_keys",
+    "decode_timestamped",
+    "decode_timestamped_array",
+    "decode_windowed_keys",
+    "encode_session_keys",
+    "encode_timestamped",
+    "encode_windowed_keys",
     "murmur2",
     "partition_for_key",
     "partitions_for_array",

@@ -57,3 +57,25 @@ def split_fixed_width(data: bytes, width: int) -> list[bytes]:
     """
     pieces: list[bytes] = np.frombuffer(data, f"V{width}").tolist()  # 4 times faster than slicing
     return pieces
+
+
+def cut(array: pa.Array, width: int, *, at_end: bool) -> pa.Array:
+    """A binary array without the first (or last) `width` bytes of each value; null stays null.
+
+    Every value that is not null has at least that many bytes. Arrow's own `binary_slice` fails on an array
+    whose values are shorter, as those of nulls are.
+    """
+    starts, lengths, data = binary_buffers(array)
+    size = len(starts)
+    if not size:
+        return pa.array([], pa.large_binary())
+    valid = array.is_valid().to_numpy(zero_copy_only=False)
+    first, last = int(starts[0]), int(starts[-1] + lengths[-1])
+    edges = (starts + lengths - width if at_end else starts)[valid] - first
+    keep = np.ones(last - first, dtype=np.bool_)
+    keep[(edges[:, None] + np.arange(width)).ravel()] = False
+    offsets = np.zeros(size + 1, dtype=np.int64)
+    np.cumsum(lengths - width * valid, out=offsets[1:])
+    validity = pa.py_buffer(np.packbits(valid, bitorder="little")) if array.null_count else None
+    buffers = [validity, pa.py_buffer(offsets), pa.py_buffer(data[first:last][keep])]
+    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), size, buffers)

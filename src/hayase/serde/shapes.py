@@ -83,6 +83,16 @@ class Shape:
         self._empty = self.twin(**dict.fromkeys(self.schema.names))
         self._positional = python_type is not dict and _takes_positional(python_type, self.schema.names)
 
+    @property
+    def hints(self) -> list[tuple[str, Any]]:
+        """Name and type hint of each field; the hint has the limits of integers."""
+        return [(f.name, f.hint) for f in self._fields]
+
+    @property
+    def nullable(self) -> list[bool]:
+        """Whether each field may be null."""
+        return [f.nullable for f in self._fields]
+
     def __reduce__(self) -> tuple[Any, ...]:
         python_type = self.schema.python_type
         source = dict(self.schema.fields) if python_type is dict else python_type
@@ -136,12 +146,7 @@ class Shape:
             SerializationError: a column has a type or a null that the schema does not allow.
         """
         columns = self.columns(frame)
-        for field, column in zip(self._fields, columns, strict=True):
-            if not field.nullable and column.null_count():
-                raise SerializationError(
-                    "VALUE_NOT_SERIALIZABLE",
-                    f"field {field.name!r} of {self._name()} is never null; a row has null in it",
-                )
+        self.refuse_nulls(columns)
         if not columns:
             return [self.filled() for _ in range(frame.height)]
         rows = list(map(self.filled, *[column.to_list() for column in columns]))
@@ -186,6 +191,15 @@ class Shape:
             return self.frame([None if value is None else self.check(value) for value in values])
         except (TypeError, OverflowError, UnicodeEncodeError, pl.exceptions.PolarsError) as error:
             raise SerializationError("VALUE_NOT_SERIALIZABLE", f"{self._name()}: {error}") from error
+
+    def refuse_nulls(self, columns: Sequence[pl.Series]) -> None:
+        """Raises SerializationError if a column holds a null that its field does not allow."""
+        for field, column in zip(self._fields, columns, strict=True):
+            if not field.nullable and column.null_count():
+                raise SerializationError(
+                    "VALUE_NOT_SERIALIZABLE",
+                    f"field {field.name!r} of {self._name()} is never null; a row has null in it",
+                )
 
     def refuse_non_finite(self, columns: Sequence[pl.Series]) -> None:
         """Raises SerializationError if a Float64 column holds NaN or an infinity."""
