@@ -21,6 +21,14 @@ Answer = TypeVar("Answer")
 _CONFIG_KEPT_S = 60.0
 _VISIBLE_S = 10.0
 _GONE = {KafkaError.GROUP_ID_NOT_FOUND}
+_LEADER_MOVES = {
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.KAFKA_STORAGE_ERROR,
+    KafkaError.OFFSET_NOT_AVAILABLE,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+}
 
 
 class KafkaAdmin(ProcessBound):
@@ -78,6 +86,8 @@ class KafkaAdmin(ProcessBound):
                 raise LogError("TOPIC_EXISTS", f"there is a topic {name!r} already", topic=name) from error
             raise log_error(reason, "creating a topic", topic=name) from error
         self._wait(name, there=True)
+        # The leader is named before it has opened its files.
+        self.offsets(dict.fromkeys(own_partitions(name, partitions), OffsetSpec.latest()))
         return self.describe([name])[name]
 
     def delete_topic(self, name: str) -> None:
@@ -147,21 +157,43 @@ class KafkaAdmin(ProcessBound):
     def offsets(
         self, wanted: Mapping[TopicPartition, OffsetSpec], *, committed: bool = True
     ) -> dict[TopicPartition, int]:
-        """Offsets by specification; -1 for a time that no record has reached. Raises UnknownTopicError."""
-        if not wanted:
-            return {}
-        isolation = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+        """Offsets by specification; -1 for a time that no record has reached.
+
+        A partition whose leader is just changing is asked for again.
+
+        Raises:
+            UnknownTopicError: a topic or partition does not exist.
+            LogError: no answer.
+        """
+        found: dict[TopicPartition, int] = {}
+        deadline = self._monotonic() + self._timeout_s
+        while True:
+            missing = {partition: spec for partition, spec in wanted.items() if partition not in found}
+            if not missing:
+                return found
+            last_chance = self._monotonic() >= deadline
+            found |= self._ask_offsets(missing, committed=committed, last_chance=last_chance)
+            if len(found) < len(wanted):
+                self._sleep(0.01)
+
+    def _ask_offsets(
+        self, wanted: Mapping[TopicPartition, OffsetSpec], *, committed: bool, last_chance: bool
+    ) -> dict[TopicPartition, int]:
+        """Offsets of those partitions that have a leader; on the last chance the others are an error."""
         futures = self.client.list_offsets(
             {confluent_kafka.TopicPartition(*partition): spec for partition, spec in wanted.items()},
-            isolation_level=isolation,
+            isolation_level=IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED,
             request_timeout=self._timeout_s,
         )
-        return {
-            TopicPartition(key.topic, key.partition): self._result(
-                future, "asking for offsets", key.topic, key.partition
-            ).offset
-            for key, future in futures.items()
-        }
+        found = {}
+        for key, future in futures.items():
+            try:
+                found[TopicPartition(key.topic, key.partition)] = future.result().offset
+            except KafkaException as error:
+                reason = kafka_error(error)
+                if last_chance or reason.code() not in _LEADER_MOVES:
+                    raise log_error(reason, "asking for offsets", topic=key.topic, partition=key.partition) from error
+        return found
 
     def commit_group(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         """As `Log.commit_group_offsets`."""
@@ -211,11 +243,11 @@ class KafkaAdmin(ProcessBound):
         except KafkaException as error:
             raise log_error(kafka_error(error), "reading or writing offsets of a group", group=group) from error
 
-    def _result(self, future: Future[Answer], doing: str, topic: str, partition: int | None = None) -> Answer:
+    def _result(self, future: Future[Answer], doing: str, topic: str) -> Answer:
         try:
             return future.result()
         except KafkaException as error:
-            raise log_error(kafka_error(error), doing, topic=topic, partition=partition) from error
+            raise log_error(kafka_error(error), doing, topic=topic) from error
 
 
 def own_partitions(name: str, count: int) -> Iterable[TopicPartition]:

@@ -21,6 +21,8 @@ ROLES = ("consumer", "producer", "admin")
 """Prefixes of options that are meant for one kind of client only."""
 
 _LOGGER = logging.getLogger("hayase.log.kafka")
+# Being fenced or meeting a broker that restarts is part of normal life; who wants to see it configures logging.
+_LOGGER.addHandler(logging.NullHandler())
 
 _RESERVED = {
     "bootstrap.servers": "it is the location of the log",
@@ -58,7 +60,7 @@ _DEFAULTS: dict[str, dict[str, object]] = {
         "queued.min.messages": 100_000,
         # A request that waits for data holds up everything behind it on the connection, also a jump to other
         # offsets. Ranges hold data that exists, and a reader at the end of its topic stops asking.
-        "fetch.wait.max.ms": 10,
+        "fetch.wait.max.ms": 5,
         "check.crcs": False,
     },
     "producer": {

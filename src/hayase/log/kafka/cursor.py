@@ -97,10 +97,6 @@ class Cursor:
         """Whether a range that begins there continues the last one."""
         return self.partition == partition and self._next == offset
 
-    def is_free_for(self, partition: TopicPartition) -> bool:
-        """Whether going to that partition throws nothing away that could still be of use."""
-        return not self.streaming or self.partition == partition
-
     def close(self) -> None:
         """Let go of the connection."""
         self.consumer.close()

@@ -49,12 +49,16 @@ class KafkaReader(ProcessBound):
             self._give_back(cursor)
 
     def _take(self, partition: TopicPartition, start: int) -> Cursor:
-        """The cursor that stands there, else one that loses nothing, else a new one, else the least used."""
+        """The cursor that stands there, else the one of that partition, else a new one, else the least used.
+
+        A cursor for each partition: one that has just come to the end of its topic waits some milliseconds for the
+        broker before it can go elsewhere.
+        """
         chosen = next((cursor for cursor in self._idle if cursor.stands_at(partition, start)), None)
         if chosen is None:
-            chosen = next((cursor for cursor in self._idle if cursor.is_free_for(partition)), None)
+            chosen = next((cursor for cursor in self._idle if cursor.partition == partition), None)
         if chosen is None and len(self._idle) >= _MAX_CURSORS:
-            chosen = self._idle[0]
+            chosen = next((cursor for cursor in self._idle if not cursor.streaming), self._idle[0])
         if chosen is None:
             return Cursor(self._config, self._timeout_s, self._monotonic)
         self._idle.remove(chosen)

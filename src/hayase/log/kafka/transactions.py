@@ -92,9 +92,10 @@ class BundleProducer:
             self.discard()
             raise
 
-    def has_written(self, marker: Marker) -> bool:
-        """Whether the bundle's marker already says this epoch or a later one, of the same lineage."""
-        return covers(self.last, marker)
+    def markers_exist(self) -> bool:
+        """Whether the topic of the markers is there; a reset deletes it. A fraction of a millisecond."""
+        topic = self._partition.topic
+        return self._producer.list_topics(topic, timeout=self._timeout_s).topics[topic].error is None
 
     def publish(self, marker: Marker, batches: Sequence[OutputBatch], now_ms: int) -> None:
         """Outputs and marker in one transaction.

@@ -19,8 +19,12 @@ from hayase.log.protocol import LogConfig, Marker, OutputBatch
 
 _ATTEMPTS = 5
 _FIRST_BACKOFF_S = 0.05
-_BACKOFF_FACTOR = 4
+_BACKOFF_FACTOR = 3
+_MUCH = 2_000
 _MAX_PRODUCERS = 8
+
+_Key = tuple[str, str]
+"""Application id and bundle."""
 
 
 class KafkaWriter(ProcessBound):
@@ -95,18 +99,21 @@ class KafkaWriter(ProcessBound):
 
         Readers see the records a moment after the call: Kafka ends a transaction in the background.
         """
-        failure: Exception | None = None
+        key = application_id, bundle
+        failure: KafkaException | None = None
         for attempt in range(_ATTEMPTS):
-            if attempt and self._written_by_another(application_id, bundle, marker, attempt):
-                return False
+            kept = key in self._bundles
             try:
-                return self._try_to_publish(application_id, bundle, marker, batches)
+                return self._try_to_publish(key, marker, batches)
             except KafkaException as error:
                 failure = error
-                self._discard(application_id, bundle)
+                self._discard(key)
                 if unanswered(kafka_error(error)):
                     break  # the caller decides whether to go on
-        assert isinstance(failure, KafkaException)
+            # A kept producer was fenced by those who had the bundle since; a new one by somebody who has it now.
+            if not kept and self._written_by_another(key, marker, attempt):
+                return False
+        assert failure is not None
         if not ownership_lost(kafka_error(failure)):
             raise log_error(kafka_error(failure), "publishing an epoch", bundle=bundle) from failure
         raise LogError(
@@ -117,59 +124,76 @@ class KafkaWriter(ProcessBound):
             bundle=bundle,
         ) from failure
 
-    def _try_to_publish(self, application_id: str, bundle: str, marker: Marker, batches: Sequence[OutputBatch]) -> bool:
-        producer = self._bundles.get((application_id, bundle))
+    def _try_to_publish(self, key: _Key, marker: Marker, batches: Sequence[OutputBatch]) -> bool:
+        producer = self._bundles.get(key)
+        if producer is not None and not self._may_go_on(producer, marker, batches):
+            self._discard(key)
+            producer = None
         if producer is None:
-            producer = self._take(application_id, bundle)
-        self._bundles.move_to_end((application_id, bundle))
-        if producer.has_written(marker):
-            return False
+            producer = self._take(key)
+            if covers(producer.last, marker):
+                return False
+        self._bundles.move_to_end(key)
         try:
             producer.publish(marker, batches, int(self._wall_clock_s() * 1000))
         except KafkaException:
             raise
         except BaseException:
             producer.abort()
-            self._discard(application_id, bundle)
+            self._discard(key)
             raise
         return True
 
-    def _take(self, application_id: str, bundle: str) -> BundleProducer:
+    def _may_go_on(self, producer: BundleProducer, marker: Marker, batches: Sequence[OutputBatch]) -> bool:
+        """Whether a kept producer should be tried, which is quicker if it still owns its id.
+
+        Not if it has written the epoch itself (somebody replays it, so the marker in the log must decide, which a
+        reset may have deleted), nor with much to write if others probably had the bundle in between.
+        """
+        last = producer.last
+        if covers(last, marker) or not producer.markers_exist():
+            return False
+        contiguous = last is not None and last.epoch + 1 == marker.epoch
+        return contiguous or sum(map(len, batches)) < _MUCH
+
+    def _take(self, key: _Key) -> BundleProducer:
         """Take the bundle's transactional id; whoever had it can write no more."""
+        application_id, bundle = key
         producer = BundleProducer(
             self._config,
             f"{application_id}-{bundle}",
             self._markers,
-            self._marker_partition(application_id, bundle),
+            self._marker_partition(key),
             bundle,
             timeout_s=self._timeout_s,
             monotonic=self._monotonic,
         )
-        self._bundles[application_id, bundle] = producer
+        self._bundles[key] = producer
         while len(self._bundles) > _MAX_PRODUCERS:
             self._bundles.popitem(last=False)[1].discard()
         return producer
 
-    def _marker_partition(self, application_id: str, bundle: str) -> TopicPartition:
+    def _marker_partition(self, key: _Key) -> TopicPartition:
+        application_id, bundle = key
         if application_id not in self._marker_partitions:
             self._marker_partitions[application_id] = self._markers.ensure(application_id)
         return self._markers.partition_of(application_id, bundle, self._marker_partitions[application_id])
 
-    def _written_by_another(self, application_id: str, bundle: str, marker: Marker, attempt: int) -> bool:
+    def _written_by_another(self, key: _Key, marker: Marker, attempt: int) -> bool:
         """Give the process that took the bundle time to finish, before it is taken back.
 
         Two that took it from each other at once would both never finish. A marker that is there proves that the
         epoch is written, whoever reads it; only its absence means nothing to a process that is not the owner.
         """
-        self._sleep(_FIRST_BACKOFF_S * _BACKOFF_FACTOR ** (attempt - 1))
-        return covers(self._markers.last(self._marker_partition(application_id, bundle), bundle), marker)
+        self._sleep(_FIRST_BACKOFF_S * _BACKOFF_FACTOR**attempt)
+        return covers(self._markers.last(self._marker_partition(key), key[1]), marker)
 
-    def _discard(self, application_id: str, bundle: str) -> None:
-        producer = self._bundles.pop((application_id, bundle), None)
+    def _discard(self, key: _Key) -> None:
+        producer = self._bundles.pop(key, None)
         if producer is not None:
             producer.discard()
         # The topic may have been deleted by a reset.
-        self._marker_partitions.pop(application_id, None)
+        self._marker_partitions.pop(key[0], None)
 
     def close(self) -> None:
         """See `EpochWriter.close`."""
