@@ -22,7 +22,7 @@ from hayase.dsl.inference import (
 from hayase.dsl.kstream import Name, StreamState, check_option, repartitioned
 from hayase.dsl.ktable import KTable, TableState, key_value_spec
 from hayase.dsl.options import Materialized, Named, name_of
-from hayase.serde import Serdes
+from hayase.serde import JsonSerde, Serdes
 from hayase.serde.protocol import BARE_FIELD
 from hayase.state.spec import StoreSpec
 from hayase.topology.operators import (
@@ -148,7 +148,8 @@ class _Aggregating(Generic[K, V]):
             made.append(FieldAggregate(field, aggregate.function, aggregate.input))
         state = self._group.state
         schema = aggregate_schema(made, visible_columns(state.key, state.value))
-        kind = _Kind("KSTREAM-AGGREGATE-", BuiltInAggregate(tuple(made)), Known(None, schema))
+        value = Known(JsonSerde()) if schema is None else Known(None, schema)
+        kind = _Kind("KSTREAM-AGGREGATE-", BuiltInAggregate(tuple(made)), value)
         return self._add(kind, materialized, named, "agg")
 
     def _add(self, kind: _Kind, materialized: Materialized | None, name: Name, what: str) -> KTable[Any, Any]:

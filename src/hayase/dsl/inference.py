@@ -14,7 +14,7 @@ from typing import Any
 import polars as pl
 
 from hayase.core.errors import ConfigError, TopologyError
-from hayase.serde import JsonSerde, Serdes
+from hayase.serde import JsonSerde, Serdes, StructSerde, TimeWindowedSerde
 from hayase.serde.protocol import BARE_FIELD, Schema, Serde
 from hayase.serde.shapes import shape_of_type
 from hayase.topology.defaults import DefaultSerde, Side
@@ -287,13 +287,13 @@ def _aggregate_type(field: FieldAggregate, dtype: pl.DataType) -> pl.DataType:
 
 
 def fields_serde(schema: Schema) -> Serde[Any] | None:
-    """The serde of a built-in aggregate in its store."""
-    return serde_of_schema(schema)
+    """The compact serde of a built-in aggregate in its store; `None` if a field has a type it can not hold."""
+    try:
+        return StructSerde(schema)
+    except ConfigError:
+        return None
 
 
 def windowed_key(serde: Serde[Any], size_ms: int) -> Known:
     """What is known about the key of a windowed table whose record keys have this serde."""
-    import hayase.serde
-
-    made = getattr(hayase.serde, "TimeWindowedSerde", None)
-    return Known(None if made is None else made(serde, size_ms))
+    return Known(TimeWindowedSerde(serde, size_ms))

@@ -10,6 +10,7 @@ import dataclasses
 from typing import Any, Literal
 
 from hayase.core.errors import TopologyError
+from hayase.serde import TimeWindowedSerde
 from hayase.serde.protocol import ColumnCodec, Serde
 from hayase.state.spec import StoreSpec
 from hayase.topology.nodes import GlobalTable, Node, SinkNode, SourceNode
@@ -80,14 +81,11 @@ def with_default_serdes(
     """
     defaults: dict[Side, Serde[Any] | None] = {"key": key_serde, "value": value_serde}
 
-    def resolved(serde: Serde[Any] | None, side: Side) -> Serde[Any] | None:
-        return _resolve(serde, defaults)
-
     def source(node: SourceNode) -> SourceNode:
         return dataclasses.replace(
             node,
-            key_serde=resolved(node.key_serde, "key") or key_serde or otherwise,
-            value_serde=resolved(node.value_serde, "value") or value_serde or otherwise,
+            key_serde=_resolve(node.key_serde, defaults) or key_serde or otherwise,
+            value_serde=_resolve(node.value_serde, defaults) or value_serde or otherwise,
         )
 
     def one(node: Node) -> Node:
@@ -97,8 +95,8 @@ def with_default_serdes(
             case SinkNode():
                 return dataclasses.replace(
                     node,
-                    key_serde=resolved(node.key_serde, "key"),
-                    value_serde=resolved(node.value_serde, "value"),
+                    key_serde=_resolve(node.key_serde, defaults),
+                    value_serde=_resolve(node.value_serde, defaults),
                 )
         return node
 
@@ -119,4 +117,8 @@ def with_default_serdes(
 def _resolve(serde: Serde[Any] | None, defaults: dict[Side, Serde[Any] | None]) -> Serde[Any] | None:
     if isinstance(serde, DefaultSerde):
         return serde.resolve(defaults[serde.side])
+    if isinstance(serde, TimeWindowedSerde):
+        inner = _resolve(serde.inner, defaults)
+        if inner is not None and inner is not serde.inner:
+            return TimeWindowedSerde(inner, serde.window_size_ms)
     return serde

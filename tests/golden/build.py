@@ -1,0 +1,304 @@
+"""Builds the topology of a golden case through the public DSL, with plain callables."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from hayase.core.records import Windowed
+from hayase.core.windows import TimeWindows
+from hayase.dsl import Branched, Consumed, Grouped, Joined, Materialized, Produced, StreamsBuilder
+from hayase.processor.timestamps import (
+    TimestampExtractor,
+    callable_timestamp,
+    field_timestamp,
+    record_timestamp,
+    wall_clock_timestamp,
+)
+from hayase.serde import Serde, Serdes, TimeWindowedSerde
+from hayase.topology.topology import Topology
+from tests.golden.functions import UserError, evaluate
+
+DATA = Path(__file__).parent / "data" / "dev"
+
+Case = Mapping[str, Any]
+Function = Callable[..., Any]
+
+
+def load_cases() -> list[Case]:
+    """All cases, by family."""
+    return [case for path in sorted(DATA.glob("*.json")) for case in json.loads(path.read_text("utf-8"))]
+
+
+class Unsupported(Exception):
+    """The case uses an operation or option that Hayase does not have yet."""
+
+
+def unsupported(case: Case) -> str | None:
+    """What of a case is not there yet, `None` if it can be built (or is refused by intention)."""
+    try:
+        build(case)
+    except Unsupported as reason:
+        return str(reason)
+    except Exception:
+        return None
+    return None
+
+
+@dataclass
+class Built:
+    """What `build` makes.
+
+    `side_effects` grows while the topology runs: a `(node, key, value)` for each call of a peek, in order.
+    """
+
+    topology: Topology
+    side_effects: list[tuple[str, Any, Any]] = field(default_factory=list)
+
+
+def build(case: Case) -> Built:
+    """The topology of a case.
+
+    Raises:
+        Unsupported: an operation or option is not there yet.
+        TopologyError: the case is one that Kafka Streams refuses to build.
+    """
+    for option in ("optimize", "dsl_store_format"):
+        if option in case["config"]:
+            raise Unsupported(option)
+    interpreter = _Interpreter(in_memory=case["config"].get("store_type") == "in_memory")
+    for node in case["topology"]:
+        build_node = getattr(interpreter, f"_op_{node['op']}", None)
+        if build_node is None:
+            raise Unsupported(node["op"])
+        parents = [interpreter.made[parent] for parent in node.get("from", [])]
+        interpreter.made[node["id"]] = build_node(node, node.get("args", {}), *parents)
+    return Built(interpreter.builder.build(), interpreter.side_effects)
+
+
+def serde_of(name: Any) -> Serde[Any] | None:
+    """The serde that a case names."""
+    match name:
+        case None:
+            return None
+        case "string":
+            return Serdes.string()
+        case "long":
+            return Serdes.long()
+        case "int":
+            return Serdes.integer()
+        case "double":
+            return Serdes.double()
+        case "json":
+            return Serdes.json(sort_fields=True)
+        case {"time_windowed": inner, "size_ms": size_ms}:
+            made = serde_of(inner)
+            assert made is not None
+            return TimeWindowedSerde(made, size_ms)
+    raise Unsupported(f"serde {name}")
+
+
+def plain(key: Any) -> Any:
+    """A key as expressions see it: a windowed one is an object."""
+    if isinstance(key, Windowed):
+        return {"key": plain(key.key), "start": key.window.start_ms, "end": key.window.end_ms}
+    return key
+
+
+def of_key_value(expression: Any) -> Function:
+    """A function of key and value."""
+    return lambda key, value: evaluate(expression, {"key": plain(key), "value": value})
+
+
+def predicate_of(expression: Any) -> Function:
+    """A predicate: it holds if the expression is exactly true."""
+    return lambda key, value: evaluate(expression, {"key": plain(key), "value": value}) is True
+
+
+def joiner_of(expression: Any) -> Function:
+    """A joiner of key, left and right."""
+    return lambda key, left, right: evaluate(expression, {"key": plain(key), "left": left, "right": right})
+
+
+def extractor_of(args: Any) -> TimestampExtractor | None:
+    """The timestamp extractor that a case names."""
+    match args:
+        case None:
+            return None
+        case {"type": "field", "path": path, "otherwise": "negative"}:
+            return field_timestamp(path, on_invalid="skip")
+        case {"type": "field", "path": path, "otherwise": otherwise}:
+            return callable_timestamp(_field_extractor(path, otherwise), on_invalid="skip")
+        case {"type": "wallclock"}:
+            return wall_clock_timestamp()
+        case {"type": "fail_on_invalid"}:
+            return record_timestamp("fail")
+        case {"type": "log_and_skip"}:
+            return record_timestamp("skip")
+        case {"type": "use_partition_time"}:
+            return record_timestamp("partition_time")
+    raise Unsupported(f"timestamp extractor {args}")
+
+
+def _field_extractor(path: str, otherwise: str) -> Function:
+    def extract(record: Any, partition_time_ms: int) -> int:
+        found = evaluate({"fn": "field", "path": path, "args": [{"const": record.value}]}, {})
+        if isinstance(found, int) and not isinstance(found, bool):
+            return found
+        if otherwise == "record":
+            return int(record.timestamp_ms)
+        if otherwise == "partition_time":
+            return partition_time_ms
+        raise UserError(f"no timestamp in {record.value!r}")
+
+    return extract
+
+
+class _Interpreter:
+    """One method per operation; each gets its node, its arguments and what its parents made."""
+
+    def __init__(self, *, in_memory: bool) -> None:
+        self.builder = StreamsBuilder()
+        self.made: dict[str, Any] = {}
+        self.side_effects: list[tuple[str, Any, Any]] = []
+        self._in_memory = in_memory
+
+    def _materialized(self, args: Any) -> Materialized | None:
+        if "history_ms" in args:
+            raise Unsupported("versioned store")
+        if "store" not in args:
+            return None
+        made = Materialized.as_(args["store"])
+        if "store_key" in args:
+            made = made.with_key_serde(serde_of(args["store_key"]))
+        if "store_value" in args:
+            made = made.with_value_serde(serde_of(args["store_value"]))
+        if "retention_ms" in args:
+            made = made.with_retention(timedelta(milliseconds=args["retention_ms"]))
+        return made.in_memory() if self._in_memory else made
+
+    def _consumed(self, args: Any) -> Consumed:
+        extractor = extractor_of(args.get("timestamp_extractor"))
+        return Consumed.with_(serde_of(args["key"]), serde_of(args["value"]), extractor, name=args.get("name"))
+
+    def _op_stream(self, _: Any, args: Any) -> Any:
+        if "pattern" in args:
+            raise Unsupported("topic pattern")
+        return self.builder.stream(args["topics"], self._consumed(args))
+
+    def _op_table(self, _: Any, args: Any) -> Any:
+        return self.builder.table(args["topic"], self._consumed(args), self._materialized(args))
+
+    def _op_global_table(self, _: Any, args: Any) -> Any:
+        return self.builder.global_table(args["topic"], self._consumed(args), self._materialized(args))
+
+    def _filter(self, method: str, args: Any, parent: Any) -> Any:
+        options = () if (made := self._materialized(args)) is None else (made,)
+        return getattr(parent, method)(predicate_of(args["predicate"]), *options, name=args.get("name"))
+
+    def _op_filter(self, _: Any, args: Any, parent: Any) -> Any:
+        return self._filter("filter", args, parent)
+
+    def _op_filter_not(self, _: Any, args: Any, parent: Any) -> Any:
+        return self._filter("filter_not", args, parent)
+
+    def _op_map_values(self, _: Any, args: Any, parent: Any) -> Any:
+        options = () if (made := self._materialized(args)) is None else (made,)
+        return parent.map_values(of_key_value(args["value"]), *options, name=args.get("name"))
+
+    def _op_map(self, _: Any, args: Any, parent: Any) -> Any:
+        key, value = of_key_value(args["key"]), of_key_value(args["value"])
+        return parent.map(lambda k, v: (key(k, v), value(k, v)))
+
+    def _op_select_key(self, _: Any, args: Any, parent: Any) -> Any:
+        return parent.select_key(of_key_value(args["key"]))
+
+    def _op_flat_map_values(self, _: Any, args: Any, parent: Any) -> Any:
+        return parent.flat_map_values(of_key_value(args["items"]))
+
+    def _op_peek(self, node: Any, args: Any, parent: Any) -> Any:
+        return parent.peek(
+            lambda key, value: self.side_effects.append((node["id"], plain(key), value)), name=args.get("name")
+        )
+
+    def _op_merge(self, _: Any, args: Any, parent: Any, other: Any) -> Any:
+        return parent.merge(other)
+
+    def _op_split(self, _: Any, args: Any, parent: Any) -> Any:
+        branched = parent.split(name=args["name"])
+        for branch in args["branches"]:
+            branched = branched.branch(predicate_of(branch["predicate"]), Branched.as_(branch["name"]))
+        default = args.get("default")
+        found = branched.no_default_branch() if default is None else branched.default_branch(Branched.as_(default))
+        return {name.removeprefix(args["name"]): stream for name, stream in found.items()}
+
+    def _op_branch(self, _: Any, args: Any, parent: Any) -> Any:
+        return parent[args["branch"]]
+
+    def _op_to(self, _: Any, args: Any, parent: Any) -> Any:
+        if "topic_expr" in args:
+            raise Unsupported("topic extractor")
+        parent.to(args["topic"], Produced.with_(serde_of(args["key"]), serde_of(args["value"]), args.get("name")))
+
+    def _op_to_table(self, _: Any, args: Any, parent: Any) -> Any:
+        return parent.to_table(self._materialized(args))
+
+    def _op_to_stream(self, _: Any, args: Any, parent: Any) -> Any:
+        return parent.to_stream(of_key_value(args["key"]) if "key" in args else None)
+
+    def _op_group_by_key(self, _: Any, args: Any, parent: Any) -> Any:
+        return parent.group_by_key(self._grouped(args))
+
+    def _op_group_by(self, _: Any, args: Any, parent: Any) -> Any:
+        if "value" in args:
+            raise Unsupported("group_by of a table")
+        return parent.group_by(of_key_value(args["key"]), self._grouped(args))
+
+    def _grouped(self, args: Any) -> Grouped:
+        return Grouped.with_(serde_of(args["key_serde"]), serde_of(args["value_serde"]))
+
+    def _op_windowed_by(self, _: Any, args: Any, parent: Any) -> Any:
+        if args["type"] not in ("tumbling", "hopping"):
+            raise Unsupported(f"{args['type']} windows")
+        if "emit" in args:
+            raise Unsupported("emit on window close")
+        size, grace = (timedelta(milliseconds=args.get(name, 0)) for name in ("size_ms", "grace_ms"))
+        windows = TimeWindows.of_size_and_grace(size, grace)
+        if args["type"] == "hopping":
+            windows = windows.advance_by(timedelta(milliseconds=args["advance_ms"]))
+        return parent.windowed_by(windows)
+
+    def _op_count(self, _: Any, args: Any, parent: Any) -> Any:
+        return parent.count(self._materialized(args))
+
+    def _op_reduce(self, _: Any, args: Any, parent: Any) -> Any:
+        if "adder" in args:
+            raise Unsupported("group_by of a table")
+        reducer = args["reducer"]
+        return parent.reduce(
+            lambda agg, value: evaluate(reducer, {"agg": agg, "value": value}), self._materialized(args)
+        )
+
+    def _op_aggregate(self, _: Any, args: Any, parent: Any) -> Any:
+        if "aggregator" not in args or "merger" in args:
+            raise Unsupported("aggregate of a table or of sessions")
+        initializer, aggregator = args["initializer"], args["aggregator"]
+        return parent.aggregate(
+            lambda: evaluate(initializer, {}),
+            lambda key, value, agg: evaluate(aggregator, {"key": plain(key), "value": value, "agg": agg}),
+            self._materialized(args),
+        )
+
+    def _op_join(self, _: Any, args: Any, parent: Any, other: Any) -> Any:
+        method = {"inner": "join", "left": "left_join"}.get(args["type"])
+        if method is None or not hasattr(parent, method) or hasattr(other, "group_by_key") or "grace_ms" in args:
+            raise Unsupported("this kind of join")
+        join = getattr(parent, method)
+        if "global_key" in args:
+            return join(other, of_key_value(args["global_key"]), joiner_of(args["joiner"]), name=args.get("name"))
+        serdes = (serde_of(args.get(side)) for side in ("key_serde", "left_serde", "right_serde"))
+        return join(other, joiner_of(args["joiner"]), Joined.with_(*serdes, name=args.get("name")))
