@@ -1,0 +1,1 @@
+"""Side-by-side benchmark of Hayase and Kafka Streams. See README.md in this folder."""

@@ -1,0 +1,12 @@
+package bench;
+
+/** How many orders a key has, and the sum of their amounts in cents. */
+public record Totals(long n, long total) {
+  static Totals none() {
+    return new Totals(0, 0);
+  }
+
+  Totals plus(Order order) {
+    return new Totals(n + 1, total + order.amount());
+  }
+}

@@ -1,0 +1,153 @@
+"""Runs one side of one scenario and measures it from outside."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.processes import ProcessGroup
+from bench.progress import Progress
+
+_POLL_S = 0.1
+_MEMORY_EVERY_S = 1.0
+_STOP_GRACE_S = 60.0
+_LOG_TAIL = 3_000
+
+
+class RunFailed(RuntimeError):
+    """The application ended, hung, or finished before anything could be measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What was measured of one run.
+
+    Attributes:
+        startup_s: from the command to the first output record that a `read_committed` reader sees.
+        steady_s: length of the steady part: from the first look at which output was visible and input offsets
+            were committed, until all input was processed and its output visible.
+        steady_records: input records processed in the steady part.
+        total_s: from the command to the end of the steady part.
+        cpu_s: CPU seconds of all processes from the command to the end of the steady part.
+        steady_cpu_s: those of the steady part.
+        peak_pss_mb: highest sum of the processes' proportional memory, mapped files included, looked at
+            each second.
+        peak_anonymous_mb: the same without mapped files.
+    """
+
+    startup_s: float
+    steady_s: float
+    steady_records: int
+    total_s: float
+    cpu_s: float
+    steady_cpu_s: float
+    peak_pss_mb: float
+    peak_anonymous_mb: float
+
+    @property
+    def throughput(self) -> float:
+        """Input records per second in the steady part."""
+        return self.steady_records / self.steady_s
+
+    @property
+    def cpu_us_per_record(self) -> float:
+        """CPU microseconds per input record in the steady part."""
+        return self.steady_cpu_s / self.steady_records * 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """One look at the application: seconds since the command, and how far it was."""
+
+    at_s: float
+    cpu_s: float
+    processed: int
+    output_end: int
+
+
+def measure(
+    command: list[str], progress: Progress, log_file: Path, *, quiet_s: float, timeout_s: float, cwd: Path
+) -> Run:
+    """Run a command until it has processed all input, stop it with SIGTERM, and say what it took.
+
+    All input is processed when the group's committed offsets have reached the end of the input and the output
+    topic has not grown for `quiet_s`; the time that counts is that of the last of both events.
+
+    Raises:
+        RunFailed: with the end of the application's log.
+    """
+    environment = {**os.environ, "PYTHONPATH": str(cwd), "PYTHONUNBUFFERED": "1"}
+    with log_file.open("wb") as log:
+        started = time.monotonic()
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            cwd=cwd,
+            env=environment,
+            start_new_session=True,
+        )
+    group = ProcessGroup(process.pid)
+    try:
+        looks = _watch(group, progress, started, quiet_s=quiet_s, timeout_s=timeout_s)
+        return _evaluate(looks, progress.input_end, group)
+    except RunFailed as failure:
+        tail = log_file.read_text(errors="replace")[-_LOG_TAIL:]
+        raise RunFailed(f"{failure}. Command: {' '.join(command)}\nEnd of its log:\n{tail}") from None
+    finally:
+        group.end(_STOP_GRACE_S)
+        process.wait()
+
+
+def _watch(
+    group: ProcessGroup, progress: Progress, started: float, *, quiet_s: float, timeout_s: float
+) -> list[_Look]:
+    """Look at the application again and again until everything is processed."""
+    looks: list[_Look] = []
+    next_memory_s = 0.0
+    changed_s = 0.0
+    while True:
+        at_s = time.monotonic() - started
+        look = _Look(at_s, group.cpu_s(), progress.processed(), progress.output_end())
+        if not looks or (look.processed, look.output_end) != (looks[-1].processed, looks[-1].output_end):
+            changed_s = at_s
+        looks.append(look)
+        if at_s >= next_memory_s:
+            group.sample_memory()
+            next_memory_s = at_s + _MEMORY_EVERY_S
+        if look.processed >= progress.input_end and at_s - changed_s >= quiet_s:
+            return looks
+        if group.root_has_ended():
+            raise RunFailed(f"the application ended by itself after {at_s:.1f} s, {_where(look, progress)}")
+        if at_s > timeout_s:
+            raise RunFailed(f"not ready within {timeout_s:g} s, {_where(look, progress)}")
+        time.sleep(max(0.0, _POLL_S - (time.monotonic() - started - at_s)))
+
+
+def _where(look: _Look, progress: Progress) -> str:
+    return (
+        f"with {look.processed} of {progress.input_end} records processed and {look.output_end} in the output"
+    )
+
+
+def _evaluate(looks: list[_Look], input_end: int, group: ProcessGroup) -> Run:
+    first_output = next(look for look in looks if look.output_end > 0)
+    first = next(look for look in looks if look.output_end > 0 and look.processed > 0)
+    output_end = looks[-1].output_end
+    last = next(look for look in looks if look.processed >= input_end and look.output_end >= output_end)
+    if first.processed >= input_end:
+        raise RunFailed("everything was processed at the first look with progress: use more records")
+    return Run(
+        startup_s=first_output.at_s,
+        steady_s=last.at_s - first.at_s,
+        steady_records=input_end - first.processed,
+        total_s=last.at_s,
+        cpu_s=last.cpu_s,
+        steady_cpu_s=last.cpu_s - first.cpu_s,
+        peak_pss_mb=group.peak_pss_mb,
+        peak_anonymous_mb=group.peak_pss_anonymous_mb,
+    )
