@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bench.measure import RunFailed
+from bench.measure import RunError
 from bench.report import json_line, show
 from bench.run import Benchmark, Options
 from bench.scenarios import GUARANTEES, SCENARIOS, Scenario
@@ -42,7 +42,7 @@ def main(arguments: list[str] | None = None) -> int:
                     show(measured, console)
                     if len(options.sides) == len(SIDES):
                         _write(json_line(measured), parsed.json)
-    except RunFailed as failure:
+    except RunError as failure:
         Console(stderr=True).print(str(failure), markup=False)
         return 1
     return 0
@@ -59,9 +59,7 @@ def _write(line: str, path: Path | None) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m bench", description="Hayase and Kafka Streams side by side."
-    )
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Hayase and Kafka Streams side by side.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     run = commands.add_parser("run", help="run scenarios on a real broker and compare")
     run.add_argument(
@@ -72,16 +70,10 @@ def _parser() -> argparse.ArgumentParser:
         help=f"of {', '.join(SCENARIOS)}; default: all",
     )
     run.add_argument("--pairs", type=_positive, default=3, help="runs of each side (default 3)")
-    run.add_argument(
-        "--records", type=_positive, default=3_000_000, help="orders in the input (default 3,000,000)"
-    )
+    run.add_argument("--records", type=_positive, default=3_000_000, help="orders in the input (default 3,000,000)")
     run.add_argument("--guarantee", choices=(*GUARANTEES, "both"), default="both", help="default: both")
-    run.add_argument(
-        "--side", choices=(*SIDES, "both"), default="both", help="run only one side; no ratios then"
-    )
-    run.add_argument(
-        "--json", type=Path, metavar="FILE", help="write a JSON line per scenario and guarantee there"
-    )
+    run.add_argument("--side", choices=(*SIDES, "both"), default="both", help="run only one side; no ratios then")
+    run.add_argument("--json", type=Path, metavar="FILE", help="write a JSON line per scenario and guarantee there")
     run.add_argument("--quiet", type=float, default=4.0, help="seconds without new output that mean complete")
     run.add_argument("--timeout", type=float, default=600.0, help="limit of one run in seconds (default 600)")
     run.add_argument("--seed", type=int, default=42, help="seed of the orders (default 42)")

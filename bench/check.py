@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 from bench.data import Orders
 from bench.scenarios import Scenario
 
-Result = Mapping[Hashable, Any]
+Result = Mapping[Any, Any]
 """A table: key -> value. Otherwise: (key, value) -> how often."""
 
 _SHOWN = 5
@@ -38,9 +38,7 @@ def produced_result(scenario: Scenario, bootstrap: str, topic: str) -> Result:
     """
     decode = msgspec.json.Decoder(scenario.value_type).decode
     if not scenario.table:
-        return Counter(
-            (key.decode(), decode(value)) for key, value in _read(bootstrap, topic) if value is not None
-        )
+        return Counter((key.decode(), decode(value)) for key, value in _read(bootstrap, topic) if value is not None)
     table: dict[Hashable, Any] = {}
     for key, value in _read(bootstrap, topic):
         if value is None:
@@ -56,8 +54,7 @@ def difference(expected: Result, produced: Result) -> str | None:
         return None
     keys = [key for key in expected.keys() | produced.keys() if expected.get(key) != produced.get(key)]
     shown = "; ".join(
-        f"{key}: expected {expected.get(key)}, got {produced.get(key)}"
-        for key in sorted(keys, key=str)[:_SHOWN]
+        f"{key}: expected {expected.get(key)}, got {produced.get(key)}" for key in sorted(keys, key=str)[:_SHOWN]
     )
     return f"{len(keys)} of {len(expected)} entries differ: {shown}"
 

@@ -119,8 +119,8 @@ def _records(orders: Orders) -> Iterator[tuple[str, str]]:
             strict=True,
         )
         for order_id, (user, product, region, amount, quantity, status) in enumerate(columns, start):
-            yield (
-                user,
+            value = (
                 f'{{"order_id":{order_id},"user":"{user}","product":"{product}","region":"{REGIONS[region]}",'
-                f'"amount":{amount},"quantity":{quantity},"status":"{STATUSES[status]}"}}',
+                f'"amount":{amount},"quantity":{quantity},"status":"{STATUSES[status]}"}}'
             )
+            yield user, value

@@ -17,7 +17,7 @@ _STOP_GRACE_S = 60.0
 _LOG_TAIL = 3_000
 
 
-class RunFailed(RuntimeError):
+class RunError(RuntimeError):
     """The application ended, hung, or finished before anything could be measured."""
 
 
@@ -77,7 +77,7 @@ def measure(
     topic has not grown for `quiet_s`; the time that counts is that of the last of both events.
 
     Raises:
-        RunFailed: with the end of the application's log.
+        RunError: with the end of the application's log.
     """
     environment = {**os.environ, "PYTHONPATH": str(cwd), "PYTHONUNBUFFERED": "1"}
     with log_file.open("wb") as log:
@@ -95,17 +95,15 @@ def measure(
     try:
         looks = _watch(group, progress, started, quiet_s=quiet_s, timeout_s=timeout_s)
         return _evaluate(looks, progress.input_end, group)
-    except RunFailed as failure:
+    except RunError as failure:
         tail = log_file.read_text(errors="replace")[-_LOG_TAIL:]
-        raise RunFailed(f"{failure}. Command: {' '.join(command)}\nEnd of its log:\n{tail}") from None
+        raise RunError(f"{failure}. Command: {' '.join(command)}\nEnd of its log:\n{tail}") from None
     finally:
         group.end(_STOP_GRACE_S)
         process.wait()
 
 
-def _watch(
-    group: ProcessGroup, progress: Progress, started: float, *, quiet_s: float, timeout_s: float
-) -> list[_Look]:
+def _watch(group: ProcessGroup, progress: Progress, started: float, *, quiet_s: float, timeout_s: float) -> list[_Look]:
     """Look at the application again and again until everything is processed."""
     looks: list[_Look] = []
     next_memory_s = 0.0
@@ -122,16 +120,14 @@ def _watch(
         if look.processed >= progress.input_end and at_s - changed_s >= quiet_s:
             return looks
         if group.root_has_ended():
-            raise RunFailed(f"the application ended by itself after {at_s:.1f} s, {_where(look, progress)}")
+            raise RunError(f"the application ended by itself after {at_s:.1f} s, {_where(look, progress)}")
         if at_s > timeout_s:
-            raise RunFailed(f"not ready within {timeout_s:g} s, {_where(look, progress)}")
+            raise RunError(f"not ready within {timeout_s:g} s, {_where(look, progress)}")
         time.sleep(max(0.0, _POLL_S - (time.monotonic() - started - at_s)))
 
 
 def _where(look: _Look, progress: Progress) -> str:
-    return (
-        f"with {look.processed} of {progress.input_end} records processed and {look.output_end} in the output"
-    )
+    return f"with {look.processed} of {progress.input_end} records processed and {look.output_end} in the output"
 
 
 def _evaluate(looks: list[_Look], input_end: int, group: ProcessGroup) -> Run:
@@ -140,7 +136,7 @@ def _evaluate(looks: list[_Look], input_end: int, group: ProcessGroup) -> Run:
     output_end = looks[-1].output_end
     last = next(look for look in looks if look.processed >= input_end and look.output_end >= output_end)
     if first.processed >= input_end:
-        raise RunFailed("everything was processed at the first look with progress: use more records")
+        raise RunError("everything was processed at the first look with progress: use more records")
     return Run(
         startup_s=first_output.at_s,
         steady_s=last.at_s - first.at_s,

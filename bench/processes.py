@@ -91,7 +91,7 @@ class ProcessGroup:
 
     def _scan(self) -> list[tuple[int, int, int]]:
         """Process id, own ticks, ticks of waited children of every process that belongs to the group."""
-        rows = [row for entry in os.listdir(_PROC) if entry.isdigit() and (row := _read_stat(int(entry)))]
+        rows = [row for entry in _PROC.iterdir() if entry.name.isdigit() and (row := _read_stat(int(entry.name)))]
         parents = {row.pid: row for row in rows}
         members: dict[int, bool] = {}
 
@@ -99,8 +99,7 @@ class ProcessGroup:
             if row.pid not in members:
                 parent = parents.get(row.parent)
                 members[row.pid] = (
-                    row.pid == self._root
-                    or row.session == self._root
+                    self._root in (row.pid, row.session)
                     or (row.pid, row.started) in self._known
                     or (parent is not None and belongs(parent))
                 )

@@ -56,9 +56,7 @@ def json_line(measured: Measured) -> str:
 
 def throughput_ratios(measured: Measured) -> list[float]:
     """Steady throughput, ours / peer, of each pair."""
-    return [
-        ours.throughput / peer.throughput for ours, peer in zip(measured.ours, measured.peer, strict=True)
-    ]
+    return [ours.throughput / peer.throughput for ours, peer in zip(measured.ours, measured.peer, strict=True)]
 
 
 def cpu_ratios(measured: Measured) -> list[float]:
@@ -69,8 +67,7 @@ def cpu_ratios(measured: Measured) -> list[float]:
 def steady_cpu_ratios(measured: Measured) -> list[float]:
     """CPU per record without start-up, peer / ours, of each pair."""
     return [
-        peer.cpu_us_per_record / ours.cpu_us_per_record
-        for ours, peer in zip(measured.ours, measured.peer, strict=True)
+        peer.cpu_us_per_record / ours.cpu_us_per_record for ours, peer in zip(measured.ours, measured.peer, strict=True)
     ]
 
 

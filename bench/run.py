@@ -13,7 +13,7 @@ from rich.console import Console
 from bench import sides
 from bench.check import Result, difference, expected_result, produced_result
 from bench.data import Orders, load, make_orders
-from bench.measure import Run, RunFailed, measure
+from bench.measure import Run, RunError, measure
 from bench.processes import become_subreaper
 from bench.progress import Progress, create_topic, delete_topics
 from bench.report import Measured
@@ -85,7 +85,7 @@ class Benchmark:
         """Run all pairs of one scenario, the sides in turn, each pair in the other order.
 
         Raises:
-            RunFailed: a run failed or produced another result than the batch computation.
+            RunError: a run failed or produced another result than the batch computation.
         """
         assert self._orders is not None
         expected = expected_result(scenario, self._orders)
@@ -136,5 +136,5 @@ class Benchmark:
             shutil.rmtree(state_dir, ignore_errors=True)
             delete_topics(bootstrap, application_id)
         if different is not None:
-            raise RunFailed(f"{side} produced a wrong result in {scenario.name} ({guarantee}): {different}")
+            raise RunError(f"{side} produced a wrong result in {scenario.name} ({guarantee}): {different}")
         return run

@@ -54,9 +54,7 @@ def build_peer() -> None:
     Raises:
         RuntimeError: Maven is missing or failed.
     """
-    sources = sorted(
-        path for path in _MAVEN_PROJECT.rglob("*") if path.suffix in {".java", ".xml", ".properties"}
-    )
+    sources = sorted(path for path in _MAVEN_PROJECT.rglob("*") if path.suffix in {".java", ".xml", ".properties"})
     digest = hashlib.sha256()
     for path in sources:
         if "target" not in path.relative_to(_MAVEN_PROJECT).parts:
@@ -66,9 +64,7 @@ def build_peer() -> None:
         return
     maven = shutil.which("mvn")
     if maven is None:
-        raise RuntimeError(
-            "mvn is not on PATH: install Maven and a JDK of version 17 or newer to build the Java side"
-        )
+        raise RuntimeError("mvn is not on PATH: install Maven and a JDK of version 17 or newer to build the Java side")
     done = subprocess.run(
         [maven, "-q", "-B", "-f", str(_MAVEN_PROJECT / "pom.xml"), "clean", "package"],
         capture_output=True,

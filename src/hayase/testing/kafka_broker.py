@@ -294,9 +294,7 @@ class KafkaBroker:
                 check=False,
             )
         if done.returncode != 0:
-            raise LogError(
-                "KAFKA_BROKER_FAILED", f"The data folder could not be formatted. {self._log_tail()}"
-            )
+            raise LogError("KAFKA_BROKER_FAILED", f"The data folder could not be formatted. {self._log_tail()}")
 
     def _java_command(self, jars: Path, options: list[str]) -> list[str]:
         assert self._java is not None

@@ -36,9 +36,7 @@ def test_cpu_of_the_root_of_an_ended_child_and_of_a_running_child_is_counted_onc
 
 
 def test_no_process_of_the_tree_is_left_after_end() -> None:
-    script = (
-        "import subprocess,sys,time; subprocess.Popen(['sleep','60']); print('x',flush=True); time.sleep(60)"
-    )
+    script = "import subprocess,sys,time; subprocess.Popen(['sleep','60']); print('x',flush=True); time.sleep(60)"
     process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, start_new_session=True)
     assert process.stdout is not None
     process.stdout.readline()

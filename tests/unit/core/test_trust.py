@@ -19,9 +19,7 @@ def test_a_key_store_has_the_layout_of_the_format() -> None:
     assert len(store) == len(head) + 8 + 7 + 4 + 11 + 20  # 20: the checksum
 
 
-def test_without_known_authorities_java_keeps_its_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_known_authorities_java_keeps_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ssl, "create_default_context", lambda: ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
     assert trust_options(tmp_path / "trust.jks") == []
     assert not (tmp_path / "trust.jks").exists()
