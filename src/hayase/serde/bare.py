@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+import msgspec
 import polars as pl
 import pyarrow as pa
 
@@ -14,6 +15,9 @@ from hayase.serde.protocol import BARE_FIELD, ColumnCodec, Decoded, Schema, Serd
 
 T = TypeVar("T")
 """Type of the values."""
+
+READ_ERRORS = (msgspec.MsgspecError, ValueError, TypeError, OverflowError, RecursionError)
+"""What is raised for bytes that are no value: by us, by msgspec and by Python's own decoders."""
 
 
 def refuse(serde: object, value: Any, allowed: str) -> SerializationError:
@@ -68,7 +72,7 @@ class BareCodec(ColumnCodec):
         null: pl.Series | None = None
         column = self.decode_column(data)
         if column is None:
-            values, bad = decode_each(self._serde, data.to_pylist())
+            values, bad = read_each(self._serde.deserialize, data.to_pylist(), lambda _, error: error)
             column = self._series(values)
             null = pl.Series(data.is_null().to_numpy(zero_copy_only=False))
         column = column.rename(BARE_FIELD)
@@ -141,19 +145,29 @@ def cast(serde: object, column: pl.Series, dtype: pl.DataType) -> pl.Series:
     )
 
 
-def decode_each(
-    serde: Serde[T], data: Iterable[bytes | None]
+def read_each(
+    read: Callable[[Any], T], items: Sequence[Any], refuse_item: Callable[[Any, Exception], Exception]
 ) -> tuple[list[T | None], list[tuple[int, Exception]]]:
-    """Values one by one; `None` where the value is null or bad, and index and error of the bad ones."""
+    """What `read` makes of each item, in one C loop as long as nothing is wrong.
+
+    Args:
+        read: raises one of READ_ERRORS for a bad item.
+        items: what to read.
+        refuse_item: the error to report for a bad item and what `read` raised.
+
+    Returns:
+        Values, `None` where the item is bad; and index and error of the bad ones.
+    """
     values: list[T | None] = []
     bad: list[tuple[int, Exception]] = []
-    for index, item in enumerate(data):
+    remaining = map(read, items)
+    while True:
         try:
-            values.append(serde.deserialize(item))
-        except SerializationError as error:
+            values.extend(remaining)  # what was read before a bad item stays
+            return values, bad
+        except READ_ERRORS as error:
+            bad.append((len(values), refuse_item(items[len(values)], error)))
             values.append(None)
-            bad.append((index, error))
-    return values, bad
 
 
 class StringSerde(Serde[str]):

@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 
 from hayase.core.errors import ConfigError
-from hayase.serde.bare import refuse
+from hayase.serde.bare import READ_ERRORS, refuse
 from hayase.serde.json_columns import JsonCodec, bad_json
 from hayase.serde.protocol import ColumnCodec, Serde
-from hayase.serde.shapes import CONVERSION_ERRORS, Shape, non_finite, shape_of_schema, shape_of_type
+from hayase.serde.shapes import Shape, non_finite, shape_of_schema, shape_of_type
 
 
 class JsonSerde(Serde[Any]):
@@ -87,7 +87,7 @@ class JsonSerde(Serde[Any]):
             raise refuse(self, value, self._python_type.__name__)
         try:
             text = self._encoder.encode(value)
-        except CONVERSION_ERRORS as error:
+        except READ_ERRORS as error:
             raise refuse(self, value, f"what JSON can hold ({error})") from error
         if b"null" in text and _has_non_finite(msgspec.to_builtins(value)):
             raise non_finite(f"a number in {value!r:.200}")
@@ -98,7 +98,7 @@ class JsonSerde(Serde[Any]):
         try:
             value = self._decoder.decode(data)
             return value if value is None or self._shape is None else self._shape.make(value)
-        except CONVERSION_ERRORS as error:
+        except READ_ERRORS as error:
             raise bad_json(data, error) from error
 
     @property

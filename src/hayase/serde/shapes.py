@@ -17,11 +17,8 @@ import msgspec
 import polars as pl
 
 from hayase.core.errors import ConfigError, SerializationError
-from hayase.serde.bare import cast
+from hayase.serde.bare import READ_ERRORS, cast
 from hayase.serde.protocol import Schema
-
-CONVERSION_ERRORS = (msgspec.MsgspecError, ValueError, TypeError, OverflowError, RecursionError)
-"""What msgspec raises for what it can not read or write."""
 
 _LIMITS: dict[type[pl.DataType], tuple[int, int]] = {
     pl.Int8: (-(2**7), 2**7 - 1),
@@ -79,6 +76,9 @@ class Shape:
             gc=False,
             eq=False,
         )
+        self._names = self.schema.names
+        self._construct: Callable[..., Any] = python_type
+        self._accepted = Mapping if python_type is dict else python_type
         self.nested = any(f.dtype.is_nested() for f in fields)
         self._empty = self.twin(**dict.fromkeys(self.schema.names))
         self._positional = python_type is not dict and _takes_positional(python_type, self.schema.names)
@@ -105,20 +105,29 @@ class Shape:
             SerializationError: it is of another type, a field has a wrong type or is missing.
         """
         python_type = self.schema.python_type
-        if python_type is None or not isinstance(value, Mapping if python_type is dict else python_type):
+        if type(value) is not python_type and not isinstance(value, self._accepted):
             raise self._refuse(value, "it is of another type")
         try:
             return msgspec.convert(value, self.twin, from_attributes=python_type is not dict)
-        except CONVERSION_ERRORS as error:
+        except READ_ERRORS as error:
             raise self._refuse(value, str(error)) from error
 
     def make(self, twin: Any) -> Any:
         """The row form's value of a twin."""
-        python_type = self.schema.python_type
-        if python_type is dict:
-            fields = dict(zip(self.schema.names, msgspec.structs.astuple(twin), strict=True))
+        return self.make_of(msgspec.structs.astuple(twin))
+
+    def make_of(self, values: Sequence[Any]) -> Any:
+        """The row form's value of the fields in order; nested ones may be structs or dicts."""
+        if self.schema.python_type is dict:
+            fields = dict(zip(self._names, values, strict=True))
             return msgspec.to_builtins(fields, builtin_types=(bytes,)) if self.nested else fields
-        return msgspec.convert(twin, python_type, from_attributes=True)
+        if self.nested:
+            return msgspec.convert(self.filled(*values), self.schema.python_type, from_attributes=True)
+        return (
+            self._construct(*values)
+            if self._positional
+            else self._construct(**dict(zip(self._names, values, strict=True)))
+        )
 
     def frame(self, twins: list[Any]) -> tuple[pl.DataFrame, pl.Series]:
         """Columns of twins; a `None` among them is a row of nulls, flagged in the series."""
@@ -154,7 +163,7 @@ class Shape:
             return rows
         try:
             return msgspec.convert(rows, list[self.twin], from_attributes=True)  # type: ignore[name-defined]
-        except CONVERSION_ERRORS as error:
+        except READ_ERRORS as error:
             raise SerializationError("VALUE_NOT_SERIALIZABLE", f"{self._name()}: {error}") from error
 
     def columns(self, frame: pl.DataFrame) -> list[pl.Series]:
@@ -166,24 +175,15 @@ class Shape:
         if null is not None and null.any():
             present = iter(self.to_python(frame.filter(~null), None))
             return [None if gone else next(present) for gone in null.to_list()]
-        python_type = self.schema.python_type
         columns = [column.to_list() for column in self.columns(frame)]
-        if python_type is dict or not columns:
-            return self._dicts(columns, frame.height)
-        if self._positional and not self.nested:
-            return list(map(typing.cast("Callable[..., Any]", python_type), *columns))
-        return [self._instance(row) for row in self._dicts(columns, frame.height)]
-
-    def _dicts(self, columns: list[list[Any]], height: int) -> list[Any]:
         if not columns:
-            return [self.make(self._empty) for _ in range(height)]
-        names = self.schema.names
-        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
-
-    def _instance(self, fields: dict[str, Any]) -> Any:
-        if self.nested:
-            return self.make(msgspec.convert(self.filled(**fields), self.twin, from_attributes=True))
-        return typing.cast("Callable[..., Any]", self.schema.python_type)(**fields)
+            return [self.make_of(()) for _ in range(frame.height)]
+        if self.schema.python_type is dict:
+            names = self._names
+            return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+        if self._positional and not self.nested:
+            return list(map(self._construct, *columns))
+        return list(map(self.make_of, zip(*columns, strict=True)))
 
     def from_python(self, values: Sequence[Any]) -> tuple[pl.DataFrame, pl.Series]:
         """Columns and null flags of the row form's values; raises SerializationError."""

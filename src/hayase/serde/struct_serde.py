@@ -18,10 +18,10 @@ import pyarrow as pa
 
 from hayase.core.errors import ConfigError, SerializationError
 from hayase.serde.arrow_bytes import fixed_width_bytes, split_fixed_width
-from hayase.serde.bare import decode_each, refuse_bytes
+from hayase.serde.bare import READ_ERRORS, read_each, refuse_bytes
 from hayase.serde.numbers import spread
 from hayase.serde.protocol import BARE_FIELD, ColumnCodec, Decoded, Schema, Serde
-from hayase.serde.shapes import CONVERSION_ERRORS, Shape, shape_of_schema, shape_of_type
+from hayase.serde.shapes import Shape, shape_of_schema, shape_of_type
 
 _CODES: dict[type[pl.DataType], tuple[str, str]] = {
     pl.Int8: ("b", "<i1"),
@@ -62,7 +62,9 @@ class StructSerde(Serde[Any]):
         types = [dtype for _, dtype in self._shape.schema.fields]
         if not types:
             raise ConfigError("INVALID_SERDE", "StructSerde needs at least one field")
-        self._layout = _FixedLayout(types) if all(type(t) in _CODES for t in types) else None
+        self._layout = (
+            _FixedLayout(types, self._shape.nullable) if all(type(t) in _CODES for t in types) else None
+        )
         self._packed, self._decoder = _msgpack_form(self._shape)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -79,27 +81,25 @@ class StructSerde(Serde[Any]):
             return self._layout.pack(fields)
         try:
             return msgspec.msgpack.encode(fields)
-        except CONVERSION_ERRORS as error:
+        except READ_ERRORS as error:
             raise SerializationError("VALUE_NOT_SERIALIZABLE", f"{fields!r:.200}: {error}") from error
 
-    def unpack(self, data: bytes) -> Any:
-        """A struct with the fields of the bytes; raises SerializationError."""
+    def unpack(self, data: bytes) -> Sequence[Any]:
+        """The fields of the bytes in order; raises SerializationError."""
         try:
-            return (
-                self._decoder.decode(data)
-                if self._layout is None
-                else self._packed(*self._layout.unpack(data))
-            )
-        except (*CONVERSION_ERRORS, struct.error) as error:
+            if self._layout is not None:
+                return self._layout.unpack(data)
+            return msgspec.structs.astuple(self._decoder.decode(data))
+        except (*READ_ERRORS, struct.error) as error:
             raise refuse_bytes(self, data, f"what it wrote ({error})") from error
+
+    def unpack_struct(self, data: bytes | None) -> Any:
+        """The fields of the bytes as a struct; `None` for null; raises SerializationError."""
+        return None if data is None else self._packed(*self.unpack(data))
 
     def from_bytes(self, data: bytes) -> Any:
         """Raises SerializationError for bytes of another schema, as far as that shows."""
-        fields = self.unpack(data)
-        try:
-            made = self._shape.make(fields)
-        except CONVERSION_ERRORS as error:
-            raise refuse_bytes(self, data, f"what it wrote ({error})") from error
+        made = self._shape.make_of(self.unpack(data))
         return made[BARE_FIELD] if self._bare else made
 
     @property
@@ -111,22 +111,32 @@ class StructSerde(Serde[Any]):
 class _FixedLayout:
     """Bitmap of nulls, then the fields, for one record and for many."""
 
-    def __init__(self, types: Sequence[pl.DataType]) -> None:
-        self._bitmap = (len(types) + 7) // 8
+    def __init__(self, types: Sequence[pl.DataType], nullable: Sequence[bool]) -> None:
+        size = (len(types) + 7) // 8
         codes = [_CODES[type(dtype)] for dtype in types]
+        self._no_nulls = bytes(size)
+        self._never_null = sum(1 << at for at, allowed in enumerate(nullable) if not allowed)
         self._boolean = [type(dtype) is pl.Boolean for dtype in types]
-        self._packer = struct.Struct(f"<{self._bitmap}s" + "".join(code for code, _ in codes))
-        fields: list[Any] = [("nulls", "u1", (self._bitmap,))]
+        self._packer = struct.Struct(f"<{size}s" + "".join(code for code, _ in codes))
+        fields: list[Any] = [("nulls", "u1", (size,))]
         self._rows = np.dtype(fields + [(f"f{at}", code) for at, (_, code) in enumerate(codes)])
         self.width = self._packer.size
 
-    def pack(self, fields: tuple[Any, ...]) -> bytes:
+    def pack(self, fields: Sequence[Any]) -> bytes:
+        if None not in fields:
+            return self._packer.pack(self._no_nulls, *fields)
         nulls = sum(1 << at for at, value in enumerate(fields) if value is None)
-        return self._packer.pack(nulls.to_bytes(self._bitmap, "little"), *(value or 0 for value in fields))
+        bitmap = nulls.to_bytes(len(self._no_nulls), "little")
+        return self._packer.pack(bitmap, *(0 if value is None else value for value in fields))
 
-    def unpack(self, data: bytes) -> list[Any]:
+    def unpack(self, data: bytes) -> Sequence[Any]:
+        """Raises struct.error for another width, ValueError for a null that is not allowed."""
         bitmap, *fields = self._packer.unpack(data)
+        if bitmap == self._no_nulls:
+            return fields
         nulls = int.from_bytes(bitmap, "little")
+        if nulls & self._never_null:
+            raise ValueError("null in a field that is never null")
         return [None if nulls >> at & 1 else value for at, value in enumerate(fields)]
 
     def pack_columns(self, columns: Sequence[pl.Series]) -> list[bytes]:
@@ -170,7 +180,7 @@ class _StructCodec(ColumnCodec):
         frame = None if self._layout is None else self._decode_block(data, ~null, self._layout)
         if frame is not None:
             return Decoded(frame, null, [])
-        rows, bad = decode_each(_Unpacking(self._serde, self._shape), data.to_pylist())
+        rows, bad = read_each(self._serde.unpack_struct, data.to_pylist(), lambda _, error: error)
         frame, _ = self._shape.frame(rows)
         return Decoded(frame, null, bad)
 
@@ -215,22 +225,6 @@ class _StructCodec(ColumnCodec):
         if self._bare:
             values = [None if value is None else {BARE_FIELD: value} for value in values]
         return self._shape.from_python(values)
-
-
-class _Unpacking(Serde[Any]):
-    """Reads structs of fields; refuses what the serde refuses."""
-
-    def __init__(self, serde: StructSerde, shape: Shape) -> None:
-        self._serde = serde
-        self._shape = shape
-
-    def to_bytes(self, value: Any) -> bytes:
-        return self._serde.pack(msgspec.structs.astuple(value))
-
-    def from_bytes(self, data: bytes) -> Any:
-        fields = self._serde.unpack(data)
-        self._serde.from_bytes(data)
-        return fields
 
 
 def _codec_of(serde: StructSerde) -> ColumnCodec:
