@@ -88,9 +88,7 @@ class Hold:
     """Says that this process may write to the environment; the system lets go of it when the process ends."""
 
     def __init__(self, folder: Path) -> None:
-        self._descriptor: int | None = os.open(
-            folder / _HOLD_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644
-        )
+        self._descriptor: int | None = os.open(folder / _HOLD_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         fcntl.flock(self._descriptor, fcntl.LOCK_SH)
 
     def alone(self) -> bool:

@@ -184,9 +184,7 @@ class Changelog:
     def _pending(self, epoch: int, to_epoch: int) -> list[int]:
         """Epochs of deltas behind `epoch`, up to and including `to_epoch`."""
         if to_epoch - epoch <= _PROBED:
-            return [
-                later for later in range(epoch + 1, to_epoch + 1) if self._blobs.exists(self._name(later))
-            ]
+            return [later for later in range(epoch + 1, to_epoch + 1) if self._blobs.exists(self._name(later))]
         return [later for later in self.epochs() if epoch < later <= to_epoch]
 
     def _follows(self, pending: list[int], position: Position) -> bool:

@@ -165,9 +165,7 @@ class Delta:
             _ipc(
                 key=_binary([batch.keys for batch in outputs]),
                 value=_binary([batch.values for batch in outputs]),
-                timestamp=pa.array(
-                    np.fromiter(chain.from_iterable(b.timestamps_ms for b in outputs), np.int64)
-                ),
+                timestamp=pa.array(np.fromiter(chain.from_iterable(b.timestamps_ms for b in outputs), np.int64)),
             ),
             *(row.payload for row in self.journal.rows),
         ]
@@ -220,9 +218,7 @@ def _decode_changes(stores: list[_Store], section: memoryview) -> StateChanges:
     start = 0
     for store in stores:
         end = start + store.length
-        changes.stores[store.task, store.name] = StoreChanges(
-            store.ranges, keys[start:end], values[start:end]
-        )
+        changes.stores[store.task, store.name] = StoreChanges(store.ranges, keys[start:end], values[start:end])
         start = end
     return changes
 
@@ -233,9 +229,7 @@ def _decode_outputs(outputs: list[_Output], section: memoryview) -> list[OutputB
     start = 0
     for output in outputs:
         end = start + output.length
-        partitions = (
-            None if output.partitions is None else np.frombuffer(output.partitions, "<i4").astype(np.int32)
-        )
+        partitions = None if output.partitions is None else np.frombuffer(output.partitions, "<i4").astype(np.int32)
         batches.append(
             OutputBatch(
                 output.topic,
@@ -277,6 +271,11 @@ def _binary(pieces: Sequence[Sequence[bytes | None]]) -> pa.Array:
     if len(pieces) == 1:
         return pa.array(pieces[0], pa.large_binary())
     return pa.array(list(chain.from_iterable(pieces)), pa.large_binary())
+
+
+def _timestamps(outputs: list[OutputBatch]) -> pa.Array:
+    pieces = [np.asarray(batch.timestamps_ms, np.int64) for batch in outputs]
+    return pa.array(np.concatenate(pieces) if pieces else np.empty(0, np.int64))
 
 
 def _ipc(**columns: pa.Array) -> bytes | memoryview:

@@ -23,6 +23,8 @@ from collections.abc import Iterator, Sequence
 from typing import TypeAlias, cast
 
 import lmdb
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from hayase.state.base import Entries
 
@@ -37,6 +39,8 @@ HEAD = 511 - _PREFIX - _DIGEST
 """The longest key that is kept as it is."""
 _LONG = _PREFIX + HEAD + _DIGEST
 _BEHIND_DIGESTS = b"\xff" * (_DIGEST + 1)
+_WORTH_SORTING = 4096
+"""Writing 100 k random keys into a million takes 175 ms, with sorting them first 94 ms; into 100 k 63 and 75 ms."""
 _TAIL_LENGTH = struct.Struct(">I")
 _REGISTRY_ENTRY = struct.Struct(">HQ")
 
@@ -204,14 +208,31 @@ def delete_stored_range(txn: Txn, prefix: bytes, start: bytes, end: bytes | None
             found = cursor.key() != b""
 
 
-def write_stored(txn: Txn, prefix: bytes, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
-    """Write and delete entries in a write transaction."""
-    if has_long(keys) or None in values:
+def write_stored(txn: Txn, prefix: bytes, count: int, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
+    """Write and delete entries of a store that has `count` of them, in a write transaction."""
+    if has_long(keys):
         for key, value in zip(keys, values, strict=True):
             if value is None:
                 txn.delete(stored_key(prefix, key))
             else:
                 txn.put(*stored_entry(prefix, key, value))
         return
+    if None in values:
+        for key, value in zip(keys, values, strict=True):
+            if value is None:
+                txn.delete(prefix + key)
+        keys = [key for key, value in zip(keys, values, strict=True) if value is not None]
+        values = [value for value in values if value is not None]
+    if len(keys) >= _WORTH_SORTING and count > 4 * len(keys):
+        keys, values = _sorted_by_key(keys, values)
     with txn.cursor() as cursor:
         cursor.putmulti(zip(map(prefix.__add__, keys), cast("Sequence[bytes]", values), strict=True))
+
+
+def _sorted_by_key(
+    keys: Sequence[bytes], values: Sequence[bytes | None]
+) -> tuple[Sequence[bytes], Sequence[bytes | None]]:
+    """Keys ascending, and their values. Sorting and copying in Arrow is what makes it pay: see `_WORTH_SORTING`."""
+    sorted_keys = pa.array(keys, pa.large_binary())
+    order = pc.sort_indices(sorted_keys)
+    return sorted_keys.take(order).to_pylist(), pa.array(values, pa.large_binary()).take(order).to_pylist()

@@ -5,11 +5,13 @@ from __future__ import annotations
 import errno
 import fcntl
 import hashlib
+import logging
 import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +19,7 @@ import lmdb
 import msgspec
 
 from hayase.core.errors import HayaseError, StateError
+from hayase.core.time import Clock, SystemClock
 from hayase.state.bundle import (
     TEMPORARY_PREFIX,
     BundleState,
@@ -30,6 +33,8 @@ from hayase.storage.lmdb_env import close_environment, open_environment, read_tr
 
 if TYPE_CHECKING:
     from hayase.state.changelog import Changelog
+
+_log = logging.getLogger(__name__)
 
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _DIGEST_BYTES = 16
@@ -70,6 +75,11 @@ class Manifest(msgspec.Struct, frozen=True):
         return sum(part.length for part in self.parts)
 
 
+def log_failure(error: Exception) -> None:
+    """Say in the log that a snapshot failed."""
+    _log.warning("No snapshot was made, it will be tried again: %s", error)
+
+
 @dataclass(frozen=True, slots=True)
 class SnapshotPolicy:
     """When a snapshot is due and what may then be deleted.
@@ -77,10 +87,14 @@ class SnapshotPolicy:
     Attributes:
         min_delta_bytes: it is due when the deltas since the last one exceed this and the size of the last one.
         history_retention_ms: deltas and snapshots younger than this are kept, so that state can be opened as of then.
+        clock: tells the age of snapshots.
+        report: called with what went wrong.
     """
 
     min_delta_bytes: int = 64 << 20
     history_retention_ms: int = 0
+    clock: Clock = field(default_factory=SystemClock)
+    report: Callable[[Exception], None] = log_failure
 
     def due(self, delta_bytes: int, last: Manifest | None) -> bool:
         """Whether a state with that many bytes of deltas since its beginning needs a new one."""
@@ -189,9 +203,7 @@ class Snapshots:
                 name = f"{self._folder}parts/{meta.epoch:020d}-{len(parts):06d}-{digest.hex()}"
                 self._blobs.put_if_absent(name, data)
                 parts.append(Part(name, len(data), digest))
-        manifest = Manifest(
-            meta.lineage, meta.bundle, meta.epoch, meta.digest, meta.delta_bytes, created_ms, parts
-        )
+        manifest = Manifest(meta.lineage, meta.bundle, meta.epoch, meta.digest, meta.delta_bytes, created_ms, parts)
         body = msgspec.msgpack.encode(manifest)
         if self._blobs.put_if_absent(self._name(meta.epoch), body + _digest(body)):
             return manifest
@@ -231,43 +243,47 @@ def restore(state: BundleState, snapshots: Snapshots, manifest: Manifest, expect
         return state.reset_from(Path(folder), expected)
 
 
-def maybe_snapshot(
-    state: BundleState,
-    changelog: Changelog,
-    policy: SnapshotPolicy,
-    *,
-    now_ms: int,
-    report: Callable[[HayaseError | OSError], None],
-) -> Manifest | None:
-    """Publish a snapshot if one is due, and delete history that is no longer needed.
+def maybe_snapshot(state: BundleState, changelog: Changelog, policy: SnapshotPolicy) -> Manifest | None:
+    """Publish a snapshot if one is due, and then delete history that is no longer needed.
 
-    Meant for a background thread. Only one process of a machine at a time does it for a state; the others return at
-    once. Deltas are deleted only below a snapshot that was verified and is older than the retention, so no delta
-    younger than that is ever deleted, and the last one never.
+    Costs next to nothing if none is due, and as long as the state takes to be copied and read back if one is: then
+    it belongs in a thread. Only one process of the machine at a time does it for a state; the others return at once.
+    Deltas are deleted only below a snapshot that was verified and is older than the retention, so no delta younger than
+    that is ever deleted, and the last one never.
 
     Args:
         state: the state to copy.
-        changelog: its changelog.
-        policy: when it is due and what is kept.
-        now_ms: the time now.
-        report: called with what went wrong; nothing is raised, the next call tries again.
+        changelog: its changelog; not used by another thread meanwhile.
+        policy: when it is due, what is kept, and who is told of a failure: nothing is raised, the next call tries again.
 
     Returns:
         The snapshot made; `None` if none was due or it failed.
     """
-    descriptor = os.open(state.path / "SNAPSHOT", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        delta_bytes = state.meta().delta_bytes
+        if not policy.due(delta_bytes, None):
+            return None
+        with _only_one(state.path) as alone:
+            if not alone or not policy.due(delta_bytes, next(changelog.snapshots.newest_first(), None)):
+                return None
+            now_ms = policy.clock.now_ms()
+            made = changelog.snapshots.publish(state, now_ms)
+            delete_history(changelog, now_ms - policy.history_retention_ms)
+            return made
+    except (HayaseError, lmdb.Error, OSError) as error:
+        policy.report(error)
+        return None
+
+
+@contextmanager
+def _only_one(path: Path) -> Iterator[bool]:
+    """Whether nobody else is in here for that folder."""
+    descriptor = os.open(path / "SNAPSHOT", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        made = None
-        if policy.due(state.meta().delta_bytes, next(changelog.snapshots.newest_first(), None)):
-            made = changelog.snapshots.publish(state, now_ms)
-        delete_history(changelog, now_ms - policy.history_retention_ms)
-        return made
+        yield True
     except BlockingIOError:
-        return None
-    except (HayaseError, OSError) as error:
-        report(error)
-        return None
+        yield False
     finally:
         os.close(descriptor)
 

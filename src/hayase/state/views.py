@@ -1,0 +1,79 @@
+"""The typed view of a store that a `StoreSpec` asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hayase.core.errors import ConfigError
+from hayase.state.key_value import KeyValueStore, ReadOnlyKeyValueStore, TimestampedKeyValueStore
+from hayase.state.protocol import ByteStore
+from hayase.state.spec import StoreSpec
+from hayase.state.values import PlainValues, TimestampedValues
+from hayase.state.window import ReadOnlyWindowStore, TimestampedWindowStore, WindowStore
+from hayase.state.window_bytes import WindowBytes
+
+WritableView = (
+    KeyValueStore[Any, Any]
+    | TimestampedKeyValueStore[Any, Any]
+    | WindowStore[Any, Any]
+    | TimestampedWindowStore[Any, Any]
+)
+"""Any store as a task uses it."""
+ReadOnlyView = ReadOnlyKeyValueStore[Any, Any] | ReadOnlyWindowStore[Any, Any]
+"""Any store as a query sees it."""
+
+
+def open_view(spec: StoreSpec, store: ByteStore, on_expired: Callable[[int], None] | None = None) -> WritableView:
+    """The store of that kind, to read and write.
+
+    Args:
+        spec: what the store is.
+        store: where it is kept.
+        on_expired: window stores: called with the number of writes ignored because their window has expired.
+    """
+    if spec.windowed:
+        size_ms, retention_ms = _window_times(spec)
+        window_kind = TimestampedWindowStore if spec.timestamped else WindowStore
+        return window_kind(
+            store,
+            spec.key_serde,
+            spec.value_serde,
+            window_size_ms=size_ms,
+            retention_ms=retention_ms,
+            on_expired=on_expired,
+        )
+    kind = TimestampedKeyValueStore if spec.timestamped else KeyValueStore
+    return kind(store, spec.key_serde, spec.value_serde)
+
+
+def open_read_only_view(spec: StoreSpec, store: ByteStore, *, with_timestamps: bool = True) -> ReadOnlyView:
+    """The store of that kind, to read.
+
+    Args:
+        spec: what the store is.
+        store: where it is kept.
+        with_timestamps: whether a timestamped store gives `ValueAndTimestamp`; else it gives values.
+    """
+    values: Any = PlainValues(spec.value_serde)
+    if spec.timestamped:
+        values = TimestampedValues(spec.value_serde) if with_timestamps else _ValuesOnly(spec.value_serde)
+    if spec.windowed:
+        size_ms, retention_ms = _window_times(spec)
+        return ReadOnlyWindowStore(WindowBytes(store, retention_ms), spec.key_serde, values, size_ms)
+    return ReadOnlyKeyValueStore(store, spec.key_serde, values)
+
+
+class _ValuesOnly(TimestampedValues[Any]):
+    def from_bytes(self, data: bytes) -> Any:
+        return super().from_bytes(data).value
+
+
+def _window_times(spec: StoreSpec) -> tuple[int, int]:
+    if spec.window_size_ms is None or spec.retention_ms is None:
+        raise ConfigError(
+            "INCOMPLETE_STORE",
+            f"window store {spec.name!r} needs both window_size_ms and retention_ms",
+            store=spec.name,
+        )
+    return spec.window_size_ms, spec.retention_ms

@@ -1,0 +1,221 @@
+"""Window stores in bytes: how windows are laid out, what has expired, and many at once for the column form."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+
+import numpy as np
+import numpy.typing as npt
+
+from hayase.core.errors import ConfigError
+from hayase.state.protocol import ByteStore
+
+Int64Array = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+
+MIN_SEGMENT_INTERVAL_MS = 60_000
+NO_TIME = -1
+"""The observed time before anything was written."""
+
+_LONG = struct.Struct(">q")
+_TIMES = 8
+_OBSERVED_KEY = b"\xffobserved"
+"""Behind all windows: segments and starts are not negative, so no window's key begins with a byte from 0x80 on."""
+_BEHIND_WINDOWS = b"\x80"
+_ESCAPED_ZERO = b"\x00\xff"
+
+
+def segment_interval_ms(retention_ms: int) -> int:
+    """How much time one segment spans: half the retention, at least a minute, as in Kafka Streams."""
+    return max(retention_ms // 2, MIN_SEGMENT_INTERVAL_MS)
+
+
+def encode_window_keys(keys: Sequence[bytes], starts_ms: Int64Array, interval_ms: int) -> list[bytes]:
+    """The stored keys of windows: segment, key, start, so that byte order is the order of the three.
+
+    Segment and start are 8 bytes each, big-endian. In the key a zero byte is followed by `ff`; a zero byte ends it.
+
+    Args:
+        keys: serialized record keys.
+        starts_ms: window starts, not negative; as many.
+        interval_ms: of the store's segments, see `segment_interval_ms`.
+
+    Example:
+        >>> encode_window_keys([b"a"], np.array([120_000]), 60_000)[0].hex()
+        '00000000000000026100000000000001d4c0'
+    """
+    unique, place = np.unique(np.asarray(starts_ms, np.int64), return_inverse=True)
+    pack = _LONG.pack
+    heads = [pack(start // interval_ms) for start in unique.tolist()]
+    tails = [b"\x00" + pack(start) for start in unique.tolist()]
+    places = place.tolist()
+    if b"\x00" in b"".join(keys):
+        keys = [key.replace(b"\x00", _ESCAPED_ZERO) for key in keys]
+    return [heads[at] + key + tails[at] for key, at in zip(keys, places, strict=True)]
+
+
+def encode_window_key(key: bytes, start_ms: int, interval_ms: int) -> bytes:
+    """The stored key of one window; see `encode_window_keys`."""
+    return b"".join((_LONG.pack(start_ms // interval_ms), _terminated(key), _LONG.pack(start_ms)))
+
+
+def decode_window_key(data: bytes) -> tuple[bytes, int]:
+    """Record key and window start of a stored key."""
+    return data[_TIMES : -_TIMES - 1].replace(_ESCAPED_ZERO, b"\x00"), _LONG.unpack_from(data, len(data) - _TIMES)[0]
+
+
+class WindowBytes:
+    """A window store of one task in bytes, during one epoch.
+
+    The store has a time of its own: the greatest window start ever written to it, kept in the store. Windows that start
+    at or before that time less the retention are hidden from every read. Whole segments are deleted once no window in
+    them can be seen; writes into such a segment are ignored. All as Kafka Streams' persistent window stores do.
+
+    Args:
+        store: where it is kept.
+        retention_ms: how long a window can be seen after its start, in the store's time.
+        on_expired: called with the number of writes that were ignored.
+    """
+
+    def __init__(self, store: ByteStore, retention_ms: int, on_expired: Callable[[int], None] | None = None) -> None:
+        self._store = store
+        self._retention_ms = retention_ms
+        self._on_expired = on_expired
+        self.interval_ms = segment_interval_ms(retention_ms)
+        observed = store.get(_OBSERVED_KEY)
+        self._observed_ms: int = NO_TIME if observed is None else _LONG.unpack(observed)[0]
+
+    @property
+    def observed_ms(self) -> int:
+        """The store's own time; -1 before the first write."""
+        return self._observed_ms
+
+    @property
+    def hidden_until_ms(self) -> int:
+        """Windows that start at or before this are hidden."""
+        return self._observed_ms - self._retention_ms
+
+    def get(self, key: bytes, start_ms: int) -> bytes | None:
+        """The value of a window, `None` if absent or hidden."""
+        if start_ms <= self.hidden_until_ms or start_ms < 0:
+            return None
+        return self._store.get(encode_window_key(key, start_ms, self.interval_ms))
+
+    def get_many(self, keys: Sequence[bytes], starts_ms: Int64Array) -> list[bytes | None]:
+        """The values of windows, in their order; `None` where absent or hidden as of now."""
+        values = self._store.get_many(encode_window_keys(keys, starts_ms, self.interval_ms))
+        for index in np.flatnonzero(np.asarray(starts_ms) <= self.hidden_until_ms).tolist():
+            values[index] = None
+        return values
+
+    def put(self, key: bytes, start_ms: int, value: bytes | None) -> bool:
+        """Write a window; `None` deletes. `False` if it was ignored because its segment has expired."""
+        _check_starts(start_ms)
+        self._observe(start_ms)
+        if start_ms // self.interval_ms < self._first_live_segment():
+            self._expired(1)
+            return False
+        self._store.put(encode_window_key(key, start_ms, self.interval_ms), value)
+        return True
+
+    def put_many(self, keys: Sequence[bytes], starts_ms: Int64Array, values: Sequence[bytes | None]) -> BoolArray:
+        """Write windows one after the other; the same as `put` of each. Which were written, not ignored."""
+        starts_ms = np.asarray(starts_ms, np.int64)
+        if not len(starts_ms):
+            return np.zeros(0, np.bool_)
+        _check_starts(int(starts_ms.min()))
+        observed = np.maximum(np.maximum.accumulate(starts_ms), self._observed_ms)
+        live: BoolArray = starts_ms // self.interval_ms >= (observed - self._retention_ms) // self.interval_ms
+        encoded = encode_window_keys(keys, starts_ms, self.interval_ms)
+        if live.all():
+            self._store.put_many(encoded, values)
+        else:
+            chosen = np.flatnonzero(live).tolist()
+            self._store.put_many([encoded[at] for at in chosen], [values[at] for at in chosen])
+            self._expired(len(live) - len(chosen))
+        self._observe(int(observed[-1]))
+        return live
+
+    def fetch(self, key: bytes, from_ms: int, to_ms: int, *, reverse: bool = False) -> Iterator[tuple[int, bytes]]:
+        """Starts and values of a key's windows with `from_ms <= start <= to_ms`, in order of start."""
+        low, high = self._visible(from_ms, to_ms)
+        middle = _terminated(key)
+        pieces = [
+            self._store.range(
+                _LONG.pack(segment) + middle + _LONG.pack(low),
+                _LONG.pack(segment) + middle + _LONG.pack(high + 1),
+                reverse=reverse,
+            )
+            for segment in self._segments(low, high, reverse)
+        ]
+        return ((decode_window_key(data)[1], value) for data, value in chain.from_iterable(pieces))
+
+    def fetch_keys(
+        self, key_from: bytes | None, key_to: bytes | None, from_ms: int, to_ms: int, *, reverse: bool = False
+    ) -> Iterator[tuple[bytes, int, bytes]]:
+        """Keys, starts and values of windows with keys and starts between the bounds, all included.
+
+        In order of (segment, key, start); `None` is no bound.
+        """
+        low, high = self._visible(from_ms, to_ms)
+        after = b"" if key_from is None else _terminated(key_from)
+        pieces = [
+            self._store.range(
+                _LONG.pack(segment) + after,
+                _LONG.pack(segment + 1)
+                if key_to is None
+                else _LONG.pack(segment) + _terminated(key_to) + _BEHIND_WINDOWS,
+                reverse=reverse,
+            )
+            for segment in self._segments(low, high, reverse)
+        ]
+        return self._between(chain.from_iterable(pieces), low, high)
+
+    def all(self, *, reverse: bool = False) -> Iterator[tuple[bytes, int, bytes]]:
+        """All windows that can be seen, in order of (segment, key, start)."""
+        return self.fetch_keys(None, None, 0, self._observed_ms, reverse=reverse)
+
+    def _between(
+        self, entries: Iterator[tuple[bytes, bytes]], low: int, high: int
+    ) -> Iterator[tuple[bytes, int, bytes]]:
+        for data, value in entries:
+            key, start_ms = decode_window_key(data)
+            if low <= start_ms <= high:
+                yield key, start_ms, value
+
+    def _visible(self, from_ms: int, to_ms: int) -> tuple[int, int]:
+        return max(from_ms, self.hidden_until_ms + 1, 0), min(to_ms, self._observed_ms)
+
+    def _segments(self, low: int, high: int, reverse: bool) -> Sequence[int]:
+        if low > high:
+            return ()
+        segments = range(low // self.interval_ms, high // self.interval_ms + 1)
+        return segments[::-1] if reverse else segments
+
+    def _first_live_segment(self) -> int:
+        return self.hidden_until_ms // self.interval_ms
+
+    def _observe(self, start_ms: int) -> None:
+        if start_ms <= self._observed_ms:
+            return
+        before = self._first_live_segment()
+        self._observed_ms = start_ms
+        self._store.put(_OBSERVED_KEY, _LONG.pack(start_ms))
+        live = self._first_live_segment()
+        if live > max(before, 0):
+            self._store.delete_range(None, _LONG.pack(live))
+
+    def _expired(self, count: int) -> None:
+        if self._on_expired is not None:
+            self._on_expired(count)
+
+
+def _terminated(key: bytes) -> bytes:
+    return key.replace(b"\x00", _ESCAPED_ZERO) + b"\x00"
+
+
+def _check_starts(least_ms: int) -> None:
+    if least_ms < 0:
+        raise ConfigError("INVALID_WINDOW_START", f"a window starts at {least_ms} ms; starts are not negative")
