@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from hayase.kernel.aggregate import StreamAggregateRows
 from hayase.kernel.branch import BranchRows, SplitRows
 from hayase.kernel.columns import ColumnNode, CompileContext, EdgeSchema
 from hayase.kernel.filter import FilterRows
@@ -25,6 +26,7 @@ from hayase.kernel.table_filter import TableFilterRows
 from hayase.kernel.table_map_values import TableMapValuesRows
 from hayase.kernel.table_source import TableSourceRows
 from hayase.kernel.table_to_stream import TableToStreamRows
+from hayase.kernel.windowed_aggregate import StreamWindowedAggregateRows
 from hayase.topology import operators as op
 from hayase.topology.nodes import ProcessorNode
 
@@ -51,6 +53,8 @@ ROWS: Mapping[type[op.Operator], RowFactory] = {
     op.TableFilter: _rows(TableFilterRows),
     op.TableMapValues: _rows(TableMapValuesRows),
     op.TableToStream: _rows(TableToStreamRows),
+    op.StreamAggregate: _rows(StreamAggregateRows),
+    op.StreamWindowedAggregate: _rows(StreamWindowedAggregateRows),
     op.StreamTableJoin: _rows(StreamTableJoinRows),
     op.StreamGlobalTableJoin: _rows(GlobalJoinRows),
 }

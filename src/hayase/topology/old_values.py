@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from hayase.topology import operators as op
 from hayase.topology.nodes import Node, ProcessorNode
 
+_SENDERS = op.TableSource | op.TableFilter | op.TableMapValues | op.StreamAggregate | op.StreamWindowedAggregate
+
 
 def with_old_values(nodes: Sequence[Node]) -> tuple[Node, ...]:
     """The nodes, with `old_values` set on the operators of tables that are to send old values.
@@ -44,6 +46,6 @@ def _ask(name: str, tables: dict[str, ProcessorNode], asked: set[str]) -> bool:
 
 def _marked(node: Node) -> Node:
     assert isinstance(node, ProcessorNode)
-    if isinstance(node.operator, op.TableSource | op.TableFilter | op.TableMapValues):
+    if isinstance(node.operator, _SENDERS):
         return dataclasses.replace(node, operator=dataclasses.replace(node.operator, old_values=True))
     return node

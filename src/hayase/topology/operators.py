@@ -205,10 +205,13 @@ class StreamAggregate(Operator):
     """Aggregate a grouped stream into a table. Null keys and null values are dropped and counted.
 
     The timestamp of a row is the largest that went into it.
+    `old_values`: somebody downstream wants the old value (see `topology.old_values`); before a row's first update that
+    is the initializer's (with the cache on: none).
     """
 
     aggregation: Aggregation
     store: str
+    old_values: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,12 +220,13 @@ class StreamWindowedAggregate(Operator):
 
     Null keys are dropped and counted, null values are taken in. A record is refused for a window, and counted once
     per window, when the operator's stream time (largest timestamp it has seen, this record's included) is at least
-    window end + grace.
+    window end + grace. `old_values` as in StreamAggregate.
     """
 
     aggregation: Aggregation
     windows: TimeWindows
     store: str
+    old_values: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,108 @@
+"""Rows of an epoch by group, as small numbers, and accumulating over them: per group, or running row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+
+I64 = npt.NDArray[np.int64]
+Accumulate = Callable[[np.ufunc, npt.NDArray[Any], npt.NDArray[Any]], npt.NDArray[Any]]
+"""Takes a binary function, one start value per group and one value per row; see `Groups.totals` and `Groups.running`."""
+
+_FEW = 64
+
+
+def group_numbers(keys: pl.Series) -> tuple[I64, int]:
+    """A number for each key, equal for equal keys, and how many there are (numbers are 0 … count-1).
+
+    Args:
+        keys: without nulls; text, bytes, whole numbers or truth values (other types have equal keys of unequal bytes).
+    """
+    array = keys.to_arrow(compat_level=pl.CompatLevel.oldest())
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    encoded = array.dictionary_encode()
+    return encoded.indices.to_numpy().astype(np.int64), len(encoded.dictionary)
+
+
+def combine_numbers(first: I64, first_count: int, second: I64) -> tuple[I64, int]:
+    """A number for each pair, equal for equal pairs, and how many there are.
+
+    Args:
+        first: numbers from 0 on.
+        first_count: how many different ones there may be.
+        second: any whole numbers whose spread is small beside 2^63 / first_count.
+    """
+    if not len(first):
+        return first, 0
+    low = int(second.min())
+    spread = int(second.max()) - low + 1
+    pairs = first * spread + (second - low)
+    if first_count * spread > 4 * len(pairs) + 1024:
+        return group_numbers(pl.Series(pairs))
+    present = np.zeros(first_count * spread, np.bool_)
+    present[pairs] = True
+    numbers = np.cumsum(present) - 1
+    return numbers[pairs], int(numbers[-1]) + 1
+
+
+class Groups:
+    """Which group each row is in. Groups are numbered in the order of their last rows.
+
+    Attributes:
+        of_row: the group of each row.
+        last: the last row of each group, ascending.
+    """
+
+    def __init__(self, numbers: I64, count: int) -> None:
+        """`numbers`: a number from 0 to count-1 for each row; every one of them occurs."""
+        rows = len(numbers)
+        last = np.empty(count, np.int64)
+        last[numbers] = np.arange(rows)  # of several assignments to one place the last stays
+        is_last = np.zeros(rows, np.bool_)
+        is_last[last] = True
+        self.last: I64 = np.flatnonzero(is_last)
+        renumbered = np.empty(count, np.int64)
+        renumbered[numbers[self.last]] = np.arange(count)
+        self.of_row: I64 = renumbered[numbers]
+
+    def totals(self, function: np.ufunc, start: npt.NDArray[Any], values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Per group `f(f(f(start, v1), v2), …)` over the values of its rows, strictly in this order."""
+        result = start.copy()
+        function.at(result, self.of_row, values)
+        return result
+
+    def running(self, function: np.ufunc, start: npt.NDArray[Any], values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """The same, but per row: what has been accumulated with it."""
+        order, begins, sizes = self._sorted
+        values = values[order]
+        result = np.empty(len(values), start.dtype)
+        so_far = start[self.of_row[order[begins]]]
+        rank, active, shortest_last = 0, len(sizes), -sizes
+        while active > _FEW:  # the row of this rank of every group that has one
+            places = begins[:active] + rank
+            so_far[:active] = function(so_far[:active], values[places])
+            result[places] = so_far[:active]
+            rank += 1
+            active = int(np.searchsorted(shortest_last, -rank))
+        for group in range(active):  # the few long groups one by one
+            part = slice(begins[group] + rank, begins[group] + sizes[group])
+            result[part] = function.accumulate(np.concatenate((so_far[group : group + 1], values[part])))[1:]
+        unsorted = np.empty_like(result)
+        unsorted[order] = result
+        return unsorted
+
+    @cached_property
+    def _sorted(self) -> tuple[I64, I64, I64]:
+        """Rows sorted by group; where each group begins and how long it is, longest first."""
+        order = np.argsort(self.of_row, kind="stable")
+        sizes = np.bincount(self.of_row, minlength=len(self.last))
+        begins = np.cumsum(sizes) - sizes
+        longest_first = np.argsort(-sizes, kind="stable")
+        return order, begins[longest_first], sizes[longest_first]
