@@ -9,6 +9,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from tests.golden.functions import UserError, evaluate
+
 from hayase.core.records import Windowed
 from hayase.core.windows import TimeWindows
 from hayase.dsl import Branched, Consumed, Grouped, Joined, Materialized, Produced, StreamsBuilder
@@ -21,7 +23,6 @@ from hayase.processor.timestamps import (
 )
 from hayase.serde import Serde, Serdes, TimeWindowedSerde
 from hayase.topology.topology import Topology
-from tests.golden.functions import UserError, evaluate
 
 DATA = Path(__file__).parent / "data" / "dev"
 

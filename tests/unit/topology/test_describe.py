@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from tests.golden.build import Case, Unsupported, build, load_cases
 
 from hayase.core.errors import TopologyError
-from tests.golden.build import Case, Unsupported, build, load_cases
 
 
 def _cases() -> list[Case]:

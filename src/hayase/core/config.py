@@ -1,0 +1,335 @@
+"""The settings of an application: Kafka Streams' keys, and Hayase's own."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal
+
+from hayase.core import config_values as values
+from hayase.core.config_keys import CLIENT_KEYS, PREFIXES_WITHOUT_EFFECT, RENAMED, WITHOUT_EFFECT
+from hayase.core.errors import ConfigError
+
+Guarantee = Literal["at_least_once", "exactly_once_v2"]
+Form = Literal["auto", "rows", "columns"]
+Handler = str | Callable[..., Any]
+"""An exception handler, or the name of one of `hayase.processor.handlers`."""
+
+_WHOLE = values.whole(0)
+_REMOVED = " (exactly_once and exactly_once_beta are gone since Kafka Streams 4: use exactly_once_v2)"
+_NAMES_OF_ATTRIBUTES: dict[str, tuple[str, values.Parse]] = {
+    "application.id": ("application_id", values.application_id),
+    "application.server": ("application_server", values.server),
+    "auto.offset.reset": ("auto_offset_reset", values.one_of("earliest", "latest")),
+    "bootstrap.servers": ("bootstrap_servers", values.servers),
+    "checkpoint.dir": ("checkpoint_dir", values.location),
+    "checkpoint.fsync": ("checkpoint_fsync", values.boolean),
+    "commit.interval.ms": ("commit_interval_ms", _WHOLE),
+    "default.key.serde": ("default_key_serde", values.optional(values.serde)),
+    "default.timestamp.extractor": ("default_timestamp_extractor", values.optional(values.extractor)),
+    "default.value.serde": ("default_value_serde", values.optional(values.serde)),
+    "deserialization.exception.handler": ("deserialization_exception_handler", values.handler),
+    "errors.dead.letter.queue.topic.name": ("dead_letter_topic", values.optional(values.text)),
+    "log.dir": ("log_dir", values.folder),
+    "max.records.per.epoch": ("max_records_per_epoch", values.whole(1)),
+    "max.task.idle.ms": ("max_task_idle_ms", values.whole(-1)),
+    "metrics.recording.level": ("metrics_recording_level", values.one_of("INFO", "DEBUG", "TRACE")),
+    "num.bundles": ("num_bundles", values.optional(values.whole(1))),
+    "num.stream.threads": ("num_stream_threads", values.optional(values.whole(1))),
+    "processing.exception.handler": ("processing_exception_handler", values.handler),
+    "processing.form": ("processing_form", values.one_of("auto", "rows", "columns")),
+    "processing.guarantee": (
+        "processing_guarantee",
+        values.one_of(
+            "at_least_once",
+            "exactly_once_v2",
+            hints={"exactly_once": _REMOVED, "exactly_once_beta": _REMOVED},
+        ),
+    ),
+    "production.exception.handler": ("production_exception_handler", values.handler),
+    "replication.factor": ("replication_factor", values.replication_factor),
+    "state.dir": ("state_dir", values.folder),
+    "state.history.retention.ms": ("state_history_retention_ms", _WHOLE),
+    "statestore.cache.max.bytes": ("statestore_cache_max_bytes", _WHOLE),
+    "topology.optimization": ("topology_optimization", values.text),
+}
+_CLIENTS: dict[str, str] = {
+    "consumer.": "consumer_properties",
+    "main.consumer.": "consumer_properties",
+    "producer.": "producer_properties",
+    "admin.": "admin_properties",
+}
+_OPTIMIZATIONS = {
+    "none",
+    "all",
+    "reuse.ktable.source.topics",
+    "merge.repartition.topics",
+    "single.store.self.join",
+}
+
+
+@dataclass(frozen=True, init=False)
+class StreamsConfig:
+    """The settings of an application, checked and typed. Immutable.
+
+    Made from a mapping with Kafka Streams' keys, values typed or as text. Every key of Kafka Streams 4.3 is known:
+    it has an effect, or it is accepted and `notes` says why it has none. An unknown key is an error.
+
+    Attributes:
+        application_id: `application.id`, required: the application's identity, consumer group and state folder.
+        bootstrap_servers: `bootstrap.servers`: Kafka brokers; empty: the embedded log in `log_dir`.
+        log_dir: `log.dir`: folder of the embedded log; default `hayase/log` in the user's data folder.
+        num_stream_threads: `num.stream.threads`: how many bundles run at a time; `None`: the cores Spark has.
+        num_bundles: `num.bundles`: units of scheduling and commit, fixed at the first start; `None`: 2 per thread.
+        processing_guarantee: `processing.guarantee`: `exactly_once_v2` or `at_least_once`. The default is
+            exactly-once, unlike Kafka Streams', because an epoch is published by one transaction anyway.
+        commit_interval_ms: `commit.interval.ms`: the time from one epoch to the next while there is input; default
+            100, Kafka Streams' value under exactly-once; 0: at once.
+        max_records_per_epoch: `max.records.per.epoch`: an epoch's input while lagging; default 1,000,000.
+        max_task_idle_ms: `max.task.idle.ms`: how long a task waits for inputs that have nothing; default 0, -1: never.
+        processing_form: `processing.form`: `auto`, `rows` or `columns`.
+        state_dir: `state.dir`: local folder for state; default `hayase` in the user's state folder
+            (`XDG_STATE_HOME`, else `~/.local/state`), so that it outlives a reboot.
+        checkpoint_dir: `checkpoint.dir`: where epochs, deltas and snapshots are published, local or fsspec;
+            default `<state.dir>/<application.id>/checkpoint`.
+        checkpoint_fsync: `checkpoint.fsync`: survive a power loss, not only a crash; default true.
+        state_history_retention_ms: `state.history.retention.ms`: how long older epochs stay readable; default 0.
+        statestore_cache_max_bytes: `statestore.cache.max.bytes`: 0 passes on every update of a table; any other
+            value passes on the last update of each key of an epoch.
+        default_key_serde: `default.key.serde`: a Serde, one of the names of `Serdes`, or `None`.
+        default_value_serde: `default.value.serde`: as above.
+        default_timestamp_extractor: `default.timestamp.extractor`: a TimestampExtractor, a function, one of
+            `fail_on_invalid`, `log_and_skip`, `use_partition_time`, `wall_clock`, or `None`: fail on invalid.
+        auto_offset_reset: `auto.offset.reset`: where a new application begins: `earliest` (default) or `latest`.
+        deserialization_exception_handler: a handler's name (`log_and_fail`, `log_and_continue`, `dead_letter`) or a
+            function; so are the next two. Default `log_and_fail`.
+        processing_exception_handler: for user code and expressions.
+        production_exception_handler: for records that can not be written.
+        dead_letter_topic: `errors.dead.letter.queue.topic.name`.
+        application_server: `application.server`: `host:port` under which others reach this one's stores.
+        metrics_recording_level: `metrics.recording.level`: INFO, DEBUG or TRACE.
+        replication_factor: `replication.factor`: of topics that Hayase itself makes on Kafka; -1: the brokers' default.
+        topology_optimization: `topology.optimization`: has no effect, see `notes`.
+        consumer_properties: for Kafka consumers: common client settings and those with `consumer.`.
+        producer_properties: for Kafka producers.
+        admin_properties: for Kafka's admin client.
+        spark_properties: keys that begin with `spark.`, for Spark.
+        notes: one line for each given setting that has no effect, with the reason; and for renamed ones.
+
+    Raises:
+        ConfigError: `UNKNOWN_SETTING`, `INVALID_SETTING`, `MISSING_SETTING`.
+
+    Example:
+        >>> config = StreamsConfig({"application.id": "orders", "num.stream.threads": "2"})
+        >>> config.num_stream_threads, config.processing_guarantee
+        (2, 'exactly_once_v2')
+    """
+
+    application_id: str
+    bootstrap_servers: tuple[str, ...]
+    log_dir: Path
+    num_stream_threads: int | None
+    num_bundles: int | None
+    processing_guarantee: Guarantee
+    commit_interval_ms: int
+    max_records_per_epoch: int
+    max_task_idle_ms: int
+    processing_form: Form
+    state_dir: Path
+    checkpoint_dir: str
+    checkpoint_fsync: bool
+    state_history_retention_ms: int
+    statestore_cache_max_bytes: int
+    default_key_serde: Any
+    default_value_serde: Any
+    default_timestamp_extractor: Any
+    auto_offset_reset: Literal["earliest", "latest"]
+    deserialization_exception_handler: Handler
+    processing_exception_handler: Handler
+    production_exception_handler: Handler
+    dead_letter_topic: str | None
+    application_server: str | None
+    metrics_recording_level: Literal["INFO", "DEBUG", "TRACE"]
+    replication_factor: int
+    topology_optimization: str
+    consumer_properties: Mapping[str, str]
+    producer_properties: Mapping[str, str]
+    admin_properties: Mapping[str, str]
+    spark_properties: Mapping[str, str]
+    notes: tuple[str, ...]
+
+    def __init__(self, settings: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> None:
+        env = os.environ if environ is None else environ
+        found, notes = _defaults(env), []
+        given, renamed = _current_names(settings)
+        notes += renamed
+        groups = _Groups()
+        for key, value in given.items():
+            if key in _NAMES_OF_ATTRIBUTES:
+                attribute, parse = _NAMES_OF_ATTRIBUTES[key]
+                found[attribute] = parse(key, value)
+            elif (reason := _without_effect(key)) is not None:
+                notes.append(f"{key} has no effect: {reason}")
+            elif not groups.take(key, value):
+                raise _unknown(key)
+        if "application_id" not in found:
+            raise ConfigError("MISSING_SETTING", "application.id is required: a name for the application")
+        found.setdefault("checkpoint_dir", str(found["state_dir"] / found["application_id"] / "checkpoint"))
+        notes += _check_optimization(found["topology_optimization"])
+        _check_dead_letters(found)
+        found |= groups.properties()
+        found["notes"] = tuple(notes)
+        for attribute, value in found.items():
+            object.__setattr__(self, attribute, value)
+
+    @property
+    def exactly_once(self) -> bool:
+        """Whether the guarantee is exactly-once."""
+        return self.processing_guarantee == "exactly_once_v2"
+
+    @property
+    def caching(self) -> bool:
+        """Whether stores that allow it pass on only the last update of a key of each epoch."""
+        return self.statestore_cache_max_bytes > 0
+
+    @property
+    def embedded(self) -> bool:
+        """Whether topics are in the embedded log."""
+        return not self.bootstrap_servers
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, ({name: _plain(getattr(self, name)) for name in self.__dataclass_fields__},)
+
+
+def _rebuild(attributes: dict[str, Any]) -> StreamsConfig:
+    made = object.__new__(StreamsConfig)
+    for name, value in attributes.items():
+        object.__setattr__(made, name, MappingProxyType(value) if isinstance(value, dict) else value)
+    return made
+
+
+def _plain(value: Any) -> Any:
+    return dict(value) if isinstance(value, MappingProxyType) else value
+
+
+def _defaults(env: Mapping[str, str]) -> dict[str, Any]:
+    home = Path(env["HOME"]) if env.get("HOME") else Path.home()
+    state = Path(env["XDG_STATE_HOME"]) if env.get("XDG_STATE_HOME") else home / ".local" / "state"
+    data = Path(env["XDG_DATA_HOME"]) if env.get("XDG_DATA_HOME") else home / ".local" / "share"
+    return {
+        "application_server": None,
+        "auto_offset_reset": "earliest",
+        "bootstrap_servers": (),
+        "checkpoint_fsync": True,
+        "commit_interval_ms": 100,
+        "dead_letter_topic": None,
+        "default_key_serde": None,
+        "default_timestamp_extractor": None,
+        "default_value_serde": None,
+        "deserialization_exception_handler": "log_and_fail",
+        "log_dir": data / "hayase" / "log",
+        "max_records_per_epoch": 1_000_000,
+        "max_task_idle_ms": 0,
+        "metrics_recording_level": "INFO",
+        "num_bundles": None,
+        "num_stream_threads": None,
+        "processing_exception_handler": "log_and_fail",
+        "processing_form": "auto",
+        "processing_guarantee": "exactly_once_v2",
+        "production_exception_handler": "log_and_fail",
+        "replication_factor": -1,
+        "state_dir": state / "hayase",
+        "state_history_retention_ms": 0,
+        "statestore_cache_max_bytes": 10 * 1024 * 1024,
+        "topology_optimization": "none",
+    }
+
+
+def _current_names(settings: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """The settings under today's names, and a note for each that was renamed."""
+    given: dict[str, Any] = {}
+    notes: list[str] = []
+    for key, value in settings.items():
+        if not isinstance(key, str):
+            raise ConfigError("UNKNOWN_SETTING", f"{key!r} is no setting; keys are text such as 'application.id'")
+        new = RENAMED.get(key, key)
+        if new != key:
+            notes.append(f"{key} is now {new}")
+        if new == key or new not in settings:
+            given[new] = value
+    return given, notes
+
+
+class _Groups:
+    """Settings that are passed on: to Kafka's clients and to Spark."""
+
+    def __init__(self) -> None:
+        self._common: dict[str, str] = {}
+        self._spark: dict[str, str] = {}
+        self._clients: dict[str, dict[str, str]] = {name: {} for name in _CLIENTS.values()}
+
+    def take(self, key: str, value: Any) -> bool:
+        """Keep the setting if it belongs to one of the groups."""
+        if key.startswith("spark."):
+            self._spark[key] = _as_text(value)
+        elif key in CLIENT_KEYS:
+            self._common[CLIENT_KEYS[key]] = _as_text(value)
+        elif key.startswith(("ssl.", "sasl.")):
+            self._common[key] = _as_text(value)
+        elif (prefix := next((each for each in _CLIENTS if key.startswith(each)), None)) is not None:
+            self._clients[_CLIENTS[prefix]][key.removeprefix(prefix)] = _as_text(value)
+        else:
+            return False
+        return True
+
+    def properties(self) -> dict[str, Mapping[str, str]]:
+        """By attribute; what is said for one client wins over what is said for all."""
+        found: dict[str, Mapping[str, str]] = {
+            name: MappingProxyType({**self._common, **own}) for name, own in self._clients.items()
+        }
+        found["spark_properties"] = MappingProxyType(self._spark)
+        return found
+
+
+def _as_text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _without_effect(key: str) -> str | None:
+    if key in WITHOUT_EFFECT:
+        return WITHOUT_EFFECT[key]
+    return next((reason for prefix, reason in PREFIXES_WITHOUT_EFFECT.items() if key.startswith(prefix)), None)
+
+
+def _unknown(key: str) -> ConfigError:
+    known = [*_NAMES_OF_ATTRIBUTES, *WITHOUT_EFFECT, *CLIENT_KEYS, *RENAMED]
+    dotted = key.replace("_", ".").lower()
+    near = difflib.get_close_matches(dotted, known, n=1, cutoff=0.6)
+    advice = f"did you mean {near[0]!r}?" if near else "keys for Spark begin with 'spark.', for Kafka's clients with "
+    if not near:
+        advice += "'consumer.', 'producer.' or 'admin.'"
+    return ConfigError("UNKNOWN_SETTING", f"there is no setting {key!r}; {advice}", setting=key)
+
+
+def _check_optimization(value: str) -> list[str]:
+    wrong = [word for each in value.split(",") if (word := each.strip()) not in _OPTIMIZATIONS]
+    if wrong:
+        raise values.refuse("topology.optimization", value, "one of " + ", ".join(sorted(_OPTIMIZATIONS)))
+    if value.strip() == "none":
+        return []
+    reason = "it saves topics in Kafka Streams; repartitions and changelogs are no topics here, names stay as with none"
+    return [f"topology.optimization has no effect: {reason}"]
+
+
+def _check_dead_letters(found: Mapping[str, Any]) -> None:
+    for stage in ("deserialization", "processing", "production"):
+        if found[f"{stage}_exception_handler"] == "dead_letter" and found["dead_letter_topic"] is None:
+            raise ConfigError(
+                "MISSING_SETTING",
+                f"{stage}.exception.handler is dead_letter; set errors.dead.letter.queue.topic.name as well",
+                setting="errors.dead.letter.queue.topic.name",
+            )

@@ -1,0 +1,95 @@
+"""Keys of Kafka Streams that are accepted and have no effect here, each with the reason."""
+
+from __future__ import annotations
+
+_ASSIGNOR = "Spark places tasks; there is no consumer group whose members are assigned"
+_STANDBY = "recovery is from snapshots and deltas in the checkpoint; a standby is a follower that is started on its own"
+_SHUFFLE = "repartitions are Spark shuffles inside an epoch, not topics"
+_STORE = "stores are LMDB environments; there is no other backend to tune"
+_METRICS = "metrics are counters in the epoch's summary; nothing is sampled or reported over JMX"
+_JAVA = "names a Java class"
+_POLL = "the worker that processes a range fetches it; there is no polling loop"
+
+WITHOUT_EFFECT: dict[str, str] = {
+    "acceptable.recovery.lag": _ASSIGNOR,
+    "allow.os.group.write.access": "the state folder gets the permissions of your umask",
+    "buffered.records.per.partition": "an epoch is bounded by max.records.per.epoch",
+    "built.in.metrics.version": _METRICS,
+    "config.providers": "settings are values; take secrets from the environment in the code that makes them",
+    "default.client.supplier": _JAVA,
+    "default.dsl.store": "choose per store: Materialized.in_memory()",
+    "default.list.key.serde.inner": "pass a serde for lists itself, for example JsonSerde",
+    "default.list.key.serde.type": "pass a serde for lists itself, for example JsonSerde",
+    "default.list.value.serde.inner": "pass a serde for lists itself, for example JsonSerde",
+    "default.list.value.serde.type": "pass a serde for lists itself, for example JsonSerde",
+    "dsl.store.format": "stores of the DSL keep value and timestamp",
+    "dsl.store.suppliers.class": "choose per store: Materialized.in_memory()",
+    "enable.metrics.push": _METRICS,
+    "ensure.explicit.internal.resource.naming": "names are not checked; name stores and repartitions to keep them stable",
+    "group.protocol": _ASSIGNOR,
+    "log.summary.interval.ms": "progress is given for every epoch",
+    "max.warmup.replicas": _ASSIGNOR,
+    "metadata.recovery.rebootstrap.trigger.ms": "the client library recovers metadata by its own rules",
+    "metadata.recovery.strategy": "the client library recovers metadata by its own rules",
+    "metric.reporters": _METRICS,
+    "metrics.num.samples": _METRICS,
+    "metrics.sample.window.ms": _METRICS,
+    "num.standby.replicas": _STANDBY,
+    "poll.ms": _POLL,
+    "probing.rebalance.interval.ms": _ASSIGNOR,
+    "processing.exception.handler.global.enabled": "global tables run no user code that could fail",
+    "processor.wrapper.class": _JAVA,
+    "rack.aware.assignment.non_overlap_cost": _ASSIGNOR,
+    "rack.aware.assignment.strategy": _ASSIGNOR,
+    "rack.aware.assignment.tags": _ASSIGNOR,
+    "rack.aware.assignment.traffic_cost": _ASSIGNOR,
+    "repartition.purge.interval.ms": _SHUFFLE,
+    "request.timeout.ms": "set it for one client: producer.request.timeout.ms or consumer.socket.timeout.ms",
+    "rocksdb.config.setter": _STORE,
+    "state.cleanup.delay.ms": "the state folder belongs to one application and is kept; `hayase app reset` removes it",
+    "state.cleanup.dir.max.age.ms": "the state folder belongs to one application and is kept",
+    "task.assignor.class": _ASSIGNOR,
+    "task.timeout.ms": "Spark retries a task; a range that stays unreachable stops the application",
+    "upgrade.from": "an epoch that is open finishes under the plan it was begun with",
+    "window.size.ms": "pass TimeWindowedSerde(inner, window_size_ms)",
+    "windowed.inner.class.serde": "pass TimeWindowedSerde(inner, window_size_ms)",
+    "windowstore.changelog.additional.retention.ms": "deltas are kept by state.history.retention.ms",
+    # newer than 4.3, and internal ones that appear in recipes
+    "topology.description.push.enabled": "the plan is kept in the checkpoint; see `hayase describe`",
+    "enable.transactional.statestores": "every epoch is one LMDB transaction",
+    "statestore.uncommitted.max.bytes": "what an epoch changes spills to disk",
+    "default.interactive.query.isolation.level": "queries see finished epochs only",
+    "__emit.interval.ms.kstreams.outer.join.spurious.results.fix__": "rows are emitted when they are due",
+    "__emit.interval.ms.kstreams.windowed.aggregation__": "rows are emitted when they are due",
+    "__iq.consistency.offset": "an answer names the epoch it was read at",
+    "__internal.override.topic.prefix__": _SHUFFLE,
+    "__processing.threads.enabled__": "Spark runs the tasks",
+    "internal.task.assignor.class": _ASSIGNOR,
+}
+
+RENAMED: dict[str, str] = {
+    "cache.max.bytes.buffering": "statestore.cache.max.bytes",
+    "default.deserialization.exception.handler": "deserialization.exception.handler",
+    "default.production.exception.handler": "production.exception.handler",
+}
+"""Kafka Streams' deprecated names; the new name wins if both are given."""
+
+PREFIXES_WITHOUT_EFFECT: dict[str, str] = {
+    "restore.consumer.": "state is restored from the checkpoint, not from changelog topics",
+    "global.consumer.": "global tables are read as all topics are; use consumer.",
+    "topic.": _SHUFFLE,
+    "client.tag.": _ASSIGNOR,
+}
+
+CLIENT_KEYS: dict[str, str] = {
+    "client.id": "client.id",
+    "connections.max.idle.ms": "connections.max.idle.ms",
+    "metadata.max.age.ms": "metadata.max.age.ms",
+    "receive.buffer.bytes": "socket.receive.buffer.bytes",
+    "reconnect.backoff.max.ms": "reconnect.backoff.max.ms",
+    "reconnect.backoff.ms": "reconnect.backoff.ms",
+    "retry.backoff.ms": "retry.backoff.ms",
+    "security.protocol": "security.protocol",
+    "send.buffer.bytes": "socket.send.buffer.bytes",
+}
+"""Settings of all Kafka clients, and what the client library calls them."""
