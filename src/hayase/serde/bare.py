@@ -133,10 +133,7 @@ def cast(serde: object, column: pl.Series, dtype: pl.DataType) -> pl.Series:
         except pl.exceptions.PolarsError as error:
             reason = str(error)
         else:
-            if (
-                dtype != pl.Float32
-                or converted.is_infinite().sum() == column.cast(pl.Float64).is_infinite().sum()
-            ):
+            if dtype != pl.Float32 or converted.is_infinite().sum() == column.cast(pl.Float64).is_infinite().sum():
                 return converted
             reason = "a number is too large"
     name = type(serde).__name__
@@ -171,11 +168,11 @@ def read_each(
 
 
 class StringSerde(Serde[str]):
-    """Text as UTF-8. Bytes that are not UTF-8 are refused.
+    r"""Text as UTF-8. Bytes that are not UTF-8 are refused.
 
     Example:
         >>> StringSerde().serialize("é"), StringSerde().deserialize(b"ok")
-        (b'\\xc3\\xa9', 'ok')
+        (b'\xc3\xa9', 'ok')
     """
 
     def to_bytes(self, value: str) -> bytes:
@@ -213,11 +210,11 @@ class _TextCodec(BareCodec):
 
 
 class BytesSerde(Serde[bytes]):
-    """Bytes as they are.
+    r"""Bytes as they are.
 
     Example:
-        >>> BytesSerde().serialize(b"\\x00\\x01")
-        b'\\x00\\x01'
+        >>> BytesSerde().serialize(b"\x00\x01")
+        b'\x00\x01'
     """
 
     def to_bytes(self, value: bytes) -> bytes:
@@ -268,9 +265,7 @@ class VoidSerde(Serde[None]):
 
 class _VoidCodec(BareCodec):
     def decode_column(self, data: pa.Array) -> pl.Series | None:
-        return (
-            None if data.null_count < len(data) else pl.Series(BARE_FIELD, [None] * len(data), dtype=pl.Null)
-        )
+        return None if data.null_count < len(data) else pl.Series(BARE_FIELD, [None] * len(data), dtype=pl.Null)
 
     def encode_column(self, values: pl.Series) -> list[bytes | None]:
         return values.to_list()

@@ -17,7 +17,7 @@ from hayase.serde.shapes import Shape, non_finite, shape_of_schema, shape_of_typ
 
 
 class JsonSerde(Serde[Any]):
-    """JSON text in UTF-8.
+    r"""JSON text in UTF-8.
 
     * `JsonSerde()`: any JSON value, as dict, list, str, int, float, bool. Rows only.
     * `JsonSerde(Order)`: instances of a dataclass or msgspec.Struct. Has a column form if its fields are int
@@ -45,7 +45,7 @@ class JsonSerde(Serde[Any]):
         >>> serde.deserialize(b'{"amount": 5, "other": []}')
         {'name': None, 'amount': 5.0}
         >>> serde.serialize({"amount": 1e22, "name": "é"})
-        b'{"name":"\\xc3\\xa9","amount":1e22}'
+        b'{"name":"\xc3\xa9","amount":1e22}'
     """
 
     def __init__(

@@ -125,9 +125,7 @@ def _hash(starts: I64, lengths: I64, data: U8) -> U32:
 
     All keys advance together, 4 bytes a step; those whose blocks are used up drop out.
     """
-    words: U32 = np.ndarray(
-        (len(data) - 3,), dtype="<u4", buffer=data, strides=(1,)
-    )  # one word at every byte
+    words: U32 = np.ndarray((len(data) - 3,), dtype="<u4", buffer=data, strides=(1,))  # one word at every byte
     hashed: U32 = lengths.astype(np.uint32) ^ np.uint32(_SEED)
     blocks = lengths >> 2
     least, most = (int(blocks.min()), int(blocks.max())) if len(blocks) else (0, 0)

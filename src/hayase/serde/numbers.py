@@ -45,11 +45,11 @@ class _IntegerSerde(Serde[int]):
 
 
 class LongSerde(_IntegerSerde):
-    """64-bit integers.
+    r"""64-bit integers.
 
     Example:
         >>> LongSerde().serialize(42)
-        b'\\x00\\x00\\x00\\x00\\x00\\x00\\x00*'
+        b'\x00\x00\x00\x00\x00\x00\x00*'
     """
 
     _packer = struct.Struct(">q")
@@ -57,11 +57,11 @@ class LongSerde(_IntegerSerde):
 
 
 class IntegerSerde(_IntegerSerde):
-    """32-bit integers.
+    r"""32-bit integers.
 
     Example:
         >>> IntegerSerde().serialize(-1)
-        b'\\xff\\xff\\xff\\xff'
+        b'\xff\xff\xff\xff'
     """
 
     _packer = struct.Struct(">i")
@@ -69,10 +69,10 @@ class IntegerSerde(_IntegerSerde):
 
 
 class ShortSerde(_IntegerSerde):
-    """16-bit integers.
+    r"""16-bit integers.
 
     Example:
-        >>> ShortSerde().deserialize(b"\\x01\\x00")
+        >>> ShortSerde().deserialize(b"\x01\x00")
         256
     """
 
@@ -89,7 +89,7 @@ class _FloatingSerde(Serde[float]):
         if not isinstance(value, float | int) or isinstance(value, bool):
             raise refuse(self, value, "float")
         try:
-            return self._packer.pack(math.nan if value != value else value)
+            return self._packer.pack(math.nan if math.isnan(value) else value)
         except (struct.error, OverflowError) as error:
             raise refuse(self, value, f"float of {8 * self._packer.size} bits") from error
 
@@ -119,11 +119,11 @@ class DoubleSerde(_FloatingSerde):
 
 
 class FloatSerde(_FloatingSerde):
-    """32-bit floating point numbers; a Python float is rounded to the nearest.
+    r"""32-bit floating point numbers; a Python float is rounded to the nearest.
 
     Example:
         >>> FloatSerde().serialize(1.5)
-        b'?\\xc0\\x00\\x00'
+        b'?\xc0\x00\x00'
     """
 
     _packer = struct.Struct(">f")
@@ -131,11 +131,11 @@ class FloatSerde(_FloatingSerde):
 
 
 class BooleanSerde(Serde[bool]):
-    """One byte, 1 or 0.
+    r"""One byte, 1 or 0.
 
     Example:
         >>> BooleanSerde().serialize(True)
-        b'\\x01'
+        b'\x01'
     """
 
     def to_bytes(self, value: bool) -> bytes:
@@ -207,9 +207,7 @@ class _NumberCodec(_FixedWidthCodec):
         return frame, null
 
     def _read(self, block: U8) -> pl.Series | None:
-        return pl.Series(
-            BARE_FIELD, np.frombuffer(block, self._layout).astype(self._layout.newbyteorder("="))
-        )
+        return pl.Series(BARE_FIELD, np.frombuffer(block, self._layout).astype(self._layout.newbyteorder("=")))
 
     def _write(self, values: pl.Series) -> bytes:
         numbers = values.to_numpy()

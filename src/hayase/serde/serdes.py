@@ -10,11 +10,11 @@ from hayase.serde.json_serde import JsonSerde
 
 
 class Serdes:
-    """The serdes by Kafka Streams' names.
+    r"""The serdes by Kafka Streams' names.
 
     Example:
         >>> Serdes.long().serialize(1)
-        b'\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x01'
+        b'\x00\x00\x00\x00\x00\x00\x00\x01'
     """
 
     @staticmethod

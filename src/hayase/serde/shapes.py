@@ -303,8 +303,7 @@ def _fields_of(python_type: Any, outer: tuple[Any, ...]) -> list[_Field] | None:
         if special or config.forbid_unknown_fields:
             return None
         given = [
-            (f.name, f.encode_name, f.type, f.default, f.default_factory)
-            for f in msgspec.structs.fields(python_type)
+            (f.name, f.encode_name, f.type, f.default, f.default_factory) for f in msgspec.structs.fields(python_type)
         ]
     elif dataclasses.is_dataclass(python_type):
         hints = typing.get_type_hints(python_type, include_extras=True)
@@ -326,9 +325,7 @@ def _or_none(default: Any) -> Any:
     return msgspec.NODEFAULT if default is dataclasses.MISSING else default
 
 
-def _field(
-    name: str, written: str, hint: Any, default: Any, factory: Any, *, outer: tuple[Any, ...]
-) -> _Field | None:
+def _field(name: str, written: str, hint: Any, default: Any, factory: Any, *, outer: tuple[Any, ...]) -> _Field | None:
     column = _column_of(hint, outer)
     if column is None or (outer[1:] and written != name):
         return None
@@ -355,9 +352,7 @@ def _column_of(hint: Any, outer: tuple[Any, ...]) -> tuple[Any, pl.DataType, boo
     if not fields:
         return None
     dtype = pl.Struct([pl.Field(f.name, f.dtype) for f in fields])
-    twin = msgspec.defstruct(
-        str(hint.__name__), [f.definition() for f in fields], kw_only=True, gc=False, eq=False
-    )
+    twin = msgspec.defstruct(str(hint.__name__), [f.definition() for f in fields], kw_only=True, gc=False, eq=False)
     return twin, dtype, False
 
 

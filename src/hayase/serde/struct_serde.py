@@ -62,9 +62,7 @@ class StructSerde(Serde[Any]):
         types = [dtype for _, dtype in self._shape.schema.fields]
         if not types:
             raise ConfigError("INVALID_SERDE", "StructSerde needs at least one field")
-        self._layout = (
-            _FixedLayout(types, self._shape.nullable) if all(type(t) in _CODES for t in types) else None
-        )
+        self._layout = _FixedLayout(types, self._shape.nullable) if all(type(t) in _CODES for t in types) else None
         self._packed, self._decoder = _msgpack_form(self._shape)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -236,15 +234,11 @@ def _shape_of(schema: Mapping[str, Any] | Schema | type[Any]) -> Shape:
     if isinstance(python_type, type) and python_type is not dict:
         shape = shape_of_type(python_type)
         if shape is None:
-            raise ConfigError(
-                "INVALID_SERDE", f"{python_type!r} has fields or rules that have no column form"
-            )
+            raise ConfigError("INVALID_SERDE", f"{python_type!r} has fields or rules that have no column form")
         return shape
     return shape_of_schema(dict(schema.fields if isinstance(schema, Schema) else schema), binary=True)  # type: ignore[arg-type]
 
 
 def _msgpack_form(shape: Shape) -> tuple[Any, msgspec.msgpack.Decoder[Any]]:
-    packed = msgspec.defstruct(
-        "Packed", shape.hints, array_like=True, forbid_unknown_fields=True, gc=False, eq=False
-    )
+    packed = msgspec.defstruct("Packed", shape.hints, array_like=True, forbid_unknown_fields=True, gc=False, eq=False)
     return packed, msgspec.msgpack.Decoder(packed)

@@ -23,17 +23,17 @@ NO_TIME = -1
 
 
 def time_bytes(times_ms: npt.ArrayLike) -> list[bytes]:
-    """Each time as 8 bytes.
+    r"""Each time as 8 bytes.
 
     Example:
         >>> time_bytes([1])
-        [b'\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x01']
+        [b'\x00\x00\x00\x00\x00\x00\x00\x01']
     """
     return split_fixed_width(np.asarray(times_ms, dtype=np.int64).astype(">i8").tobytes(), TIME_WIDTH)
 
 
 def encode_timestamped(times_ms: I64, values: Sequence[bytes | None]) -> list[bytes | None]:
-    """Time and bytes of each value, `None` where the value is null.
+    r"""Time and bytes of each value, `None` where the value is null.
 
     Args:
         times_ms: int64, milliseconds since the epoch; as many as there are values.
@@ -45,7 +45,7 @@ def encode_timestamped(times_ms: I64, values: Sequence[bytes | None]) -> list[by
 
     Example:
         >>> encode_timestamped(np.array([1, 2]), [b"a", None])
-        [b'\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x01a', None]
+        [b'\x00\x00\x00\x00\x00\x00\x00\x01a', None]
     """
     _check_lengths(len(times_ms), len(values))
     times = time_bytes(times_ms)
@@ -55,13 +55,13 @@ def encode_timestamped(times_ms: I64, values: Sequence[bytes | None]) -> list[by
 
 
 def decode_timestamped(data: Sequence[bytes | None]) -> tuple[I64, list[bytes | None]]:
-    """Times and values of what `encode_timestamped` wrote; -1 and `None` where there is nothing.
+    r"""Times and values of what `encode_timestamped` wrote; -1 and `None` where there is nothing.
 
     Raises:
         SerializationError: fewer than 8 bytes.
 
     Example:
-        >>> decode_timestamped([b"\\0\\0\\0\\0\\0\\0\\0\\x01a", None])
+        >>> decode_timestamped([b"\0\0\0\0\0\0\0\x01a", None])
         (array([ 1, -1]), [b'a', None])
     """
     widths = {-1 if item is None else len(item) for item in data}
@@ -101,6 +101,4 @@ def longs_at(data: npt.NDArray[np.uint8], positions: I64) -> I64:
 
 def _check_lengths(times: int, values: int) -> None:
     if times != values:
-        raise SerializationError(
-            "LENGTHS_DIFFER", f"{times} times for {values} values; there must be one for each"
-        )
+        raise SerializationError("LENGTHS_DIFFER", f"{times} times for {values} values; there must be one for each")

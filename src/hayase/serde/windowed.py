@@ -60,7 +60,7 @@ class _WindowedSerde(Serde[Windowed[K]]):
 
 
 class TimeWindowedSerde(_WindowedSerde[K]):
-    """Keys of tumbling, hopping and sliding windows. Only the start is written; the size gives the end.
+    r"""Keys of tumbling, hopping and sliding windows. Only the start is written; the size gives the end.
 
     Args:
         inner: the serde of the key.
@@ -73,8 +73,8 @@ class TimeWindowedSerde(_WindowedSerde[K]):
         >>> from hayase.serde import StringSerde
         >>> serde = TimeWindowedSerde(StringSerde(), 10)
         >>> serde.serialize(Windowed("a", Window(20, 30)))
-        b'a\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x14'
-        >>> serde.deserialize(b"a\\0\\0\\0\\0\\0\\0\\0\\x14")
+        b'a\x00\x00\x00\x00\x00\x00\x00\x14'
+        >>> serde.deserialize(b"a\0\0\0\0\0\0\0\x14")
         Windowed(key='a', window=Window(start_ms=20, end_ms=30))
     """
 
@@ -101,7 +101,7 @@ class TimeWindowedSerde(_WindowedSerde[K]):
 
 
 class SessionWindowedSerde(_WindowedSerde[K]):
-    """Keys of session windows.
+    r"""Keys of session windows.
 
     Args:
         inner: the serde of the key.
@@ -109,14 +109,12 @@ class SessionWindowedSerde(_WindowedSerde[K]):
     Example:
         >>> from hayase.serde import StringSerde
         >>> SessionWindowedSerde(StringSerde()).serialize(Windowed("a", Window(1, 2)))
-        b'a\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x02\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x01'
+        b'a\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x01'
     """
 
     def to_bytes(self, value: Windowed[K]) -> bytes:
         """Key, end and start; raises SerializationError."""
-        return self._key_bytes(value) + self._borders(
-            value, _SESSION, value.window.end_ms, value.window.start_ms
-        )
+        return self._key_bytes(value) + self._borders(value, _SESSION, value.window.end_ms, value.window.start_ms)
 
     def from_bytes(self, data: bytes) -> Windowed[K]:
         """Key and window; raises SerializationError."""
@@ -126,7 +124,7 @@ class SessionWindowedSerde(_WindowedSerde[K]):
 
 
 def encode_windowed_keys(keys: Sequence[bytes], starts_ms: I64) -> list[bytes]:
-    """Bytes of time-windowed keys: each key and the start of its window.
+    r"""Bytes of time-windowed keys: each key and the start of its window.
 
     Args:
         keys: serialized keys, none of them null.
@@ -138,7 +136,7 @@ def encode_windowed_keys(keys: Sequence[bytes], starts_ms: I64) -> list[bytes]:
     Example:
         >>> import numpy as np
         >>> encode_windowed_keys([b"a"], np.array([20]))
-        [b'a\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x14']
+        [b'a\x00\x00\x00\x00\x00\x00\x00\x14']
     """
     _check_lengths(keys, starts_ms)
     return list(map(add, keys, time_bytes(starts_ms)))
@@ -189,6 +187,4 @@ def _split(array: pa.Array, borders: int) -> tuple[pa.Array, list[I64]]:
 
 def _check_lengths(keys: Sequence[bytes], times_ms: I64) -> None:
     if len(keys) != len(times_ms):
-        raise SerializationError(
-            "LENGTHS_DIFFER", f"{len(times_ms)} times for {len(keys)} keys; one for each"
-        )
+        raise SerializationError("LENGTHS_DIFFER", f"{len(times_ms)} times for {len(keys)} keys; one for each")

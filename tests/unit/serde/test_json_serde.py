@@ -154,15 +154,11 @@ objects = st.dictionaries(names, anything | st.integers(0, 9) | st.text(max_size
 @st.composite
 def mutated(draw: st.DrawFn) -> bytes:
     """JSON text with a few bytes replaced, removed or put in."""
-    text = bytearray(
-        json.dumps(draw(objects | anything), ensure_ascii=draw(st.booleans())).encode(errors="ignore")
-    )
+    text = bytearray(json.dumps(draw(objects | anything), ensure_ascii=draw(st.booleans())).encode(errors="ignore"))
     for _ in range(draw(st.integers(0, 2))):
         at = draw(st.integers(0, len(text)))
         new = draw(
-            st.sampled_from(
-                [b"", b"\n", b"\r", b" ", b"}", b"{", b'"', b",", b"0", b"\xff", b"null", b"1e5", b"\\"]
-            )
+            st.sampled_from([b"", b"\n", b"\r", b" ", b"}", b"{", b'"', b",", b"0", b"\xff", b"null", b"1e5", b"\\"])
         )
         text[at : at + draw(st.integers(0, 1))] = new
     return bytes(text)
@@ -190,8 +186,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "deep": st.fixed_dictionaries(
         {
             "l": st.none() | st.lists(st.none() | longs, max_size=3),
-            "r": st.none()
-            | st.fixed_dictionaries({"x": st.none() | floats, "y": st.none() | st.lists(st.text())}),
+            "r": st.none() | st.fixed_dictionaries({"x": st.none() | floats, "y": st.none() | st.lists(st.text())}),
             "i": st.none() | longs,
         }
     ),

@@ -65,9 +65,7 @@ def test_text_and_fixed_size_arrays_hash_their_bytes() -> None:
         == partitions_for_keys([b"ab", "é".encode()], 7).tolist()
     )
     fixed = pa.array([b"abcd", None, b"efgh"], pa.binary(4))
-    assert (
-        partitions_for_array(fixed, 7).tolist() == partitions_for_keys([b"abcd", None, b"efgh"], 7).tolist()
-    )
+    assert partitions_for_array(fixed, 7).tolist() == partitions_for_keys([b"abcd", None, b"efgh"], 7).tolist()
 
 
 def test_long_keys_among_short_ones_are_hashed_like_alone() -> None:

@@ -68,8 +68,7 @@ SERDES: dict[str, tuple[StructSerde, st.SearchStrategy[Any]]] = {
         st.fixed_dictionaries(
             {
                 "l": st.none() | st.lists(st.none() | LONG, max_size=3),
-                "r": st.none()
-                | st.fixed_dictionaries({"a": st.none() | st.floats(), "b": st.none() | st.binary()}),
+                "r": st.none() | st.fixed_dictionaries({"a": st.none() | st.floats(), "b": st.none() | st.binary()}),
             }
         ),
     ),
@@ -100,9 +99,7 @@ def test_columns_write_and_read_what_rows_do(name: str, data: st.DataObject) -> 
     assert decoded.bad == []
     assert decoded.frame.schema == dict(codec.schema.fields)
     assert decoded.null.to_list() == [value is None for value in values]
-    assert repr(codec.to_python(decoded.frame, decoded.null)) == repr(
-        [serde.deserialize(item) for item in stored]
-    )
+    assert repr(codec.to_python(decoded.frame, decoded.null)) == repr([serde.deserialize(item) for item in stored])
     assert codec.encode(decoded.frame, decoded.null) == stored
 
 
@@ -111,9 +108,7 @@ def test_columns_write_and_read_what_rows_do(name: str, data: st.DataObject) -> 
 def test_damaged_bytes_mean_the_same_in_rows_and_columns(name: str, data: st.DataObject) -> None:
     serde, values_of = SERDES[name]
     codec = columns_of(serde)
-    stored: list[bytes | None] = [
-        serde.serialize(value) for value in data.draw(st.lists(values_of, max_size=4))
-    ]
+    stored: list[bytes | None] = [serde.serialize(value) for value in data.draw(st.lists(values_of, max_size=4))]
     stored.append(data.draw(st.none() | st.binary(max_size=40)))
     if stored[0]:
         at = data.draw(st.integers(0, len(stored[0]) - 1))

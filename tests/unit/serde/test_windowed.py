@@ -63,9 +63,7 @@ def test_session_windowed_keys_are_those_recorded_from_kafka(recorded: list[dict
         assert key_bytes is not None
         assert serde.serialize(windowed) == expected
         assert serde.deserialize(expected) == windowed
-        assert encode_session_keys([key_bytes], np.array([row["start"]]), np.array([row["end"]])) == [
-            expected
-        ]
+        assert encode_session_keys([key_bytes], np.array([row["start"]]), np.array([row["end"]])) == [expected]
 
 
 @given(st.lists(st.tuples(st.binary(max_size=9), LONG, LONG), max_size=12), st.data())
@@ -78,9 +76,7 @@ def test_columns_of_windowed_keys_come_apart_as_they_were_put_together(
         np.array([r[1] for r in rows], dtype=np.int64),
         np.array([r[2] for r in rows], dtype=np.int64),
     )
-    again, starts_again = decode_windowed_keys(
-        pa.array(encode_windowed_keys(keys, starts), pa.binary())[skipped:]
-    )
+    again, starts_again = decode_windowed_keys(pa.array(encode_windowed_keys(keys, starts), pa.binary())[skipped:])
     assert again.to_pylist() == keys[skipped:]
     assert starts_again.tolist() == starts.tolist()[skipped:]
     stored = pa.array(encode_session_keys(keys, starts, ends), pa.large_binary())[skipped:]
