@@ -14,7 +14,7 @@ class EpochRecord(msgspec.Struct, frozen=True):
     """The input of an epoch. A replay finds the same record, so it sees the same ranges, clock and plan.
 
     Attributes:
-        epoch: counts up from 1.
+        epoch: counts up from 0.
         lineage: of the checkpoint.
         plan: digest of the plan.
         wall_clock_ms: never smaller than the previous epoch's.

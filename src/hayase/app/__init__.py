@@ -1,0 +1,1 @@
+"""The facade: an application's life cycle, its progress and its stores."""

@@ -1,0 +1,330 @@
+"""An application: a topology and its settings, started and stopped."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from hayase.app.checkpoint import fix_plan, lineage_of, stored_plan
+from hayase.app.states import NEXT, State
+from hayase.core.config import StreamsConfig
+from hayase.core.errors import ConfigError, HayaseError, StreamsStoppedError
+from hayase.log.open import open_log
+from hayase.log.protocol import Log
+from hayase.planner.build import levels_of, make_plan, source_topics
+from hayase.planner.compile import compile_units
+from hayase.planner.options import compile_options, failure_policy, log_config
+from hayase.query.stores import StoreHandle, open_store
+from hayase.storage.blobs import BlobStore
+from hayase.storage.open import open_blobs, probe_put_if_absent
+from hayase.topology.nodes import SourceNode
+from hayase.topology.topology import Topology
+
+_LOG = logging.getLogger("hayase.app")
+
+StateListener = Callable[[State, State], None]
+"""Called as `(new, old)` after each change of state, in the thread that made it; what it raises is logged."""
+
+_POLL_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressReport:
+    """How far an application is.
+
+    Attributes:
+        state: of the application.
+        epochs: number of epochs that came through since the start.
+        last_epoch: number of the last of them, -1 if there was none.
+        consumed: records read since the start.
+        produced: records written.
+        late: records refused because their window was closed.
+        dropped: all records dropped, the late ones included.
+        dead_letters: records sent to the dead-letter topic.
+        lag_records: records in the source topics that no epoch covers yet; `None` if not known yet.
+    """
+
+    state: State
+    epochs: int
+    last_epoch: int
+    consumed: int
+    produced: int
+    late: int
+    dropped: int
+    dead_letters: int
+    lag_records: int | None
+
+
+class StreamsApp:
+    """Runs a topology on Spark (Kafka Streams' `KafkaStreams`).
+
+    One running copy per `application.id`: a second one is refused. After a crash, or `close`, starting again goes on where
+    the last finished epoch ended; with `processing.guarantee=exactly_once_v2` (the default) output topics and stores then
+    hold what an undisturbed run would have made.
+
+    The object may be used from several threads. Stores may be read from any process that has the same settings, whether it
+    started the application or not.
+
+    Example:
+        >>> app = StreamsApp(topology, {"application.id": "sales", "log.dir": "data/log"})  # doctest: +SKIP
+        >>> app.run_to_end()  # doctest: +SKIP
+        >>> app.store("revenue").get("book")  # doctest: +SKIP
+    """
+
+    def __init__(self, topology: Topology, config: StreamsConfig | Mapping[str, Any]) -> None:
+        """Check the settings; nothing is started, created or contacted yet.
+
+        Raises:
+            ConfigError: a setting is unknown, missing, or its value not allowed.
+        """
+        self.topology = topology
+        self.config = config if isinstance(config, StreamsConfig) else StreamsConfig(config)
+        self._state = State.CREATED
+        self._listener: StateListener | None = None
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
+        self._error: HayaseError | None = None
+        self._runner: Any = None
+        self._lease: Any = None
+        self._watcher: threading.Thread | None = None
+
+    @property
+    def state(self) -> State:
+        """Where the application is in its life."""
+        return self._state
+
+    @property
+    def error(self) -> HayaseError | None:
+        """Why it failed; `None` unless the state is ERROR."""
+        return self._error
+
+    def set_state_listener(self, listener: StateListener) -> None:
+        """Have `listener(new, old)` called after each change of state.
+
+        Raises:
+            StreamsStoppedError: the application was started already.
+        """
+        if self._state is not State.CREATED:
+            raise StreamsStoppedError("ALREADY_STARTED", "a state listener must be set before start()")
+        self._listener = listener
+
+    def start(self) -> None:
+        """Start and go on until `close`. Returns when the query is started; see `state` and `wait`.
+
+        Raises:
+            StreamsStoppedError: it was started before.
+            LeaseHeldError: another copy is running.
+            UnknownTopicError, TopologyError, CheckpointError, ConfigError: it can not run as it is.
+        """
+        self._start(bounded=False)
+
+    def run_to_end(self, timeout: timedelta | None = None) -> ProgressReport:
+        """Process everything that is in the source topics now, then stop.
+
+        Raises:
+            HayaseError: what start() raises, or what made it fail.
+            StreamsStoppedError: TIMED_OUT; the application has been stopped then.
+        """
+        self._start(bounded=True)
+        if not self.wait(timeout):
+            self.close()
+            raise StreamsStoppedError("TIMED_OUT", f"the application was not at the end of its input after {timeout}")
+        if self._error is not None:
+            raise self._error
+        return self.progress()
+
+    def wait(self, timeout: timedelta | None = None) -> bool:
+        """Wait until it has stopped; `False` if it has not within the timeout. Never raises for a failed application."""
+        seconds = timeout.total_seconds() if timeout is not None else None
+        with self._changed:
+            return self._changed.wait_for(lambda: self._state in (State.NOT_RUNNING, State.ERROR), seconds)
+
+    def close(self, timeout: timedelta = timedelta(seconds=60)) -> bool:
+        """Stop between epochs; after the timeout in mid-epoch, which the next start finishes.
+
+        Returns whether it stopped between epochs. Does nothing if it is stopped already.
+        """
+        with self._lock:
+            if self._state is State.CREATED:
+                self._move(State.PENDING_SHUTDOWN)
+                self._move(State.NOT_RUNNING)
+                return True
+            if not self._state.running:
+                return True
+            self._move(State.PENDING_SHUTDOWN)
+            runner = self._runner
+        clean = bool(runner.stop(timeout.total_seconds()))
+        if self._watcher is not None and self._watcher is not threading.current_thread():
+            self._watcher.join()
+        return clean
+
+    def progress(self) -> ProgressReport:
+        """How far it is."""
+        runner = self._runner
+        counters: dict[str, int] = runner.progress.counters() if runner is not None else {}
+        status = runner.status() if runner is not None else None
+        return ProgressReport(
+            self._state,
+            runner.progress.epochs if runner is not None else 0,
+            runner.progress.last_epoch if runner is not None else -1,
+            counters.get("records-consumed-total", 0),
+            counters.get("records-produced-total", 0),
+            counters.get("late-records-total", 0),
+            counters.get("dropped-records-total", 0),
+            counters.get("dead-letter-records-total", 0),
+            status.lag_records if status is not None else None,
+        )
+
+    def metrics(self) -> list[tuple[str, str, int]]:
+        """Counters since the start as `(name, node or topic, count)`, with Kafka Streams' names where the meaning exists."""
+        return self._runner.progress.metrics.rows() if self._runner is not None else []
+
+    def epoch_timings(self) -> list[Any]:
+        """Where the time of the last epochs went (`hayase.runtime.progress.EpochTiming`)."""
+        return list(self._runner.progress.timings) if self._runner is not None else []
+
+    def store(self, name: str) -> StoreHandle:
+        """A store to read, whether the application runs here, elsewhere, or not at all.
+
+        Raises:
+            UnknownStoreError: the topology has no store of that name.
+            StateError: the application never started with these settings, so there is no state.
+        """
+        return open_store(self.topology, self.config, name)
+
+    def __enter__(self) -> StreamsApp:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _start(self, *, bounded: bool) -> None:
+        from hayase.runtime.lease import Lease
+        from hayase.runtime.runner import Runner
+
+        with self._lock:
+            if self._state is not State.CREATED:
+                raise StreamsStoppedError(
+                    "ALREADY_STARTED", f"the application is {self._state.value}; make a new StreamsApp to start again"
+                )
+            self._move(State.REBALANCING)
+        runner = Runner.make()
+        try:
+            self._lease = Lease(Path(self.config.checkpoint_dir), self.config.application_id)
+            self._lease.__enter__()
+            blobs = open_blobs(self.config.checkpoint_dir, fsync=self.config.checkpoint_fsync)
+            probe_put_if_absent(blobs)
+            shipped = self._prepare(blobs, runner.control_dir)
+            self._runner = runner
+            interval = self.config.commit_interval_ms
+            runner.start(shipped, blobs, self.config.spark_properties, interval_ms=interval, bounded=bounded)
+        except HayaseError as error:
+            self._ended(runner, error)
+            raise
+        except BaseException as error:
+            self._ended(runner, ConfigError("START_FAILED", f"the application could not be started: {error}"))
+            raise
+        self._watcher = threading.Thread(target=self._watch, args=(runner,), name="hayase-watcher", daemon=True)
+        self._watcher.start()
+
+    def _prepare(self, blobs: BlobStore, control_dir: str) -> Any:
+        from hayase.runtime.session import default_slots
+        from hayase.runtime.shipped import ShippedApp
+
+        config = self.config
+        slots = config.num_stream_threads or default_slots()
+        log = open_log(log_config(config))
+        try:
+            infos = log.describe(source_topics(self.topology))
+            compacted = frozenset(n for n, info in infos.items() if "compact" in info.config.get("cleanup.policy", ""))
+            options = compile_options(config, compacted)
+            compiled = compile_units(self.topology, levels_of(self.topology), options)
+            stored = stored_plan(blobs)
+            bundles = stored.bundles_per_unit if stored is not None else config.num_bundles
+            topics = {name: info.partitions for name, info in infos.items()}
+            plan = make_plan(self.topology, topics, compiled, threads=slots, bundles_per_unit=bundles)
+            fix_plan(blobs, plan.to_json())
+            self._ensure_dead_letter_topic(log)
+        finally:
+            log.close()
+        return ShippedApp(
+            application_id=config.application_id,
+            lineage=lineage_of(blobs),
+            topology=self.topology,
+            plan=plan,
+            options=options,
+            policy=failure_policy(config),
+            log=log_config(config),
+            checkpoint=config.checkpoint_dir,
+            checkpoint_fsync=config.checkpoint_fsync,
+            state_dir=str(Path(config.state_dir) / config.application_id / "state"),
+            control_dir=control_dir,
+            exactly_once=config.exactly_once,
+            slots=slots,
+            max_records_per_epoch=config.max_records_per_epoch,
+            resets=_resets(self.topology, config.auto_offset_reset),
+            history_retention_ms=config.state_history_retention_ms,
+        )
+
+    def _ensure_dead_letter_topic(self, log: Log) -> None:
+        topic = self.config.dead_letter_topic
+        if topic is not None and topic not in log.describe([topic]):
+            log.create_topic(topic, 1)
+
+    def _watch(self, runner: Any) -> None:
+        """Follow the query to its end; the only place that ends a started application."""
+        error: HayaseError | None = None
+        try:
+            while runner.poll():
+                if self._state is State.REBALANCING and runner.control.ready():
+                    self._move(State.RUNNING)
+                threading.Event().wait(_POLL_S)
+            error = runner.error()
+        except Exception as failed:  # Spark may be torn down beneath us; the application must still come to an end
+            if self._state is not State.PENDING_SHUTDOWN:
+                error = StreamsStoppedError("SPARK_GONE", f"the connection to Spark was lost: {failed}")
+        self._ended(runner, error)
+
+    def _ended(self, runner: Any, error: HayaseError | None) -> None:
+        runner.close()
+        if self._lease is not None:
+            self._lease.__exit__(None, None, None)
+            self._lease = None
+        self._error = error
+        if error is not None and self._state is not State.PENDING_SHUTDOWN:
+            self._move(State.PENDING_ERROR)
+            self._move(State.ERROR)
+            return
+        self._error = None
+        if self._state is not State.PENDING_SHUTDOWN:
+            self._move(State.PENDING_SHUTDOWN)
+        self._move(State.NOT_RUNNING)
+
+    def _move(self, new: State) -> None:
+        with self._changed:
+            old = self._state
+            if new is old:
+                return
+            assert new in NEXT[old], (old, new)
+            self._state = new
+            self._changed.notify_all()
+        _LOG.info("%s: %s -> %s", self.config.application_id, old.value, new.value)
+        if self._listener is not None:
+            try:
+                self._listener(new, old)
+            except Exception:  # a listener must not stop the application
+                _LOG.exception("the state listener failed")
+
+
+def _resets(topology: Topology, default: str) -> dict[str, str]:
+    nodes = [node for node in topology.nodes if isinstance(node, SourceNode)]
+    found = {topic: node.reset or default for node in nodes for topic in node.topics}
+    return {**found, **{t: "earliest" for g in topology.global_tables for t in g.source.topics}}

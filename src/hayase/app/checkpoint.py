@@ -1,0 +1,81 @@
+"""What an application finds in its checkpoint when it starts: lineage and plan."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hayase.core.errors import CheckpointError
+from hayase.storage.blobs import BlobStore
+
+_LINEAGE = "lineage"
+_PLAN = "plan.json"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPlan:
+    """The plan of the first start: later ones must come to the same."""
+
+    text: str
+
+    @property
+    def bundles_per_unit(self) -> int | None:
+        """The most bundles that any unit has."""
+        counts: dict[str, int] = {}
+        for bundle in json.loads(self.text)["bundles"].values():
+            counts[bundle["unit"]] = counts.get(bundle["unit"], 0) + 1
+        return max(counts.values(), default=None)
+
+
+def lineage_of(blobs: BlobStore) -> str:
+    """The checkpoint's lineage; made when there is none."""
+    blobs.put_if_absent(_LINEAGE, uuid.uuid4().hex.encode())
+    found = blobs.get(_LINEAGE)
+    assert found is not None
+    return found.decode()
+
+
+def read_lineage(blobs: BlobStore) -> str | None:
+    """The checkpoint's lineage; `None` if no application ever started on it."""
+    found = blobs.get(_LINEAGE)
+    return found.decode() if found is not None else None
+
+
+def stored_plan(blobs: BlobStore) -> StoredPlan | None:
+    """The plan of the first start; `None` if there was none."""
+    data = blobs.get(_PLAN)
+    return StoredPlan(data.decode()) if data is not None else None
+
+
+def fix_plan(blobs: BlobStore, text: str) -> None:
+    """Store the plan of a first start, or check that this start comes to the same.
+
+    Raises:
+        CheckpointError: PLAN_CHANGED, with what differs.
+    """
+    if blobs.put_if_absent(_PLAN, text.encode()):
+        return
+    stored = stored_plan(blobs)
+    assert stored is not None
+    if stored.text != text:
+        raise CheckpointError(
+            "PLAN_CHANGED",
+            f"the topology does not fit the checkpoint: {'; '.join(_differences(json.loads(stored.text), json.loads(text)))}. "
+            "Start the old topology, or start over with `hayase app reset`",
+        )
+
+
+def _differences(old: Mapping[str, Mapping[str, object]], new: Mapping[str, Mapping[str, object]]) -> list[str]:
+    found = []
+    for part in sorted({*old, *new}):
+        before, after = old.get(part, {}), new.get(part, {})
+        for name in sorted({*before, *after}):
+            if name not in after:
+                found.append(f"{part} {name} is gone")
+            elif name not in before:
+                found.append(f"{part} {name} is new")
+            elif before[name] != after[name]:
+                found.append(f"{part} {name} was {json.dumps(before[name])}, is {json.dumps(after[name])}")
+    return found[:8]

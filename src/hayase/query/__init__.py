@@ -1,0 +1,1 @@
+"""Interactive queries: stores read from any process while the application runs."""

@@ -1,0 +1,1 @@
+"""Runs a planned topology as one Structured Streaming query. The only package that imports PySpark."""

@@ -1,0 +1,284 @@
+"""Decides what each epoch reads, publishes it, and marks epochs that are through. Knows nothing of Spark."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from hayase.core.errors import CheckpointError, LogError, SourceRangeLostError, TopologyError
+from hayase.core.failpoints import reach
+from hayase.core.records import TopicPartition
+from hayase.core.time import Clock, SystemClock
+from hayase.log.open import open_log
+from hayase.log.protocol import Log
+from hayase.runtime.control import Control
+from hayase.runtime.ranges import Offsets, TimeCut, fair_ends
+from hayase.runtime.shipped import ShippedApp, load_shipped
+from hayase.storage.blobs import BlobStore
+from hayase.storage.open import open_blobs
+from hayase.task.epoch_record import EPOCH_FOLDER, EpochRecord, done_name, record_name
+
+IDLE_WAIT_S = 0.1
+"""How long `next_epoch` waits for data before it says that there is none."""
+IDLE_POLL_S = 0.005
+RECORDS_KEPT = 1_000
+"""Epoch records that are kept behind the last one that is through."""
+
+
+class PlannerStatus(msgspec.Struct, frozen=True):
+    """How far the planner is, for progress displays: `lag_records` is what the log holds beyond the last epoch planned."""
+
+    epoch: int
+    lag_records: int
+
+
+@dataclass(slots=True)
+class _Open:
+    epoch: int
+    record: EpochRecord
+
+
+class EpochCoordinator:
+    """One per running application. Epochs are planned one after the other; each is through before the next is asked for."""
+
+    def __init__(self, app: ShippedApp, blobs: BlobStore, log: Log, clock: Clock, control: Control) -> None:
+        self._app = app
+        self._blobs = blobs
+        self._log = log
+        self._clock = clock
+        self._control = control
+        self._frozen: Offsets | None = None
+        self._cut = TimeCut()
+        self._last: _Open | None = None
+        self._done = self._find_last_done()
+        self._partitions = [
+            TopicPartition(topic, partition) for topic, count in app.plan.topics.items() for partition in range(count)
+        ]
+        # Borders matter only where a task merges several inputs (section 3 of the design).
+        self._by_time = any(
+            len(task.topic_partitions) + len(task.edges) > 1 or task.edges
+            for bundle in app.plan.bundles
+            for task in bundle.tasks
+        ) and len(self._partitions) > 1
+
+    @classmethod
+    def open(cls, options: Mapping[str, str]) -> EpochCoordinator:
+        """From the options of the source."""
+        blobs = open_blobs(options["checkpoint"], fsync=options["fsync"] == "true")
+        app = load_shipped(blobs, options["digest"])
+        return cls(app, blobs, open_log(app.log), SystemClock(), Control(Path(app.control_dir)))
+
+    @property
+    def slots(self) -> int:
+        """Number of Python tasks that run at once."""
+        return self._app.slots
+
+    def last_done(self) -> int:
+        """The last epoch of which every bundle is through; -1 before the first."""
+        return self._done
+
+    def freeze(self) -> None:
+        """Read to the ends as they are now, and no further."""
+        self._frozen = self._log.end_offsets(self._partitions)
+
+    def record(self, epoch: int) -> EpochRecord:
+        """The record of an epoch.
+
+        Raises:
+            CheckpointError: it is missing.
+        """
+        if self._last is None or self._last.epoch != epoch:
+            data = self._blobs.get(record_name(epoch))
+            if data is None:
+                raise CheckpointError(
+                    "EPOCH_RECORD_MISSING",
+                    f"the record of epoch {epoch} is not in the checkpoint; restore it from a copy, or start over with "
+                    "`hayase app reset`",
+                )
+            self._last = _Open(epoch, EpochRecord.from_bytes(data))
+        return self._last.record
+
+    def next_epoch(self, after: int) -> int:
+        """The epoch to run after that one, which is through; `after` itself if there is nothing to do.
+
+        Raises:
+            SourceRangeLostError: records that were to be read are gone, or a topic is not the same any more.
+            TopologyError: a topic has grown.
+            CheckpointError: an epoch that was begun does not fit this application.
+        """
+        if after > self._done:
+            self._mark_done(after)
+        self._control.say_ready()
+        if self._control.pause_asked():
+            self._control.say_paused()
+            time.sleep(IDLE_POLL_S)
+            return after
+        begun = self._blobs.get(record_name(after + 1))
+        if begun is not None:
+            return self._adopt(EpochRecord.from_bytes(begun))
+        deadline = time.monotonic() + IDLE_WAIT_S
+        while True:
+            record = self._plan(after)
+            if record is not None:
+                return self._publish(record)
+            if self._frozen is not None or time.monotonic() > deadline or self._control.pause_asked():
+                return after
+            time.sleep(IDLE_POLL_S)
+
+    def close(self) -> None:
+        """Let go of the log."""
+        self._log.close()
+
+    def _find_last_done(self) -> int:
+        marks = [name for name in self._blobs.list(EPOCH_FOLDER) if name.endswith(".done")]
+        return max((int(name.removeprefix(EPOCH_FOLDER).removesuffix(".done")) for name in marks), default=-1)
+
+    def _mark_done(self, epoch: int) -> None:
+        record = self.record(epoch)
+        reach("before_done", epoch=epoch)
+        self._blobs.put_if_absent(done_name(epoch), record.digest.encode())
+        reach("after_done", epoch=epoch)
+        self._done = epoch
+        offsets = {
+            TopicPartition(topic, partition): end
+            for topic, partitions in record.ranges.items()
+            for partition, (start, end) in partitions.items()
+            if end > start
+        }
+        try:
+            self._log.commit_group_offsets(self._app.application_id, offsets)
+        except LogError:
+            pass  # only other tools look at these; the next epoch commits again
+        forget = epoch - RECORDS_KEPT
+        if forget >= 0:
+            self._blobs.delete(record_name(forget))
+            self._blobs.delete(done_name(forget))
+
+    def _adopt(self, record: EpochRecord) -> int:
+        """Go on with an epoch that was begun, here or by an earlier run."""
+        if record.lineage != self._app.lineage or record.plan != self._app.plan.digest:
+            raise CheckpointError(
+                "OPEN_EPOCH_OF_ANOTHER_PLAN",
+                f"epoch {record.epoch} was begun with another topology (plan {record.plan}, now {self._app.plan.digest}). "
+                "Start the old topology once more to finish it, or start over with `hayase app reset`",
+                epoch=record.epoch,
+            )
+        self._last = _Open(record.epoch, record)
+        return record.epoch
+
+    def _publish(self, record: EpochRecord) -> int:
+        reach("before_epoch_record", epoch=record.epoch)
+        if not self._blobs.put_if_absent(record_name(record.epoch), record.to_bytes()):
+            data = self._blobs.get(record_name(record.epoch))
+            assert data is not None
+            return self._adopt(EpochRecord.from_bytes(data))
+        reach("after_epoch_record", epoch=record.epoch)
+        self._last = _Open(record.epoch, record)
+        return record.epoch
+
+    def _plan(self, after: int) -> EpochRecord | None:
+        previous = self.record(after) if after >= 0 else None
+        topic_ids = self._check_topics(previous)
+        starts = self._starts(previous)
+        ends = self._log.end_offsets(self._partitions)
+        if self._frozen is not None:
+            ends = {p: max(starts[p], min(ends[p], self._frozen[p])) for p in self._partitions}
+        lag = sum(ends[p] - starts[p] for p in self._partitions)
+        self._check_ends(starts, ends)
+        if lag <= 0:
+            self._say(after, 0)
+            return None
+        chosen = self._bounded(starts, ends, lag)
+        ranges: dict[str, dict[int, tuple[int, int]]] = {topic: {} for topic in self._app.plan.topics}
+        for partition in self._partitions:
+            ranges[partition.topic][partition.partition] = (starts[partition], chosen[partition])
+        now = self._clock.now_ms()
+        self._say(after + 1, lag - sum(chosen[p] - starts[p] for p in self._partitions))
+        return EpochRecord(
+            after + 1,
+            self._app.lineage,
+            self._app.plan.digest,
+            max(previous.wall_clock_ms, now) if previous is not None else now,
+            ranges,
+            topic_ids,
+            previous.digest if previous is not None else "",
+        )
+
+    def _say(self, epoch: int, lag: int) -> None:
+        self._control.say_status(msgspec.json.encode(PlannerStatus(epoch, lag)))
+
+    def _bounded(self, starts: Offsets, ends: Offsets, lag: int) -> Offsets:
+        most = self._app.max_records_per_epoch
+        if lag <= most:
+            self._cut.reset()
+            return ends
+        if not self._by_time:
+            return fair_ends(starts, ends, most)
+        lagging = [p for p in self._partitions if ends[p] > starts[p]]
+        return self._cut.ends(
+            starts,
+            ends,
+            most,
+            lambda: self._first_time(starts, ends, lagging),
+            lambda time_ms: self._log.offsets_for_time(dict.fromkeys(self._partitions, time_ms)),
+        )
+
+    def _first_time(self, starts: Offsets, ends: Offsets, partitions: list[TopicPartition]) -> int:
+        reader = self._log.reader()
+        try:
+            found = [
+                int(batch.timestamps_ms[0])
+                for p in partitions
+                for batch in reader.fetch(p, starts[p], min(starts[p] + 1, ends[p]))
+                if len(batch)
+            ]
+        finally:
+            reader.close()
+        return min(found, default=0)
+
+    def _starts(self, previous: EpochRecord | None) -> dict[TopicPartition, int]:
+        if previous is not None:
+            return {p: previous.ranges[p.topic][p.partition][1] for p in self._partitions}
+        latest = [p for p in self._partitions if self._app.resets.get(p.topic) == "latest"]
+        starts = self._log.start_offsets(self._partitions)
+        return {**starts, **(self._log.end_offsets(latest) if latest else {})}
+
+    def _check_topics(self, previous: EpochRecord | None) -> dict[str, str]:
+        infos = self._log.describe(list(self._app.plan.topics))
+        for topic, count in self._app.plan.topics.items():
+            info = infos.get(topic)
+            if info is None:
+                raise SourceRangeLostError(
+                    "SOURCE_RANGE_LOST", f"topic {topic!r} was deleted while the application reads it; make it again and "
+                    "start over with `hayase app reset`", topic=topic
+                )  # fmt: skip
+            if previous is not None and previous.topic_ids[topic] != info.topic_id:
+                raise SourceRangeLostError(
+                    "SOURCE_RANGE_LOST",
+                    f"topic {topic!r} was deleted and made anew, so offsets mean other records now; start over with "
+                    "`hayase app reset`",
+                    topic=topic,
+                )
+            if info.partitions != count:
+                raise TopologyError(
+                    "PARTITIONS_CHANGED",
+                    f"topic {topic!r} has {info.partitions} partitions; the application was started with {count}, and its "
+                    "state is divided by them. Start over with `hayase app reset` (or copy the topic to one of the old size)",
+                    topic=topic,
+                )
+        return {topic: info.topic_id for topic, info in infos.items()}
+
+    def _check_ends(self, starts: Offsets, ends: Offsets) -> None:
+        for partition in self._partitions:
+            if ends[partition] < starts[partition]:
+                raise SourceRangeLostError(
+                    "SOURCE_RANGE_LOST",
+                    f"the application has read up to offset {starts[partition]}, but the log ends at {ends[partition]}: "
+                    "records were lost; start over with `hayase app reset`",
+                    topic=partition.topic,
+                    partition=partition.partition,
+                )

@@ -1,0 +1,74 @@
+"""How far a running query is: counters of all bundles, added up as epochs come through."""
+
+from __future__ import annotations
+
+import base64
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from hayase.core.metrics import Metrics
+from hayase.runtime.query import SUMMARIES
+from hayase.task.summary import BundleSummary
+
+
+@dataclass(frozen=True, slots=True)
+class EpochTiming:
+    """Where the time of one epoch went, in milliseconds: Spark's own parts, and the slowest bundle's steps."""
+
+    epoch: int
+    records: int
+    total_ms: int
+    spark_ms: dict[str, int]
+    bundle_ms: dict[str, float]
+
+
+@dataclass(slots=True)
+class Progress:
+    """Counters since this run began. Thread-safe."""
+
+    metrics: Metrics = field(default_factory=Metrics)
+    epochs: int = 0
+    last_epoch: int = -1
+    timings: list[EpochTiming] = field(default_factory=list)
+    _seen_batch: int = -1
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def take(self, updates: Iterable[Any]) -> None:
+        """Add what Spark reported (`query.recentProgress`); what was added before is skipped."""
+        with self._lock:
+            for update in updates:
+                batch = int(update["batchId"])
+                if batch <= self._seen_batch:
+                    continue
+                observed = (update["observedMetrics"] or {}).get(SUMMARIES)
+                if observed is None:
+                    continue
+                self._seen_batch = batch
+                self._add([BundleSummary.from_bytes(_bytes(item)) for item in observed[SUMMARIES]], update["durationMs"])
+
+    def counters(self) -> dict[str, int]:
+        """Totals by metric name."""
+        with self._lock:
+            return dict(self.metrics.by_name())
+
+    def _add(self, summaries: list[BundleSummary], durations: dict[str, int]) -> None:
+        if not summaries:
+            return
+        self.epochs += 1
+        self.last_epoch = max(summary.epoch for summary in summaries)
+        slowest: dict[str, float] = {}
+        before = self.metrics.total("records-consumed-total")
+        for summary in summaries:
+            self.metrics.merge((name, owner, count) for name, owner, count in summary.metrics)
+            for step, seconds in summary.seconds.items():
+                slowest[step] = max(slowest.get(step, 0.0), round(seconds * 1000, 2))
+        consumed = self.metrics.total("records-consumed-total") - before
+        timing = EpochTiming(self.last_epoch, consumed, int(durations.get("triggerExecution", 0)), dict(durations), slowest)
+        self.timings.append(timing)
+        del self.timings[:-1000]
+
+
+def _bytes(item: Any) -> bytes:
+    return base64.b64decode(item) if isinstance(item, str) else bytes(item)

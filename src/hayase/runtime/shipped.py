@@ -1,0 +1,88 @@
+"""What travels to workers: the application, once, by digest."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pyspark import cloudpickle
+
+from hayase.core.errors import ConfigError
+from hayase.log.protocol import LogConfig
+from hayase.planner.compile import CompileOptions
+from hayase.storage.blobs import BlobStore
+from hayase.task.plan import Plan
+from hayase.task.program import FailurePolicy
+from hayase.topology.topology import Topology
+
+
+@dataclass(frozen=True)
+class ShippedApp:
+    """Everything that a worker or the epoch planner needs to know.
+
+    Attributes:
+        control_dir: folder of the running application on the driver's machine, through which it tells the planner to pause.
+        resets: topic → `earliest` or `latest`: where the first epoch begins.
+        slots: how many Python tasks run at once; bundles of a level are dealt out to them.
+    """
+
+    application_id: str
+    lineage: str
+    topology: Topology
+    plan: Plan
+    options: CompileOptions
+    policy: FailurePolicy
+    log: LogConfig
+    checkpoint: str
+    checkpoint_fsync: bool
+    state_dir: str
+    control_dir: str
+    exactly_once: bool
+    slots: int
+    max_records_per_epoch: int
+    resets: Mapping[str, str]
+    history_retention_ms: int
+
+    def to_bytes(self) -> bytes:
+        """Pickled, with the user's functions and classes.
+
+        Raises:
+            ConfigError: something in the topology can not be sent to workers.
+        """
+        try:
+            return bytes(cloudpickle.dumps(self))
+        except Exception as error:  # pickling fails in as many ways as there are objects
+            raise ConfigError(
+                "NOT_PICKLABLE",
+                f"the topology can not be sent to Spark's workers: {error}. Functions may not hold open files, locks, "
+                "connections or Spark objects; make such things inside the function",
+            ) from error
+
+    def publish(self, blobs: BlobStore) -> str:
+        """Put it where workers find it; returns its digest."""
+        data = self.to_bytes()
+        digest = hashlib.blake2b(data, digest_size=16).hexdigest()
+        blobs.put_if_absent(program_name(digest), data)
+        return digest
+
+
+def program_name(digest: str) -> str:
+    """Blob name of a shipped application."""
+    return f"programs/{digest}"
+
+
+def load_shipped(blobs: BlobStore, digest: str) -> ShippedApp:
+    """The application of that digest.
+
+    Raises:
+        ConfigError: it is not there; checkpoint.dir must be the same path on every machine.
+    """
+    data = blobs.get(program_name(digest))
+    if data is None:
+        raise ConfigError(
+            "PROGRAM_NOT_FOUND", "a worker can not read the checkpoint; checkpoint.dir must be a path that every machine sees"
+        )
+    loaded = cloudpickle.loads(data)
+    assert isinstance(loaded, ShippedApp)
+    return loaded

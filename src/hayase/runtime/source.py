@@ -1,0 +1,96 @@
+"""The Spark source: its offset is only the number of an epoch; what the epoch reads is in our own epoch record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from hayase.runtime.coordinator import EpochCoordinator
+from hayase.runtime.rows import SPARK_SCHEMA
+from hayase.runtime.worker import run_source_slot
+
+SOURCE_NAME = "hayase"
+
+
+class SlotWork(InputPartition):
+    """The work order of one slot: its bundles of level 0 for one epoch."""
+
+    def __init__(self, slot: int, record: bytes) -> None:
+        super().__init__(slot)
+        self.slot = slot
+        self.record = record
+
+
+class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans epochs in one long-lived process beside the driver, and runs level 0 in the workers."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._options = dict(options)
+        self._coordinator: EpochCoordinator | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_options": self._options, "_coordinator": None}
+
+    def initialOffset(self) -> dict[str, int]:
+        """The last epoch that is through."""
+        return {"epoch": self._planner().last_done()}
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """Epochs bound themselves."""
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Read to the ends as they are now, then stop."""
+        self._planner().freeze()
+
+    def latestOffset(self, start: dict[str, int] | None, limit: ReadLimit) -> dict[str, int]:
+        """The next epoch, or `start` if there is nothing to do."""
+        planner = self._planner()
+        after = start["epoch"] if start is not None else planner.last_done()
+        return {"epoch": planner.next_epoch(after)}
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+        """One work order a slot."""
+        planner = self._planner()
+        record = planner.record(end["epoch"]).to_bytes()
+        return [SlotWork(slot, record) for slot in range(planner.slots)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Run the slot's bundles of level 0."""
+        assert isinstance(partition, SlotWork)
+        return run_source_slot(self._options, partition.slot, partition.record)
+
+    def commit(self, end: dict[str, int]) -> None:
+        """Nothing: the end of an epoch is marked when the next one is asked for."""
+
+    def stop(self) -> None:
+        """Let go of connections."""
+        if self._coordinator is not None:
+            self._coordinator.close()
+
+    def _planner(self) -> EpochCoordinator:
+        if self._coordinator is None:
+            self._coordinator = EpochCoordinator.open(self._options)
+        return self._coordinator
+
+
+class EpochSource(DataSource):
+    """`spark.readStream.format("hayase")`, with the options that `query.start_query` gives it."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Name of the format."""
+        return SOURCE_NAME
+
+    def schema(self) -> StructType | str:
+        """The one schema of all rows."""
+        return SPARK_SCHEMA
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """The reader."""
+        return EpochReader(self.options)

@@ -1,0 +1,165 @@
+"""A Python worker of Spark: what it keeps from epoch to epoch, and how it runs the bundles of a slot."""
+
+from __future__ import annotations
+
+import atexit
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+from hayase.log.open import open_log
+from hayase.log.protocol import EpochWriter, Log, LogReader
+from hayase.planner.programs import make_programs
+from hayase.runtime.rows import ORDER, ROW, SparkRow, from_batch, to_batches
+from hayase.runtime.shipped import ShippedApp, load_shipped
+from hayase.state.bundle import BundleState
+from hayase.state.changelog import Changelog
+from hayase.state.delta import Delta, EdgeRow
+from hayase.state.snapshot import SnapshotPolicy, maybe_snapshot
+from hayase.storage.open import open_blobs
+from hayase.task.bundle import BundleRunner
+from hayase.task.epoch_record import EpochRecord
+from hayase.task.plan import BundlePlan
+
+
+class WorkerHost:
+    """What this process keeps for one application: connections, programs, open state. Never carried over a fork."""
+
+    def __init__(self, checkpoint: str, fsync: bool, digest: str) -> None:
+        self.blobs = open_blobs(checkpoint, fsync=fsync)
+        self._app: ShippedApp = load_shipped(self.blobs, digest)
+        app = self._app
+        self.application_id = app.application_id
+        self.lineage = app.lineage
+        self.exactly_once = app.exactly_once
+        self.policy = app.policy
+        self._programs = make_programs(app.topology, app.plan, app.options)
+        self._runners: dict[str, BundleRunner] = {}
+        self._log: Log | None = None
+        self._reader: LogReader | None = None
+        self._writer: EpochWriter | None = None
+        self._global_bundles = {
+            unit.global_store: unit.id for unit in app.plan.units.values() if unit.global_store is not None
+        }
+        self._bundle_of_task = {task.id: bundle for bundle in app.plan.bundles for task in bundle.tasks}
+        self._snapshots = SnapshotPolicy(history_retention_ms=app.history_retention_ms)
+        by_level: dict[int, list[BundlePlan]] = {}
+        for bundle in app.plan.bundles:
+            by_level.setdefault(bundle.level, []).append(bundle)
+        self._levels = by_level
+        self._slot_of = {
+            bundle.id: number % app.slots for bundles in by_level.values() for number, bundle in enumerate(bundles)
+        }
+
+    # what bundles see (hayase.task.bundle.Host)
+
+    def reader(self) -> LogReader:
+        """The process's reader."""
+        if self._reader is None:
+            self._reader = self._opened_log().reader()
+        return self._reader
+
+    def writer(self) -> EpochWriter:
+        """The process's writer."""
+        if self._writer is None:
+            self._writer = self._opened_log().writer()
+        return self._writer
+
+    def state_path(self, bundle: str) -> Path:
+        """Folder of a bundle's local state."""
+        return Path(self._app.state_dir) / bundle
+
+    def after_apply(self, state: BundleState, changelog: Changelog, delta: Delta) -> None:
+        """Take a snapshot in the background when the policy says so."""
+        maybe_snapshot(state, changelog, self._snapshots)
+
+    # running
+
+    def run_level(self, level: int, slot: int, record: EpochRecord, rows: Sequence[EdgeRow]) -> Iterator[SparkRow]:
+        """Run the slot's bundles of a level; yields what goes on: rows, the next level's orders, summaries."""
+        by_bundle: dict[str, list[EdgeRow]] = {}
+        for row in rows:
+            by_bundle.setdefault(self._bundle_of_task[row.task].id, []).append(row)
+        if level + 1 < self._app.plan.levels:
+            data = record.to_bytes()
+            slots = range(self._app.slots) if level == 0 and slot == 0 else [slot] if level else []
+            for target in slots:
+                yield SparkRow(target, ORDER, "", "", "", level + 1, data)
+        for bundle in self._levels.get(level, []):
+            if self._slot_of[bundle.id] == slot:
+                result = self._runner(bundle).run(record, by_bundle.get(bundle.id, []))
+                for row in result.rows:
+                    yield SparkRow.of_edge(self._slot_of[self._bundle_of_task[row.task].id], row)
+                yield SparkRow(0, "summary", "", "", bundle.id, record.epoch, result.summary.to_bytes())
+
+    def level_of(self, task: str) -> int:
+        """The level of a task's bundle."""
+        return self._bundle_of_task[task].level
+
+    def close(self) -> None:
+        """Let go of everything."""
+        for runner in self._runners.values():
+            runner.close()
+        for opened in (self._reader, self._writer, self._log):
+            if opened is not None:
+                opened.close()
+
+    def _runner(self, bundle: BundlePlan) -> BundleRunner:
+        runner = self._runners.get(bundle.id)
+        if runner is None:
+            runner = BundleRunner(self._programs[bundle.unit], bundle, self, self._global_bundles)
+            self._runners[bundle.id] = runner
+        return runner
+
+    def _opened_log(self) -> Log:
+        if self._log is None:
+            self._log = open_log(self._app.log)
+        return self._log
+
+
+_HOSTS: dict[tuple[int, str], WorkerHost] = {}
+
+
+def host_for(options: Mapping[str, str]) -> WorkerHost:
+    """The host of this process for an application; made when first asked for, older ones are closed."""
+    key = (os.getpid(), options["digest"])
+    found = _HOSTS.get(key)
+    if found is None:
+        for (pid, _), old in list(_HOSTS.items()):
+            if pid == os.getpid():
+                old.close()
+        _HOSTS.clear()
+        found = _HOSTS[key] = WorkerHost(options["checkpoint"], options["fsync"] == "true", options["digest"])
+        atexit.register(found.close)
+    return found
+
+
+def run_source_slot(options: Mapping[str, str], slot: int, record: bytes) -> Iterator[pa.RecordBatch]:
+    """Level 0, inside the source's `read`."""
+    host = host_for(options)
+    yield from to_batches(host.run_level(0, slot, EpochRecord.from_bytes(record), []))
+
+
+def run_level_slot(
+    options: Mapping[str, str], level: int, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """A higher level, inside `mapInArrow`: takes all rows of its slot, runs its bundles, passes on what is not its own."""
+    host: WorkerHost | None = None
+    mine: list[EdgeRow] = []
+    others: list[SparkRow] = []
+    orders: list[SparkRow] = []
+    for batch in batches:
+        for row in from_batch(batch):
+            host = host or host_for(options)
+            if row.kind == ORDER and row.seq == level:
+                orders.append(row)
+            elif row.kind == ROW and host.level_of(row.task) == level:
+                mine.append(row.edge_row())
+            else:
+                others.append(row)
+    yield from to_batches(others)
+    if host is not None:
+        for order in orders:
+            yield from to_batches(host.run_level(level, order.slot, EpochRecord.from_bytes(order.payload), mine))

@@ -1,0 +1,277 @@
+"""The epoch of one bundle, step by step, each step idempotent under the same epoch (section 6 of the design).
+
+1. read, process; changes and outputs stay in memory
+2. publish the delta: the commit point. Who finds one there throws its own work away and adopts it
+3. apply to the local state
+4. write the outputs
+5. hand the rows for higher levels on
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from hayase.core.errors import CheckpointError, StateError
+from hayase.core.failpoints import reach
+from hayase.core.metrics import Metrics
+from hayase.log.protocol import EpochWriter, LogReader, Marker, OutputBatch
+from hayase.state.bundle import BundleState
+from hayase.state.changelog import Changelog
+from hayase.state.delta import Delta, EdgeRow, Journal
+from hayase.state.epoch import EpochState
+from hayase.state.protocol import ByteStore
+from hayase.storage.blobs import BlobStore
+from hayase.task.column_task import run_columns
+from hayase.task.epoch_record import EpochRecord
+from hayase.task.fetch import fetch_inputs
+from hayase.task.outputs import Outputs
+from hayase.task.plan import BundlePlan, TaskPlan
+from hayase.task.program import FailurePolicy, UnitProgram
+from hayase.task.row_epoch import run_rows
+from hayase.task.row_task import RowTask
+from hayase.task.services import TaskServices
+from hayase.task.summary import BundleSummary
+
+
+class Host(Protocol):
+    """What the process that runs a bundle offers; kept from epoch to epoch."""
+
+    application_id: str
+    lineage: str
+    exactly_once: bool
+    policy: FailurePolicy
+    blobs: BlobStore
+
+    def reader(self) -> LogReader:
+        """The process's reader."""
+        ...
+
+    def writer(self) -> EpochWriter:
+        """The process's writer."""
+        ...
+
+    def state_path(self, bundle: str) -> Path:
+        """Folder of a bundle's local state."""
+        ...
+
+    def after_apply(self, state: BundleState, changelog: Changelog, delta: Delta) -> None:
+        """Called when a delta has been applied: time for a snapshot, perhaps."""
+        ...
+
+
+@dataclass(slots=True)
+class BundleResult:
+    """What goes on to Spark."""
+
+    rows: list[EdgeRow]
+    summary: BundleSummary
+
+
+@dataclass(slots=True)
+class _Steps:
+    """Wall time of each step of one epoch."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+    _since: float = field(default_factory=time.perf_counter)
+
+    def done(self, name: str) -> None:
+        now = time.perf_counter()
+        self.seconds[name] = round(self.seconds.get(name, 0.0) + now - self._since, 6)
+        self._since = now
+
+
+class BundleRunner:
+    """Runs the epochs of one bundle in this process. Another process may run the same bundle before, after, or meanwhile."""
+
+    def __init__(self, program: UnitProgram, bundle: BundlePlan, host: Host, global_bundles: Mapping[str, str]) -> None:
+        """Prepare; opens nothing yet.
+
+        Args:
+            program: of the bundle's unit.
+            bundle: the bundle.
+            host: see Host.
+            global_bundles: global store name → the bundle (and unit) that holds it.
+        """
+        self._program = program
+        self._bundle = bundle
+        self._host = host
+        self._global_bundles = global_bundles
+        self._state: BundleState | None = None
+        self._globals: dict[str, BundleState] = {}
+        self._changelog = Changelog(host.blobs, bundle.id)
+        unit = program.plan
+        sends_rows = any(sink.edge for sink in program.sinks)
+        self._journalled = unit.stateful or (sends_rows and not unit.pure)
+
+    def run(self, record: EpochRecord, rows: Sequence[EdgeRow]) -> BundleResult:
+        """Run, or finish, the epoch of the record.
+
+        Args:
+            record: what the epoch reads.
+            rows: what tasks of lower levels sent to the tasks of this bundle.
+        """
+        steps = _Steps()
+        reach("before_process", bundle=self._bundle.id, epoch=record.epoch)
+        if self._journalled:
+            journal, adopted, metrics = self._run_journalled(record, rows, steps)
+        else:
+            outputs, metrics = self._process(record, rows, None)
+            journal, adopted = Journal(outputs.batches(), outputs.rows), False
+            steps.done("process")
+        published = self._publish(record, journal.outputs)
+        steps.done("publish")
+        reach("before_rows", bundle=self._bundle.id, epoch=record.epoch)
+        summary = BundleSummary(self._bundle.id, record.epoch, adopted, published, metrics.rows(), steps.seconds)
+        return BundleResult(journal.rows, summary)
+
+    def close(self) -> None:
+        """Let go of the local state."""
+        for state in (self._state, *self._globals.values()):
+            if state is not None:
+                state.close()
+
+    def _run_journalled(
+        self, record: EpochRecord, rows: Sequence[EdgeRow], steps: _Steps
+    ) -> tuple[Journal, bool, Metrics]:
+        state = self._local_state()
+        found = self._changelog.get(record.epoch)
+        if found is not None:
+            self._check(found, record)
+            self._changelog.catch_up(state, record.epoch)
+            steps.done("adopt")
+            return found.journal, True, Metrics()
+        if state.epoch != record.epoch - 1:
+            self._changelog.catch_up(state, record.epoch - 1)
+        with state.begin() as epoch:
+            if epoch.epoch != record.epoch - 1:
+                raise StateError(
+                    "STATE_MOVED",
+                    f"the local state is at epoch {epoch.epoch} while epoch {record.epoch} is run: another attempt is at "
+                    "work on it. This attempt gives up; the next one goes on",
+                    bundle=self._bundle.id,
+                )
+            outputs, metrics = self._process(record, rows, epoch)
+            steps.done("process")
+            mine = Delta(
+                self._host.application_id, self._host.lineage, self._bundle.id, record.epoch, record.digest,
+                epoch.epoch, epoch.digest, epoch.changes(), Journal(outputs.batches(), outputs.rows),
+            )  # fmt: skip
+        reach("before_delta", bundle=self._bundle.id, epoch=record.epoch)
+        delta = self._changelog.publish(mine)
+        reach("after_delta", bundle=self._bundle.id, epoch=record.epoch)
+        adopted = delta is not mine
+        steps.done("delta")
+        reach("before_apply", bundle=self._bundle.id, epoch=record.epoch)
+        if adopted:
+            self._check(delta, record)
+            self._changelog.catch_up(state, record.epoch)
+        else:
+            state.apply(delta)
+        reach("after_apply", bundle=self._bundle.id, epoch=record.epoch)
+        self._host.after_apply(state, self._changelog, delta)
+        steps.done("apply")
+        return delta.journal, adopted, Metrics() if adopted else metrics
+
+    def _check(self, delta: Delta, record: EpochRecord) -> None:
+        if delta.lineage != self._host.lineage or delta.record_digest != record.digest:
+            raise CheckpointError(
+                "DELTA_OF_ANOTHER_EPOCH",
+                "the delta in the checkpoint was made from another epoch record; the checkpoint holds files of two "
+                "applications. Restore it from a copy, or start over with `hayase app reset`",
+                bundle=self._bundle.id,
+                epoch=record.epoch,
+            )
+
+    def _process(
+        self, record: EpochRecord, rows: Sequence[EdgeRow], epoch: EpochState | None
+    ) -> tuple[Outputs, Metrics]:
+        outputs, metrics = Outputs(), Metrics()
+        globals_ = {name: self._global_state(bundle, record.epoch) for name, bundle in self._needed_globals().items()}
+        opened = {name: state.begin() for name, state in globals_.items()}
+        try:
+            stores: dict[str, ByteStore] = {
+                name: begun.task(f"{self._global_bundles[name]}_0").store(name) for name, begun in opened.items()
+            }
+            for task in self._bundle.tasks:
+                self._run_task(task, record, rows, epoch, stores, outputs, metrics)
+        finally:
+            for begun in opened.values():
+                begun.close()
+        return outputs, metrics
+
+    def _run_task(
+        self,
+        task: TaskPlan,
+        record: EpochRecord,
+        rows: Sequence[EdgeRow],
+        epoch: EpochState | None,
+        global_stores: Mapping[str, ByteStore],
+        outputs: Outputs,
+        metrics: Metrics,
+    ) -> None:
+        edge_inputs: dict[tuple[str, str], list[EdgeRow]] = {}
+        for row in rows:
+            if row.task == task.id:
+                edge_inputs.setdefault((row.edge, row.origin), []).append(row)
+        for received in edge_inputs.values():
+            received.sort(key=lambda row: row.seq)
+        topic_inputs = fetch_inputs(self._host.reader(), record, task)
+        if not topic_inputs and not edge_inputs:
+            return
+        services = TaskServices.make(
+            self._program,
+            task.id,
+            state=epoch.task(task.id) if epoch is not None else None,
+            global_stores=global_stores,
+            metrics=metrics,
+            outputs=outputs,
+            policy=self._host.policy,
+            wall_clock_ms=record.wall_clock_ms,
+        )
+        if self._program.columns is not None:
+            run_columns(self._program, services, topic_inputs, edge_inputs, task.partition)
+        else:
+            run_rows(RowTask(self._program), services, topic_inputs, edge_inputs, task.partition)
+
+    def _publish(self, record: EpochRecord, batches: Sequence[OutputBatch]) -> bool:
+        reach("before_publish", bundle=self._bundle.id, epoch=record.epoch)
+        published = False
+        if batches:
+            writer = self._host.writer()
+            if self._host.exactly_once:
+                marker = Marker(self._host.lineage, record.epoch, record.digest)
+                published = writer.publish_epoch(self._host.application_id, self._bundle.id, marker, batches)
+            else:
+                writer.append(batches)
+                published = True
+        reach("after_publish", bundle=self._bundle.id, epoch=record.epoch)
+        return published
+
+    def _local_state(self) -> BundleState:
+        if self._state is None:
+            self._state = self._open(self._bundle.id)
+        return self._state
+
+    def _needed_globals(self) -> Mapping[str, str]:
+        return {name: self._global_bundles[name] for name in self._program.plan.reads_global}
+
+    def _global_state(self, bundle: str, epoch: int) -> BundleState:
+        """A global table's state at the epoch: its own bundle is a level below, so its delta is there."""
+        state = self._globals.get(bundle)
+        if state is None:
+            state = self._globals[bundle] = self._open(bundle)
+        if state.epoch != epoch:
+            Changelog(self._host.blobs, bundle).catch_up(state, epoch)
+        return state
+
+    def _open(self, bundle: str) -> BundleState:
+        return BundleState(
+            self._host.state_path(bundle),
+            application_id=self._host.application_id,
+            lineage=self._host.lineage,
+            bundle=bundle,
+        )

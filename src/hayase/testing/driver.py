@@ -1,0 +1,231 @@
+"""Runs a topology in this process, record by record: no JVM, no broker, no disk.
+
+It drives the same tasks that Spark drives.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from datetime import timedelta
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from hayase.core.config import StreamsConfig
+from hayase.core.errors import UnknownTopicError
+from hayase.core.metrics import Metrics
+from hayase.core.records import Headers
+from hayase.core.time import ManualClock
+from hayase.core.windows import to_ms
+from hayase.planner.build import global_unit_id, levels_of, make_plan, source_topics
+from hayase.planner.compile import compile_units
+from hayase.planner.options import compile_options, failure_policy
+from hayase.planner.programs import make_programs
+from hayase.serde.protocol import Serde
+from hayase.state.delta import EdgeRow
+from hayase.state.memory import MemoryState
+from hayase.state.protocol import ByteStore
+from hayase.task.column_task import run_columns
+from hayase.task.outputs import Outputs
+from hayase.task.plan import TaskPlan
+from hayase.task.program import UnitProgram
+from hayase.task.queues import RawRecords
+from hayase.task.row_epoch import run_rows
+from hayase.task.row_task import RowTask
+from hayase.task.services import TaskServices
+from hayase.testing.edge_queues import EdgeQueues
+from hayase.testing.stores import open_view
+from hayase.testing.topics import RawRecord, TestInputTopic, TestOutputTopic
+from hayase.topology.topology import Topology
+
+
+class TopologyTestDriver:
+    """Feeds records to a topology and reads what it writes, like Kafka Streams' driver of the same name.
+
+    Every record is an epoch of its own: when `pipe_input` returns, all that it sets off has happened, caches are
+    flushed, stores are up to date. Every topic has one partition, every sub-topology one task.
+
+    Not simulated: several partitions, failures, epochs of several records.
+
+    Example:
+        >>> from hayase import StreamsBuilder, Serdes, Consumed, Produced
+        >>> builder = StreamsBuilder()
+        >>> stream = builder.stream("in", Consumed.with_(Serdes.string(), Serdes.string()))
+        >>> stream.map_values(str.upper).to("out", Produced.with_(Serdes.string(), Serdes.string()))
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     source = driver.create_input_topic("in", Serdes.string(), Serdes.string())
+        ...     sink = driver.create_output_topic("out", Serdes.string(), Serdes.string())
+        ...     source.pipe_input("k", "hello")
+        ...     sink.read_key_value()
+        ('k', 'HELLO')
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        config: StreamsConfig | Mapping[str, Any] | None = None,
+        initial_wall_clock_ms: int = 0,
+    ) -> None:
+        """Prepare the topology.
+
+        Args:
+            topology: what to run.
+            config: settings; `application.id` may be left out. `processing.form` chooses rows or columns.
+            initial_wall_clock_ms: the driver's clock, which moves only by `advance_wall_clock_time`.
+        """
+        if not isinstance(config, StreamsConfig):
+            config = StreamsConfig({"application.id": "test", **(config or {})})
+        self._topology = topology
+        self._clock = ManualClock(initial_wall_clock_ms)
+        self.metrics = Metrics()
+        options = compile_options(config)
+        self._policy = failure_policy(config)
+        topics = dict.fromkeys(source_topics(topology), 1)
+        compiled = compile_units(topology, levels_of(topology), options)
+        plan = make_plan(topology, topics, compiled, threads=1)
+        self._programs = make_programs(topology, plan, options)
+        self._tasks: list[TaskPlan] = [task for bundle in plan.bundles for task in bundle.tasks]
+        self._states = {task.id: MemoryState() for task in self._tasks}
+        self._row_tasks = {unit: RowTask(p) for unit, p in self._programs.items() if p.columns is None}
+        self._queues: dict[str, deque[RawRecord]] = {}
+        self._edges = EdgeQueues()
+        self._offsets = dict.fromkeys(topics, 0)
+        self._epoch = 0
+        self._global_tasks = {
+            table.store: f"{global_unit_id(i)}_0" for i, table in enumerate(topology.global_tables)
+        }
+
+    def create_input_topic(
+        self,
+        topic: str,
+        key_serde: Serde[Any],
+        value_serde: Serde[Any],
+        start_timestamp_ms: int = 0,
+        auto_advance: timedelta = timedelta(0),
+    ) -> TestInputTopic:
+        """A way into a source topic.
+
+        Raises:
+            UnknownTopicError: the topology does not read that topic.
+        """
+        if topic not in self._offsets:
+            raise UnknownTopicError(
+                "UNKNOWN_TOPIC", f"the topology does not read topic {topic!r}; it reads {sorted(self._offsets)}"
+            )
+        return TestInputTopic(self, topic, key_serde, value_serde, start_timestamp_ms, auto_advance)
+
+    def create_output_topic(self, topic: str, key_serde: Serde[Any], value_serde: Serde[Any]) -> TestOutputTopic:
+        """A way to read what was, or will be, written to a topic."""
+        return TestOutputTopic(self, topic, key_serde, value_serde)
+
+    def advance_wall_clock_time(self, delta: timedelta) -> None:
+        """Move the driver's clock on."""
+        self._clock.advance_ms(to_ms("delta", delta))
+
+    def produced_topic_names(self) -> list[str]:
+        """Topics that something was written to, in the order of the first record."""
+        return [topic for topic, queue in self._queues.items() if queue]
+
+    def store(self, name: str) -> Any:
+        """A store to read: a key-value or window view with the store's serdes.
+
+        Raises:
+            UnknownStoreError: the topology has no such store.
+        """
+        return open_view(self._topology, name, self._byte_store)
+
+    def close(self) -> None:
+        """Let go of the stores."""
+        for state in self._states.values():
+            state.close()
+
+    def __enter__(self) -> TopologyTestDriver:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # used by the topics
+
+    def pipe(self, topic: str, key: bytes | None, value: bytes | None, timestamp_ms: int, headers: Headers) -> None:
+        """Process one serialized record to its end."""
+        offset = self._offsets[topic]
+        self._offsets[topic] += 1
+        raw = _one(topic, offset, key, value, timestamp_ms, headers)
+        for task in self._tasks:
+            inputs = [(source, raw) for source, read, _ in task.topic_partitions if read == topic]
+            if inputs:
+                self._run(task, inputs, {})
+        while (found := self._edges.next()) is not None:
+            edge, row = found
+            for task in self._tasks:
+                if any(received == edge for _, received in task.edges):
+                    self._run(task, [], {(edge, row.origin): [row]})
+
+    def output_queue(self, topic: str) -> deque[RawRecord]:
+        """What was written to a topic and not read yet."""
+        return self._queues.setdefault(topic, deque())
+
+    def _byte_store(self, unit_store: str) -> ByteStore:
+        for task in self._tasks:
+            program = self._programs[task.unit]
+            if any(unit_store in node.stores for node in program.processors):
+                return self._states[task.id].begin().task(task.id).store(unit_store)
+        raise AssertionError(unit_store)
+
+    def _run(
+        self,
+        task: TaskPlan,
+        inputs: list[tuple[str, RawRecords]],
+        rows: Mapping[tuple[str, str], list[EdgeRow]],
+    ) -> None:
+        program = self._programs[task.unit]
+        state = self._states[task.id]
+        epoch = state.begin()
+        outputs = Outputs()
+        services = TaskServices.make(
+            program,
+            task.id,
+            state=epoch.task(task.id),
+            global_stores=self._global_stores(program),
+            metrics=self.metrics,
+            outputs=outputs,
+            policy=self._policy,
+            wall_clock_ms=self._clock.now_ms(),
+        )
+        try:
+            if program.columns is not None:
+                run_columns(program, services, inputs, rows, task.partition)
+            else:
+                run_rows(self._row_tasks[task.unit], services, inputs, rows, task.partition)
+        finally:
+            self._collect(outputs)
+            self._epoch += 1
+            state.apply_changes(self._epoch, epoch.changes())
+
+    def _global_stores(self, program: UnitProgram) -> dict[str, ByteStore]:
+        found: dict[str, ByteStore] = {}
+        for name in program.plan.reads_global:
+            task = self._global_tasks[name]
+            found[name] = self._states[task].begin().task(task).store(name)
+        return found
+
+    def _collect(self, outputs: Outputs) -> None:
+        for batch in outputs.batches():
+            headers = batch.headers or [()] * len(batch)
+            queue = self.output_queue(batch.topic)
+            for record in zip(batch.keys, batch.values, batch.timestamps_ms, headers, strict=True):
+                queue.append(RawRecord(batch.topic, *record))
+        self._edges.add(outputs.rows)
+
+
+def _one(
+    topic: str, offset: int, key: bytes | None, value: bytes | None, timestamp_ms: int, headers: Headers
+) -> RawRecords:
+    return RawRecords(
+        topic, 0, np.array([offset]), np.array([timestamp_ms]), [key], [value], [headers] if headers else None
+    )

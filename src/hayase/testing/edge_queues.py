@@ -1,0 +1,41 @@
+"""Repartition topics of the test driver: queues, of which the one whose head is oldest goes next."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+import polars as pl
+
+from hayase.state.delta import EdgeRow
+from hayase.task.edges import read_payloads
+
+
+class EdgeQueues:
+    """One queue per repartition topic, first in, first out; ties between heads go to the topic that was used first."""
+
+    def __init__(self) -> None:
+        self._queues: dict[str, deque[tuple[int, EdgeRow]]] = {}
+
+    def add(self, rows: Iterable[EdgeRow]) -> None:
+        """Take rows, cut into single records."""
+        for row in rows:
+            frame = read_payloads([row])
+            time = "ts" if "ts" in frame.columns else "__ts"
+            queue = self._queues.setdefault(row.edge, deque())
+            for position in range(frame.height):
+                one = frame[position : position + 1]
+                queue.append((one[time][0], row._replace(seq=0, payload=_payload(one))))
+
+    def next(self) -> tuple[str, EdgeRow] | None:
+        """The topic whose head has the smallest timestamp, and that record; `None` if all are empty."""
+        waiting = [(queue[0][0], edge) for edge, queue in self._queues.items() if queue]
+        if not waiting:
+            return None
+        oldest = min(time for time, _ in waiting)
+        edge = next(edge for time, edge in waiting if time == oldest)
+        return edge, self._queues[edge].popleft()[1]
+
+
+def _payload(frame: pl.DataFrame) -> bytes:
+    return frame.write_ipc_stream(None).getvalue()

@@ -1,0 +1,25 @@
+"""Views of the test driver's stores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hayase.core.errors import UnknownStoreError
+from hayase.state.protocol import ByteStore
+from hayase.state.views import open_read_only_view
+from hayase.topology.topology import Topology
+
+
+def open_view(topology: Topology, name: str, byte_store: Callable[[str], ByteStore]) -> Any:
+    """A read-only view of a store, with its serdes.
+
+    Raises:
+        UnknownStoreError: the topology has no such store.
+    """
+    spec = topology.stores.get(name)
+    if spec is None:
+        raise UnknownStoreError(
+            "UNKNOWN_STORE", f"the topology has no store {name!r}; it has {sorted(topology.stores)}", store=name
+        )
+    return open_read_only_view(spec, byte_store(name))
