@@ -42,6 +42,7 @@ MAX_READERS = 1024
 
 _SMALLEST_MAP_SIZE = 64 << 20
 _ALONE_TIMEOUT_S = 30.0
+_WRITES_PER_READER_CHECK = 256
 _NEARLY_FULL_BYTES = 64 << 20
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -57,6 +58,7 @@ class _Entry:
         self.sync = sync
         self.active: Counter[int] = Counter()  # transactions by thread
         self.closing = False
+        self.writes = 0
         self.changed = threading.Condition()
         self.one_at_a_time = threading.Lock()
 
@@ -125,7 +127,7 @@ def open_environment(
 
     Call it anew for every use instead of keeping the result: an environment that was closed in between, or
     inherited over a fork, is opened afresh. The call costs about a microsecond if `path` is absolute and
-    without symbolic links. Opening clears reader slots of dead processes. Thread-safe.
+    without symbolic links. Opening clears reader slots of dead processes, and so does every 256th write. Thread-safe.
 
     Args:
         path: folder of the environment; made if absent (unless `readonly`). Must be on a local file system.
@@ -186,6 +188,8 @@ def read_transaction(
 def read_transaction(
     env: lmdb.Environment, *, buffers: Literal[True]
 ) -> AbstractContextManager[lmdb.Transaction[memoryview]]: ...
+@overload
+def read_transaction(env: lmdb.Environment, *, buffers: bool) -> AbstractContextManager[Any]: ...
 def read_transaction(env: lmdb.Environment, *, buffers: bool = False) -> AbstractContextManager[Any]:
     """A snapshot of the environment as of now; never blocks and is never blocked by writers.
 
@@ -208,6 +212,9 @@ def run_write(env: lmdb.Environment, work: Callable[[lmdb.Transaction[bytes]], T
         open.
     """
     entry = _entry_of(env)
+    entry.writes += 1
+    if entry.writes % _WRITES_PER_READER_CHECK == 0:
+        env.reader_check()
     while True:
         map_size = env.info()["map_size"]
         try:

@@ -229,3 +229,20 @@ def test_a_full_disk_is_recognised_and_loses_nothing(folder: Path) -> None:
     assert len(_get(folder, b"before") or b"") == SMALL
     assert _get(folder, b"too much") is None
     assert _get(folder, b"after") == b"y"
+
+
+def _read_and_be_killed(path: Path) -> None:
+    with read_transaction(open_environment(path)):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_the_snapshot_of_a_killed_reader_is_given_up_by_later_writes(folder: Path) -> None:
+    _put(folder, b"k", b"v")
+    child = SPAWN.Process(target=_read_and_be_killed, args=(folder,))
+    child.start()
+    child.join()
+    env = open_environment(folder)
+    assert str(child.pid) in env.readers()
+    for number in range(300):
+        _put(folder, b"k", str(number).encode())
+    assert str(child.pid) not in env.readers()

@@ -1,0 +1,145 @@
+"""The LMDB environment of an embedded log, with its errors put into the log's words."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import lmdb
+
+from hayase.core.errors import ConfigError, LogError, StateError
+from hayase.log.embedded.group_commit import GroupCommit, Work
+from hayase.log.embedded.settings import read_options
+from hayase.log.embedded.tables import NAMES, Tables
+from hayase.log.protocol import LogConfig
+from hayase.storage.lmdb_env import close_environment, is_disk_full, open_environment, read_transaction, run_write
+
+T = TypeVar("T")
+
+_FORMAT = b"1"
+_commits: dict[tuple[int, str], GroupCommit] = {}
+_users: Counter[tuple[int, str]] = Counter()
+_users_lock = threading.Lock()
+
+
+class LogStore:
+    """Transactions on the log's folder. Made anew in every process; all of a process share one environment.
+
+    Args:
+        config: the log; its folder is made if absent.
+
+    Raises:
+        ConfigError: an option is unknown or has a value that is not allowed, or there is no folder.
+        LogError: `LOG_NOT_OPENED`: the folder can not be used; `LOG_FORMAT`: it is of another version.
+    """
+
+    def __init__(self, config: LogConfig) -> None:
+        if not config.location:
+            raise ConfigError("INVALID_SETTING", "an embedded log needs a folder as its location")
+        self.path = os.path.realpath(config.location)
+        self._settings = read_options(config)
+        self._prepared: weakref.ref[lmdb.Environment] | None = None
+        self._user = (os.getpid(), self.path)
+        self._closed = False
+        self._commits = _commits.setdefault(self._user, GroupCommit())
+        self._env()
+        with _users_lock:
+            _users[self._user] += 1
+
+    def close(self) -> None:
+        """Let go; the last user in the process closes the files."""
+        with _users_lock:
+            if self._closed:
+                return
+            self._closed = True
+            _users[self._user] -= 1
+            if _users[self._user] > 0:
+                return
+            del _users[self._user]
+        _commits.pop(self._user, None)
+        if self._user[0] == os.getpid():
+            close_environment(self.path)
+
+    @contextmanager
+    def read(self, *, buffers: bool = False) -> Iterator[Tables]:
+        """The log as of now. With `buffers` values are views into the map, valid only inside the `with`."""
+        env = self._env()
+        with self._translated(), read_transaction(env, buffers=buffers) as txn:
+            yield Tables(env, txn)
+
+    def write(self, work: Work[T]) -> T:
+        """Run `work` with the tables of a write transaction and commit; durable on return if `fsync` is on.
+
+        Threads that write at the same time share a commit.
+
+        Raises:
+            LogError: `DISK_FULL`, `LOG_WRITE_FAILED`: nothing was written; calling again is safe.
+        """
+        self._env()
+        return self._commits.write(work, self._transaction)
+
+    def _transaction(self, work: Callable[[Tables], T]) -> T:
+        env = self._env()
+        with self._translated():
+            return run_write(env, lambda txn: work(Tables(env, txn)))
+
+    def _env(self) -> lmdb.Environment:
+        if self._closed or self._user[0] != os.getpid():
+            raise LogError(
+                "LOG_CLOSED",
+                "the log was closed, or inherited over a fork: open it anew from its LogConfig",
+                location=self.path,
+            )
+        try:
+            env = open_environment(self.path, map_size=self._settings.map_size, max_dbs=16, sync=self._settings.fsync)
+        except StateError as error:
+            raise LogError("LOG_NOT_OPENED", f"the embedded log can not be opened: {error.message}") from error
+        if self._prepared is None or self._prepared() is not env:
+            self._prepare(env)
+            self._prepared = weakref.ref(env)
+        return env
+
+    def _prepare(self, env: lmdb.Environment) -> None:
+        """Make or check the layout. Database handles that are opened here stay open with the environment."""
+
+        def prepare(txn: Any) -> None:
+            meta = env.open_db(b"meta", txn=txn)
+            found = txn.get(b"format", db=meta)
+            if found is None:
+                txn.put(b"format", _FORMAT, db=meta)
+            elif found != _FORMAT:
+                raise LogError(
+                    "LOG_FORMAT",
+                    f"{self.path} has format {found.decode(errors='replace')}, this version reads "
+                    f"{_FORMAT.decode()}: use the version of Hayase that wrote it, or another folder",
+                )
+            for name in NAMES:
+                env.open_db(name.encode(), txn=txn)
+
+        with self._translated():
+            run_write(env, prepare)
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except lmdb.Error as error:
+            if is_disk_full(self.path, error):
+                raise LogError(
+                    "DISK_FULL",
+                    "there is no space left for the log. Nothing that was acknowledged is lost; make space on that "
+                    "disk (or raise the file size limit or quota) and call again",
+                    location=self.path,
+                ) from error
+            if isinstance(error, lmdb.PanicError):
+                close_environment(self.path)  # LMDB refuses it from now on; the next call opens it afresh
+            raise LogError(
+                "LOG_FAILED", f"the log's files could not be used: {error}. Calling again is safe", location=self.path
+            ) from error
+        except StateError as error:
+            raise LogError("LOG_FAILED", error.message, location=self.path) from error

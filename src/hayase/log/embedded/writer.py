@@ -1,0 +1,118 @@
+"""Writing to an embedded log."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hayase.core.errors import LogError, ProductionError
+from hayase.log.embedded.blob import Blob, encode
+from hayase.log.embedded.store import LogStore
+from hayase.log.embedded.tables import Tables, partition_key
+from hayase.log.partitioning import PartitionRows, split_by_partition
+from hayase.log.protocol import Marker, OutputBatch, TopicInfo
+
+_ATTEMPTS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """Encoded batches, and the topics they were encoded for."""
+
+    topics: tuple[TopicInfo, ...]
+    appends: tuple[tuple[bytes, list[Blob]], ...]
+
+
+class _TopicsChangedError(LogError):
+    """A topic was made anew between encoding and writing."""
+
+
+class EmbeddedWriter:
+    """An `EpochWriter`. Encoding happens before the write lock is taken. Thread-safe."""
+
+    def __init__(self, store: LogStore) -> None:
+        self._store = store
+
+    def append(self, batches: Sequence[OutputBatch]) -> None:
+        """Write all batches in one transaction: readers see all of them or none.
+
+        Raises:
+            ProductionError: a record was refused for good; nothing was written.
+            UnknownTopicError: a topic does not exist; nothing was written.
+            LogError: `DISK_FULL`, `LOG_FAILED`: nothing was written; calling again is safe.
+        """
+        self._write(batches, marked=None)
+
+    def publish_epoch(self, application_id: str, bundle: str, marker: Marker, batches: Sequence[OutputBatch]) -> bool:
+        """As `EpochWriter.publish_epoch`; outputs and marker are one transaction of the log."""
+        with self._store.read() as tables:
+            if _is_published(tables, application_id, bundle, marker):
+                return False
+        return self._write(batches, marked=(application_id, bundle, marker))
+
+    def close(self) -> None:
+        """Nothing is held back, so there is nothing to flush."""
+
+    def _write(self, batches: Sequence[OutputBatch], marked: tuple[str, str, Marker] | None) -> bool:
+        def work(tables: Tables) -> bool:
+            if marked is not None and _is_published(tables, *marked):
+                return False
+            if any(tables.known_topic(info.name).topic_id != info.topic_id for info in prepared.topics):
+                raise _TopicsChangedError("TOPIC_CHANGED", "a topic is deleted and made anew all the time; try again")
+            for key, blobs in prepared.appends:
+                tables.append(key, blobs)
+            if marked is not None:
+                tables.put_marker(*marked)
+            return True
+
+        for attempt in range(1, _ATTEMPTS + 1):
+            prepared = self._prepare(batches)
+            try:
+                return self._store.write(work)
+            except _TopicsChangedError:
+                if attempt == _ATTEMPTS:
+                    raise
+        raise AssertionError("the last attempt returns or raises")
+
+    def _prepare(self, batches: Sequence[OutputBatch]) -> _Prepared:
+        with self._store.read() as tables:
+            topics = {name: tables.known_topic(name) for name in dict.fromkeys(batch.topic for batch in batches)}
+        appends: dict[bytes, list[Blob]] = {}
+        for batch in batches:
+            info = topics[batch.topic]
+            compression = info.config.get("compression.type", "producer").replace("producer", "lz4")
+            _check_keys(batch, info)
+            for rows in split_by_partition(batch, info.partitions):
+                _check_sizes(rows, info)
+                key = partition_key(info.topic_id, rows.partition)
+                appends.setdefault(key, []).extend(encode(rows, compression, info.name))
+        return _Prepared(tuple(topics.values()), tuple(appends.items()))
+
+
+def _is_published(tables: Tables, application_id: str, bundle: str, marker: Marker) -> bool:
+    found = tables.marker(application_id, bundle)
+    return found is not None and found.lineage == marker.lineage and found.epoch >= marker.epoch
+
+
+def _check_keys(batch: OutputBatch, info: TopicInfo) -> None:
+    if "compact" in info.config.get("cleanup.policy", "") and None in batch.keys:
+        raise ProductionError(
+            "RECORD_REFUSED",
+            "the topic is compacted, so every record needs a key",
+            topic=info.name,
+            record=batch.keys.index(None),
+        )
+
+
+def _check_sizes(rows: PartitionRows, info: TopicInfo) -> None:
+    if "max.message.bytes" not in info.config:
+        return
+    limit = int(info.config["max.message.bytes"])
+    sizes = [len(key or b"") + len(value or b"") for key, value in zip(rows.keys, rows.values, strict=True)]
+    if max(sizes) > limit:
+        raise ProductionError(
+            "RECORD_REFUSED",
+            f"a record of {max(sizes)} bytes; max.message.bytes of the topic is {limit}",
+            topic=info.name,
+            partition=rows.partition,
+        )
