@@ -330,9 +330,19 @@ def _field(name: str, written: str, hint: Any, default: Any, factory: Any, *, ou
     if column is None or (outer[1:] and written != name):
         return None
     twin_hint, dtype, nullable = column
-    if default is None and not nullable:
-        return None
+    if factory is not msgspec.NODEFAULT:
+        return _Field(name, written, twin_hint, dtype, nullable, default, lambda: _fit(factory(), twin_hint))
+    if default is not msgspec.NODEFAULT:
+        try:
+            default = _fit(default, twin_hint)
+        except msgspec.ValidationError:
+            return None  # nothing checks the defaults of Python's types; what does not fit has no column
     return _Field(name, written, twin_hint, dtype, nullable, default, factory)
+
+
+def _fit(default: Any, hint: Any) -> Any:
+    """The default as a value that was read would be: a float even if written as int, for one."""
+    return msgspec.convert(default, hint, from_attributes=True)
 
 
 def _column_of(hint: Any, outer: tuple[Any, ...]) -> tuple[Any, pl.DataType, bool] | None:

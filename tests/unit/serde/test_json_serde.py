@@ -39,6 +39,14 @@ class Order:
 
 
 @dataclass
+class Defaults:
+    amount: float = 0
+    ratio: float | None = 1
+    lines: list[Line] = field(default_factory=lambda: [Line("a", 1)])
+    first: Line = field(default_factory=lambda: Line("b"))
+
+
+@dataclass
 class Basket:
     basket_id: int
     lines: list[Line] = field(default_factory=list)
@@ -58,6 +66,7 @@ SERDES: dict[str, Serde[Any]] = {
     "order": JsonSerde(Order),
     "basket": JsonSerde(Basket),
     "renamed": JsonSerde(Renamed),
+    "defaults": JsonSerde(Defaults),
 }
 each_serde = pytest.mark.parametrize("name", SERDES)
 
@@ -192,6 +201,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     ),
     "order": st.builds(Order, longs, st.text(), floats, st.booleans(), st.none() | st.text()),
     "basket": st.builds(Basket, longs, st.lists(lines, max_size=3), st.none() | lines),
+    "defaults": st.builds(Defaults, floats, st.none() | floats, st.lists(lines, max_size=2), lines),
     "renamed": st.builds(Renamed, longs, st.none() | st.booleans()),
 }
 
@@ -325,6 +335,14 @@ def test_a_type_that_does_something_of_its_own_exists_in_rows_only() -> None:
         JsonSerde(Checked).deserialize(b'{"amount":-1}')
     assert JsonSerde(Tagged).columns is None
     assert JsonSerde(Tagged).serialize(Tagged(1)) == b'{"type":"t","amount":1}'
+
+
+def test_a_type_whose_default_does_not_fit_its_field_exists_in_rows_only() -> None:
+    class Odd(msgspec.Struct):
+        amount: int = "none"  # type: ignore[assignment]
+
+    assert JsonSerde(Odd).columns is None
+    assert JsonSerde(Odd).deserialize(b"{}") == Odd()
 
 
 def test_types_without_a_clear_column_exist_in_rows_only() -> None:
