@@ -280,10 +280,12 @@ def _only_one(path: Path) -> Iterator[bool]:
     """Whether nobody else is in here for that folder."""
     descriptor = os.open(path / "SNAPSHOT", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield True
-    except BlockingIOError:
-        yield False
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            alone = True
+        except BlockingIOError:
+            alone = False
+        yield alone
     finally:
         os.close(descriptor)
 

@@ -92,9 +92,7 @@ def check(state: State, script: list[tuple[object, ...]]) -> None:
                 assert store.get_many(some) == [model.get(key) for key in some]
                 assert [store.get(key) for key in some] == [model.get(key) for key in some]
             case "range", [start, end, reverse]:
-                expected = sorted(
-                    (item for item in model.items() if inside(item[0], start, end)), reverse=reverse
-                )
+                expected = sorted((item for item in model.items() if inside(item[0], start, end)), reverse=reverse)
                 found = store.range(start, end, reverse=reverse)
                 store.put(b"ab", b"written while iterating")
                 if b"ab" in model:
@@ -133,8 +131,6 @@ def test_a_store_in_memory_is_a_dict_whatever_is_done_to_it(script: list[tuple[o
 @pytest.mark.timeout(120)
 @given(script=operations)
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_a_store_in_lmdb_is_a_dict_whatever_is_done_to_it(
-    tmp_path: Path, script: list[tuple[object, ...]]
-) -> None:
+def test_a_store_in_lmdb_is_a_dict_whatever_is_done_to_it(tmp_path: Path, script: list[tuple[object, ...]]) -> None:
     path = tmp_path / f"state-{next(folders)}"
     check(BundleState(path, application_id="app", lineage="lineage", bundle="b0"), script)
