@@ -1,4 +1,4 @@
-"""One real broker for all tests of this folder."""
+"""Servers that tests of several folders share. Each is started by the first test that asks for it."""
 
 from __future__ import annotations
 
