@@ -1,0 +1,98 @@
+"""Whatever is appended, any range of an embedded log is what a plain list says."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hayase.core.records import Headers, TopicPartition
+from hayase.log.embedded import blob, reader
+from hayase.log.embedded.log import EmbeddedLog
+from hayase.log.protocol import LogConfig, OutputBatch
+
+PARTITIONS = 3
+Row = tuple[bytes | None, bytes | None, int, Headers]
+
+small = st.none() | st.binary(max_size=5)
+rows = st.tuples(
+    small,
+    small,
+    st.integers(0, 40),
+    st.lists(st.tuples(st.sampled_from(["a", "b"]), small), max_size=2).map(tuple),
+)
+appends = st.lists(st.lists(st.tuples(st.integers(0, PARTITIONS - 1), rows), max_size=12), max_size=8)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small_batches() -> Iterator[None]:
+    """Batches are cut after few records, so that short sequences have many borders."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(blob, "MAX_RECORDS", 4)
+        patch.setattr(blob, "MAX_BYTES", 120)
+        patch.setattr(reader, "_BATCH_RECORDS", 6)
+        patch.setattr(reader, "_BATCH_BYTES", 300)
+        yield
+
+
+def _as_batch(part: list[tuple[int, Row]]) -> OutputBatch:
+    return OutputBatch(
+        "t",
+        [row[0] for _, row in part],
+        [row[1] for _, row in part],
+        [row[2] for _, row in part],
+        np.array([partition for partition, _ in part], dtype=np.int32),
+        [row[3] for _, row in part],
+    )
+
+
+def _fetch(log_reader: reader.EmbeddedReader, partition: int, start: int, end: int) -> list[tuple[int, Row]]:
+    found: list[tuple[int, Row]] = []
+    for part in log_reader.fetch(TopicPartition("t", partition), start, end):
+        headers = part.headers if part.headers is not None else [()] * len(part)
+        columns = zip(part.keys, part.values, part.timestamps_ms.tolist(), headers, strict=True)
+        found += zip(part.offsets.tolist(), columns, strict=True)
+    return found
+
+
+@settings(max_examples=40, deadline=None)
+@given(appends=appends, ranges=st.lists(st.tuples(st.integers(0, 99), st.integers(0, 99)), max_size=10))
+def test_every_range_and_time_is_answered_as_by_a_list(
+    appends: list[list[tuple[int, Row]]], ranges: list[tuple[int, int]]
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        log = EmbeddedLog(LogConfig("embedded", folder, {"fsync": "false"}))
+        log.create_topic("t", PARTITIONS)
+        writer, log_reader = log.writer(), log.reader()
+        model: list[list[Row]] = [[] for _ in range(PARTITIONS)]
+        for part in appends:
+            writer.append([_as_batch(part)])
+            for partition, row in part:
+                model[partition].append(row)
+        for partition, expected in enumerate(model):
+            where = TopicPartition("t", partition)
+            assert log.end_offsets([where]) == {where: len(expected)}
+            numbered = list(enumerate(expected))
+            assert _fetch(log_reader, partition, 0, len(expected)) == numbered
+            for one, other in ranges:
+                low, high = sorted((one % (len(expected) + 1), other % (len(expected) + 1)))
+                assert _fetch(log_reader, partition, low, high) == numbered[low:high]
+            for time_ms in range(42):
+                first = next((offset for offset, row in numbered if row[2] >= time_ms), len(expected))
+                assert log.offsets_for_time({where: time_ms}) == {where: first}
+        log.close()
+
+
+def test_a_long_append_is_cut_into_stored_batches_of_bounded_size(tmp_path: Path) -> None:
+    log = EmbeddedLog(LogConfig("embedded", str(tmp_path), {"fsync": "false"}))
+    log.create_topic("t", 1)
+    log.writer().append([_as_batch([(0, (b"k", b"%d" % index, 1, ())) for index in range(50)])])
+    sizes = [len(part) for part in log.reader().fetch(TopicPartition("t", 0), 0, 50)]
+    assert sum(sizes) == 50
+    assert max(sizes) <= 6
+    log.close()
