@@ -1,58 +1,89 @@
-"""Hayase: Kafka Streams and ksqlDB for Python, running on Apache Spark."""
+"""Hayase: Kafka Streams and ksqlDB for Python, running on Apache Spark.
 
-from hayase.app.app import ProgressReport, StreamsApp
-from hayase.app.states import State
-from hayase.core.config import StreamsConfig
-from hayase.core.errors import HayaseError
-from hayase.core.records import Change, Record, Window, Windowed
-from hayase.core.windows import TimeWindows
-from hayase.dsl.aggregates import avg, count, max_, min_, sum_
-from hayase.dsl.builder import StreamsBuilder
-from hayase.dsl.expressions import key, left, right, timestamp
-from hayase.dsl.options import Branched, Consumed, Grouped, Joined, Materialized, Named, Produced
-from hayase.processor.handlers import ErrorContext, HandlerAnswer, dead_letter, log_and_continue, log_and_fail
-from hayase.processor.timestamps import callable_timestamp, field_timestamp, record_timestamp, wall_clock_timestamp
-from hayase.serde import JsonSerde, Serdes
-from hayase.topology.topology import Topology
+Everything for users can be imported from here. Names are loaded when first used, so `import hayase` is cheap
+and never starts or imports Spark.
+"""
 
-__all__ = [
-    "Branched",
-    "Change",
-    "Consumed",
-    "ErrorContext",
-    "Grouped",
-    "HandlerAnswer",
-    "HayaseError",
-    "Joined",
-    "JsonSerde",
-    "Materialized",
-    "Named",
-    "Produced",
-    "ProgressReport",
-    "Record",
-    "Serdes",
-    "State",
-    "StreamsApp",
-    "StreamsBuilder",
-    "StreamsConfig",
-    "TimeWindows",
-    "Topology",
-    "Window",
-    "Windowed",
-    "avg",
-    "callable_timestamp",
-    "count",
-    "dead_letter",
-    "field_timestamp",
-    "key",
-    "left",
-    "log_and_continue",
-    "log_and_fail",
-    "max_",
-    "min_",
-    "record_timestamp",
-    "right",
-    "sum_",
-    "timestamp",
-    "wall_clock_timestamp",
-]
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hayase.core.config import StreamsConfig as StreamsConfig
+    from hayase.core.errors import HayaseError as HayaseError
+    from hayase.core.errors import TopologyError as TopologyError
+    from hayase.core.records import Record as Record
+    from hayase.core.records import Window as Window
+    from hayase.core.records import Windowed as Windowed
+    from hayase.core.windows import TimeWindows as TimeWindows
+    from hayase.dsl import Branched as Branched
+    from hayase.dsl import Consumed as Consumed
+    from hayase.dsl import GlobalKTable as GlobalKTable
+    from hayase.dsl import Grouped as Grouped
+    from hayase.dsl import Joined as Joined
+    from hayase.dsl import KGroupedStream as KGroupedStream
+    from hayase.dsl import KStream as KStream
+    from hayase.dsl import KTable as KTable
+    from hayase.dsl import Materialized as Materialized
+    from hayase.dsl import Named as Named
+    from hayase.dsl import Produced as Produced
+    from hayase.dsl import StreamsBuilder as StreamsBuilder
+    from hayase.dsl import TimeWindowedKStream as TimeWindowedKStream
+    from hayase.dsl import avg as avg
+    from hayase.dsl import count as count
+    from hayase.dsl import key as key
+    from hayase.dsl import left as left
+    from hayase.dsl import max_ as max_
+    from hayase.dsl import min_ as min_
+    from hayase.dsl import right as right
+    from hayase.dsl import sum_ as sum_
+    from hayase.dsl import timestamp as timestamp
+    from hayase.processor.handlers import ErrorContext as ErrorContext
+    from hayase.processor.handlers import HandlerAnswer as HandlerAnswer
+    from hayase.processor.handlers import dead_letter as dead_letter
+    from hayase.processor.handlers import log_and_continue as log_and_continue
+    from hayase.processor.handlers import log_and_fail as log_and_fail
+    from hayase.processor.timestamps import callable_timestamp as callable_timestamp
+    from hayase.processor.timestamps import field_timestamp as field_timestamp
+    from hayase.processor.timestamps import record_timestamp as record_timestamp
+    from hayase.processor.timestamps import wall_clock_timestamp as wall_clock_timestamp
+    from hayase.serde import JsonSerde as JsonSerde
+    from hayase.serde import Serde as Serde
+    from hayase.serde import Serdes as Serdes
+    from hayase.topology.topology import Topology as Topology
+
+_MODULES: dict[str, tuple[str, ...]] = {
+    "hayase.core.config": ("StreamsConfig",),
+    "hayase.core.errors": ("HayaseError", "TopologyError"),
+    "hayase.core.records": ("Record", "Window", "Windowed"),
+    "hayase.core.windows": ("TimeWindows",),
+    "hayase.dsl": (
+        *("Branched", "Consumed", "GlobalKTable", "Grouped", "Joined", "KGroupedStream", "KStream", "KTable"),
+        *("Materialized", "Named", "Produced", "StreamsBuilder", "TimeWindowedKStream", "avg", "count", "key"),
+        *("left", "max_", "min_", "right", "sum_", "timestamp"),
+    ),
+    "hayase.processor.handlers": (
+        *("ErrorContext", "HandlerAnswer", "dead_letter", "log_and_continue", "log_and_fail"),
+    ),
+    "hayase.processor.timestamps": (
+        *("callable_timestamp", "field_timestamp", "record_timestamp", "wall_clock_timestamp"),
+    ),
+    "hayase.serde": ("JsonSerde", "Serde", "Serdes"),
+    "hayase.topology.topology": ("Topology",),
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+
+__all__ = sorted(_MODULE_OF)  # noqa: PLE0605
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module 'hayase' has no attribute {name!r}")
+    found = getattr(importlib.import_module(_MODULE_OF[name]), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -27,12 +27,12 @@ class BranchedKStream(Generic[K, V]):
     default branch's position is `0`.
 
     Example:
-        >>> parts = (
-        ...     orders.split(name="order-")
-        ...     .branch(pl.col("amount") > 1000, Branched.as_("large"))
-        ...     .default_branch(Branched.as_("small"))
-        ... )  # doctest: +SKIP
-        >>> parts["order-large"].to("large-orders")  # doctest: +SKIP
+        parts = (
+            orders.split(name="order-")
+            .branch(pl.col("amount") > 1000, Branched.as_("large"))
+            .default_branch(Branched.as_("small"))
+        )
+        parts["order-large"].to("large-orders")
     """
 
     def __init__(self, state: StreamState, name: str | None) -> None:

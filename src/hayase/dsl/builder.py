@@ -48,7 +48,8 @@ class StreamsBuilder:
             TopologyError: a topic is read as a table already, or together with other topics.
         """
         options = check_option(consumed, Consumed, "stream")
-        names = (topics,) if isinstance(topics, str) else tuple(dict.fromkeys(topics))
+        several = topics if isinstance(topics, Iterable) and not isinstance(topics, str) else (topics,)
+        names = tuple(dict.fromkeys(several))
         if not names or not all(isinstance(name, str) and name for name in names):
             raise TopologyError("INVALID_TOPIC", f"stream takes a topic's name or several, not {topics!r}")
         name = self._graph.names.name_or_next(options.name, "KSTREAM-SOURCE-")

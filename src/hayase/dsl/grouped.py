@@ -127,7 +127,7 @@ class _Aggregating(Generic[K, V]):
         string, so that fields may be called so as well.
 
         Example:
-            >>> grouped.agg(Materialized.as_("sales"), n=count(), revenue=sum_("amount"))  # doctest: +SKIP
+            grouped.agg(Materialized.as_("sales"), n=count(), revenue=sum_("amount"))
         """
         if isinstance(option := fields.get("materialized"), Materialized):
             materialized = option
@@ -201,9 +201,7 @@ class KGroupedStream(_Aggregating[K, V]):
         """Aggregate per key and time window.
 
         Example:
-            >>> grouped.windowed_by(
-            ...     TimeWindows.of_size_and_grace(timedelta(hours=6), timedelta(minutes=30))
-            ... )  # doctest: +SKIP
+            grouped.windowed_by(TimeWindows.of_size_and_grace(timedelta(hours=6), timedelta(minutes=30)))
         """
         if not isinstance(windows, TimeWindows):
             raise TopologyError(

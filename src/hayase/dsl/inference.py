@@ -125,13 +125,16 @@ def infer(
         return None
     if not complete and not used and any(not each.meta.is_literal() for _, each in fields):
         return None  # selectors and the like: depends on columns we do not know
-    frame = pl.LazyFrame(schema=known)
+    frame = pl.DataFrame(schema=known)
+    selected = [each.alias(name) for name, each in fields]
     try:
-        schema = frame.select(each.alias(name) for name, each in fields).collect_schema()
+        if any("python_udf()" in str(each) for _, each in fields):  # user code must not run on a frame without rows
+            schema = frame.lazy().select(selected).collect_schema()
+        else:  # a frame without rows shows what the schema of a plan does not: whether the types fit
+            schema = frame.select(selected).schema
     except pl.exceptions.PolarsError as error:
         raise TopologyError(
-            "INVALID_EXPRESSION",
-            f"{what}: the expression does not fit its input: {str(error).splitlines()[0]}",
+            "INVALID_EXPRESSION", f"{what}: the expression does not fit its input: {str(error).splitlines()[0]}"
         ) from error
     if any(dtype == pl.Unknown for dtype in schema.values()):
         return None

@@ -86,7 +86,7 @@ class KStream(Generic[K, V]):
         """Keep the records for which `predicate` is true: `(key, value) -> bool` or a boolean expression.
 
         Example:
-            >>> orders.filter(pl.col("amount") > 0)  # doctest: +SKIP
+            orders.filter(pl.col("amount") > 0)
         """
         return self._filter(predicate, False, "filter", name)
 
@@ -147,7 +147,7 @@ class KStream(Generic[K, V]):
         """New value, same key: `(value)` or `(key, value)`, an expression, or fields.
 
         Example:
-            >>> orders.map_values({"id": "id", "total": pl.col("price") * pl.col("quantity")})  # doctest: +SKIP
+            orders.map_values({"id": "id", "total": pl.col("price") * pl.col("quantity")})
         """
         function, schema = mapped_values(mapper, self._columns(), "map_values")
         return self._then("KSTREAM-MAPVALUES-", name, op.MapValues(function, schema), value=Known(None, schema))
@@ -247,7 +247,7 @@ class KStream(Generic[K, V]):
         """Group by a new key: `select_key(mapper)` and `group_by_key`.
 
         Example:
-            >>> orders.group_by(["product", "region"]).count()  # doctest: +SKIP
+            orders.group_by(["product", "region"]).count()
         """
         from hayase.dsl.grouped import KGroupedStream
 
@@ -277,7 +277,7 @@ class KStream(Generic[K, V]):
         timestamp.
 
         Example:
-            >>> orders.join(users, {"id": left("id"), "city": right("city")})  # doctest: +SKIP
+            orders.join(users, {"id": left("id"), "city": right("city")})
         """
         return self._join(other, arguments, keywords, name, False)
 

@@ -70,7 +70,7 @@ class Consumed:
         name: of the source node.
 
     Example:
-        >>> Consumed.with_(timestamp_extractor=field_timestamp("ordered_at"), name="orders-in")  # doctest: +SKIP
+        Consumed.with_(timestamp_extractor=field_timestamp("ordered_at"), name="orders-in")
     """
 
     key_serde: Serde[Any] | None = None

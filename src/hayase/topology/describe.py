@@ -16,7 +16,7 @@ def describe(topology: Topology) -> str:
     """Sub-topologies by number, in each the nodes with the most nodes below them first.
 
     Example:
-        >>> print(describe(builder.build()))  # doctest: +SKIP
+        print(describe(builder.build()))
         Topologies:
            Sub-topology: 0
             Source: KSTREAM-SOURCE-0000000000 (topics: [orders])

@@ -1,0 +1,302 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+import pytest
+
+from hayase.core.errors import TopologyError
+from hayase.dsl import (
+    Branched,
+    Consumed,
+    Grouped,
+    Joined,
+    Materialized,
+    Produced,
+    StreamsBuilder,
+    key,
+    left,
+    right,
+    timestamp,
+)
+from hayase.serde import JsonSerde, LongSerde, Schema, Serdes, StringSerde
+from hayase.topology.defaults import DefaultSerde
+from hayase.topology.nodes import SinkNode
+from hayase.topology.operators import Branch, Filter, Map, MapValues, RepartitionFilter, SelectKey, Split
+
+ORDERS = Consumed.with_(
+    Serdes.string(), Serdes.json(schema={"user": pl.String, "amount": pl.Int64, "tags": pl.List(pl.String)})
+)
+USERS = Consumed.with_(Serdes.string(), Serdes.json(schema={"city": pl.String}))
+
+
+@dataclass
+class Price:
+    amount: int
+
+
+@pytest.fixture
+def builder():
+    return StreamsBuilder()
+
+
+@pytest.fixture
+def orders(builder):
+    return builder.stream("orders", ORDERS)
+
+
+def condition_of(function):
+    with pytest.raises(TopologyError) as caught:
+        function()
+    return caught.value.condition
+
+
+def last_operator(builder):
+    return builder.build().nodes[-1].operator
+
+
+def sink_of(stream):
+    stream.to("out")
+    node = stream._state.graph.build().nodes[-1]
+    assert isinstance(node, SinkNode)
+    return node
+
+
+def test_filters_hold_their_predicate(builder, orders):
+    orders.filter_not(pl.col("amount") > 5)
+    operator = last_operator(builder)
+    assert isinstance(operator, Filter) and operator.negate
+
+
+def test_a_predicate_that_is_no_truth_value_is_refused(orders):
+    assert condition_of(lambda: orders.filter(pl.col("amount") + 1)) == "INVALID_EXPRESSION"
+
+
+def test_an_unknown_field_is_refused_with_those_there_are(orders):
+    with pytest.raises(TopologyError, match="there are: user, amount, tags") as caught:
+        orders.filter(pl.col("amuont") > 1)
+    assert caught.value.condition == "UNKNOWN_FIELD"
+
+
+def test_an_expression_over_values_without_schema_is_not_checked(builder):
+    builder.stream("x", Consumed.with_(Serdes.string(), Serdes.json())).filter(pl.col("anything") > 1)
+    assert isinstance(last_operator(builder), Filter)
+
+
+def test_an_expression_that_does_not_fit_its_types_is_refused(orders):
+    assert condition_of(lambda: orders.map_values(pl.col("amount").str.to_uppercase())) == "INVALID_EXPRESSION"
+
+
+def test_the_schema_of_fields_is_worked_out(builder, orders):
+    orders.map_values({"user": "user", "twice": pl.col("amount") * 2, "at": timestamp(), "key": key()})
+    operator = last_operator(builder)
+    assert isinstance(operator, MapValues)
+    fields = (("user", pl.String()), ("twice", pl.Int64()), ("at", pl.Int64()), ("key", pl.String()))
+    assert operator.schema == Schema(fields, python_type=dict)
+
+
+def test_the_schema_of_a_callable_is_its_return_annotation(builder, orders):
+    def price(value) -> Price: ...
+
+    orders.map_values(price)
+    assert last_operator(builder).schema == Schema((("amount", pl.Int64()),), python_type=Price)
+    orders.map_values(lambda value: 1)
+    assert last_operator(builder).schema is None
+
+
+def test_the_serde_of_a_sink_is_that_of_the_type_if_it_is_known(orders):
+    assert isinstance(sink_of(orders.map_values(pl.col("amount"))).value_serde, LongSerde)
+    assert isinstance(sink_of(orders.map_values(["amount"])).value_serde, JsonSerde)
+    assert sink_of(orders.map_values(lambda value: value)).value_serde is None
+
+
+def test_the_serdes_of_a_produced_win(orders):
+    orders.to("out", Produced.with_(Serdes.long(), Serdes.string(), "my-sink"))
+    node = orders._state.graph.build().nodes[-1]
+    assert (type(node.key_serde), type(node.value_serde), node.name) == (LongSerde, StringSerde, "my-sink")
+
+
+def test_map_takes_a_function_of_key_and_value(builder, orders):
+    def swap(key, value) -> tuple[int, str]: ...
+
+    orders.map(swap)
+    operator = last_operator(builder)
+    assert isinstance(operator, Map) and operator.mapper is swap
+    assert (operator.key_schema.fields[0][1], operator.value_schema.fields[0][1]) == (pl.Int64(), pl.String())
+
+
+def test_map_takes_expressions_for_both(builder, orders):
+    orders.map(key=["user"], value=pl.col("amount"))
+    operator = last_operator(builder)
+    assert operator.mapper is None
+    assert operator.key_schema == Schema((("user", pl.String()),), python_type=dict)
+
+
+@pytest.mark.parametrize(
+    "arguments", [{}, {"key": "user"}, {"value": "user"}, {"key": lambda k, v: k, "value": lambda k, v: v}]
+)
+def test_half_a_map_is_refused(orders, arguments):
+    assert condition_of(lambda: orders.map(**arguments)) == "INVALID_FUNCTION"
+
+
+def test_items_of_a_list_expression_are_values(builder, orders):
+    orders.flat_map_values("tags")
+    assert last_operator(builder).schema == Schema((("value", pl.String()),), bare=True)
+    assert condition_of(lambda: orders.flat_map_values("user")) == "INVALID_EXPRESSION"
+
+
+def test_merged_streams_keep_what_both_have(builder, orders):
+    others = builder.stream("others", ORDERS)
+    assert isinstance(sink_of(orders.merge(others)).value_serde, JsonSerde)
+    texts = builder.stream("texts", Consumed.with_(Serdes.string(), Serdes.string()))
+    assert sink_of(orders.merge(texts)).value_serde is None
+
+
+def test_streams_of_two_builders_do_not_mix(orders):
+    other = StreamsBuilder().stream("orders", ORDERS)
+    assert condition_of(lambda: orders.merge(other)) == "FOREIGN_STREAM"
+
+
+def test_branches_are_called_by_position_and_the_default_is_zero(builder, orders):
+    parts = orders.split().branch(pl.col("amount") > 5).branch(pl.col("amount") > 3).default_branch()
+    assert list(parts) == [f"KSTREAM-BRANCH-0000000001{position}" for position in (1, 2, 0)]
+    nodes = {node.name: node for node in builder.build().nodes}
+    split = nodes["KSTREAM-BRANCH-0000000001"].operator
+    assert isinstance(split, Split) and len(split.predicates) == 2 and split.default
+    assert [nodes[name].operator for name in parts] == [Branch(0), Branch(1), Branch(2)]
+
+
+def test_branches_may_be_taken_by_functions(orders):
+    seen = []
+    parts = (
+        orders.split(name="x-")
+        .branch(pl.col("amount") > 5, Branched.with_consumer(seen.append, "eaten"))
+        .branch(pl.col("amount") > 3, Branched.with_function(lambda stream: stream.map_values("amount"), "kept"))
+        .branch(pl.col("amount") > 1, Branched.with_function(lambda stream: None, "dropped"))
+        .no_default_branch()
+    )
+    assert list(parts) == ["x-kept"]
+    assert parts["x-kept"]._state.node.startswith("KSTREAM-MAPVALUES")
+    assert len(seen) == 1
+
+
+def test_a_split_ends_once(orders):
+    split = orders.split()
+    split.no_default_branch()
+    assert condition_of(split.default_branch) == "SPLIT_ENDED"
+    assert condition_of(lambda: split.branch(pl.lit(True))) == "SPLIT_ENDED"
+
+
+def repartitions(builder):
+    return list(builder.build().repartitions)
+
+
+def test_a_new_key_repartitions_only_what_needs_it(builder, orders):
+    selected = orders.select_key("user").map_values("amount")
+    selected.to("out")
+    assert repartitions(builder) == []
+    selected.group_by_key().count(Materialized.as_("n"))
+    assert repartitions(builder) == ["n-repartition"]
+
+
+def test_an_unchanged_key_repartitions_nothing(builder, orders):
+    orders.filter(pl.col("amount") > 1).map_values("amount").group_by_key().count()
+    orders.to_table()
+    orders.join(builder.table("users", USERS), ["amount"] and {"a": left("amount")})
+    assert repartitions(builder) == []
+
+
+def test_a_repartitioned_stream_is_not_repartitioned_again(builder, orders):
+    users = builder.table("users", USERS)
+    joined = orders.select_key("user").join(users, {"city": right("city")}, Joined.as_("with-user"))
+    joined.group_by_key().count()
+    assert repartitions(builder) == ["with-user-repartition"]
+
+
+def test_a_repartition_has_the_serdes_of_key_and_value(builder, orders):
+    orders.group_by("amount").count(Materialized.as_("n"))
+    topology = builder.build()
+    sink, source = topology.by_name["n-repartition-sink"], topology.by_name["n-repartition-source"]
+    assert isinstance(sink.key_serde, LongSerde) and isinstance(sink.value_serde, JsonSerde)
+    assert (source.key_serde, source.value_serde) == (sink.key_serde, sink.value_serde)
+
+
+def test_a_key_of_unknown_type_waits_for_the_configuration(builder, orders):
+    orders.group_by(lambda key, value: value["user"]).count(Materialized.as_("n"))
+    topology = builder.build()
+    serde = topology.stores["n"].key_serde
+    assert isinstance(serde, DefaultSerde) and serde.fallback is None
+    assert condition_of(lambda: serde.to_bytes("x")) == "UNKNOWN_SERDE"
+
+
+def test_the_annotation_of_a_key_function_gives_its_serde(builder, orders):
+    def user(key, value) -> str: ...
+
+    orders.group_by(user).count(Materialized.as_("n"))
+    assert isinstance(builder.build().stores["n"].key_serde, StringSerde)
+
+
+def test_a_composite_key_is_json_of_its_fields(builder, orders):
+    orders.group_by({"who": "user", "what": pl.col("amount") % 2}).count(Materialized.as_("n"))
+    topology = builder.build()
+    select = topology.nodes[1].operator
+    assert isinstance(select, SelectKey) and select.schema.names == ["who", "what"]
+    assert topology.stores["n"].key_serde.serialize({"who": "a", "what": 1}) == b'{"who":"a","what":1}'
+
+
+def test_null_keys_survive_a_repartition_only_before_a_left_join(builder, orders):
+    users = builder.table("users", USERS)
+    rekeyed = orders.select_key("user")
+    rekeyed.join(users, {"city": right("city")}, name="inner")
+    rekeyed.left_join(users, {"city": right("city")}, name="outer")
+    filters = {
+        node.name: node.operator.keep_null_keys
+        for node in builder.build().nodes
+        if isinstance(getattr(node, "operator", None), RepartitionFilter)
+    }
+    assert filters == {"inner-repartition-filter": False, "outer-repartition-filter": True}
+
+
+def test_join_takes_its_arguments_by_name_and_by_position(builder, orders):
+    users, cities = builder.table("users", USERS), builder.global_table("cities", USERS)
+    orders.join(users, lambda left, right: 1, Joined.as_("one"))
+    orders.join(users, joiner=lambda left, right: 1, joined=Joined.as_("two"))
+    orders.left_join(cities, key_mapper="user", joiner=lambda left, right: 1, name="three")
+    assert [node.name for node in builder.build().nodes[-3:]] == ["one", "two", "three"]
+
+
+@pytest.mark.parametrize("arguments", [(), (1, 2, 3), ("user",)])
+def test_a_join_with_other_arguments_is_refused(builder, orders, arguments):
+    cities = builder.global_table("cities", USERS)
+    assert condition_of(lambda: orders.join(cities, *arguments)) == "INVALID_JOIN"
+
+
+def test_a_join_with_keys_of_other_types_is_refused(builder, orders):
+    numbers = builder.table("numbers", Consumed.with_(Serdes.long(), Serdes.string()))
+    assert condition_of(lambda: orders.join(numbers, lambda left, right: 1)) == "JOIN_KEY_MISMATCH"
+    places = builder.global_table("places", Consumed.with_(Serdes.long(), Serdes.string()))
+    assert condition_of(lambda: orders.join(places, "user", lambda left, right: 1)) == "JOIN_KEY_MISMATCH"
+    orders.join(places, "amount", lambda left, right: 1)
+
+
+def test_a_join_with_a_field_that_is_not_there_is_refused(builder, orders):
+    users = builder.table("users", USERS)
+    with pytest.raises(TopologyError, match="no field 'town' on the right; there are: city"):
+        orders.join(users, {"town": right("town")})
+
+
+def test_only_tables_are_joined(orders):
+    assert condition_of(lambda: orders.join("users", lambda left, right: 1)) == "INVALID_ARGUMENT"
+
+
+def test_grouped_serdes_and_name_are_used(builder, orders):
+    grouped = orders.group_by("user", Grouped.with_(Serdes.string(), Serdes.json(), "by-user"))
+    grouped.count(Materialized.as_("n"))
+    grouped.reduce(lambda a, b: a, Materialized.as_("last"))
+    topology = builder.build()
+    assert list(topology.repartitions) == ["by-user-repartition"]
+    assert topology.nodes[1].name == "by-user"
+    assert topology.children["by-user-repartition-source"] == (
+        "KSTREAM-AGGREGATE-0000000002",
+        "KSTREAM-REDUCE-0000000006",
+    )
