@@ -31,6 +31,7 @@ from hayase.kernel.rows import Clocks
 from hayase.serde.protocol import Schema
 from hayase.state.protocol import ByteStore
 from hayase.state.spec import StoreSpec
+from hayase.topology.nodes import ProcessorNode
 
 KEY = "__key"
 NULL = "__null"
@@ -127,12 +128,15 @@ class CompileContext:
         tables: edge schemas of the table nodes that were compiled before, by node name.
         read_tables: names of nodes whose table another node of the task looks up (they must keep uncached changes).
         caching: whether caches are on at all (`statestore.cache.max.bytes` above 0).
+        nodes: the processors of the sub-topology in order; from them `kernel.order` finds the order of records that
+            reach a node on several ways. Empty: as if no record did.
     """
 
     stores: Mapping[str, StoreSpec]
     tables: Mapping[str, EdgeSchema]
     read_tables: frozenset[str]
     caching: bool
+    nodes: tuple[ProcessorNode, ...] = ()
 
 
 def order_columns(frame: pl.DataFrame) -> list[str]:

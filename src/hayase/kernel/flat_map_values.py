@@ -2,13 +2,34 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import polars as pl
+
+from hayase.core.errors import TopologyError
 from hayase.core.records import Record
+from hayase.kernel.calls import call_each, with_values
+from hayase.kernel.columns import (
+    NULL,
+    ORDER,
+    ColumnContext,
+    ColumnNode,
+    CompileContext,
+    EdgeSchema,
+    evaluate,
+    order_columns,
+)
+from hayase.kernel.compiled import carried, instance, known, result_type, schema_of_type, visible
 from hayase.kernel.functions import row_mapper
+from hayase.kernel.python_values import has_python_records, has_python_values, record_keys, record_values
 from hayase.kernel.rows import RowContext, RowNode
+from hayase.serde.protocol import BARE_FIELD, Schema
 from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import FlatMapValues
+
+_ITEMS = "__items"
 
 
 class FlatMapValuesRows(RowNode):
@@ -44,3 +65,77 @@ def _values(result: Any) -> Any:
     if not isinstance(result, list):
         raise TypeError(f"flat_map_values needs an expression that gives a list; it gives {result!r}")
     return result
+
+
+class FlatMapValuesExpression(ColumnNode):
+    """FlatMapValues in column form, by an expression that gives a list."""
+
+    def __init__(self, name: str, output: EdgeSchema, items: pl.Expr) -> None:
+        super().__init__(name, output)
+        self._items = items
+
+    def run(self, inputs: Sequence[pl.DataFrame], ctx: ColumnContext) -> pl.DataFrame:
+        """One row per item."""
+        return _exploded(evaluate(inputs[0], self._listed, ctx), self.output)
+
+    def _listed(self, frame: pl.DataFrame) -> pl.DataFrame:
+        return frame.select(*carried(frame), self._items.alias(_ITEMS))
+
+
+class FlatMapValuesCalls(ColumnNode):
+    """FlatMapValues in column form, by a callable whose items have a schema."""
+
+    def __init__(self, name: str, edge: EdgeSchema, mapper: Callable[[Any, Any], Any], schema: Schema) -> None:
+        super().__init__(name, dataclasses.replace(edge, value=schema))
+        self._edge = edge
+        self._mapper = mapper
+        self._schema = schema
+
+    def run(self, inputs: Sequence[pl.DataFrame], ctx: ColumnContext) -> pl.DataFrame:
+        """One row per item."""
+        frame = inputs[0]
+        arguments = record_keys(frame, self._edge), record_values(frame, self._edge)
+        frame, items = call_each(
+            frame.select(carried(frame)), arguments, lambda key, value: list(self._mapper(key, value)), ctx
+        )
+        positions = pl.Series(_ITEMS, [list(range(len(some))) for some in items], dtype=pl.List(pl.Int64))
+        order = f"{ORDER}{len(order_columns(frame))}"
+        rows = frame.with_columns(positions).explode(_ITEMS, keep_nulls=False).rename({_ITEMS: order})
+        return with_values(rows, [item for some in items for item in some], self._schema, ctx)
+
+
+def _exploded(frame: pl.DataFrame, output: EdgeSchema) -> pl.DataFrame:
+    order = f"{ORDER}{len(order_columns(frame))}"
+    rows = (
+        frame.filter(pl.col(_ITEMS).list.len() > 0)
+        .with_columns(pl.int_ranges(pl.col(_ITEMS).list.len(), dtype=pl.Int64).alias(order))
+        .explode(_ITEMS, order)
+    )
+    assert output.value is not None
+    null = pl.col(_ITEMS).is_null().alias(NULL)
+    if output.value.bare:
+        return rows.with_columns(null).rename({_ITEMS: BARE_FIELD})
+    return rows.with_columns(null).unnest(_ITEMS)
+
+
+def flat_map_values_columns(
+    node: ProcessorNode, inputs: Sequence[EdgeSchema], ctx: CompileContext
+) -> ColumnNode | None:
+    """The column form; a callable has one if the schema of its items is known."""
+    operator, (edge,) = node.operator, inputs
+    assert isinstance(operator, FlatMapValues)
+    if not known(edge):
+        return None
+    if isinstance(operator.mapper, pl.Expr):
+        dtype = result_type(node.name, operator.mapper, visible(edge))
+        if not isinstance(dtype, pl.List):
+            raise TopologyError(
+                "INVALID_EXPRESSION",
+                f"{operator.mapper} gives {dtype}; flat_map_values needs an expression that gives a list",
+                node=node.name,
+            )
+        schema = schema_of_type(instance(dtype.inner))
+        return FlatMapValuesExpression(node.name, dataclasses.replace(edge, value=schema), operator.mapper)
+    if operator.schema is None or not has_python_values(operator.schema) or not has_python_records(edge):
+        return None
+    return FlatMapValuesCalls(node.name, edge, operator.mapper, operator.schema)

@@ -2,13 +2,34 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import polars as pl
+
 from hayase.core.records import Record
+from hayase.kernel.calls import call_each, with_keys, with_values
+from hayase.kernel.columns import (
+    KEY,
+    TS,
+    WINDOW_END,
+    WINDOW_START,
+    ColumnContext,
+    ColumnNode,
+    CompileContext,
+    EdgeSchema,
+    evaluate,
+)
+from hayase.kernel.compiled import CompiledValue, carried, compile_value, known, result_type, schema_of_type, visible
 from hayase.kernel.functions import RecordFunction, row_mapper
+from hayase.kernel.python_values import has_python_records, has_python_values, record_keys, record_values
 from hayase.kernel.rows import RowContext, RowNode
+from hayase.serde.protocol import Schema
 from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import Map
+
+_ROW = "__row"
 
 
 class MapRows(RowNode):
@@ -38,3 +59,76 @@ class MapRows(RowNode):
         else:
             key, value = self._key(record), self._value(record)
         self.ctx.forward(Record(key, value, record.timestamp_ms, record.headers))
+
+
+class MapExpressions(ColumnNode):
+    """Map in column form, by expressions for the key, the value or both."""
+
+    def __init__(self, name: str, output: EdgeSchema, key: pl.Expr | None, value: CompiledValue | None) -> None:
+        super().__init__(name, output)
+        self._key = key
+        self._value = value
+
+    def run(self, inputs: Sequence[pl.DataFrame], ctx: ColumnContext) -> pl.DataFrame:
+        """The same rows with new keys and values, both computed from the old ones."""
+        return evaluate(inputs[0], self._mapped, ctx)
+
+    def _mapped(self, frame: pl.DataFrame) -> pl.DataFrame:
+        if self._key is None:
+            return frame if self._value is None else self._value.on(frame, carried(frame))
+        if self._value is None:
+            return frame.drop(WINDOW_START, WINDOW_END, strict=False).with_columns(self._key.alias(KEY))
+        key = frame.select(pl.col(TS), self._key.alias(KEY))[KEY]  # with a column beside it a literal has all rows
+        return self._value.on(frame, carried(frame, key=False, windows=False)).with_columns(key)
+
+
+class MapCalls(ColumnNode):
+    """Map in column form, by a callable whose keys and values have schemas."""
+
+    def __init__(
+        self, name: str, edge: EdgeSchema, mapper: Callable[[Any, Any], Any], key: Schema, value: Schema
+    ) -> None:
+        super().__init__(name, dataclasses.replace(edge, key=key, value=value, windowed=False))
+        self._edge = edge
+        self._mapper = mapper
+        self._key = key
+        self._value = value
+
+    def _pair(self, key: Any, value: Any) -> tuple[Any, Any]:
+        key, value = self._mapper(key, value)
+        return key, value
+
+    def run(self, inputs: Sequence[pl.DataFrame], ctx: ColumnContext) -> pl.DataFrame:
+        """The same rows with new keys and values."""
+        frame = inputs[0]
+        arguments = record_keys(frame, self._edge), record_values(frame, self._edge)
+        kept = carried(frame, key=False, windows=False)
+        frame, pairs = call_each(frame.select(kept), arguments, self._pair, ctx)
+        rows = frame.with_columns(pl.Series(_ROW, range(len(pairs)), dtype=pl.Int64))
+        keyed = with_keys(rows, [key for key, _ in pairs], self._key, ctx)
+        values = [pairs[row][1] for row in keyed[_ROW].to_list()]
+        return with_values(keyed.drop(_ROW), values, self._value, ctx)
+
+
+def map_columns(node: ProcessorNode, inputs: Sequence[EdgeSchema], ctx: CompileContext) -> ColumnNode | None:
+    """The column form; a callable has one if the schemas of its keys and values are known."""
+    operator, (edge,) = node.operator, inputs
+    assert isinstance(operator, Map)
+    if not known(edge):
+        return None
+    if operator.mapper is None:
+        return _expressions(node.name, operator, edge)
+    key, value = operator.key_schema, operator.value_schema
+    if key is None or value is None or not (has_python_values(key) and has_python_values(value)):
+        return None
+    return MapCalls(node.name, edge, operator.mapper, key, value) if has_python_records(edge) else None
+
+
+def _expressions(name: str, operator: Map, edge: EdgeSchema) -> ColumnNode:
+    types, output, value = visible(edge), edge, None
+    if operator.value is not None:
+        value = compile_value(name, operator.value, types)
+        output = dataclasses.replace(output, value=value.schema)
+    if operator.key is not None:
+        output = dataclasses.replace(output, key=schema_of_type(result_type(name, operator.key, types)), windowed=False)
+    return MapExpressions(name, output, operator.key, value)

@@ -8,25 +8,25 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from hayase.kernel.aggregate import StreamAggregateRows
-from hayase.kernel.branch import BranchRows, SplitRows
+from hayase.kernel.aggregate import StreamAggregateColumns, StreamAggregateRows
+from hayase.kernel.branch import BranchRows, SplitRows, branch_columns, split_columns
 from hayase.kernel.columns import ColumnNode, CompileContext, EdgeSchema
-from hayase.kernel.filter import FilterRows
-from hayase.kernel.flat_map_values import FlatMapValuesRows
-from hayase.kernel.global_join import GlobalJoinRows
-from hayase.kernel.map import MapRows
-from hayase.kernel.map_values import MapValuesRows
-from hayase.kernel.merge import MergeRows
-from hayase.kernel.peek import PeekRows
-from hayase.kernel.repartition_filter import RepartitionFilterRows
+from hayase.kernel.filter import FilterRows, filter_columns
+from hayase.kernel.flat_map_values import FlatMapValuesRows, flat_map_values_columns
+from hayase.kernel.global_join import GlobalJoinRows, global_join_columns
+from hayase.kernel.map import MapRows, map_columns
+from hayase.kernel.map_values import MapValuesRows, map_values_columns
+from hayase.kernel.merge import MergeRows, merge_columns
+from hayase.kernel.peek import PeekRows, peek_columns
+from hayase.kernel.repartition_filter import RepartitionFilterRows, repartition_filter_columns
 from hayase.kernel.rows import RowNode
-from hayase.kernel.select_key import SelectKeyRows
-from hayase.kernel.stream_table_join import StreamTableJoinRows
-from hayase.kernel.table_filter import TableFilterRows
-from hayase.kernel.table_map_values import TableMapValuesRows
-from hayase.kernel.table_source import TableSourceRows
-from hayase.kernel.table_to_stream import TableToStreamRows
-from hayase.kernel.windowed_aggregate import StreamWindowedAggregateRows
+from hayase.kernel.select_key import SelectKeyRows, select_key_columns
+from hayase.kernel.stream_table_join import StreamTableJoinRows, stream_table_join_columns
+from hayase.kernel.table_filter import TableFilterRows, table_filter_columns
+from hayase.kernel.table_map_values import TableMapValuesRows, table_map_values_columns
+from hayase.kernel.table_source import TableSourceRows, table_source_columns
+from hayase.kernel.table_to_stream import TableToStreamRows, table_to_stream_columns
+from hayase.kernel.windowed_aggregate import StreamWindowedAggregateColumns, StreamWindowedAggregateRows
 from hayase.topology import operators as op
 from hayase.topology.nodes import ProcessorNode
 
@@ -59,4 +59,23 @@ ROWS: Mapping[type[op.Operator], RowFactory] = {
     op.StreamGlobalTableJoin: _rows(GlobalJoinRows),
 }
 
-COLUMNS: Mapping[type[op.Operator], ColumnFactory] = {}
+COLUMNS: Mapping[type[op.Operator], ColumnFactory] = {
+    op.Filter: filter_columns,
+    op.MapValues: map_values_columns,
+    op.Map: map_columns,
+    op.SelectKey: select_key_columns,
+    op.FlatMapValues: flat_map_values_columns,
+    op.Peek: peek_columns,
+    op.Merge: merge_columns,
+    op.Split: split_columns,
+    op.Branch: branch_columns,
+    op.RepartitionFilter: repartition_filter_columns,
+    op.TableSource: table_source_columns,
+    op.TableFilter: table_filter_columns,
+    op.TableMapValues: table_map_values_columns,
+    op.TableToStream: table_to_stream_columns,
+    op.StreamAggregate: StreamAggregateColumns.compile,
+    op.StreamWindowedAggregate: StreamWindowedAggregateColumns.compile,
+    op.StreamTableJoin: stream_table_join_columns,
+    op.StreamGlobalTableJoin: global_join_columns,
+}

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Sequence
 from typing import Any
+
+import polars as pl
 
 from hayase.core.metrics import DROPPED_RECORDS
 from hayase.core.records import Record
+from hayase.kernel.columns import NULL, ColumnContext, ColumnNode, CompileContext, EdgeSchema
+from hayase.kernel.compiled import known
 from hayase.kernel.functions import row_joiner
+from hayase.kernel.joined import JoinedValues, compile_joiner
+from hayase.kernel.lookup import look_up, view_rows, without_nulls
+from hayase.kernel.order import LookupOrder, RecordOrder
 from hayase.kernel.rows import RowContext, RowNode
 from hayase.topology.nodes import ProcessorNode
-from hayase.topology.operators import StreamTableJoin
+from hayase.topology.operators import StreamTableJoin, TableFilter, TableMapValues
 
 
 class StreamTableJoinRows(RowNode):
@@ -39,3 +48,72 @@ class StreamTableJoinRows(RowNode):
         if row is None and not left:
             return
         self.ctx.forward(record.with_value(self._join(record, None if row is None else row[0])))
+
+
+class StreamTableJoinColumns(ColumnNode):
+    """StreamTableJoin in column form.
+
+    Args:
+        names: fields of the table with a store that is read.
+        order: which updates of it a record sees.
+        values: makes the results.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        output: EdgeSchema,
+        operator: StreamTableJoin,
+        names: Sequence[str],
+        order: LookupOrder,
+        values: JoinedValues,
+    ) -> None:
+        super().__init__(name, output)
+        self._operator = operator
+        self._names = names
+        self._order = order
+        self._values = values
+
+    def run(self, inputs: Sequence[pl.DataFrame], ctx: ColumnContext) -> pl.DataFrame:
+        """The joined rows; null values, and for inner joins null keys, are dropped and counted."""
+        frame, table = inputs[0], ctx.table(self._operator.table)
+        stream = without_nulls(frame, keys=not self._operator.left)
+        ctx.metrics.add(DROPPED_RECORDS, self.name, frame.height - stream.height)
+        rows = look_up(stream, table, self._names, self._order)
+        stream, rows = view_rows(stream, rows, table, ctx)
+        if not self._operator.left and rows[NULL].any():
+            there = ~rows[NULL]
+            stream, rows = stream.filter(there), rows.filter(there)
+        return self._values.join(stream, rows, ctx)
+
+
+def stream_table_join_columns(
+    node: ProcessorNode, inputs: Sequence[EdgeSchema], ctx: CompileContext
+) -> ColumnNode | None:
+    """The column form; it needs one for the table too, and a topology whose order columns tell what a record sees."""
+    operator, (edge,) = node.operator, inputs
+    assert isinstance(operator, StreamTableJoin)
+    table = ctx.tables.get(operator.table)
+    stored = _stored(operator.table, ctx)
+    base = ctx.tables.get(stored)
+    if table is None or base is None or not (known(edge) and known(table) and known(base)) or table.windowed:
+        return None
+    assert edge.key is not None and table.key is not None and table.value is not None and base.value is not None
+    order = RecordOrder(ctx.nodes, ctx.stores, caching=ctx.caching).lookup(node.name, node.parents[0], stored)
+    if order is None or edge.windowed or dict(edge.key.fields) != dict(table.key.fields):
+        return None
+    values = compile_joiner(node.name, operator.joiner, edge, table.value, operator.schema)
+    if values is None:
+        return None
+    output = dataclasses.replace(edge, value=values.schema)
+    return StreamTableJoinColumns(node.name, output, operator, base.value.names, order, values)
+
+
+def _stored(table: str, ctx: CompileContext) -> str:
+    """The table with a store from which a table is computed."""
+    operators = {node.name: node.operator for node in ctx.nodes}
+    while True:
+        operator = operators.get(table)
+        if not isinstance(operator, TableFilter | TableMapValues) or operator.store is not None:
+            return table
+        table = operator.parent

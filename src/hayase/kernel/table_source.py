@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Sequence
 from typing import Any
+
+import polars as pl
 
 from hayase.core.metrics import DROPPED_RECORDS
 from hayase.core.records import Change, Record
+from hayase.kernel.columns import KEY, ColumnContext, ColumnNode, CompileContext, EdgeSchema, TableColumns
+from hayase.kernel.compiled import known
 from hayase.kernel.rows import RowContext, RowNode, TableEmitter, TableRows
+from hayase.kernel.stored_columns import StoredTable
 from hayase.kernel.table import StoredRows
 from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import TableSource
@@ -56,3 +63,42 @@ class TableSourceRows(RowNode):
     def table_rows(self) -> TableRows | None:
         """The rows of the store."""
         return self._rows
+
+
+class TableSourceColumns(ColumnNode):
+    """TableSource in column form; `table` is `None` if nobody needs the rows."""
+
+    def __init__(self, name: str, output: EdgeSchema, table: StoredTable | None) -> None:
+        super().__init__(name, output)
+        self._table = table
+        self._rows: TableColumns | None = None
+
+    def run(self, inputs: Sequence[pl.DataFrame], ctx: ColumnContext) -> pl.DataFrame:
+        """The updates; null keys are dropped and counted."""
+        frame = inputs[0]
+        dropped = frame[KEY].null_count()
+        if dropped:
+            ctx.metrics.add(DROPPED_RECORDS, self.name, dropped)
+            frame = frame.filter(pl.col(KEY).is_not_null())
+        if self._table is None:
+            return frame
+        sent, self._rows = self._table.run(frame, ctx)
+        return sent
+
+    def table_columns(self) -> TableColumns | None:
+        """The rows of the store."""
+        return self._rows
+
+
+def table_source_columns(node: ProcessorNode, inputs: Sequence[EdgeSchema], ctx: CompileContext) -> ColumnNode | None:
+    """The column form; it needs a store whose serdes have one."""
+    operator, (edge,) = node.operator, inputs
+    assert isinstance(operator, TableSource)
+    if not known(edge) or edge.windowed:
+        return None
+    old_values = operator.old_values and operator.store is not None
+    output = dataclasses.replace(edge, table=True, old_values=old_values)
+    if operator.store is None:
+        return TableSourceColumns(node.name, output, None)
+    table = StoredTable.compile(node.name, operator.store, edge, ctx, old_values=old_values)
+    return None if table is None else TableSourceColumns(node.name, output, table)

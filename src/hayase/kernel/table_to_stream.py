@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
+import polars as pl
+
 from hayase.core.records import Record
+from hayase.kernel.columns import OLD, OLD_NULL, ColumnContext, ColumnNode, CompileContext, EdgeSchema
+from hayase.kernel.compiled import known
 from hayase.kernel.rows import RowNode
 from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import TableToStream
@@ -19,3 +25,22 @@ class TableToStreamRows(RowNode):
     def process(self, record: Record[Any, Any]) -> None:
         """Pass on the new value, null for a delete."""
         self.ctx.forward(record.with_value(record.value.new))
+
+
+class TableToStreamColumns(ColumnNode):
+    """TableToStream in column form."""
+
+    def run(self, inputs: Sequence[pl.DataFrame], ctx: ColumnContext) -> pl.DataFrame:
+        """The new values."""
+        frame = inputs[0]
+        return frame.drop([name for name in frame.columns if name == OLD_NULL or name.startswith(OLD)])
+
+
+def table_to_stream_columns(
+    node: ProcessorNode, inputs: Sequence[EdgeSchema], ctx: CompileContext
+) -> ColumnNode | None:
+    """The column form."""
+    (edge,) = inputs
+    if not known(edge):
+        return None
+    return TableToStreamColumns(node.name, dataclasses.replace(edge, table=False, old_values=False))

@@ -191,7 +191,7 @@ def _columns(
     for node in unit.processors:
         factory = COLUMNS.get(type(node.operator))
         tables = {name: schema for name, schema in schemas.items() if schema.table}
-        context = CompileContext(stores, tables, read, options.caching)
+        context = CompileContext(stores, tables, read, options.caching, unit.processors)
         made = factory(node, [schemas[parent] for parent in node.parents], context) if factory else None
         if made is None:
             return None, {}, f"node {node.name} ({type(node.operator).__name__}), as written, has no column form"

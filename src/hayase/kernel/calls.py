@@ -1,0 +1,78 @@
+"""Callables in column form: a loop over the batch, in record order, once per record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import polars as pl
+
+from hayase.core.errors import HayaseError, SerializationError
+from hayase.kernel.columns import KEY, NULL, ORDER, ColumnContext
+from hayase.kernel.python_values import frame_of, keys_of
+from hayase.serde.protocol import Schema
+
+
+def call_each(
+    frame: pl.DataFrame, arguments: Sequence[Sequence[Any]], function: Callable[..., Any], ctx: ColumnContext
+) -> tuple[pl.DataFrame, list[Any]]:
+    """Call a function for each row.
+
+    Args:
+        frame: the rows.
+        arguments: one list per argument, each as long as the frame.
+        function: the user's.
+        ctx: decides about records on which the function raises.
+
+    Returns:
+        The rows that did not fail, and the function's result for each of them.
+    """
+    results: list[Any] = []
+    failed: list[int] = []
+    for row, values in enumerate(zip(*arguments, strict=True)):
+        try:
+            results.append(function(*values))
+        except HayaseError:
+            raise
+        except Exception as error:  # user code may raise anything; the handler decides
+            ctx.processing_failed(int(frame[f"{ORDER}0"][row]), error)
+            failed.append(row)
+    return without(frame, failed), results
+
+
+def without(frame: pl.DataFrame, rows: Sequence[int]) -> pl.DataFrame:
+    """The frame without some rows, given by position."""
+    if not rows:
+        return frame
+    return frame.filter(~pl.int_range(pl.len()).is_in(list(rows)))
+
+
+def with_values(frame: pl.DataFrame, results: Sequence[Any], schema: Schema, ctx: ColumnContext) -> pl.DataFrame:
+    """The frame with results of a function as its values; what does not fit the schema fails for that record."""
+    frame, (fields, null) = _fitting(frame, results, lambda some: frame_of(some, schema), ctx)
+    return frame.with_columns(fields.get_columns()).with_columns(null.alias(NULL))
+
+
+def with_keys(
+    frame: pl.DataFrame, results: Sequence[Any], schema: Schema, ctx: ColumnContext, column: str = KEY
+) -> pl.DataFrame:
+    """The frame with results of a function as its keys; what does not fit the schema fails for that record."""
+    frame, keys = _fitting(frame, results, lambda some: keys_of(some, schema), ctx)
+    return frame.with_columns(keys.alias(column))
+
+
+def _fitting(
+    frame: pl.DataFrame, results: Sequence[Any], convert: Callable[[Sequence[Any]], Any], ctx: ColumnContext
+) -> tuple[pl.DataFrame, Any]:
+    try:
+        return frame, convert(results)
+    except SerializationError:
+        failed: list[int] = []
+        for row, result in enumerate(results):
+            try:
+                convert([result])
+            except SerializationError as error:
+                ctx.processing_failed(int(frame[f"{ORDER}0"][row]), error)
+                failed.append(row)
+        gone = set(failed)
+        return without(frame, failed), convert([result for row, result in enumerate(results) if row not in gone])
