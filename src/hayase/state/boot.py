@@ -97,10 +97,12 @@ class Hold:
             return False
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
         except BlockingIOError:
             return False
-        fcntl.flock(self._descriptor, fcntl.LOCK_SH)
-        return True
+        finally:
+            # An attempt to convert a lock gives it up even if it fails.
+            fcntl.flock(self._descriptor, fcntl.LOCK_SH)
 
     def release(self) -> None:
         """Let go."""

@@ -14,6 +14,7 @@ _PROBED = 8
 _WORTH_A_SNAPSHOT = 16
 """A snapshot is loaded if it saves at least so many deltas."""
 _MISFIT = "DELTA_DOES_NOT_FIT"
+_GAP = "CHANGELOG_GAP"
 
 
 class Changelog:
@@ -41,9 +42,11 @@ class Changelog:
         Raises:
             CheckpointError: `DELTA_CONFLICT`: the one that is there is of another lineage, was made from another epoch
                 record or follows another delta.
-            StateError: `DELTA_CORRUPT`: the one that is there is damaged; `DISK_FULL`.
+            StateError: `DELTA_CORRUPT`: the one that is there is damaged; `EPOCH_IS_HISTORY`: a snapshot of this or a
+                later epoch exists, so another attempt has finished this epoch long ago; `DISK_FULL`.
         """
         if self._blobs.put_if_absent(self._name(delta.epoch), delta.to_bytes()):
+            self._refuse_history(delta)
             return delta
         published = self.get(delta.epoch)
         ours = (delta.lineage, delta.record_digest, delta.prev_epoch, delta.prev_digest)
@@ -119,8 +122,8 @@ class Changelog:
                 self._advance(state, position, to_epoch)
                 return True
             except StateError as error:
-                # Another process applied or emptied it at the same time: look again.
-                if error.condition != _MISFIT or attempt == _ATTEMPTS - 1:
+                # Another process moved the state, or deleted history below a newer snapshot, meanwhile: look again.
+                if error.condition not in (_MISFIT, _GAP) or attempt == _ATTEMPTS - 1:
                     raise
         raise StateError(
             "STATE_CONTENDED",
@@ -129,6 +132,18 @@ class Changelog:
             bundle=self._bundle,
             epoch=to_epoch,
         )
+
+    def _refuse_history(self, delta: Delta) -> None:
+        """A straggler may have found the place empty because the delta was published and then deleted."""
+        if any(epoch >= delta.epoch for epoch in self.snapshots.epochs()):
+            self.delete(delta.epoch)
+            raise StateError(
+                "EPOCH_IS_HISTORY",
+                f"Epoch {delta.epoch} was finished by another attempt; a snapshot of it or a later one exists. This attempt "
+                "has nothing left to do.",
+                bundle=self._bundle,
+                epoch=delta.epoch,
+            )
 
     def _name(self, epoch: int) -> str:
         return f"{self._folder}{epoch:020d}"
@@ -158,6 +173,8 @@ class Changelog:
         if checked < to_epoch:
             pending = self._pending(checked, to_epoch)
             position, pending = self._maybe_restore(state, position, pending, to_epoch)
+            if not pending:
+                self._check_nothing_deleted(position)
             for epoch in pending:
                 delta = self.get(epoch)
                 if delta is None or (delta.prev_epoch, delta.prev_digest) != position:
@@ -181,6 +198,14 @@ class Changelog:
                 raise self._gap(position, snapshot.epoch)
         return position, pending
 
+    def _check_nothing_deleted(self, position: Position) -> None:
+        """No delta follows: because there never was one, or because it was deleted below a snapshot?"""
+        if not any(epoch > position.epoch for epoch in self.snapshots.epochs()):
+            return
+        later = [epoch for epoch in self.epochs() if epoch > position.epoch]
+        if later and not self._follows(later, position):
+            raise self._gap(position, later[0])
+
     def _pending(self, epoch: int, to_epoch: int) -> list[int]:
         """Epochs of deltas behind `epoch`, up to and including `to_epoch`."""
         if to_epoch - epoch <= _PROBED:
@@ -203,7 +228,7 @@ class Changelog:
 
     def _gap(self, position: Position, epoch: int) -> StateError:
         return StateError(
-            "CHANGELOG_GAP",
+            _GAP,
             f"The changelog of bundle {self._bundle} has a gap: the delta that follows epoch {position.epoch} is missing "
             f"(next is epoch {epoch}), and no intact snapshot bridges it. Restore the checkpoint's changelog/ and "
             "snapshots/ from a copy; `hayase app reset` starts over without it.",

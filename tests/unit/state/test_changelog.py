@@ -1,0 +1,318 @@
+"""The changelog: each delta published once, and any local state brought to where it is."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hayase.core.errors import CheckpointError, StateError
+from hayase.core.time import ManualClock
+from hayase.state.bundle import START, BundleState
+from hayase.state.changelog import Changelog
+from hayase.state.changes import StateChanges, StoreChanges
+from hayase.state.delta import Delta, Journal
+from hayase.state.snapshot import SnapshotPolicy, delete_history, maybe_snapshot
+from hayase.storage.lmdb_env import close_environment
+from hayase.storage.posix_blobs import PosixBlobs
+
+Content = dict[bytes, bytes]
+folders = itertools.count()
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[BundleState]:
+    state = BundleState(path, application_id="app", lineage="l", bundle="b0")
+    try:
+        yield state
+    finally:
+        state.close()
+        close_environment(path)
+
+
+@contextmanager
+def suppress_gap() -> Iterator[list[StateError]]:
+    met: list[StateError] = []
+    try:
+        yield met
+    except StateError as error:
+        if error.condition != "CHANGELOG_GAP":
+            raise
+        met.append(error)
+
+
+def changes(number: int) -> StateChanges:
+    """Each epoch writes a key of its own, overwrites one, and deletes one."""
+    keys = [b"own-%d" % number, b"shared-%d" % (number % 3), b"own-%d" % (number - 2)]
+    return StateChanges({("0_0", "s"): StoreChanges([], keys, [b"%d" % number, b"%d" % number, None])})
+
+
+def make(previous: Delta | None, epoch: int, record: str = "r", **more: object) -> Delta:
+    prev = (previous.epoch, previous.digest) if previous else START
+    delta = Delta("app", "l", "b0", epoch, record, *prev, changes(epoch), Journal(summary=b"s"))
+    for name, value in more.items():
+        setattr(delta, name, value)
+    return delta
+
+
+def history(changelog: Changelog, epochs: list[int]) -> dict[int, tuple[str, Content]]:
+    """Publish deltas; digest and content after each, by epoch (-1 is the beginning)."""
+    content: Content = {}
+    truth: dict[int, tuple[str, Content]] = {-1: ("", {})}
+    previous: Delta | None = None
+    for epoch in epochs:
+        previous = changelog.publish(make(previous, epoch))
+        made = previous.changes.stores["0_0", "s"]
+        for key, value in zip(made.keys, made.values, strict=True):
+            if value is None:
+                content.pop(key, None)
+            else:
+                content[key] = value
+        truth[epoch] = (previous.digest, dict(content))
+    return truth
+
+
+def content_of(state: BundleState) -> Content:
+    with state.begin() as epoch:
+        return dict(epoch.task("0_0").store("s").range())
+
+
+def at(truth: dict[int, tuple[str, Content]], epoch: int) -> tuple[int, str, Content]:
+    last = max(known for known in truth if known <= epoch)
+    return last, *truth[last]
+
+
+def test_the_loser_is_given_the_delta_that_is_there(tmp_path: Path) -> None:
+    changelog = Changelog(PosixBlobs(tmp_path), "b0")
+    winner = make(None, 0)
+    assert changelog.publish(winner) is winner
+    loser = make(None, 0, journal=Journal(summary=b"other"))
+    adopted = Changelog(PosixBlobs(tmp_path), "b0").publish(loser)
+    assert adopted.journal.summary == b"s" and adopted.digest == winner.digest
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"record_digest": "x"}, {"lineage": "x"}, {"prev_digest": "x"}, {"prev_epoch": -2}],
+    ids=lambda o: next(iter(o)),
+)
+def test_a_delta_that_was_made_from_something_else_stops_the_application(
+    tmp_path: Path, other: dict[str, object]
+) -> None:
+    changelog = Changelog(PosixBlobs(tmp_path), "b0")
+    changelog.publish(make(None, 0))
+    with pytest.raises(CheckpointError) as raised:
+        changelog.publish(make(None, 0, **other))
+    assert raised.value.condition == "DELTA_CONFLICT"
+
+
+def test_a_damaged_delta_is_named(tmp_path: Path) -> None:
+    changelog = Changelog(PosixBlobs(tmp_path), "b0")
+    changelog.publish(make(None, 3))
+    blob = tmp_path / "changelog" / "b0" / f"{3:020d}"
+    blob.write_bytes(blob.read_bytes()[:-1] + b"?")
+    with pytest.raises(StateError) as raised:
+        changelog.get(3)
+    assert raised.value.condition == "DELTA_CORRUPT"
+    assert raised.value.context == {"bundle": "b0", "epoch": 3}
+
+
+@given(
+    gaps=st.lists(st.integers(1, 12), min_size=1, max_size=30),
+    snapshots=st.sets(st.integers(0, 29), max_size=3),
+    deleted=st.booleans(),
+    start=st.integers(-1, 60),
+    goal=st.integers(-1, 120),
+    restarted=st.booleans(),
+)
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_state_is_brought_to_any_epoch_that_can_be_reached(
+    tmp_path: Path,
+    gaps: list[int],
+    snapshots: set[int],
+    deleted: bool,
+    start: int,
+    goal: int,
+    restarted: bool,
+) -> None:
+    folder = tmp_path / f"{next(folders)}"
+    changelog = Changelog(PosixBlobs(folder / "checkpoint", fsync=False), "b0")
+    epochs = list(itertools.accumulate(gaps, initial=-1))[1:]
+    truth = history(changelog, epochs)
+    with opened(folder / "maker") as maker:
+        for place in sorted(snapshots):
+            if place < len(epochs):
+                assert changelog.catch_up(maker, epochs[place])
+                changelog.snapshots.publish(maker, created_ms=0)
+    with opened(folder / "state") as state:
+        assert changelog.catch_up(state, start)
+        assert (*state.position(), content_of(state)) == at(truth, start)
+        if deleted:
+            delete_history(changelog, before_ms=0)
+        oldest = max([epochs[place] for place in snapshots if place < len(epochs)], default=-1) if deleted else -1
+        if restarted:
+            changelog = Changelog(PosixBlobs(folder / "checkpoint", fsync=False), "b0")
+        position = state.position()
+        if position.epoch > goal:
+            # Rightly ahead if its own delta is there; else it has to be rebuilt, which needs history that is there.
+            if position.epoch >= oldest:
+                assert not changelog.catch_up(state, goal)
+                assert state.position() == position
+            return
+        reached = at(truth, goal)
+        with suppress_gap() as gaps_met:
+            assert changelog.catch_up(state, goal)
+        if gaps_met:
+            # What leads there was deleted: an error, never silently something else.
+            assert reached[0] < oldest
+        else:
+            assert (*state.position(), content_of(state)) == reached
+
+
+def test_a_straggler_can_not_publish_an_epoch_that_is_history(tmp_path: Path) -> None:
+    changelog = Changelog(PosixBlobs(tmp_path / "c"), "b0")
+    history(changelog, [0, 1, 2, 3])
+    with opened(tmp_path / "maker") as maker:
+        changelog.catch_up(maker, 2)
+        changelog.snapshots.publish(maker, 0)
+    delete_history(changelog, before_ms=0)
+    with pytest.raises(StateError) as raised:
+        changelog.publish(make(None, 0))
+    assert raised.value.condition == "EPOCH_IS_HISTORY" and changelog.epochs() == [2, 3]
+
+
+def test_a_state_that_is_ahead_of_the_changelog_is_rebuilt(tmp_path: Path) -> None:
+    changelog = Changelog(PosixBlobs(tmp_path / "c"), "b0")
+    truth = history(changelog, [0, 1, 2, 3])
+    with opened(tmp_path / "s") as state:
+        changelog.catch_up(state, 3)
+        changelog.delete(3)
+        changelog = Changelog(PosixBlobs(tmp_path / "c"), "b0")
+        assert changelog.catch_up(state, 2)
+        assert (*state.position(), content_of(state)) == at(truth, 2)
+
+
+def test_a_state_whose_delta_is_not_the_published_one_is_rebuilt(tmp_path: Path) -> None:
+    changelog = Changelog(PosixBlobs(tmp_path / "c"), "b0")
+    truth = history(changelog, [0, 1, 2, 3])
+    with opened(tmp_path / "s") as state:
+        changelog.catch_up(state, 1)
+        prev = state.position()
+        state.apply(Delta("app", "l", "b0", 2, "r", *prev, changes(99)))
+        assert Changelog(PosixBlobs(tmp_path / "c"), "b0").catch_up(state, 3)
+        assert (*state.position(), content_of(state)) == at(truth, 3)
+
+
+def test_a_gap_is_an_error_that_names_bundle_and_epoch(tmp_path: Path) -> None:
+    changelog = Changelog(PosixBlobs(tmp_path / "c"), "b0")
+    history(changelog, [0, 1, 2, 3])
+    changelog.delete(1)
+    with opened(tmp_path / "s") as state:
+        with pytest.raises(StateError) as raised:
+            changelog.catch_up(state, 3)
+        assert raised.value.condition == "CHANGELOG_GAP"
+        assert raised.value.context == {"bundle": "b0", "epoch": 2}
+
+
+def test_apply_catches_up_when_the_state_was_moved_meanwhile(tmp_path: Path) -> None:
+    changelog = Changelog(PosixBlobs(tmp_path / "c"), "b0")
+    truth = history(changelog, [0, 1, 2])
+    with opened(tmp_path / "s") as state:
+        changelog.catch_up(state, 1)
+        state.wipe()
+        delta = changelog.get(2)
+        assert delta is not None
+        changelog.apply(state, delta)
+        assert (*state.position(), content_of(state)) == at(truth, 2)
+
+
+def test_a_damaged_snapshot_is_passed_over_while_older_ones_and_deltas_do(tmp_path: Path) -> None:
+    changelog = Changelog(PosixBlobs(tmp_path / "c"), "b0")
+    truth = history(changelog, list(range(40)))
+    with opened(tmp_path / "maker") as maker:
+        for epoch in (20, 35):
+            changelog.catch_up(maker, epoch)
+            changelog.snapshots.publish(maker, 0)
+    for epoch in range(10):
+        changelog.delete(epoch)
+    for part in (tmp_path / "c" / "snapshots" / "b0" / "parts").glob(f"{35:020d}-*"):
+        part.write_bytes(part.read_bytes()[:-1])
+    with opened(tmp_path / "s") as state:
+        assert changelog.catch_up(state, 39)
+        assert (*state.position(), content_of(state)) == at(truth, 39)
+
+
+def test_a_snapshot_is_cut_into_parts_and_comes_back_whole(tmp_path: Path) -> None:
+    changelog = Changelog(PosixBlobs(tmp_path / "c"), "b0")
+    changelog.snapshots._part_bytes = 5000
+    truth = history(changelog, list(range(30)))
+    with opened(tmp_path / "maker") as maker:
+        changelog.catch_up(maker, 29)
+        manifest = changelog.snapshots.publish(maker, 0)
+    assert len(manifest.parts) > 1 and manifest.epoch == 29
+    with opened(tmp_path / "s") as state:
+        changelog.catch_up(state, 29)
+        assert (*state.position(), content_of(state)) == at(truth, 29)
+        assert state.meta().delta_bytes == manifest.delta_bytes
+
+
+def policy(clock: ManualClock, failures: list[Exception], retention_ms: int = 0) -> SnapshotPolicy:
+    return SnapshotPolicy(min_delta_bytes=3000, history_retention_ms=retention_ms, clock=clock, report=failures.append)
+
+
+def run_epochs(changelog: Changelog, state: BundleState, rule: SnapshotPolicy, count: int) -> list[int]:
+    """Epochs at which a snapshot was made."""
+    made: list[int] = []
+    for _ in range(count):
+        position = state.position()
+        delta = Delta("app", "l", "b0", position.epoch + 1, "r", *position, changes(position.epoch + 1))
+        state.apply(changelog.publish(delta))
+        manifest = maybe_snapshot(state, changelog, rule)
+        made += [manifest.epoch] if manifest else []
+    return made
+
+
+def test_snapshots_are_made_as_deltas_grow_and_what_lies_below_is_deleted(tmp_path: Path) -> None:
+    changelog = Changelog(PosixBlobs(tmp_path / "c", fsync=False), "b0")
+    failures: list[Exception] = []
+    with opened(tmp_path / "s") as state:
+        made = run_epochs(changelog, state, policy(ManualClock(), failures), 60)
+        expected = content_of(state)
+    assert failures == [] and len(made) >= 2
+    assert changelog.epochs() == list(range(made[-1], 60)) and changelog.snapshots.epochs() == made[-1:]
+    with opened(tmp_path / "new") as state:
+        assert Changelog(PosixBlobs(tmp_path / "c"), "b0").catch_up(state, 59)
+        assert content_of(state) == expected
+
+
+def test_history_younger_than_the_retention_is_kept(tmp_path: Path) -> None:
+    changelog = Changelog(PosixBlobs(tmp_path / "c", fsync=False), "b0")
+    clock, failures = ManualClock(1_000_000), list[Exception]()
+    rule = policy(clock, failures, retention_ms=1000)
+    with opened(tmp_path / "s") as state:
+        made = run_epochs(changelog, state, rule, 60)
+        assert len(made) >= 2 and changelog.epochs() == list(range(60)) and changelog.snapshots.epochs() == made
+        clock.advance_ms(1000)
+        later = run_epochs(changelog, state, rule, 60)
+    assert failures == []
+    assert changelog.epochs()[0] == made[-1] and changelog.snapshots.epochs() == [made[-1], *later]
+
+
+def test_a_snapshot_that_fails_is_reported_and_fatal_for_nobody(tmp_path: Path) -> None:
+    class Refusing(PosixBlobs):
+        def put_if_absent(self, name: str, data: bytes) -> bool:
+            if name.startswith("snapshots/"):
+                raise StateError("DISK_FULL", "full")
+            return super().put_if_absent(name, data)
+
+    changelog = Changelog(Refusing(tmp_path / "c", fsync=False), "b0")
+    failures: list[Exception] = []
+    with opened(tmp_path / "s") as state:
+        made = run_epochs(changelog, state, policy(ManualClock(), failures), 20)
+    assert made == [] and failures and changelog.epochs() == list(range(20))
+    assert not list((tmp_path / "s").glob("temporary-*"))
