@@ -15,6 +15,7 @@ from hayase.app.checkpoint import fix_plan, lineage_of, stored_plan
 from hayase.app.states import NEXT, State
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import ConfigError, HayaseError, StreamsStoppedError
+from hayase.core.metrics import RECORDS_CONSUMED
 from hayase.log.open import open_log
 from hayase.log.protocol import Log
 from hayase.planner.build import levels_of, make_plan, source_topics
@@ -173,7 +174,7 @@ class StreamsApp:
             self._state,
             runner.progress.epochs if runner is not None else 0,
             runner.progress.last_epoch if runner is not None else -1,
-            counters.get("records-consumed-total", 0),
+            self._consumed(runner),
             counters.get("records-produced-total", 0),
             counters.get("late-records-total", 0),
             counters.get("dropped-records-total", 0),
@@ -181,9 +182,15 @@ class StreamsApp:
             status.lag_records if status is not None else None,
         )
 
+    def _consumed(self, runner: Any) -> int:
+        """Records read from topics of the log; rows between tasks are not counted."""
+        topics = set(source_topics(self.topology))
+        rows = runner.progress.rows() if runner is not None else []
+        return sum(count for name, owner, count in rows if name == RECORDS_CONSUMED and owner in topics)
+
     def metrics(self) -> list[tuple[str, str, int]]:
         """Counters since the start as `(name, node or topic, count)`, with Kafka Streams' names where the meaning exists."""
-        return self._runner.progress.metrics.rows() if self._runner is not None else []
+        return self._runner.progress.rows() if self._runner is not None else []
 
     def epoch_timings(self) -> list[Any]:
         """Where the time of the last epochs went (`hayase.runtime.progress.EpochTiming`)."""

@@ -31,9 +31,20 @@ class Clocks(Protocol):
 class RowEnvironment(Protocol):
     """What a task offers its nodes during one epoch. Implemented by `hayase.task`."""
 
-    metrics: Metrics
-    clocks: Clocks
-    wall_clock_ms: int
+    @property
+    def metrics(self) -> Metrics:
+        """Counters of the epoch."""
+        ...
+
+    @property
+    def clocks(self) -> Clocks:
+        """Clocks of the task."""
+        ...
+
+    @property
+    def wall_clock_ms(self) -> int:
+        """The epoch's wall clock."""
+        ...
 
     def byte_store(self, name: str) -> ByteStore:
         """A store of this task, or a global table's store (read-only)."""

@@ -9,6 +9,7 @@ from hayase.planner.build import levels_of
 from hayase.planner.compile import CompiledUnit, CompileOptions, compile_units
 from hayase.task.plan import Plan, UnitPlan
 from hayase.task.program import SinkProgram, UnitProgram
+from hayase.topology.nodes import Node
 from hayase.topology.topology import Topology
 
 
@@ -43,7 +44,8 @@ def _program(
             frames=sink.frames and by_frames[sink.topic],
         )
 
-    members = {node.name for node in (*compiled.nodes.sources, *compiled.nodes.processors, *compiled.nodes.sinks)}
+    every: tuple[Node, ...] = (*compiled.nodes.sources, *compiled.nodes.processors, *compiled.nodes.sinks)
+    members = {node.name for node in every}
     if unit.global_store is None:
         order = tuple(node.name for node in topology.nodes if node.name in members)
         children = {name: topology.children[name] for name in order}

@@ -128,11 +128,11 @@ class StoreHandle:
 
     def approximate_num_entries(self) -> int:
         """About how many rows there are."""
-        with ExitStack() as stack:
-            return sum(
-                place.reader and stack.enter_context(place.reader.snapshot()).store(place.task, self.name).approximate_count()
-                for place in self._places
-            )
+        total = 0
+        for place in self._places:
+            with place.reader.snapshot() as snapshot:
+                total += snapshot.store(place.task, self.name).approximate_count()
+        return total
 
     def _want(self, *, windowed: bool, call: str, instead: str) -> None:
         if self._spec.windowed != windowed:
@@ -195,7 +195,7 @@ def open_store(topology: Topology, config: StreamsConfig, name: str) -> StoreHan
         )
     unit = _unit_of(topology, name)
     folder = Path(config.state_dir) / config.application_id / "state"
-    places = []
+    places: list[_Place] = []
     for bundle, details in json.loads(plan)["bundles"].items():
         if details["unit"] == unit:
             reader = BundleReader(folder / bundle)

@@ -53,6 +53,11 @@ class Progress:
         with self._lock:
             return dict(self.metrics.by_name())
 
+    def rows(self) -> list[tuple[str, str, int]]:
+        """All counters as `(name, node or topic, count)`."""
+        with self._lock:
+            return self.metrics.rows()
+
     def _add(self, summaries: list[BundleSummary], durations: dict[str, int]) -> None:
         if not summaries:
             return

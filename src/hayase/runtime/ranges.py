@@ -72,7 +72,7 @@ class TimeCut:
                 span = max(1, (span + (best[0] if best else 0)) // 2)
                 if best is not None and span <= best[0]:
                     break
-            elif count >= records_max // 2:
+            elif count and count >= records_max // 2:
                 best = (span, cut)
                 break
             else:

@@ -77,10 +77,10 @@ def edge_rows(sink: SinkProgram, origin: str, target: int, frame: pl.DataFrame) 
 
 def read_payloads(rows: Sequence[EdgeRow]) -> pl.DataFrame:
     """The frame of consecutive rows of one origin."""
-    frames = [pl.read_ipc_stream(row.payload, rechunk=False) for row in rows]
+    frames = [pl.read_ipc_stream(row.payload) for row in rows]
     if len(frames) == 1:
         return frames[0]
-    return pl.concat(frames, how="diagonal", rechunk=True)
+    return pl.concat(frames, how="diagonal")
 
 
 def raw_records(edge: str, partition: int, frame: pl.DataFrame) -> RawRecords:

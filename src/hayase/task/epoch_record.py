@@ -32,8 +32,8 @@ class EpochRecord(msgspec.Struct, frozen=True):
     previous: str = ""
 
     def to_bytes(self) -> bytes:
-        """Canonical JSON."""
-        return msgspec.json.encode(self, order="deterministic")
+        """JSON, with topics and partitions in the order they were given; reading it back keeps that order."""
+        return msgspec.json.encode(self)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> EpochRecord:
@@ -42,7 +42,7 @@ class EpochRecord(msgspec.Struct, frozen=True):
 
     @property
     def digest(self) -> str:
-        """Digest of the canonical bytes."""
+        """Digest of the bytes."""
         return hashlib.blake2b(self.to_bytes(), digest_size=16).hexdigest()
 
     @property
