@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+import uuid
 from collections.abc import Sequence
 from multiprocessing.connection import Connection
 from multiprocessing.synchronize import Barrier
@@ -94,6 +96,21 @@ def everything(log: Log, topic: str, partition: int = 0) -> list[Row]:
 def values(log: Log, topic: str, partition: int = 0) -> list[bytes | None]:
     """All values of a partition."""
     return [row.value for row in everything(log, topic, partition)]
+
+
+def settled_values(log: Log, topic: str, partition: int = 0) -> list[bytes | None]:
+    """All values of a partition after every transaction that ended before this call.
+
+    The end offset of a Kafka partition moves a little after a commit has returned; it has moved when a record that was
+    appended later can be seen. Such records are left out.
+    """
+    fence = b"fence-" + uuid.uuid4().bytes
+    append(log, batch(topic, [fence], partitions=[partition]))
+    deadline = time.monotonic() + 20
+    while fence not in (found := values(log, topic, partition)):
+        assert time.monotonic() < deadline, "the record appended last can not be seen"
+        time.sleep(0.01)
+    return [value for value in found if value is None or not value.startswith(b"fence-")]
 
 
 def answer_with_markers(config: LogConfig, application: str, answers: Connection) -> None:

@@ -13,7 +13,7 @@ from tests.behaviour.log.helpers import (
     bounds,
     publish,
     publish_at_once,
-    values,
+    settled_values,
 )
 
 from hayase.core.errors import HayaseError, UnknownTopicError
@@ -33,13 +33,13 @@ def test_an_epoch_writes_its_outputs_and_its_marker(log: Log, application: str, 
     outputs = [batch(topic, [b"a"]), batch(four, [b"b"], partitions=[2])]
     assert publish(log, application, "b0", marker, *outputs)
     assert log.markers(application) == {"b0": marker}
-    assert (values(log, topic), values(log, four, 2)) == ([b"a"], [b"b"])
+    assert (settled_values(log, topic), settled_values(log, four, 2)) == ([b"a"], [b"b"])
 
 
 def test_the_same_epoch_is_written_once(log: Log, application: str, topic: str) -> None:
     assert publish(log, application, "b0", Marker("L", 1, "d"), batch(topic, [b"a"]))
     assert not publish(log, application, "b0", Marker("L", 1, "d"), batch(topic, [b"a"]))
-    assert values(log, topic) == [b"a"]
+    assert settled_values(log, topic) == [b"a"]
 
 
 def test_one_writer_publishes_epoch_after_epoch(log: Log, application: str, topic: str) -> None:
@@ -49,20 +49,20 @@ def test_one_writer_publishes_epoch_after_epoch(log: Log, application: str, topi
             written = writer.publish_epoch(application, "b0", Marker("L", epoch, "d"), [batch(topic, [b"%d" % epoch])])
         assert not written
     writer.close()
-    assert values(log, topic) == [b"1", b"2", b"3", b"4", b"5"]
+    assert settled_values(log, topic) == [b"1", b"2", b"3", b"4", b"5"]
 
 
 def test_an_older_epoch_is_refused(log: Log, application: str, topic: str) -> None:
     publish(log, application, "b0", Marker("L", 5, "d"), batch(topic, [b"new"]))
     assert not publish(log, application, "b0", Marker("L", 4, "d"), batch(topic, [b"old"]))
-    assert values(log, topic) == [b"new"]
+    assert settled_values(log, topic) == [b"new"]
     assert log.markers(application)["b0"].epoch == 5
 
 
 def test_a_marker_of_another_lineage_counts_as_absent(log: Log, application: str, topic: str) -> None:
     publish(log, application, "b0", Marker("old", 5, "d"), batch(topic, [b"old"]))
     assert publish(log, application, "b0", Marker("new", 1, "d"), batch(topic, [b"new"]))
-    assert values(log, topic) == [b"old", b"new"]
+    assert settled_values(log, topic) == [b"old", b"new"]
     assert log.markers(application) == {"b0": Marker("new", 1, "d")}
 
 
@@ -78,7 +78,7 @@ def test_bundles_and_applications_have_markers_of_their_own(log: Log, applicatio
         assert publish(log, name, bundle, Marker("L", 1, bundle), batch(topic, [bundle.encode()]))
     assert log.markers(application) == {"b0": Marker("L", 1, "b0"), "b1": Marker("L", 1, "b1")}
     assert log.markers(other) == {"b0": Marker("L", 1, "b0")}
-    assert values(log, topic) == [b"b0", b"b1", b"b0"]
+    assert settled_values(log, topic) == [b"b0", b"b1", b"b0"]
 
 
 def test_an_application_that_never_ran_has_no_markers(log: Log, application: str) -> None:
@@ -97,7 +97,7 @@ def test_forgotten_markers_and_offsets_are_gone_and_the_epoch_is_written_again(
     assert log.markers(other) == {"b0": Marker("L", 1, "d")}
     assert log.group_offsets(other) == {TopicPartition(topic, 0): 1}
     assert publish(log, application, "b0", Marker("L", 1, "d"), batch(topic, [b"again"]))
-    assert values(log, topic) == [b"v", b"v", b"again"]
+    assert settled_values(log, topic) == [b"v", b"v", b"again"]
 
 
 def test_forgetting_an_application_that_never_ran_is_fine(log: Log, application: str) -> None:
@@ -109,7 +109,7 @@ def test_an_epoch_with_an_output_that_fails_leaves_nothing(log: Log, application
     end = bounds(log, topic)[1]
     with pytest.raises(HayaseError):
         publish(log, application, "b0", Marker("L", 1, "d"), batch(topic, [b"a"]), batch(topic, [b"b"], partitions=[9]))
-    assert values(log, topic) == []
+    assert settled_values(log, topic) == []
     assert log.markers(application) == {}
     assert end == 0
 
@@ -117,7 +117,7 @@ def test_an_epoch_with_an_output_that_fails_leaves_nothing(log: Log, application
 def test_an_epoch_for_a_topic_that_does_not_exist_leaves_nothing(log: Log, application: str, topic: str) -> None:
     with pytest.raises(UnknownTopicError):
         publish(log, application, "b0", Marker("L", 1, "d"), batch(topic, [b"a"]), batch("no-such-topic", [b"b"]))
-    assert values(log, topic) == []
+    assert settled_values(log, topic) == []
     assert log.markers(application) == {}
 
 
@@ -126,7 +126,7 @@ def test_records_of_appends_and_epochs_keep_their_order(log: Log, application: s
         append(log, batch(topic, [b"append-%d" % number]))
         publish(log, application, "b0", Marker("L", number, "d"), batch(topic, [b"epoch-%d" % number] * 2))
     expected = [[b"append-%d" % number, b"epoch-%d" % number, b"epoch-%d" % number] for number in range(1, 4)]
-    assert values(log, topic) == [value for part in expected for value in part]
+    assert settled_values(log, topic) == [value for part in expected for value in part]
 
 
 def test_another_process_sees_the_markers(log: Log, log_config: LogConfig, application: str, topic: str) -> None:
@@ -155,5 +155,5 @@ def test_of_processes_that_publish_the_same_epoch_at_once_exactly_one_writes(
         child.join(30)
     assert sorted(written) == [False, True]
     winner = written.index(True)
-    assert values(log, topic) == [b"%d-%d" % (winner, index) for index in range(50)]
+    assert settled_values(log, topic) == [b"%d-%d" % (winner, index) for index in range(50)]
     assert log.markers(application) == {"b0": Marker("L", 7, "d")}

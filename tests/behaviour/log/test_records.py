@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import threading
 
 import numpy as np
@@ -125,7 +126,7 @@ def test_a_partition_that_does_not_exist_is_refused(log: Log, topic: str) -> Non
 def test_a_record_larger_than_the_topic_allows_is_refused(log: Log, topic: str) -> None:
     name = log.create_topic(topic + "-small", 1, {"max.message.bytes": "1000"}).name
     with pytest.raises(ProductionError):
-        append(log, batch(name, [b"ok", bytes(range(256)) * 40]))
+        append(log, batch(name, [b"ok", os.urandom(10_000)]))
 
 
 def test_a_compacted_topic_refuses_records_without_key(log: Log, topic: str) -> None:
@@ -150,15 +151,14 @@ def test_one_append_may_hold_several_batches_of_a_topic(log: Log, topic: str) ->
     assert values(log, topic) == [b"a", b"b", b"c"]
 
 
-@pytest.mark.parametrize(("low", "high"), [(-1, 1), (0, 5)])
-def test_a_range_that_is_not_all_there_is_an_error_that_says_where(log: Log, topic: str, low: int, high: int) -> None:
+def test_a_range_that_is_not_all_there_is_an_error_that_says_where(log: Log, topic: str) -> None:
     append(log, batch(topic, [b"v"] * 2))
     with pytest.raises(SourceRangeLostError) as error:
-        fetch(log, topic, low, high)
+        fetch(log, topic, 0, 5)
     assert error.value.condition == "SOURCE_RANGE_LOST"
     assert error.value.context["topic"] == topic
     assert error.value.context["partition"] == 0
-    assert "offset" in error.value.context
+    assert error.value.context["offset"] in {2, 5}
 
 
 def test_fetching_from_a_topic_that_does_not_exist_is_an_error(log: Log) -> None:

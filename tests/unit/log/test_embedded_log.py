@@ -194,6 +194,19 @@ def test_a_topic_that_is_made_anew_while_it_is_read_ends_the_reading(tmp_path: P
     log.close()
 
 
+@pytest.mark.parametrize(("start", "end", "offset"), [(-1, 1, -1), (0, 3, 3), (2, 3, 3)])
+def test_a_range_beyond_what_is_there_is_lost_at_the_offset_that_is_missing(
+    tmp_path: Path, start: int, end: int, offset: int
+) -> None:
+    log = _open(tmp_path)
+    log.create_topic("t", 1)
+    _append(log, b"a", b"b")
+    with pytest.raises(SourceRangeLostError) as error:
+        list(log.reader().fetch(T0, start, end))
+    assert error.value.context == {"topic": "t", "partition": 0, "offset": offset}
+    log.close()
+
+
 def test_a_removed_topic_takes_its_group_offsets_along(tmp_path: Path) -> None:
     log = _open(tmp_path)
     for name in ("t", "t2"):

@@ -196,7 +196,7 @@ class Cursor:
                 self._end_seen = _offset(message)
             elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
                 self._lose_position()
-                raise self._lost(f"offset {_offset(message)} is not there: {error.str()}")
+                raise self._lost(f"offset {_offset(message)} is not there: {error.str()}", _offset(message))
             elif not error.retriable() and error.code() not in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN):
                 where = self.partition
                 self._lose_position()
@@ -221,7 +221,8 @@ class Cursor:
             return
         if start < low or (end > high and end_must_be_there):
             self._lose_position()
-            raise self._lost(f"the range is [{start}, {end}), the committed records are in [{low}, {high})")
+            where = start if start < low else end
+            raise self._lost(f"the range is [{start}, {end}), the committed records are in [{low}, {high})", where)
 
     def _check_exists(self, partition: TopicPartition) -> None:
         try:
@@ -239,7 +240,7 @@ class Cursor:
             )
         self._known_topics.add(partition.topic)
 
-    def _lost(self, what: str) -> SourceRangeLostError:
+    def _lost(self, what: str, offset: int) -> SourceRangeLostError:
         topic, number = self.partition or (None, None)
         return SourceRangeLostError(
             "SOURCE_RANGE_LOST",
@@ -247,6 +248,7 @@ class Cursor:
             "the application was down? `hayase app reset` starts over with what is there",
             topic=topic,
             partition=number,
+            offset=offset,
         )
 
     def _timed_out(self, start: int, end: int) -> LogError:
