@@ -98,6 +98,15 @@ class Groups:
         unsorted[order] = result
         return unsorted
 
+    def before(self, first: int) -> I64:
+        """For each row: `first` + the row before it in its group, or the group itself for the group's first row."""
+        order, begins, _ = self._sorted
+        result = np.empty(len(order), np.int64)
+        result[order[1:]] = order[:-1] + first
+        begin = order[begins]
+        result[begin] = self.of_row[begin]
+        return result
+
     @cached_property
     def _sorted(self) -> tuple[I64, I64, I64]:
         """Rows sorted by group; where each group begins and how long it is, longest first."""

@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
+import polars as pl
 
 from hayase.core.metrics import DROPPED_RECORDS, LATE_RECORDS
 from hayase.core.records import Record, Windowed
 from hayase.kernel.aggregate_rows import AggregateRows
+from hayase.kernel.column_aggregation import RECORD, ColumnAggregation, key_bytes, key_numbers
+from hayase.kernel.columns import (
+    KEY,
+    ORDER,
+    TS,
+    WINDOW_END,
+    WINDOW_START,
+    ColumnContext,
+    ColumnNode,
+    CompileContext,
+    EdgeSchema,
+    order_columns,
+)
+from hayase.kernel.groups import I64, combine_numbers
 from hayase.kernel.row_aggregation import row_aggregation
 from hayase.kernel.rows import RowContext, RowEnvironment, RowNode, TableEmitter, TableRows
+from hayase.serde.protocol import ColumnCodec
 from hayase.state.window_bytes import WindowBytes
 from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import StreamWindowedAggregate
@@ -78,10 +97,128 @@ class StreamWindowedAggregateRows(RowNode):
         return self._key_bytes(key.key), key.window.start_ms
 
 
-def window_bytes(node: str, operator: StreamWindowedAggregate, env: RowEnvironment) -> WindowBytes:
+def window_bytes(node: str, operator: StreamWindowedAggregate, env: RowEnvironment | ColumnContext) -> WindowBytes:
     """The operator's window store."""
     spec = env.store_spec(operator.store)
     retention_ms = spec.retention_ms if spec.retention_ms is not None else operator.windows.retention_ms
     return WindowBytes(
         env.byte_store(operator.store), retention_ms, lambda count: env.metrics.add(DROPPED_RECORDS, node, count)
     )
+
+
+class StreamWindowedAggregateColumns(ColumnNode):
+    """StreamWindowedAggregate in column form; built-in aggregates only, and nobody may look the table up."""
+
+    def __init__(
+        self,
+        name: str,
+        output: EdgeSchema,
+        operator: StreamWindowedAggregate,
+        key_codec: ColumnCodec,
+        aggregation: ColumnAggregation,
+    ) -> None:
+        super().__init__(name, output)
+        self._operator = operator
+        self._key_codec = key_codec
+        self._aggregation = aggregation
+
+    @classmethod
+    def compile(
+        cls, node: ProcessorNode, edges: Sequence[EdgeSchema], ctx: CompileContext
+    ) -> StreamWindowedAggregateColumns | None:
+        """The node; `None` if the aggregate, or its store, has no column form."""
+        operator = node.operator
+        assert isinstance(operator, StreamWindowedAggregate)
+        spec = ctx.stores[operator.store]
+        aggregation = ColumnAggregation.compile(node, edges[0], spec, ctx)
+        if aggregation is None or aggregation.read:
+            return None
+        output = EdgeSchema(edges[0].key, aggregation.schema, windowed=True, table=True, old_values=operator.old_values)
+        key_codec = spec.key_serde.columns
+        assert key_codec is not None
+        return cls(node.name, output, operator, key_codec, aggregation)
+
+    def run(self, inputs: Sequence[pl.DataFrame], ctx: ColumnContext) -> pl.DataFrame:
+        """See ColumnNode."""
+        frame = inputs[0]
+        refused = frame[KEY].is_null()
+        ctx.metrics.add(DROPPED_RECORDS, self.name, int(refused.sum()))
+        if refused.any():
+            frame = frame.filter(~refused)
+        rows = self._in_windows(frame, ctx)
+        slots = _WindowSlots(window_bytes(self.name, self._operator, ctx), self._key_codec)
+        done = self._aggregation.run(rows, slots, ctx)
+        return self._aggregation.sent(done, ctx, (WINDOW_START, WINDOW_END))
+
+    def _in_windows(self, frame: pl.DataFrame, ctx: ColumnContext) -> pl.DataFrame:
+        """A row for each record and window of it that is not closed, with the inputs."""
+        windows = self._operator.windows
+        times = frame[TS].to_numpy()
+        clock = np.maximum(np.maximum.accumulate(times), ctx.clocks.get(self.name)) if len(times) else times
+        if len(times):
+            ctx.clocks.set(self.name, int(clock[-1]))
+        records, starts, places = self._windows_of(times)
+        in_time = clock[records] < starts + windows.size_ms + windows.grace_ms
+        late = int(len(in_time) - in_time.sum())
+        ctx.metrics.add(DROPPED_RECORDS, self.name, late)
+        ctx.metrics.add(LATE_RECORDS, self.name, late)
+        if late:
+            records, starts, places = records[in_time], starts[in_time], places[in_time]
+        taken = np.zeros(len(times), np.bool_)
+        taken[records] = True
+        numbered = frame.with_columns(pl.Series(RECORD, np.arange(len(times))))
+        made = self._aggregation.with_inputs(numbered.filter(pl.Series(taken)), ctx, RECORD)
+        made = made.with_columns(pl.Series(_KEY_NUMBER, key_numbers(made[KEY], self._key_codec)[0]))
+        return self._exploded(made, len(times), (records, starts, places))
+
+    def _windows_of(self, times: I64) -> tuple[I64, I64, I64]:
+        """Record, start and place among the record's windows of every window of every record, in order."""
+        size_ms, advance_ms = self._operator.windows.size_ms, self._operator.windows.advance_ms
+        first = np.maximum(times - size_ms + advance_ms, 0) // advance_ms
+        counts = times // advance_ms - first + 1
+        records = np.repeat(np.arange(len(times)), counts)
+        places = np.arange(len(records)) - np.repeat(np.cumsum(counts) - counts, counts)
+        return records, (first[records] + places) * advance_ms, places
+
+    def _exploded(self, made: pl.DataFrame, count: int, windows: tuple[I64, I64, I64]) -> pl.DataFrame:
+        """Rows of records, as often as these have windows."""
+        records, starts, places = windows
+        row_of = np.full(count, -1, np.int64)
+        row_of[made[RECORD].to_numpy()] = np.arange(made.height)
+        rows = row_of[records]
+        if (rows < 0).any():  # records on which an input failed
+            kept = rows >= 0
+            rows, starts, places = rows[kept], starts[kept], places[kept]
+        columns = [
+            pl.Series(WINDOW_START, starts),
+            pl.Series(WINDOW_END, starts + self._operator.windows.size_ms),
+        ]
+        hopping = self._operator.windows.advance_ms < self._operator.windows.size_ms
+        if hopping:
+            columns.append(pl.Series(f"{ORDER}{len(order_columns(made))}", places))
+            made = made[rows]
+        return made.with_columns(columns)
+
+
+_KEY_NUMBER = "__key_number"
+
+
+class _WindowSlots:
+    """The places of a window store (`Slots`)."""
+
+    def __init__(self, store: WindowBytes, codec: ColumnCodec) -> None:
+        self._store = store
+        self._codec = codec
+        self._places: tuple[list[bytes], I64]
+
+    def numbers(self, rows: pl.DataFrame) -> tuple[I64, int]:
+        keys = rows[_KEY_NUMBER].to_numpy()
+        count = int(keys.max()) + 1 if len(keys) else 0
+        return combine_numbers(keys, count, rows[WINDOW_START].to_numpy())
+
+    def read(self, rows: pl.DataFrame) -> list[bytes | None]:
+        self._places = key_bytes(rows[KEY], self._codec), rows[WINDOW_START].to_numpy()
+        return self._store.get_many(*self._places)
+
+    def write(self, values: Sequence[bytes | None]) -> None:
+        self._store.put_many(*self._places, values)

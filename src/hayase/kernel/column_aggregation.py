@@ -1,0 +1,309 @@
+"""Aggregating one epoch's rows in columns: shared by plain and windowed aggregates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import polars as pl
+
+from hayase.kernel.aggregate_layout import AggregateLayout, Stored, aggregate_layout, nulls_where
+from hayase.kernel.aggregate_types import input_types, result_schema
+from hayase.kernel.built_in import INT64_MAX, INT64_MIN, BuiltIn, Sum, built_ins, overflow
+from hayase.kernel.columns import (
+    HEADERS,
+    KEY,
+    NULL,
+    OLD,
+    OLD_NULL,
+    ORDER,
+    TS,
+    ColumnContext,
+    CompileContext,
+    EdgeSchema,
+    evaluate,
+    order_columns,
+)
+from hayase.kernel.compiled import carried, known
+from hayase.kernel.groups import I64, Groups, group_numbers
+from hayase.serde.protocol import BARE_FIELD, ColumnCodec, Schema
+from hayase.state.spec import StoreSpec
+from hayase.topology.nodes import ProcessorNode
+from hayase.topology.operators import BuiltInAggregate, StreamAggregate, StreamWindowedAggregate
+
+RECORD = "__record"
+"""Column of rows that were made of one record (for its windows): the record's number."""
+
+_INPUT = "__input"
+
+
+class Slots(Protocol):
+    """Where the rows of an aggregate's table are: by key, or by key and window."""
+
+    def numbers(self, rows: pl.DataFrame) -> tuple[I64, int]:
+        """A number for each row, equal for rows of the same place, and how many there are."""
+        ...
+
+    def read(self, rows: pl.DataFrame) -> list[bytes | None]:
+        """What is stored at the places of the rows, each of another place."""
+        ...
+
+    def write(self, values: Sequence[bytes | None]) -> None:
+        """Write to the places that were read last."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregated:
+    """What came of an epoch's rows.
+
+    Attributes:
+        rows: those that went in.
+        groups: by place.
+        start: what was stored at the epoch's start, by group.
+        last: what is stored now, by group.
+        running: after each of the rows, where that was asked for.
+    """
+
+    rows: pl.DataFrame
+    groups: Groups
+    start: Stored
+    last: Stored
+    running: Stored | None
+
+
+@dataclass(frozen=True)
+class ColumnAggregation:
+    """A built-in aggregate compiled for an edge.
+
+    Attributes:
+        caching: the last update of each place is sent at the end of the epoch, instead of every update at once.
+        old_values: the old value travels along.
+        read: another node looks the table up.
+    """
+
+    parts: Sequence[BuiltIn]
+    inputs: Sequence[pl.Expr | None]
+    schema: Schema
+    layout: AggregateLayout
+    caching: bool
+    old_values: bool
+    read: bool
+
+    @classmethod
+    def compile(
+        cls, node: ProcessorNode, edge: EdgeSchema, spec: StoreSpec, ctx: CompileContext
+    ) -> ColumnAggregation | None:
+        """The aggregate of a node; `None` if it, or its store, has no column form.
+
+        Raises:
+            TopologyError: an input does not fit the edge's types, or the function does not take it.
+        """
+        operator = node.operator
+        assert isinstance(operator, StreamAggregate | StreamWindowedAggregate)
+        aggregation = operator.aggregation
+        codec = spec.key_serde.columns
+        if not isinstance(aggregation, BuiltInAggregate) or not known(edge) or edge.windowed or codec is None:
+            return None
+        if edge.key is None or (codec.schema.bare, codec.schema.fields) != (edge.key.bare, edge.key.fields):
+            return None
+        types = input_types(node.name, aggregation, edge)
+        parts = built_ins(aggregation, types)
+        layout = aggregate_layout(spec.value_serde, parts)
+        if layout is None:
+            return None
+        return cls(
+            parts,
+            [field.input for field in aggregation.fields],
+            result_schema(aggregation, types),
+            layout,
+            ctx.caching and spec.caching,
+            operator.old_values,
+            node.name in ctx.read_tables,
+        )
+
+    # steps of an epoch
+
+    def with_inputs(self, frame: pl.DataFrame, ctx: ColumnContext, *more: str) -> pl.DataFrame:
+        """The frame's keys, times, order, headers and `more` columns, with the inputs; failing rows are left out."""
+        names = [*carried(frame, windows=False), *more]
+        inputs = [
+            expression.alias(f"{_INPUT}{number}")
+            for number, expression in enumerate(self.inputs)
+            if expression is not None
+        ]
+        return evaluate(frame, lambda part: part.select(*names, *inputs), ctx)
+
+    def run(self, rows: pl.DataFrame, slots: Slots, ctx: ColumnContext) -> Aggregated:
+        """Read, aggregate and write.
+
+        Args:
+            rows: in order; what `with_inputs` made.
+            slots: where the table's rows are.
+            ctx: of the node.
+        """
+        while True:
+            groups = Groups(*slots.numbers(rows))
+            start = self.layout.read(slots.read(rows[groups.last]))
+            failing = self._failing(rows, groups, start, ctx)
+            if failing is None:
+                break
+            rows = rows.filter(~failing)
+        running = self._stepped(rows, groups, start, running=True) if self.read or not self.caching else None
+        last = running.gather(groups.last) if running is not None else self._stepped(rows, groups, start, running=False)
+        slots.write(self.layout.encode(last))
+        return Aggregated(rows, groups, start, last, running)
+
+    def _stepped(self, rows: pl.DataFrame, groups: Groups, start: Stored, *, running: bool) -> Stored:
+        accumulate = groups.running if running else groups.totals
+        values: list[pl.Series] = []
+        for number, part in enumerate(self.parts):
+            place = len(values)
+            stored = start.values[place : place + len(part.stored_names)]
+            values.extend(part.columns(stored, self._input(rows, number), accumulate))
+        return Stored(accumulate(np.maximum, start.times, rows[TS].to_numpy()), values)
+
+    def _input(self, rows: pl.DataFrame, number: int) -> pl.Series:
+        return rows[f"{_INPUT}{number}"] if self.inputs[number] is not None else rows[TS]
+
+    def _failing(self, rows: pl.DataFrame, groups: Groups, start: Stored, ctx: ColumnContext) -> pl.Series | None:
+        """Which rows must be left out, because a sum would leave 64 bits; `None` if all is well.
+
+        As in row form, the failing record is not counted anywhere, nor in windows that come after.
+        """
+        largest = int(np.bincount(groups.of_row).max()) if rows.height else 0
+        sums: list[_WholeSum] = []
+        certain = True
+        place = 0
+        for number, part in enumerate(self.parts):
+            if isinstance(part, Sum) and part.whole:
+                so_far, inputs = start.values[place], self._input(rows, number)
+                certain = certain and not part.may_overflow(so_far, inputs, largest)
+                sums.append(_WholeSum(part.name, so_far, inputs))
+            place += len(part.stored_names)
+        return None if certain else _overflowing(rows, groups, sums, ctx)
+
+    # what is sent and read
+
+    def sent(self, done: Aggregated, ctx: ColumnContext, windows: Sequence[str] = ()) -> pl.DataFrame:
+        """The frame for the children."""
+        if not self.caching:
+            assert done.running is not None
+            return self._updates(done, done.running, windows, old=self.old_values)
+        rows = done.rows.select(KEY, *windows, *_headers(done.rows))[done.groups.last]
+        columns = [*self._visible(done.last), *self._ends(done, ctx)]
+        if self.old_values:
+            absent = done.start.absent
+            old = self._visible(self._filled(done.start))
+            columns += [nulls_where(absent, series).alias(OLD + series.name) for series in old]
+            columns.append(pl.Series(OLD_NULL, absent, pl.Boolean))
+        return rows.with_columns(columns)
+
+    def _ends(self, done: Aggregated, ctx: ColumnContext) -> list[pl.Series]:
+        count = len(done.groups.last)
+        return [
+            pl.Series(NULL, np.zeros(count, np.bool_)),
+            pl.Series(TS, done.last.times),
+            pl.Series(f"{ORDER}0", np.full(count, ctx.input_count, np.int64)),
+            pl.Series(f"{ORDER}1", np.full(count, ctx.position, np.int64)),
+            pl.Series(f"{ORDER}2", np.arange(count, dtype=np.int64)),
+        ]
+
+    def _updates(self, done: Aggregated, running: Stored, windows: Sequence[str], *, old: bool) -> pl.DataFrame:
+        """Every update, in order."""
+        rows = done.rows.select(KEY, *windows, *_headers(done.rows), *order_columns(done.rows))
+        columns = [
+            *self._visible(running),
+            pl.Series(NULL, np.zeros(rows.height, np.bool_)),
+            pl.Series(TS, running.times),
+        ]
+        if old:  # before the first update of a row that is what the initializer gives
+            before = self._visible(self._filled(done.start))
+            at = done.groups.before(len(done.groups.last))
+            after = self._visible(running)
+            columns += [
+                pl.concat([one, two]).gather(at).alias(OLD + one.name) for one, two in zip(before, after, strict=True)
+            ]
+            columns.append(pl.Series(OLD_NULL, np.zeros(rows.height, np.bool_)))
+        return rows.with_columns(columns)
+
+    def changes(self, done: Aggregated) -> pl.DataFrame:
+        """Every update for readers of the table."""
+        assert done.running is not None
+        return self._updates(done, done.running, (), old=False)
+
+    def rows_of(self, stored: Stored) -> pl.DataFrame:
+        """The visible fields, `__null` (no row) and `__ts`."""
+        absent = stored.absent
+        fields = [nulls_where(absent, series) for series in self._visible(self._filled(stored))]
+        times = nulls_where(absent, pl.Series(TS, stored.times))
+        return pl.DataFrame([*fields, pl.Series(NULL, absent, pl.Boolean), times])
+
+    def _filled(self, stored: Stored) -> Stored:
+        """What the initializer gives where there is no row."""
+        initial = [value for part in self.parts for value in part.start()]
+        values = [
+            series if value is None else series.fill_null(value)
+            for series, value in zip(stored.values, initial, strict=True)
+        ]
+        return Stored(stored.times, values)
+
+    def _visible(self, stored: Stored) -> list[pl.Series]:
+        found: list[pl.Series] = []
+        place = 0
+        for part, (name, _) in zip(self.parts, self.schema.fields, strict=True):
+            end = place + len(part.stored_names)
+            found.append(part.result_column(stored.values[place:end]).alias(name))
+            place = end
+        return found
+
+
+def _headers(frame: pl.DataFrame) -> list[str]:
+    return [HEADERS] if HEADERS in frame.columns else []
+
+
+def key_numbers(keys: pl.Series, codec: ColumnCodec) -> tuple[I64, int]:
+    """A number for each key, equal for keys with equal bytes, and how many there are."""
+    if keys.dtype.is_integer() or keys.dtype in (pl.String, pl.Binary, pl.Boolean):
+        return group_numbers(keys)
+    return group_numbers(pl.Series(key_bytes(keys, codec), dtype=pl.Binary))
+
+
+def key_bytes(keys: pl.Series, codec: ColumnCodec) -> list[bytes]:
+    """The bytes of keys that are not null."""
+    fields = keys.to_frame(BARE_FIELD) if codec.schema.bare else keys.struct.unnest()
+    return codec.encode(fields)  # type: ignore[return-value]
+
+
+@dataclass(frozen=True, slots=True)
+class _WholeSum:
+    """A sum of whole numbers: so far by group, inputs by row."""
+
+    name: str
+    so_far: pl.Series
+    inputs: pl.Series
+
+
+def _overflowing(rows: pl.DataFrame, groups: Groups, sums: Sequence[_WholeSum], ctx: ColumnContext) -> pl.Series | None:
+    """Adds up row by row and hands what fails to the context. Which rows are to be left out; `None`: none."""
+    orders = rows[f"{ORDER}0"].to_list()
+    records = (rows[RECORD] if RECORD in rows.columns else pl.Series(np.arange(rows.height))).to_list()
+    so_far = [one.so_far.fill_null(0).to_list() for one in sums]
+    inputs = [one.inputs.fill_null(0).to_list() for one in sums]
+    failing = np.zeros(rows.height, np.bool_)
+    failed: int | None = None
+    for row, group in enumerate(groups.of_row.tolist()):
+        if records[row] == failed:
+            failing[row] = True
+            continue
+        totals = [one[group] + more[row] for one, more in zip(so_far, inputs, strict=True)]
+        wrong = [one.name for one, total in zip(sums, totals, strict=True) if not INT64_MIN <= total <= INT64_MAX]
+        if wrong:
+            failed, failing[row] = records[row], True
+            ctx.processing_failed(orders[row], overflow(wrong[0]))
+            continue
+        for one, total in zip(so_far, totals, strict=True):
+            one[group] = total
+    return pl.Series(failing) if failing.any() else None
