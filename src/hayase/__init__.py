@@ -10,9 +10,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from hayase.app.app import ProgressReport as ProgressReport
+    from hayase.app.app import StreamsApp as StreamsApp
+    from hayase.app.states import State as State
     from hayase.core.config import StreamsConfig as StreamsConfig
     from hayase.core.errors import HayaseError as HayaseError
     from hayase.core.errors import TopologyError as TopologyError
+    from hayase.core.records import Change as Change
     from hayase.core.records import Record as Record
     from hayase.core.records import Window as Window
     from hayase.core.records import Windowed as Windowed
@@ -54,9 +58,11 @@ if TYPE_CHECKING:
     from hayase.topology.topology import Topology as Topology
 
 _MODULES: dict[str, tuple[str, ...]] = {
+    "hayase.app.app": ("ProgressReport", "StreamsApp"),
+    "hayase.app.states": ("State",),
     "hayase.core.config": ("StreamsConfig",),
     "hayase.core.errors": ("HayaseError", "TopologyError"),
-    "hayase.core.records": ("Record", "Window", "Windowed"),
+    "hayase.core.records": ("Change", "Record", "Window", "Windowed"),
     "hayase.core.windows": ("TimeWindows",),
     "hayase.dsl": (
         *("Branched", "Consumed", "GlobalKTable", "Grouped", "Joined", "KGroupedStream", "KStream", "KTable"),
