@@ -20,7 +20,7 @@ from hayase.log.open import open_log
 from hayase.log.protocol import Log
 from hayase.planner.build import levels_of, make_plan, source_topics
 from hayase.planner.compile import compile_units
-from hayase.planner.options import compile_options, failure_policy, log_config
+from hayase.planner.options import compile_options, configured, failure_policy, log_config
 from hayase.query.stores import StoreHandle, open_store
 from hayase.storage.blobs import BlobStore
 from hayase.storage.open import open_blobs, probe_put_if_absent
@@ -83,9 +83,10 @@ class StreamsApp:
 
         Raises:
             ConfigError: a setting is unknown, missing, or its value not allowed.
+            TopologyError: neither the topology nor the settings name a serde that is needed.
         """
-        self.topology = topology
         self.config = config if isinstance(config, StreamsConfig) else StreamsConfig(config)
+        self.topology = configured(topology, self.config)
         self._state = State.CREATED
         self._listener: StateListener | None = None
         self._lock = threading.RLock()

@@ -141,9 +141,13 @@ class Graph:
         return topic, f"{topic}-sink", f"{topic}-filter", f"{topic}-source"
 
     def repartition(
-        self, parent: str, names: tuple[str, str, str, str], key_serde: Serde[Any], value_serde: Serde[Any]
+        self,
+        parent: str,
+        names: tuple[str, str, str, str],
+        key_serde: Serde[Any] | None,
+        value_serde: Serde[Any] | None,
     ) -> str:
-        """Add filter, sink and source of a repartition; the source's name."""
+        """Add filter, sink and source of a repartition; the source's name. Serdes may be left to the planner."""
         topic, sink, drop, source = names
         if topic in self._repartitions:
             raise TopologyError(

@@ -164,7 +164,7 @@ class _Aggregating(Generic[K, V]):
         view = TableView(graph, spec, None, keep=True)
         if self._windows is None:
             operator: Any = StreamAggregate(kind.aggregation, store)
-            table_key = Known(spec.key_serde)
+            table_key = Known(spec.key_serde, key.inferred)
         else:
             operator = StreamWindowedAggregate(kind.aggregation, self._windows, store)
             table_key = windowed_key(spec.key_serde, self._windows.size_ms)

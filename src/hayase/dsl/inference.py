@@ -57,22 +57,20 @@ def _same(one: Known, other: Known) -> bool:
     return type(one.serde) is type(other.serde) and one.schema is not None and one.schema == other.schema
 
 
-def concrete_serde(
-    known: Known, side: Side, owner: str, fallback: Serde[Any] | None = None, given: Serde[Any] | None = None
-) -> Serde[Any]:
-    """The serde for a store or an internal topic.
+def concrete_serde(known: Known, side: Side, owner: str, fallback: Serde[Any] | None = None) -> Serde[Any]:
+    """The serde for a store: the one the data came with, else the configuration's, else that of the inferred type.
 
-    The first of: the one given, the one the data came with, the one of the inferred type, the configuration's default,
-    the fallback; without a fallback and a default the planner raises `UNKNOWN_SERDE`.
+    If there is none of these the fallback, and without one an error once the configuration is known.
     """
-    return given or known_serde(known) or DefaultSerde(side, fallback, owner)
+    return transport_serde(known, side, owner) or DefaultSerde(side, fallback, owner)
 
 
-def known_serde(known: Known) -> Serde[Any] | None:
-    """The serde that the data came with, or the one of the inferred type."""
+def transport_serde(known: Known, side: Side, owner: str) -> Serde[Any] | None:
+    """As `concrete_serde`, but `None` if neither serde nor type is known."""
     if known.serde is not None or known.inferred is None:
         return known.serde
-    return serde_of_schema(known.inferred)
+    inferred = serde_of_schema(known.inferred)
+    return None if inferred is None else DefaultSerde(side, inferred, owner, inferred=True)
 
 
 def visible_columns(key: Known, value: Known) -> tuple[dict[str, pl.DataType], bool]:
@@ -226,7 +224,8 @@ def schema_of_type(python_type: Any) -> Schema | None:
 def serde_of_schema(schema: Schema) -> Serde[Any] | None:
     """The serde for values of which only the schema is known: Kafka's own for bare values, JSON for records of fields.
 
-    `None` if there is none, for example for dates.
+    All whole numbers are 64-bit and all fractions doubles, as they are in Python. `None` if there is none, for
+    example for dates.
     """
     if schema.bare:
         return _bare_serde(schema.fields[0][1])
@@ -246,14 +245,8 @@ def _bare_serde(dtype: pl.DataType) -> Serde[Any] | None:
             return Serdes.bytes()
         case pl.Boolean():
             return Serdes.boolean()
-        case pl.Float64():
-            return Serdes.double()
-        case pl.Float32():
-            return Serdes.float()
-        case pl.Int32():
-            return Serdes.integer()
-        case pl.Int16():
-            return Serdes.short()
+    if dtype.is_float():
+        return Serdes.double()
     return Serdes.long() if dtype.is_integer() else None
 
 

@@ -42,6 +42,8 @@ def stream_table(
     check_same_key(state.key, table._state.key, what)
     function, schema = _joiner(joiner, state.key, state.value, right, what)
     if state.rekeyed:
+        if state.key.serde is None:  # the same key must get the same bytes on both sides, so the same partition
+            state = replace(state, key=Known(table._state.key.serde, state.key.inferred))
         state = repartitioned(state, joined.name or state.node)
     name = graph.names.name_or_next(joined.name, "KSTREAM-LEFTJOIN-" if left else "KSTREAM-JOIN-")
     stores = table._state.view.stores_to_read()

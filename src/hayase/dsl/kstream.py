@@ -15,16 +15,14 @@ from hayase.dsl.graph import Graph
 from hayase.dsl.inference import (
     Known,
     check_predicate,
-    concrete_serde,
     key_schema,
-    known_serde,
     list_item_schema,
     schema_of_type,
+    transport_serde,
     value_schema,
     visible_columns,
 )
 from hayase.dsl.options import Grouped, Joined, Materialized, Named, Produced, name_of
-from hayase.serde import JsonSerde
 from hayase.topology import operators as op
 
 if TYPE_CHECKING:
@@ -212,8 +210,8 @@ class KStream(Generic[K, V]):
     def to(self, topic: str, produced: Produced | None = None) -> None:
         """Write the records to a topic, which must exist.
 
-        Serdes that `produced` does not give are those of the stream; after a mapping whose type is unknown, the
-        settings `default.key.serde` and `default.value.serde`.
+        Serdes that `produced` does not give are those of the stream; after a mapping the settings
+        `default.key.serde` and `default.value.serde`, and without these each value is written by its type.
         """
         options = check_option(produced, Produced, "to")
         if not isinstance(topic, str) or not topic:
@@ -223,8 +221,8 @@ class KStream(Generic[K, V]):
             state.graph.names.name_or_next(options.name, "KSTREAM-SINK-"),
             state.node,
             topic,
-            options.key_serde or known_serde(state.key),
-            options.value_serde or known_serde(state.value),
+            options.key_serde or state.key.serde,
+            options.value_serde or state.value.serde,
         )
 
     def to_table(self, materialized: Materialized | None = None, *, name: Name = None) -> KTable[K, V]:
@@ -363,13 +361,6 @@ def repartitioned(state: StreamState, prefix: str) -> StreamState:
     """The stream behind a repartition whose names begin with `prefix`."""
     graph = state.graph
     names = graph.repartition_names(prefix)
-    key = concrete_serde(state.key, "key", prefix)
-    value = concrete_serde(state.value, "value", prefix, fallback=JsonSerde())
-    node = graph.repartition(state.node, names, key, value)
-    return replace(
-        state,
-        node=node,
-        key=Known(key, state.key.inferred),
-        value=Known(value, state.value.inferred),
-        rekeyed=False,
-    )
+    key = transport_serde(state.key, "key", prefix)
+    node = graph.repartition(state.node, names, key, state.value.serde)
+    return replace(state, node=node, key=Known(key, state.key.inferred), rekeyed=False)

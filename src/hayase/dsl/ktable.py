@@ -159,8 +159,8 @@ def key_value_spec(options: Materialized, name: str, key: Known, value: Known) -
     return StoreSpec(
         name,
         "timestamped_key_value",
-        concrete_serde(key, "key", name, given=options.key_serde),
-        concrete_serde(value, "value", name, fallback=JsonSerde(), given=options.value_serde),
+        options.key_serde or concrete_serde(key, "key", name),
+        options.value_serde or concrete_serde(value, "value", name, fallback=JsonSerde()),
         caching=options.caching,
         logging=options.logging,
         in_memory=options.stored_in_memory,

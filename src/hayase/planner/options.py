@@ -2,27 +2,52 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hayase.core.config import StreamsConfig
 from hayase.log.protocol import LogConfig
 from hayase.planner.compile import CompileOptions
 from hayase.processor.handlers import ExceptionHandler, dead_letter, log_and_continue, log_and_fail
-from hayase.processor.timestamps import TimestampExtractor, record_timestamp
+from hayase.processor.timestamps import (
+    TimestampExtractor,
+    callable_timestamp,
+    record_timestamp,
+    wall_clock_timestamp,
+)
+from hayase.serde import Serde, Serdes
 from hayase.task.program import FailurePolicy
+from hayase.topology.defaults import with_default_serdes
+from hayase.topology.topology import Topology
 
 _HANDLERS: dict[str, ExceptionHandler] = {
     "log_and_fail": log_and_fail,
     "log_and_continue": log_and_continue,
     "dead_letter": dead_letter,
 }
+_EXTRACTORS: dict[str, TimestampExtractor] = {
+    "fail_on_invalid": record_timestamp("fail"),
+    "log_and_skip": record_timestamp("skip"),
+    "use_partition_time": record_timestamp("partition_time"),
+    "wall_clock": wall_clock_timestamp(),
+}
+
+
+def configured(topology: Topology, config: StreamsConfig) -> Topology:
+    """The topology with the serdes of the configuration wherever it left them open; do this before anything else.
+
+    Raises:
+        TopologyError: `UNKNOWN_SERDE`: a key's serde is known to nobody.
+    """
+    key_serde, value_serde = _serde(config.default_key_serde), _serde(config.default_value_serde)
+    return with_default_serdes(topology, key_serde, value_serde, Serdes.bytes())
 
 
 def compile_options(config: StreamsConfig, compacted: frozenset[str] = frozenset()) -> CompileOptions:
     """Settings that decide how nodes are compiled; `compacted` are the source topics with compaction."""
-    extractor = config.default_timestamp_extractor
     return CompileOptions(
-        config.default_key_serde,
-        config.default_value_serde,
-        extractor if isinstance(extractor, TimestampExtractor) else record_timestamp(),
+        _serde(config.default_key_serde),
+        _serde(config.default_value_serde),
+        _extractor(config.default_timestamp_extractor),
         config.caching,
         config.processing_form,
         compacted,
@@ -57,3 +82,17 @@ def log_config(config: StreamsConfig) -> LogConfig:
 
 def _handler(given: ExceptionHandler | str) -> ExceptionHandler:
     return _HANDLERS[given] if isinstance(given, str) else given
+
+
+def _serde(given: Any) -> Serde[Any] | None:
+    if isinstance(given, str):
+        named: Serde[Any] = getattr(Serdes, given)()
+        return named
+    serde: Serde[Any] | None = given
+    return serde
+
+
+def _extractor(given: Any) -> TimestampExtractor:
+    if given is None or isinstance(given, str):
+        return _EXTRACTORS[given or "fail_on_invalid"]
+    return given if isinstance(given, TimestampExtractor) else callable_timestamp(given)

@@ -21,7 +21,7 @@ from hayase.core.time import ManualClock
 from hayase.core.windows import to_ms
 from hayase.planner.build import global_unit_id, levels_of, make_plan, source_topics
 from hayase.planner.compile import compile_units
-from hayase.planner.options import compile_options, failure_policy
+from hayase.planner.options import compile_options, configured, failure_policy
 from hayase.planner.programs import make_programs
 from hayase.serde.protocol import Serde
 from hayase.state.delta import EdgeRow
@@ -77,6 +77,7 @@ class TopologyTestDriver:
         """
         if not isinstance(config, StreamsConfig):
             config = StreamsConfig({"application.id": "test", **(config or {})})
+        topology = configured(topology, config)
         self._topology = topology
         self._clock = ManualClock(initial_wall_clock_ms)
         self.metrics = Metrics()

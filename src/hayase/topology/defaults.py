@@ -27,11 +27,14 @@ class DefaultSerde(Serde[Any]):
         side: which of the two.
         fallback: what it means where that setting is not set; `None`: an error then.
         owner: the node that needs it, for the error.
+        inferred: the fallback is the serde of the type that the data is known to have, so that a setting for
+            another type is passed over.
     """
 
     side: Side
     fallback: Serde[Any] | None
     owner: str
+    inferred: bool = False
 
     def resolve(self, default: Serde[Any] | None) -> Serde[Any]:
         """The serde to use when the setting is `default`.
@@ -39,7 +42,7 @@ class DefaultSerde(Serde[Any]):
         Raises:
             TopologyError: `UNKNOWN_SERDE`: neither the setting nor a fallback.
         """
-        found = default if default is not None else self.fallback
+        found = self.fallback if default is None or (self.inferred and not self._fits(default)) else default
         if found is None:
             raise TopologyError(
                 "UNKNOWN_SERDE",
@@ -48,6 +51,11 @@ class DefaultSerde(Serde[Any]):
                 f"default.{self.side}.serde",
             )
         return found
+
+    def _fits(self, default: Serde[Any]) -> bool:
+        mine = None if self.fallback is None else self.fallback.columns
+        theirs = default.columns
+        return mine is None or theirs is None or mine.schema.fields == theirs.schema.fields
 
     def to_bytes(self, value: Any) -> bytes:
         """By the fallback."""
@@ -66,9 +74,9 @@ class DefaultSerde(Serde[Any]):
 def with_default_serdes(
     topology: Topology, key_serde: Serde[Any] | None, value_serde: Serde[Any] | None, otherwise: Serde[Any]
 ) -> Topology:
-    """The topology with every `DefaultSerde`, and every `None` of a source, replaced.
+    """The topology with every `DefaultSerde`, and every `None` of a source topic, replaced.
 
-    A sink's `None` stays: it is derived from what arrives.
+    The `None` of sinks and of repartitions stays: it is derived from what arrives.
 
     Args:
         topology: as the builder made it.
@@ -82,11 +90,10 @@ def with_default_serdes(
     defaults: dict[Side, Serde[Any] | None] = {"key": key_serde, "value": value_serde}
 
     def source(node: SourceNode) -> SourceNode:
-        return dataclasses.replace(
-            node,
-            key_serde=_resolve(node.key_serde, defaults) or key_serde or otherwise,
-            value_serde=_resolve(node.value_serde, defaults) or value_serde or otherwise,
-        )
+        key, value = _resolve(node.key_serde, defaults), _resolve(node.value_serde, defaults)
+        if not any(topic in topology.repartitions for topic in node.topics):
+            key, value = key or key_serde or otherwise, value or value_serde or otherwise
+        return dataclasses.replace(node, key_serde=key, value_serde=value)
 
     def one(node: Node) -> Node:
         match node:

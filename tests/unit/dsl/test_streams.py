@@ -20,7 +20,7 @@ from hayase.dsl import (
     timestamp,
 )
 from hayase.serde import JsonSerde, LongSerde, Schema, Serdes, StringSerde
-from hayase.topology.defaults import DefaultSerde
+from hayase.topology.defaults import DefaultSerde, with_default_serdes
 from hayase.topology.nodes import SinkNode
 from hayase.topology.operators import Branch, Filter, Map, MapValues, RepartitionFilter, SelectKey, Split
 
@@ -49,6 +49,10 @@ def condition_of(function):
     with pytest.raises(TopologyError) as caught:
         function()
     return caught.value.condition
+
+
+def configured(builder, key_serde=None, value_serde=None):
+    return with_default_serdes(builder.build(), key_serde, value_serde, Serdes.bytes())
 
 
 def last_operator(builder):
@@ -104,10 +108,9 @@ def test_the_schema_of_a_callable_is_its_return_annotation(builder, orders):
     assert last_operator(builder).schema is None
 
 
-def test_the_serde_of_a_sink_is_that_of_the_type_if_it_is_known(orders):
-    assert isinstance(sink_of(orders.map_values(pl.col("amount"))).value_serde, LongSerde)
-    assert isinstance(sink_of(orders.map_values(["amount"])).value_serde, JsonSerde)
-    assert sink_of(orders.map_values(lambda value: value)).value_serde is None
+def test_the_serde_of_a_sink_is_that_of_the_stream_until_the_values_change(orders):
+    assert isinstance(sink_of(orders.filter(pl.col("amount") > 1)).value_serde, JsonSerde)
+    assert sink_of(orders.map_values(pl.col("amount"))).value_serde is None
 
 
 def test_the_serdes_of_a_produced_win(orders):
@@ -215,10 +218,29 @@ def test_a_repartitioned_stream_is_not_repartitioned_again(builder, orders):
 
 def test_a_repartition_has_the_serdes_of_key_and_value(builder, orders):
     orders.group_by("amount").count(Materialized.as_("n"))
-    topology = builder.build()
+    topology = configured(builder)
     sink, source = topology.by_name["n-repartition-sink"], topology.by_name["n-repartition-source"]
     assert isinstance(sink.key_serde, LongSerde) and isinstance(sink.value_serde, JsonSerde)
     assert (source.key_serde, source.value_serde) == (sink.key_serde, sink.value_serde)
+
+
+def test_values_of_unknown_type_are_repartitioned_as_the_planner_thinks_best(builder, orders):
+    orders.map_values(lambda value: object()).group_by("amount", Grouped.with_(Serdes.long())).count()
+    topology = configured(builder, Serdes.string(), Serdes.string())
+    assert topology.by_name["KSTREAM-SINK-0000000005"].value_serde is None
+    assert topology.by_name["KSTREAM-SOURCE-0000000007"].value_serde is None
+
+
+def test_a_configured_serde_for_another_type_is_passed_over_where_the_type_is_known(builder, orders):
+    orders.group_by("amount").count(Materialized.as_("n"))
+    assert isinstance(configured(builder, Serdes.string()).stores["n"].key_serde, LongSerde)
+    assert isinstance(configured(builder, Serdes.json()).stores["n"].key_serde, JsonSerde)
+
+
+def test_a_stream_is_repartitioned_by_the_serde_of_the_table_it_joins(builder, orders):
+    users = builder.table("users", USERS)
+    orders.select_key(lambda key, value: value["user"]).join(users, lambda left, right: 1, Joined.as_("j"))
+    assert isinstance(builder.build().by_name["j-repartition-sink"].key_serde, StringSerde)
 
 
 def test_a_key_of_unknown_type_waits_for_the_configuration(builder, orders):
@@ -233,7 +255,7 @@ def test_the_annotation_of_a_key_function_gives_its_serde(builder, orders):
     def user(key, value) -> str: ...
 
     orders.group_by(user).count(Materialized.as_("n"))
-    assert isinstance(builder.build().stores["n"].key_serde, StringSerde)
+    assert isinstance(configured(builder).stores["n"].key_serde, StringSerde)
 
 
 def test_a_composite_key_is_json_of_its_fields(builder, orders):
