@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import polars as pl
@@ -220,7 +221,9 @@ def run_rows(case: Case, epochs: Sequence[Sequence[Input]], *, typed: bool = Tru
         source_contexts = {name: RowContext(name, env, children(name), tables) for name in case.sources}
         for row, each in enumerate(inputs):
             env.current = env.first + row
-            source_contexts[each.source].forward(Record(each.key, each.value, each.timestamp_ms, each.headers))
+            serde = case.sources[each.source].value
+            value = serde.deserialize(serde.serialize(each.value))
+            source_contexts[each.source].forward(Record(each.key, value, each.timestamp_ms, each.headers))
         for node in nodes.values():
             node.flush()
         env.first += len(inputs)
@@ -256,6 +259,17 @@ class NodeContext:
 
 
 def compile_case(case: Case) -> list[ColumnNode]:
+    """The column nodes, compiled once per case."""
+    if id(case) not in _compiled:
+        _compiled.clear()
+        _compiled[id(case)] = (case, _compile(case))
+    return _compiled[id(case)][1]
+
+
+_compiled: dict[int, tuple[Case, list[ColumnNode]]] = {}
+
+
+def _compile(case: Case) -> list[ColumnNode]:
     """The column nodes, in order; fails if one has no column form."""
     schemas = {name: source.edge for name, source in case.sources.items()}
     read = {node.operator.table for node in case.nodes if isinstance(node.operator, op.StreamTableJoin)}
@@ -345,7 +359,7 @@ def records_of(frame: pl.DataFrame, edge: EdgeSchema, inputs: Sequence[Input]) -
 def cut(inputs: Sequence[Input], cuts: Sequence[int]) -> list[list[Input]]:
     """The input in epochs that end at these positions."""
     bounds = [0, *sorted({min(max(at, 0), len(inputs)) for at in cuts}), len(inputs)]
-    return [list(inputs[start:end]) for start, end in zip(bounds, bounds[1:], strict=False)]
+    return [list(inputs[start:end]) for start, end in pairwise(bounds)]
 
 
 def assert_forms_agree(case: Case, inputs: Sequence[Input], cuts: Sequence[int]) -> Result:
