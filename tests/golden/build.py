@@ -219,7 +219,8 @@ class _Interpreter:
         return parent.select_key(of_key_value(args["key"]))
 
     def _op_flat_map_values(self, _: Any, args: Any, parent: Any) -> Any:
-        return parent.flat_map_values(of_key_value(args["items"]))
+        items = of_key_value(args["items"])
+        return parent.flat_map_values(lambda key, value: items(key, value) or [])
 
     def _op_peek(self, node: Any, args: Any, parent: Any) -> Any:
         return parent.peek(

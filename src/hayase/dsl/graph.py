@@ -15,10 +15,18 @@ from hayase.topology.nodes import GlobalTable, Node, ProcessorNode, RepartitionT
 from hayase.topology.operators import (
     Operator,
     RepartitionFilter,
+    StreamAggregate,
     StreamGlobalTableJoin,
     StreamTableJoin,
+    StreamWindowedAggregate,
+    TableFilter,
+    TableMapValues,
+    TableSource,
 )
 from hayase.topology.topology import Topology
+
+TableOperator = TableSource | TableFilter | TableMapValues | StreamAggregate | StreamWindowedAggregate
+"""Operators that send updates of a table."""
 
 GENERATED_PREFIX = "KSTREAM"
 REPARTITION_SUFFIX = "-repartition"
@@ -104,13 +112,14 @@ class Graph:
         return name
 
     def table_processor(
-        self, name: str, parent: str, operator: Callable[[str | None], Operator], view: TableView
+        self, name: str, parent: str, operator: Callable[[str | None], TableOperator], view: TableView
     ) -> None:
-        """Add a table's node; whether it keeps a store is known at the end."""
+        """Add a table's node; whether it keeps a store and sends old values is known at the end."""
 
         def made() -> Node:
             store = view.store
-            return ProcessorNode(name, (parent,), operator(store), () if store is None else (store,))
+            final = dataclasses.replace(operator(store), old_values=view.old_values)
+            return ProcessorNode(name, (parent,), final, () if store is None else (store,))
 
         self._nodes.append(made)
 
@@ -205,6 +214,10 @@ class TableView:
         spec: the store it keeps, or would keep if somebody reads it.
         parent: the table it is computed from, if it need not keep rows itself.
         keep: whether it keeps a store in any case.
+
+    Attributes:
+        store: name of the store it keeps, if any.
+        old_values: its updates carry the old value.
     """
 
     def __init__(self, graph: Graph, spec: StoreSpec | None, parent: TableView | None, keep: bool) -> None:
@@ -212,6 +225,7 @@ class TableView:
         self._spec = spec
         self._parent = parent
         self.store: str | None = None
+        self.old_values = False
         if keep:
             self._keep()
 
@@ -225,3 +239,13 @@ class TableView:
         if self.store is None and self._parent is not None:
             return self._parent.stores_to_read()
         return (self.store or self._keep(),)
+
+    def send_old_values(self) -> bool:
+        """Let the updates carry old values if that needs no further store; whether they do.
+
+        As in Kafka Streams this looks at the stores that are there when it is called: one that a later join
+        adds does not count.
+        """
+        if self.store is not None or (self._parent is not None and self._parent.send_old_values()):
+            self.old_values = True
+        return self.old_values

@@ -10,7 +10,7 @@ from hayase.core.errors import TopologyError
 from hayase.core.windows import TimeWindows
 from hayase.dsl import functions
 from hayase.dsl.aggregates import Aggregate
-from hayase.dsl.graph import TableView
+from hayase.dsl.graph import TableOperator, TableView
 from hayase.dsl.inference import (
     Known,
     aggregate_schema,
@@ -162,13 +162,14 @@ class _Aggregating(Generic[K, V]):
         value = Known(options.value_serde) if options.value_serde else kind.value
         spec = self._spec(options, store, key, value, kind.aggregation)
         view = TableView(graph, spec, None, keep=True)
-        if self._windows is None:
-            operator: Any = StreamAggregate(kind.aggregation, store)
+        windows = self._windows
+        if windows is None:
+            operator: TableOperator = StreamAggregate(kind.aggregation, store)
             table_key = Known(spec.key_serde, key.inferred)
         else:
-            operator = StreamWindowedAggregate(kind.aggregation, self._windows, store)
-            table_key = windowed_key(spec.key_serde, self._windows.size_ms)
-        graph.processor(node, (parent.node,), operator, (store,))
+            operator = StreamWindowedAggregate(kind.aggregation, windows, store)
+            table_key = windowed_key(spec.key_serde, windows.size_ms)
+        graph.table_processor(node, parent.node, lambda _: operator, view)
         return KTable(TableState(graph, node, table_key, value, view, options.name))
 
     def _spec(self, options: Materialized, store: str, key: Known, value: Known, aggregation: Aggregation) -> StoreSpec:

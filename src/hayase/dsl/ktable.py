@@ -20,6 +20,8 @@ K = TypeVar("K")
 V = TypeVar("V")
 """Type of values."""
 
+_FILTER = "KTABLE-FILTER-"
+
 
 @dataclass(frozen=True)
 class TableState:
@@ -77,7 +79,7 @@ class KTable(Generic[K, V]):
         state = self._state
         check_predicate(function, visible_columns(state.key, state.value), what)
         return self._derived(
-            "KTABLE-FILTER-",
+            _FILTER,
             materialized,
             name,
             state.value,
@@ -119,6 +121,8 @@ class KTable(Generic[K, V]):
         value = Known(options.value_serde) if options.value_serde else value
         spec = None if options.name is None else key_value_spec(options, options.name, key, value)
         view = TableView(graph, spec, state.view, keep=spec is not None)
+        if prefix == _FILTER:  # knows whether a row was there before, so that it sends no needless deletes
+            view.old_values = state.view.send_old_values()
         graph.table_processor(node, state.node, operator, view)
         return KTable(TableState(graph, node, key, value, view, options.name))
 

@@ -221,3 +221,21 @@ def test_a_table_becomes_a_stream_that_may_be_re_keyed(builder, grouped):
     names = [node.name for node in builder.build().nodes]
     assert names[2:4] == ["KTABLE-TOSTREAM-0000000003", "KSTREAM-KEY-SELECT-0000000004"]
     assert names[4] == "n-repartition-filter"
+
+
+def test_a_filter_knows_old_values_if_the_rows_are_kept_when_it_is_made(builder, grouped):
+    kept = grouped.count(Materialized.as_("n"))
+    kept.map_values(lambda value: value + 1).filter(lambda key, value: value > 1)
+    table = builder.table("users", ORDERS)
+    table.filter(lambda key, value: True, name="early")
+    builder.stream("other", ORDERS).join(table, lambda left, right: 1)
+    table.filter(lambda key, value: True, name="late")
+    nodes = builder.build().by_name
+    carries = {name for name, node in nodes.items() if getattr(getattr(node, "operator", None), "old_values", False)}
+    assert carries == {
+        "KSTREAM-AGGREGATE-0000000001",
+        "KTABLE-MAPVALUES-0000000002",
+        "KTABLE-FILTER-0000000003",
+        "KTABLE-SOURCE-0000000006",
+        "late",
+    }
