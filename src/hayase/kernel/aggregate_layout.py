@@ -52,10 +52,10 @@ class AggregateLayout(ABC):
 
     def read(self, raw: Sequence[bytes | None]) -> Stored:
         """The stored values of rows, `None` where there is none."""
-        present = np.fromiter((item is not None for item in raw), np.bool_, len(raw))
-        if present.all():
-            return self.decode(raw)  # type: ignore[arg-type]
-        found = self.decode([item for item in raw if item is not None])
+        found = self.decode(list(filter(None, raw)))  # no row is empty, each has a time
+        if len(found.times) == len(raw):
+            return found
+        present = np.fromiter(map(bool, raw), np.bool_, len(raw))
         times = np.full(len(raw), NO_TIME, np.int64)
         times[present] = found.times
         there = pl.Series(present)

