@@ -104,6 +104,11 @@ class Hold:
             # An attempt to convert a lock gives it up even if it fails.
             fcntl.flock(self._descriptor, fcntl.LOCK_SH)
 
+    @property
+    def released(self) -> bool:
+        """Whether it was let go of."""
+        return self._descriptor is None
+
     def release(self) -> None:
         """Let go."""
         if self._descriptor is not None:

@@ -17,6 +17,7 @@ from hayase.state.base import BaseStore, MemoryBase
 from hayase.state.changes import StoreChanges, StoreKey
 from hayase.state.delta import Delta
 from hayase.state.epoch import EpochState
+from hayase.storage.disk_full import disk_full, is_out_of_space
 from hayase.storage.lmdb_env import (
     close_environment,
     is_disk_full,
@@ -127,14 +128,13 @@ class BundleState:
         self.bundle = bundle
         self._boot_id = boot_id or boot.current_boot_id()
         self._fresh = Meta(FORMAT, application_id, lineage, bundle)
-        self.path.mkdir(parents=True, exist_ok=True)
-        with boot.opening(self.path):
-            self._hold = boot.Hold(self.path)
-            if self._hold.alone():
-                self._discard_untrusted()
-                self._discard_temporaries()
-            boot.write_boot(self.path, boot.Boot(self._boot_id, lineage, clean=False))
-            self._write(self._empty_if_foreign)
+        try:
+            self._hold = self._open()
+        except OSError as error:
+            if is_out_of_space(error.errno):
+                raise disk_full(f"The state of bundle {bundle}", self.path, error) from error
+            raise
+        self._write(self._empty_if_foreign)
 
     def position(self) -> Position:
         """The last epoch applied, by whatever process, and its digest."""
@@ -235,11 +235,24 @@ class BundleState:
 
         The environment itself stays open for others in this process. Calling it again does nothing.
         """
+        if not self.path.is_dir():
+            self._hold.release()
+            return
         with boot.opening(self.path):
             if clean and self._hold.alone():
                 open_state_environment(self.path).sync(True)
                 boot.write_boot(self.path, boot.Boot(self._boot_id, self.lineage, clean=True))
             self._hold.release()
+
+    def _open(self) -> boot.Hold:
+        self.path.mkdir(parents=True, exist_ok=True)
+        with boot.opening(self.path):
+            hold = boot.Hold(self.path)
+            if hold.alone():
+                self._discard_untrusted()
+                self._discard_temporaries()
+            boot.write_boot(self.path, boot.Boot(self._boot_id, self.lineage, clean=False))
+            return hold
 
     def _discard_untrusted(self) -> None:
         written = boot.read_boot(self.path)
@@ -305,6 +318,8 @@ class BundleState:
         return True
 
     def _write(self, work: Callable[[layout.Txn], T]) -> T:
+        if self._hold.released:
+            raise StateError("STATE_CLOSED", f"The state at {self.path} was closed here; open it again to write to it.")
         try:
             return run_write(open_state_environment(self.path), work)
         except lmdb.Error as error:
@@ -314,12 +329,7 @@ class BundleState:
                     f"The state at {self.path} could not be written: {error}. Nothing was changed.",
                     bundle=self.bundle,
                 ) from error
-            raise StateError(
-                "DISK_FULL",
-                f"The state at {self.path} could not be written: no space, or a quota or file size limit was hit "
-                f"({error}). Nothing was changed and nothing is lost: free space on that file system and start again.",
-                bundle=self.bundle,
-            ) from error
+            raise disk_full(f"The state of bundle {self.bundle}", self.path, error) from error
 
 
 def _apply_store(txn: layout.Txn, registry_key: bytes, changes: StoreChanges, next_number: int) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import hashlib
 import logging
@@ -29,6 +28,7 @@ from hayase.state.bundle import (
     read_meta,
 )
 from hayase.storage.blobs import BlobStore
+from hayase.storage.disk_full import disk_full, is_out_of_space
 from hayase.storage.lmdb_env import close_environment, open_environment, read_transaction
 
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _DIGEST_BYTES = 16
 
 
@@ -118,6 +117,7 @@ class Snapshots:
         self._bundle = bundle
         self._part_bytes = part_bytes
         self._folder = f"snapshots/{bundle}/"
+        self._parts = f"{self._folder}parts/"
 
     def epochs(self) -> list[int]:
         """Epochs of which there is one, ascending."""
@@ -181,15 +181,14 @@ class Snapshots:
         for part in manifest.parts:
             self._read(manifest, part)
 
-    def delete(self, epoch: int) -> None:
-        """Delete a snapshot; nothing happens if there is none."""
-        try:
-            manifest = self.manifest(epoch)
-        except StateError:
-            manifest = None
-        self._blobs.delete(self._name(epoch))
-        for part in manifest.parts if manifest else []:
-            self._blobs.delete(part.name)
+    def delete_below(self, epoch: int) -> None:
+        """Delete the snapshots of earlier epochs, and parts of earlier epochs that never became one."""
+        for earlier in self.epochs():
+            if earlier < epoch:
+                self._blobs.delete(self._name(earlier))
+        for name in self._blobs.list(self._parts):
+            if int(name.removeprefix(self._parts).partition("-")[0]) < epoch:
+                self._blobs.delete(name)
 
     def _name(self, epoch: int) -> str:
         return f"{self._folder}{epoch:020d}"
@@ -200,7 +199,7 @@ class Snapshots:
             while data := file.read(self._part_bytes):
                 digest = _digest(data)
                 # Named by content: two processes may copy the same epoch into different bytes.
-                name = f"{self._folder}parts/{meta.epoch:020d}-{len(parts):06d}-{digest.hex()}"
+                name = f"{self._parts}{meta.epoch:020d}-{len(parts):06d}-{digest.hex()}"
                 self._blobs.put_if_absent(name, data)
                 parts.append(Part(name, len(data), digest))
         manifest = Manifest(meta.lineage, meta.bundle, meta.epoch, meta.digest, meta.delta_bytes, created_ms, parts)
@@ -253,7 +252,7 @@ def maybe_snapshot(state: BundleState, changelog: Changelog, policy: SnapshotPol
 
     Args:
         state: the state to copy.
-        changelog: its changelog; not used by another thread meanwhile.
+        changelog: its changelog; may be in use by another thread.
         policy: when it is due, what is kept, and who is told of a failure: nothing is raised, the next call tries again.
 
     Returns:
@@ -297,25 +296,15 @@ def delete_history(changelog: Changelog, before_ms: int) -> None:
     stays: its journal may not have been written yet.
     """
     snapshots = changelog.snapshots
-    base: Manifest | None = None
-    older: list[int] = []
-    for epoch in reversed(snapshots.epochs()):
-        if base is not None:
-            older.append(epoch)
-            continue
-        manifest = snapshots.manifest(epoch)
-        if manifest is not None and manifest.created_ms <= before_ms:
-            base = manifest
+    base = next((manifest for manifest in snapshots.newest_first() if manifest.created_ms <= before_ms), None)
     if base is None:
         return
     deltas = [epoch for epoch in changelog.epochs() if epoch < base.epoch]
-    if not deltas and not older:
-        return
-    snapshots.verify(base)
-    for epoch in deltas:
-        changelog.delete(epoch)
-    for epoch in reversed(older):
-        snapshots.delete(epoch)
+    if deltas or snapshots.epochs()[0] < base.epoch:
+        snapshots.verify(base)
+        for epoch in deltas:
+            changelog.delete(epoch)
+        snapshots.delete_below(base.epoch)
 
 
 def _copy_environment(path: Path, folder: Path) -> Path:
@@ -340,11 +329,8 @@ def _meta_of(folder: Path) -> Meta:
 
 def _written(error: lmdb.Error | OSError, folder: Path) -> StateError:
     code = error.errno if isinstance(error, OSError) else error.code
-    if code in _NO_SPACE or shutil.disk_usage(folder).free == 0:
-        return StateError(
-            "DISK_FULL",
-            f"No space for a copy of the state at {folder}: {error}. Nothing is lost; free space on that file system.",
-        )
+    if is_out_of_space(code) or shutil.disk_usage(folder).free == 0:
+        return disk_full("A copy of the state", folder, error)
     return StateError("SNAPSHOT_FAILED", f"A copy of the state could not be written at {folder}: {error}.")
 
 

@@ -8,10 +8,10 @@ import os
 import socket
 from pathlib import Path
 
-from hayase.core.errors import ConfigError, StateError
+from hayase.core.errors import ConfigError
+from hayase.storage.disk_full import disk_full, is_out_of_space
 
 _TEMPORARIES = ".tmp"
-_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK)
 
 
@@ -57,12 +57,8 @@ class PosixBlobs:
                 _sync_folder(path.parent)
             return created
         except OSError as error:
-            if error.errno in _NO_SPACE:
-                raise StateError(
-                    "DISK_FULL",
-                    f"{name} could not be written below {self.root}: {error.strerror}. Nothing was published and "
-                    "nothing is lost: free space on that file system (or lift the quota) and start again.",
-                ) from error
+            if is_out_of_space(error.errno):
+                raise disk_full(name, self.root, error) from error
             if error.errno in _NO_LINKS:
                 raise ConfigError(
                     "LINKS_NOT_SUPPORTED",

@@ -159,6 +159,15 @@ def test_a_state_is_not_clean_while_somebody_else_has_it_open(open_state: Open, 
     assert boot is not None and boot.clean
 
 
+def test_a_closed_state_can_not_be_written(open_state: Open) -> None:
+    state = open_state()
+    delta = next_delta(state, a=b"1")
+    state.close()
+    with pytest.raises(StateError) as raised:
+        state.apply(delta)
+    assert raised.value.condition == "STATE_CLOSED"
+
+
 def test_a_missing_boot_file_means_that_nothing_can_be_trusted(open_state: Open, tmp_path: Path) -> None:
     state = open_state()
     state.apply(next_delta(state, a=b"1"))

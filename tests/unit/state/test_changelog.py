@@ -261,6 +261,19 @@ def test_a_snapshot_is_cut_into_parts_and_comes_back_whole(tmp_path: Path) -> No
         assert state.meta().delta_bytes == manifest.delta_bytes
 
 
+def test_parts_that_never_became_a_snapshot_are_deleted_with_history(tmp_path: Path) -> None:
+    blobs = PosixBlobs(tmp_path / "c")
+    changelog = Changelog(blobs, "b0")
+    history(changelog, [0, 1, 2])
+    blobs.put_if_absent(f"snapshots/b0/parts/{1:020d}-000000-ab", b"left by a process that was killed")
+    with opened(tmp_path / "s") as state:
+        changelog.catch_up(state, 2)
+        manifest = changelog.snapshots.publish(state, 0)
+    delete_history(changelog, before_ms=0)
+    assert blobs.list("snapshots/b0/parts/") == [part.name for part in manifest.parts]
+    assert changelog.epochs() == [2]
+
+
 def policy(clock: ManualClock, failures: list[Exception], retention_ms: int = 0) -> SnapshotPolicy:
     return SnapshotPolicy(min_delta_bytes=3000, history_retention_ms=retention_ms, clock=clock, report=failures.append)
 

