@@ -113,7 +113,17 @@ def _callable_picker(
             record.topic, record.partition, record.offset, record.timestamp_ms,
             keys[position], values[position], record.headers,
         )  # fmt: skip
-        return function(seen, partition_time_ms)
+        try:
+            return function(seen, partition_time_ms)
+        except Exception as error:  # user code may raise anything; without a time the record has no place
+            raise SerializationError(
+                "TIMESTAMP_EXTRACTOR_FAILED",
+                f"the timestamp extractor failed: {type(error).__name__}: {error}; mend it, or have it return -1 for a record "
+                "without a time and choose on_invalid='skip' or 'partition_time'",
+                topic=record.topic,
+                partition=record.partition,
+                offset=record.offset,
+            ) from error
 
     return pick
 

@@ -6,7 +6,7 @@ It drives the same tasks that Spark drives.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from types import TracebackType
 from typing import Any
@@ -35,9 +35,9 @@ from hayase.task.queues import RawRecords
 from hayase.task.row_epoch import run_rows
 from hayase.task.row_task import RowTask
 from hayase.task.services import TaskServices
-from hayase.testing.edge_queues import EdgeQueues
 from hayase.testing.stores import open_view
 from hayase.testing.topics import RawRecord, TestInputTopic, TestOutputTopic
+from hayase.testing.waiting import WaitingQueues
 from hayase.topology.topology import Topology
 
 
@@ -91,12 +91,10 @@ class TopologyTestDriver:
         self._states = {task.id: MemoryState() for task in self._tasks}
         self._row_tasks = {unit: RowTask(p) for unit, p in self._programs.items() if p.columns is None}
         self._queues: dict[str, deque[RawRecord]] = {}
-        self._edges = EdgeQueues()
+        self._waiting = WaitingQueues()
         self._offsets = dict.fromkeys(topics, 0)
         self._epoch = 0
-        self._global_tasks = {
-            table.store: f"{global_unit_id(i)}_0" for i, table in enumerate(topology.global_tables)
-        }
+        self._global_tasks = {table.store: f"{global_unit_id(i)}_0" for i, table in enumerate(topology.global_tables)}
 
     def create_input_topic(
         self,
@@ -154,18 +152,31 @@ class TopologyTestDriver:
 
     def pipe(self, topic: str, key: bytes | None, value: bytes | None, timestamp_ms: int, headers: Headers) -> None:
         """Process one serialized record to its end."""
-        offset = self._offsets[topic]
-        self._offsets[topic] += 1
-        raw = _one(topic, offset, key, value, timestamp_ms, headers)
+        self.pipe_batch([RawRecord(topic, key, value, timestamp_ms, headers)])
+
+    def pipe_batch(self, records: Iterable[RawRecord]) -> None:
+        """Process serialized records that were all there before the first is processed.
+
+        Of the topics' heads, and those of internal topics, the one with the smallest timestamp goes next.
+        """
+        for record in records:
+            self._waiting.add_record(record)
+        while (waiting := self._waiting.next()) is not None:
+            if isinstance(waiting, RawRecord):
+                self._take(waiting)
+                continue
+            for task in self._tasks:
+                if any(received == waiting.edge for _, received in task.edges):
+                    self._run(task, [], {(waiting.edge, waiting.origin): [waiting]})
+
+    def _take(self, record: RawRecord) -> None:
+        offset = self._offsets[record.topic]
+        self._offsets[record.topic] += 1
+        raw = _one(record, offset)
         for task in self._tasks:
-            inputs = [(source, raw) for source, read, _ in task.topic_partitions if read == topic]
+            inputs = [(source, raw) for source, read, _ in task.topic_partitions if read == record.topic]
             if inputs:
                 self._run(task, inputs, {})
-        while (found := self._edges.next()) is not None:
-            edge, row = found
-            for task in self._tasks:
-                if any(received == edge for _, received in task.edges):
-                    self._run(task, [], {(edge, row.origin): [row]})
 
     def output_queue(self, topic: str) -> deque[RawRecord]:
         """What was written to a topic and not read yet."""
@@ -220,13 +231,14 @@ class TopologyTestDriver:
             headers = batch.headers or [()] * len(batch)
             queue = self.output_queue(batch.topic)
             for record in zip(batch.keys, batch.values, batch.timestamps_ms, headers, strict=True):
-                queue.append(RawRecord(batch.topic, *record))
-        self._edges.add(outputs.rows)
+                raw = RawRecord(batch.topic, *record)
+                queue.append(raw)
+                if batch.topic in self._offsets:
+                    self._waiting.add_record(raw)
+        self._waiting.add(outputs.rows)
 
 
-def _one(
-    topic: str, offset: int, key: bytes | None, value: bytes | None, timestamp_ms: int, headers: Headers
-) -> RawRecords:
-    return RawRecords(
-        topic, 0, np.array([offset]), np.array([timestamp_ms]), [key], [value], [headers] if headers else None
-    )
+def _one(record: RawRecord, offset: int) -> RawRecords:
+    headers = [record.headers] if record.headers else None
+    offsets, times = np.array([offset]), np.array([record.timestamp_ms])
+    return RawRecords(record.topic, 0, offsets, times, [record.key], [record.value], headers)

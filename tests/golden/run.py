@@ -1,0 +1,237 @@
+"""Replays golden cases in the test driver: `python -m tests.golden.run [DIR] [--family F] [--form rows|auto]`.
+
+Compares what Kafka Streams recorded: outputs with their order, stores, side effects, counts of dropped records. Cases that
+need what Hayase does not have yet are skipped, saying what.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+from tests.golden.build import DATA, Case, Unsupported, build, plain, serde_of
+
+from hayase.core.errors import HayaseError
+from hayase.core.metrics import DROPPED_RECORDS
+from hayase.core.records import Windowed
+from hayase.serde import Serde
+from hayase.state.values import ValueAndTimestamp
+from hayase.testing import TopologyTestDriver
+from hayase.testing.topics import RawRecord
+
+DEVIATIONS = Path(__file__).parent / "deviations.toml"
+HANDLERS = ("deserialization", "processing", "production")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What one case did differently."""
+
+    what: str
+    expected: Any
+    found: Any
+
+    def __str__(self) -> str:
+        return (
+            f"{self.what}\n    expected {json.dumps(self.expected)}\n    found    {json.dumps(self.found, default=str)}"
+        )
+
+
+def load(folder: Path, family: str | None = None) -> Iterator[Case]:
+    """The cases of a folder."""
+    for path in sorted(folder.glob("*.json")):
+        if family is None or path.stem == family:
+            yield from json.loads(path.read_text("utf-8"))
+
+
+def deviation(case: Case) -> str | None:
+    """Why a case is meant to come out differently; `None` if it is not."""
+    for entry in tomllib.loads(DEVIATIONS.read_text("utf-8"))["deviation"]:
+        if fnmatch(case["name"], entry["cases"]):
+            return str(entry["reason"])
+    return None
+
+
+def run_case(case: Case, form: str = "rows") -> list[Difference]:
+    """Replay a case; the differences found.
+
+    Raises:
+        Unsupported: the case needs something that is not there yet.
+    """
+    expected = case["expected"]
+    if case.get("queries"):
+        raise Unsupported("queries of versioned stores")
+    try:
+        built = build(case)
+    except HayaseError as error:
+        return _compare("error at", (expected.get("error") or {}).get("at"), -1, str(error))
+    config, clock = case["config"], case["config"].get("initial_wall_clock_ms", 0)
+    settings = {"statestore.cache.max.bytes": 0, "processing.form": form}
+    for stage in HANDLERS:
+        if f"{stage}_handler" in config:
+            settings[f"{stage}.exception.handler"] = "log_and_continue"
+    if "dlq_topic" in config:
+        settings["errors.dead.letter.queue.topic.name"] = config["dlq_topic"]
+    with TopologyTestDriver(built.topology, settings, clock) as driver:
+        outputs, failed_at, error = _pipe_all(case, driver)
+        differences = _compare("error at", (expected.get("error") or {}).get("at"), failed_at, error)
+        differences += _compare_outputs(expected["outputs"], outputs, ordered="order_undefined" not in case["tags"])
+        if "dropped_records" in expected and failed_at is None:
+            differences += _compare(
+                "dropped records", expected["dropped_records"], driver.metrics.total(DROPPED_RECORDS)
+            )
+        for name, store in expected.get("stores", {}).items():
+            if failed_at is None:
+                wanted = sorted(json.dumps(entry, sort_keys=True) for entry in store["entries"])
+                found = sorted(json.dumps(entry, sort_keys=True) for entry in _entries(driver, name, store["kind"]))
+                differences += _compare(f"store {name}", wanted, found)
+    effects = [row for row in expected.get("side_effects", []) if row.get("key") is not None or "node" in row]
+    if effects and failed_at is None:
+        wanted_effects = [[row.get("node", row.get("id")), row.get("key"), row.get("value")] for row in effects]
+        differences += _compare("side effects", wanted_effects, [list(row) for row in built.side_effects])
+    return differences
+
+
+def _compare(what: str, expected: Any, found: Any, note: str = "") -> list[Difference]:
+    return [] if expected == found else [Difference(f"{what} {note}".strip(), expected, found)]
+
+
+def _pipe_all(case: Case, driver: TopologyTestDriver) -> tuple[list[Any], int | None, str]:
+    sources = {}
+    for node in case["topology"]:
+        if node["op"] in ("stream", "table", "global_table"):
+            args = node["args"]
+            for topic in args.get("topics") or [args["topic"]]:
+                sources[topic] = (serde_of(args["key"]), serde_of(args["value"]))
+    sinks = {}
+    for node in case["topology"]:
+        if node["op"] == "to":
+            sinks[node["args"]["topic"]] = (serde_of(node["args"]["key"]), serde_of(node["args"]["value"]))
+    outputs: list[Any] = []
+    for at, item in enumerate(case["inputs"]):
+        error = None
+        if "advance_wall_clock_ms" in item:
+            driver.advance_wall_clock_time(timedelta(milliseconds=item["advance_wall_clock_ms"]))
+        else:
+            try:
+                driver.pipe_batch(RawRecord(*_input(one, sources)) for one in item.get("batch", [item]))
+            except HayaseError as failed:
+                error = str(failed)
+        outputs.extend({"at": at, **record} for record in _drain(driver, sinks))
+        if error is not None:
+            return outputs, at, error
+    return outputs, None, ""
+
+
+def _input(
+    item: Any, sources: Any
+) -> tuple[str, bytes | None, bytes | None, int, tuple[tuple[str, bytes | None], ...]]:
+    key_serde, value_serde = sources[item["topic"]]
+    value = bytes.fromhex(item["value_hex"]) if "value_hex" in item else value_serde.serialize(item.get("value"))
+    headers = tuple((name, None if text is None else text.encode()) for name, text in item.get("headers", []))
+    return item["topic"], key_serde.serialize(item.get("key")), value, item["timestamp"], headers
+
+
+def _drain(driver: TopologyTestDriver, sinks: Any) -> Iterator[Any]:
+    for topic in driver.produced_topic_names():
+        queue = driver.output_queue(topic)
+        while queue:
+            yield _record(queue.popleft(), sinks.get(topic))
+
+
+def _record(raw: RawRecord, serdes: tuple[Serde[Any], Serde[Any]] | None) -> Any:
+    found: dict[str, Any] = {"topic": raw.topic}
+    if serdes is None:
+        found["key_hex"] = raw.key.hex() if raw.key is not None else None
+        found["value_hex"] = raw.value.hex() if raw.value is not None else None
+    else:
+        found["key"] = plain(serdes[0].deserialize(raw.key))
+        found["value"] = serdes[1].deserialize(raw.value)
+    found["timestamp"] = raw.timestamp_ms
+    if raw.headers:
+        found["headers"] = [[name, None if data is None else data.decode()] for name, data in raw.headers]
+    return found
+
+
+def _comparable(record: Any) -> Any:
+    """A record without what can only be Java's own: class, message and trace of the error."""
+    headers = [
+        [
+            name,
+            ""
+            if name.startswith("__streams.errors.") and name.split(".")[-1] in ("exception", "message", "stacktrace")
+            else text,
+        ]
+        for name, text in record.get("headers", [])
+    ]
+    return {**{name: value for name, value in record.items() if name != "headers"}, "headers": headers}
+
+
+def _compare_outputs(expected: list[Any], found: list[Any], *, ordered: bool) -> list[Difference]:
+    """In the recorded order; between topics, outputs of one input are compared topic by topic."""
+    wanted = sorted((_comparable(r) for r in expected), key=lambda r: (r["at"], r["topic"]))
+    actual = sorted((_comparable(r) for r in found), key=lambda r: (r["at"], r["topic"]))
+    if not ordered:
+        wanted, actual = (sorted(records, key=lambda r: json.dumps(r, sort_keys=True)) for records in (wanted, actual))
+    for position in range(max(len(wanted), len(actual))):
+        one = wanted[position] if position < len(wanted) else None
+        other = actual[position] if position < len(actual) else None
+        if one != other:
+            return [Difference(f"output {position} of {len(wanted)} (found {len(actual)})", one, other)]
+    return []
+
+
+def _entries(driver: TopologyTestDriver, name: str, kind: str) -> Iterator[Any]:
+    for key, value in driver.store(name).all():
+        entry: dict[str, Any] = {"key": plain(key) if isinstance(key, Windowed) else key}
+        if isinstance(value, ValueAndTimestamp):
+            entry |= {"value": value.value, "timestamp": value.timestamp_ms}
+        else:
+            entry["value"] = value
+        if "timestamp" in entry and not kind.startswith("timestamped"):
+            del entry["timestamp"]
+        yield entry
+
+
+def main() -> None:
+    """Run and print; the exit code is 1 if a case failed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", nargs="?", type=Path, default=DATA)
+    parser.add_argument("--family")
+    parser.add_argument("--form", choices=["rows", "auto"], default="rows")
+    given = parser.parse_args()
+    passed = failed = skipped = 0
+    for case in load(given.folder, given.family):
+        try:
+            differences = run_case(case, given.form)
+        except Unsupported:
+            skipped += 1
+            continue
+        reason = deviation(case)
+        if reason is not None:
+            differences = (
+                [] if differences else [Difference("the case is a listed deviation and does not deviate", reason, None)]
+            )
+            skipped += not differences
+            passed -= not differences
+        if differences:
+            failed += 1
+            print(f"{case['name']}: {case['about']}")
+            for difference in differences:
+                print(f"  {difference}")
+        else:
+            passed += 1
+    print(f"{passed} passed, {failed} failed, {skipped} skipped")
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
