@@ -291,10 +291,7 @@ class BundleState:
         same_state = (meta.lineage, meta.bundle) == (delta.lineage, delta.bundle)
         if same_state and (meta.epoch, meta.digest) == (delta.epoch, delta.digest):
             return False
-        if not same_state or (meta.epoch, meta.digest) != (
-            delta.prev_epoch,
-            delta.prev_digest,
-        ):
+        if not same_state or (meta.epoch, meta.digest) != (delta.prev_epoch, delta.prev_digest):
             raise StateError(
                 "DELTA_DOES_NOT_FIT",
                 f"The delta of epoch {delta.epoch} (lineage {delta.lineage}, bundle {delta.bundle}) follows epoch "

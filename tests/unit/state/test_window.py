@@ -79,9 +79,10 @@ def test_any_writes_leave_what_kafka_streams_would_show(
         among = model.visible(low, high)
         assert list(windows.fetch_keys(None, None, low, high)) == among
         assert list(windows.fetch_keys(None, None, low, high, reverse=True)) == among[::-1]
-        assert list(windows.fetch_keys(key, key + b"\x00", low, high)) == [
-            entry for entry in among if key <= entry[0] <= key + b"\x00"
-        ]
+        for last in (key, key + b"\x00"):
+            assert list(windows.fetch_keys(key, last, low, high)) == [
+                entry for entry in among if key <= entry[0] <= last
+            ]
         of_key = sorted((start, value) for other_key, start, value in among if other_key == key)
         assert list(windows.fetch(key, low, high)) == of_key
         assert list(windows.fetch(key, low, high, reverse=True)) == of_key[::-1]
@@ -114,6 +115,17 @@ def test_the_order_of_stored_keys_is_that_of_segment_key_and_start(windows: list
     assert [decode_window_key(data) for data in encoded] == windows
     by_meaning = sorted(windows, key=lambda window: (window[1] // MINUTE, window[0], window[1]))
     assert [decode_window_key(data) for data in sorted(encoded)] == by_meaning
+
+
+def test_a_range_of_keys_ends_at_its_last_key_even_if_others_begin_with_it() -> None:
+    windows = WindowBytes(new_store(), MINUTE)
+    some = [b"a", b"a\x00", b"a\x00\xff", b"a\x01", b"ab"]
+    for key in some:
+        windows.put(key, 5, b"v")
+    for first, low in enumerate(some):
+        for last, high in enumerate(some):
+            found = [key for key, _, _ in windows.fetch_keys(low, high, 0, 9)]
+            assert found == some[first : last + 1]
 
 
 def test_the_stores_own_time_survives_the_epoch() -> None:
