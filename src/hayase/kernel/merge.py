@@ -28,10 +28,7 @@ class MergeRows(RowNode):
 
 
 class MergeColumns(ColumnNode):
-    """Merge in column form.
-
-    The result has the order columns that the frames share, the frame's rank, and the rest of the longest.
-    """
+    """Merge in column form."""
 
     def __init__(self, name: str, output: EdgeSchema, order: MergeOrder) -> None:
         super().__init__(name, output)
@@ -39,22 +36,26 @@ class MergeColumns(ColumnNode):
 
     def run(self, inputs: Sequence[pl.DataFrame], ctx: ColumnContext) -> pl.DataFrame:
         """All rows, in the order in which the row form would see them."""
-        ordered = [self._ranked(frame, rank) for frame, rank in zip(inputs, self._order.ranks, strict=True)]
-        present = [frame for frame in ordered if frame.height] or ordered[:1]
-        if len(present) == 1:
-            return present[0]
-        return pl.concat(present, how="diagonal").sort(
-            [f"{ORDER}{i}" for i in range(self._order.columns + 1)], maintain_order=True
-        )
+        return merge_in_order(inputs, self._order)
 
-    def _ranked(self, frame: pl.DataFrame, rank: int) -> pl.DataFrame:
-        shared, columns = self._order.shared, self._order.columns
-        given = order_columns(frame)
-        rest = [pl.col(given[i]) if i < len(given) else pl.lit(0, pl.Int64) for i in range(shared, columns)]
-        return frame.with_columns(
-            pl.lit(rank, pl.Int64).alias(f"{ORDER}{shared}"),
-            *(column.alias(f"{ORDER}{i}") for i, column in enumerate(rest, shared + 1)),
-        )
+
+def merge_in_order(frames: Sequence[pl.DataFrame], order: MergeOrder) -> pl.DataFrame:
+    """One frame out of several, with the order columns that they share, the frame's rank, and the rest of the longest."""
+    ranked = [_ranked(frame, rank, order) for frame, rank in zip(frames, order.ranks, strict=True)]
+    present = [frame for frame in ranked if frame.height] or ranked[:1]
+    if len(present) == 1:
+        return present[0]
+    columns = [f"{ORDER}{i}" for i in range(order.columns + 1)]
+    return pl.concat(present, how="diagonal").sort(columns, maintain_order=True)
+
+
+def _ranked(frame: pl.DataFrame, rank: int, order: MergeOrder) -> pl.DataFrame:
+    given = order_columns(frame)
+    rest = [pl.col(given[i]) if i < len(given) else pl.lit(0, pl.Int64) for i in range(order.shared, order.columns)]
+    return frame.with_columns(
+        pl.lit(rank, pl.Int64).alias(f"{ORDER}{order.shared}"),
+        *(column.alias(f"{ORDER}{i}") for i, column in enumerate(rest, order.shared + 1)),
+    )
 
 
 def merge_columns(node: ProcessorNode, inputs: Sequence[EdgeSchema], ctx: CompileContext) -> ColumnNode | None:
@@ -62,5 +63,7 @@ def merge_columns(node: ProcessorNode, inputs: Sequence[EdgeSchema], ctx: Compil
     first = inputs[0]
     if not all(known(edge) and edge == first for edge in inputs):
         return None
-    order = RecordOrder(ctx.nodes, ctx.stores, caching=ctx.caching).merge(node.name, node.parents)
+    order = RecordOrder(ctx.nodes, ctx.stores, caching=ctx.caching).merge(
+        [(parent, node.name) for parent in node.parents]
+    )
     return None if order is None else MergeColumns(node.name, first, order)

@@ -16,7 +16,10 @@ from itertools import pairwise
 
 from hayase.state.spec import StoreSpec
 from hayase.topology import operators as op
-from hayase.topology.nodes import ProcessorNode
+from hayase.topology.nodes import ProcessorNode, SinkNode
+
+Edge = tuple[str, str]
+"""A parent and the child that it sends to."""
 
 Lineage = tuple[str, ...]
 """What made each order column: columns with equal beginnings mean the same."""
@@ -55,12 +58,15 @@ class RecordOrder:
     """Answers for one sub-topology.
 
     Args:
-        nodes: its processors in the order they were added; a parent that is not among them is a source.
+        nodes: its processors (and sinks, if asked about them) in the order they were added; a parent that is not among
+            them is a source.
         stores: specs of the stores.
         caching: whether caches are on at all.
     """
 
-    def __init__(self, nodes: Sequence[ProcessorNode], stores: Mapping[str, StoreSpec], *, caching: bool) -> None:
+    def __init__(
+        self, nodes: Sequence[ProcessorNode | SinkNode], stores: Mapping[str, StoreSpec], *, caching: bool
+    ) -> None:
         self._nodes = {node.name: node for node in nodes}
         self._held = {
             node.name for node in nodes if any(caching and stores[name].caching for name in _own_stores(node, stores))
@@ -95,32 +101,36 @@ class RecordOrder:
             shared = _common(parents)
             longest = max(len(parent) for parent in parents)
             return (*parents[0][:shared], name, *(f"{name} {i}" for i in range(shared, longest)))
-        return (*parents[0], name) if _multiplies(node.operator) else parents[0]
+        return (*parents[0], name) if _multiplies(node) else parents[0]
 
-    def merge(self, target: str, parents: Sequence[str]) -> MergeOrder | None:
-        """How the frames that a node gets from its parents are merged; `None` if order columns can not tell."""
+    def merge(self, edges: Sequence[Edge]) -> MergeOrder | None:
+        """How the frames of several edges are merged into one; `None` if order columns can not tell.
+
+        Args:
+            edges: those that lead into one node, or into several sinks that write one topic.
+        """
+        parents = [parent for parent, _ in edges]
         lineages = [self.sent(parent) for parent in parents]
         shared = _common(lineages)
         if shared == 1 and self._ambiguous_end(parents):
             return None
-        ranks = self._ranks(target, parents)
+        ranks = self._ranks(edges)
         return None if ranks is None else MergeOrder(shared, ranks, max(len(lineage) for lineage in lineages))
 
-    def _ranks(self, target: str, parents: Sequence[str]) -> tuple[int, ...] | None:
-        """Place of each parent in the order in which one record reaches the target through them."""
-        before: TopologicalSorter[str] = TopologicalSorter(dict.fromkeys(parents, ()))
+    def _ranks(self, edges: Sequence[Edge]) -> tuple[int, ...] | None:
+        """Place of each edge in the order in which one record comes over them."""
+        before: TopologicalSorter[Edge] = TopologicalSorter(dict.fromkeys(edges, ()))
         for root in self._roots:
-            ways = self._visits(root, {target})
+            ways = self._visits(root, {target for _, target in edges})
             if ways is None:
                 return None
-            names = [parent for _, parent in ways]
-            for first, later in pairwise(names):
+            for first, later in pairwise(way for way in ways if way in edges):
                 before.add(later, first)
         try:
             order = list(before.static_order())
         except CycleError:
             return None
-        return tuple(order.index(parent) for parent in parents)
+        return tuple(order.index(edge) for edge in edges)
 
     def lookup(self, reader: str, stream: str, table: str) -> LookupOrder | None:
         """Which updates of a table a stream that reads it sees; `None` if order columns can not tell."""
@@ -133,7 +143,7 @@ class RecordOrder:
             ways = self._visits(root, {reader, table})
             if ways is None:
                 return None
-            targets = [name for i, (name, _) in enumerate(ways) if i == 0 or ways[i - 1][0] != name]
+            targets = [name for i, (_, name) in enumerate(ways) if i == 0 or ways[i - 1][1] != name]
             if len(targets) > 2:
                 return None
             if len(targets) == 2:
@@ -152,22 +162,22 @@ class RecordOrder:
             return False
         return any(self._reaches(root, parent) for parent in node.parents)
 
-    def _visits(self, root: str, targets: set[str]) -> list[tuple[str, str]] | None:
-        """The targets a depth-first run from a root comes to, each with the parent it comes from, without repeats in a row.
+    def _visits(self, root: str, targets: set[str]) -> list[Edge] | None:
+        """The edges into the targets in the order in which a depth-first run takes them, without repeats in a row.
 
-        `None` if a node is reached on more ways than can be followed.
+        `None` if there are more than can be followed.
         """
-        memo: dict[str, list[tuple[str, str]]] = {}
+        memo: dict[str, list[Edge]] = {}
 
-        def below(name: str) -> list[tuple[str, str]]:
+        def below(name: str) -> list[Edge]:
             if name not in memo:
-                found: list[tuple[str, str]] = []
+                found: list[Edge] = []
                 for child in self._children.get(name, ()):
-                    some = [(child, name)] if child in targets else []
+                    some = [(name, child)] if child in targets else []
                     if child not in self._held:
                         some = some + below(child)
                     found.extend(some[1:] if found[-1:] == some[:1] else some)
-                memo[name] = found
+                memo[name] = found[: _WAYS_MAX + 1]
             return memo[name]
 
         found = below(root)
@@ -177,17 +187,19 @@ class RecordOrder:
 _WAYS_MAX = 64
 
 
-def _own_stores(node: ProcessorNode, stores: Mapping[str, StoreSpec]) -> Sequence[str]:
-    if isinstance(node.operator, op.StreamTableJoin | op.StreamGlobalTableJoin):
+def _own_stores(node: ProcessorNode | SinkNode, stores: Mapping[str, StoreSpec]) -> Sequence[str]:
+    if isinstance(node, SinkNode) or isinstance(node.operator, op.StreamTableJoin | op.StreamGlobalTableJoin):
         return ()
     return [name for name in node.stores if name in stores]
 
 
-def _multiplies(operator: op.Operator) -> bool:
-    """Whether the operator can send several rows per row, and so appends an order column."""
-    if isinstance(operator, op.StreamWindowedAggregate):
-        return operator.windows.advance_ms < operator.windows.size_ms
-    return isinstance(operator, op.FlatMapValues)
+def _multiplies(node: ProcessorNode | SinkNode) -> bool:
+    """Whether the node can send several rows per row, and so appends an order column."""
+    if isinstance(node, SinkNode):
+        return False
+    if isinstance(node.operator, op.StreamWindowedAggregate):
+        return node.operator.windows.advance_ms < node.operator.windows.size_ms
+    return isinstance(node.operator, op.FlatMapValues)
 
 
 def _common(lineages: Sequence[Lineage]) -> int:

@@ -118,7 +118,7 @@ class RepartitionFilter(Operator):
 class TableSource(Operator):
     """Turns a stream of upserts (null value: delete) into a table; `store` is `None` if nobody needs the rows.
 
-    Null keys are dropped and counted. `old_values`: somebody downstream wants the old value (see `topology.old_values`).
+    Null keys are dropped and counted. `old_values`: somebody downstream wants the old value.
     """
 
     store: str | None
@@ -129,7 +129,7 @@ class TableSource(Operator):
 class TableFilter(Operator):
     """A table's rows for which the predicate holds; the others become deletes. `(key, value)`; never called with a null value.
 
-    `old_values`: old values are known (see `topology.old_values`), so a delete of what is not there is left out.
+    `old_values`: the parent's old values are known (Kafka Streams' rule, applied by the DSL), so a delete of what is not there is left out.
     """
 
     predicate: Callable[[Any, Any], bool] | pl.Expr
@@ -143,7 +143,7 @@ class TableFilter(Operator):
 class TableMapValues(Operator):
     """A table's rows with new values; deletes stay deletes, a null result is one. Never called with a null value.
 
-    `old_values`: somebody downstream wants the old value, and it is known (see `topology.old_values`).
+    `old_values`: somebody downstream wants the old value, and it is known.
     """
 
     mapper: Callable[[Any, Any], Any] | pl.Expr | Fields
@@ -205,7 +205,7 @@ class StreamAggregate(Operator):
     """Aggregate a grouped stream into a table. Null keys and null values are dropped and counted.
 
     The timestamp of a row is the largest that went into it.
-    `old_values`: somebody downstream wants the old value (see `topology.old_values`); before a row's first update that
+    `old_values`: somebody downstream wants the old value; before a row's first update that
     is the initializer's (with the cache on: none).
     """
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.kernel.harness import Case, Input, Source, assert_forms_agree, run_rows
+from tests.unit.kernel.old_values import with_old_values
 
 from hayase.core.records import Change
 from hayase.serde import Serdes
@@ -17,7 +18,6 @@ from hayase.serde.protocol import BARE_FIELD, Schema
 from hayase.state.spec import StoreSpec
 from hayase.topology import operators as op
 from hayase.topology.nodes import ProcessorNode
-from hayase.topology.old_values import with_old_values
 
 STRINGS = Serdes.string()
 ROWS = Serdes.json(schema={"n": pl.Int64, "s": pl.String})

@@ -1,4 +1,4 @@
-"""Which tables send the old value of a row along with the new one; decided as Kafka Streams decides it."""
+"""Sets `old_values` on the operators of a case as the DSL does when it builds a topology."""
 
 from __future__ import annotations
 
