@@ -14,7 +14,6 @@ from hayase.dsl.graph import TableOperator, TableView
 from hayase.dsl.inference import (
     Known,
     aggregate_schema,
-    fields_serde,
     schema_of_type,
     visible_columns,
     windowed_key,
@@ -22,6 +21,7 @@ from hayase.dsl.inference import (
 from hayase.dsl.kstream import Name, StreamState, check_option, repartitioned
 from hayase.dsl.ktable import KTable, TableState, key_value_spec
 from hayase.dsl.options import Materialized, Named, name_of
+from hayase.kernel.aggregate_serde import aggregate_serde
 from hayase.serde import JsonSerde, Serdes
 from hayase.serde.protocol import BARE_FIELD
 from hayase.state.spec import StoreSpec
@@ -173,9 +173,9 @@ class _Aggregating(Generic[K, V]):
         return KTable(TableState(graph, node, table_key, value, view, options.name))
 
     def _spec(self, options: Materialized, store: str, key: Known, value: Known, aggregation: Aggregation) -> StoreSpec:
-        if isinstance(aggregation, BuiltInAggregate) and value.serde is None and value.inferred is not None:
-            value = Known(fields_serde(value.inferred), value.inferred)
         spec = key_value_spec(options, store, key, value)
+        if isinstance(aggregation, BuiltInAggregate):
+            spec = replace(spec, value_serde=aggregate_serde(aggregation, options.value_serde))
         if self._windows is None:
             return spec
         retention_ms = self._windows.retention_ms if options.retention_ms is None else options.retention_ms

@@ -14,7 +14,7 @@ from typing import Any
 import polars as pl
 
 from hayase.core.errors import ConfigError, TopologyError
-from hayase.serde import JsonSerde, Serdes, StructSerde, TimeWindowedSerde
+from hayase.serde import JsonSerde, Serdes, TimeWindowedSerde
 from hayase.serde.protocol import BARE_FIELD, Schema, Serde
 from hayase.serde.shapes import shape_of_type
 from hayase.topology.defaults import DefaultSerde, Side
@@ -280,14 +280,6 @@ def _aggregate_type(field: FieldAggregate, dtype: pl.DataType) -> pl.DataType:
     if field.function == "sum" and dtype.is_integer():
         return pl.Int64()
     return pl.Float64()
-
-
-def fields_serde(schema: Schema) -> Serde[Any] | None:
-    """The compact serde of a built-in aggregate in its store; `None` if a field has a type it can not hold."""
-    try:
-        return StructSerde(schema)
-    except ConfigError:
-        return None
 
 
 def windowed_key(serde: Serde[Any], size_ms: int) -> Known:

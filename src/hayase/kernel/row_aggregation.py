@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from hayase.core.records import Record
-from hayase.kernel.aggregate_serde import AggregateSerde, stored_field_names, visible
+from hayase.kernel.aggregate_serde import AggregateSerde, aggregate_serde, stored_field_names, visible
 from hayase.kernel.aggregate_types import input_types
 from hayase.kernel.built_in import built_ins
 from hayase.kernel.columns import KEY, TS, EdgeSchema
@@ -112,6 +112,8 @@ class BuiltInRows(RowAggregation):
         self._widths = [len(part.stored_names) for part in self._parts]
         self._bare = aggregation.bare
         self._serde = serde
+        if not isinstance(serde, AggregateSerde):
+            aggregate_serde(aggregation, serde)  # refuses an avg
         self._names = stored_field_names(aggregation)
 
     def inputs(self, record: Record[Any, Any]) -> list[Any]:

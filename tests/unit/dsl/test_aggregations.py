@@ -8,7 +8,8 @@ import pytest
 from hayase.core.errors import TopologyError
 from hayase.core.windows import TimeWindows
 from hayase.dsl import Consumed, Materialized, StreamsBuilder, avg, count, max_, min_, sum_, timestamp
-from hayase.serde import JsonSerde, LongSerde, Serdes, StringSerde, StructSerde, TimeWindowedSerde
+from hayase.kernel.aggregate_serde import AggregateSerde
+from hayase.serde import JsonSerde, LongSerde, Serdes, StringSerde, TimeWindowedSerde
 from hayase.topology.defaults import DefaultSerde, with_default_serdes
 from hayase.topology.operators import (
     BuiltInAggregate,
@@ -97,7 +98,7 @@ def test_functions_of_another_shape_are_refused(grouped, wrong):
 
 
 def test_built_in_aggregates_have_the_types_of_their_inputs(builder, grouped):
-    grouped.agg(
+    table = grouped.agg(
         Materialized.as_("s"),
         n=count(),
         weighed=count("weight"),
@@ -108,9 +109,8 @@ def test_built_in_aggregates_have_the_types_of_their_inputs(builder, grouped):
         mean=avg(pl.col("amount") * 2),
     )
     topology = builder.build()
-    serde = topology.stores["s"].value_serde
-    assert isinstance(serde, StructSerde)
-    assert dict(serde.columns.schema.fields) == {
+    assert isinstance(topology.stores["s"].value_serde, AggregateSerde)
+    assert dict(table._state.value.inferred.fields) == {
         "n": pl.Int64(),
         "weighed": pl.Int64(),
         "total": pl.Int64(),
@@ -123,9 +123,16 @@ def test_built_in_aggregates_have_the_types_of_their_inputs(builder, grouped):
     assert functions == ["count", "count", "sum", "sum", "min", "max", "avg"]
 
 
-def test_built_in_aggregates_over_values_without_schema_are_kept_as_json(builder):
+def test_built_in_aggregates_over_values_without_schema_are_kept_in_the_same_form(builder):
     stream = builder.stream("x", Consumed.with_(Serdes.string(), Serdes.json()))
     stream.group_by_key().agg(Materialized.as_("s"), total=sum_("amount"))
+    assert isinstance(builder.build().stores["s"].value_serde, AggregateSerde)
+
+
+def test_a_value_serde_for_the_store_of_an_average_is_refused(builder, grouped):
+    given = Materialized.as_("s").with_value_serde(JsonSerde())
+    assert condition_of(lambda: grouped.agg(given, mean=avg("amount"))) == "INVALID_AGGREGATE"
+    grouped.agg(given, total=sum_("amount"))
     assert isinstance(builder.build().stores["s"].value_serde, JsonSerde)
 
 
