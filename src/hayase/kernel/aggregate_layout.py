@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from hayase.core.errors import StateError
 from hayase.kernel.aggregate_serde import BOOL_TAG, FLOAT_TAG, INT_TAG, NULL_TAG, AggregateSerde
-from hayase.kernel.built_in import BuiltIn
+from hayase.kernel.built_in import BuiltIn, nulls_where
 from hayase.serde import LongSerde
 from hayase.serde.arrow_bytes import split_fixed_width
 from hayase.serde.protocol import BARE_FIELD, ColumnCodec, Serde
@@ -193,13 +193,6 @@ class _ByCodec(AggregateLayout):
     def encode(self, rows: Stored) -> Sequence[bytes | None]:
         frame = pl.DataFrame(dict(zip(self._names, rows.values, strict=True)))
         return encode_timestamped(rows.times, self._codec.encode(frame))
-
-
-def nulls_where(null: BoolArray, values: pl.Series) -> pl.Series:
-    """The values with nulls where `null` is true."""
-    if not null.any():
-        return values
-    return pl.select(pl.when(pl.Series(~null)).then(values).alias(values.name)).to_series()
 
 
 def _foreign() -> StateError:

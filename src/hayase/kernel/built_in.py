@@ -209,7 +209,7 @@ class Extreme(BuiltIn):
     def columns(self, stored: Sequence[pl.Series], values: pl.Series, accumulate: Accumulate) -> list[pl.Series]:
         """See BuiltIn."""
         dtype = self.stored_types[0]
-        known = accumulate(np.maximum, _present(stored[0]), _present(values)) > 0
+        absent = accumulate(np.maximum, _present(stored[0]), _present(values)) == 0
         if isinstance(dtype, pl.String | pl.Binary):
             found = self._texts(stored[0], values, accumulate)
         elif isinstance(dtype, _FLOATS):
@@ -218,7 +218,7 @@ class Extreme(BuiltIn):
             found = pl.Series(accumulate(function, start, values.fill_null(np.nan).to_numpy() + 0.0))
         else:
             found = self._whole(stored[0].cast(_INT64), values.cast(_INT64), accumulate)
-        return [(found if known.all() else _where(known, found)).cast(dtype)]
+        return [nulls_where(absent, found).cast(dtype)]
 
     def _whole(self, stored: pl.Series, values: pl.Series, accumulate: Accumulate) -> pl.Series:
         function, neutral = (np.maximum, INT64_MIN) if self._largest else (np.minimum, INT64_MAX)
@@ -275,7 +275,7 @@ class Average(BuiltIn):
         """The means."""
         count = stored[1].to_numpy()
         mean = pl.Series(stored[0].to_numpy() / np.maximum(count, 1))
-        return mean if count.all() else _where(count > 0, mean)
+        return nulls_where(count == 0, mean)
 
 
 _CLASSES: dict[str, type[BuiltIn]] = {"count": Count, "sum": Sum, "min": Extreme, "max": Extreme, "avg": Average}
@@ -316,8 +316,11 @@ def _numbers(values: pl.Series, dtype: pl.DataType) -> npt.NDArray[Any]:
     return values.cast(dtype).fill_null(0).to_numpy()
 
 
-def _where(known: npt.NDArray[np.bool_], values: pl.Series) -> pl.Series:
-    return pl.select(pl.when(pl.Series(known)).then(values).alias(values.name)).to_series()
+def nulls_where(null: npt.NDArray[np.bool_], values: pl.Series) -> pl.Series:
+    """The values with nulls where `null` is true."""
+    if not null.any():
+        return values
+    return pl.select(pl.when(pl.Series(~null)).then(values).alias(values.name)).to_series()
 
 
 def _largest(values: pl.Series) -> int:

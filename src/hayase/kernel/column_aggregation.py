@@ -9,9 +9,9 @@ from typing import Protocol
 import numpy as np
 import polars as pl
 
-from hayase.kernel.aggregate_layout import AggregateLayout, Stored, aggregate_layout, nulls_where
+from hayase.kernel.aggregate_layout import AggregateLayout, Stored, aggregate_layout
 from hayase.kernel.aggregate_types import input_types, result_schema
-from hayase.kernel.built_in import INT64_MAX, INT64_MIN, BuiltIn, Sum, built_ins, overflow
+from hayase.kernel.built_in import INT64_MAX, INT64_MIN, BuiltIn, Sum, built_ins, nulls_where, overflow
 from hayase.kernel.columns import (
     HEADERS,
     KEY,
