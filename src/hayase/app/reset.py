@@ -1,0 +1,88 @@
+"""Starting an application over: everything it remembers is removed, its topics are left alone."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from hayase.core.config import StreamsConfig
+from hayase.log.protocol import Log
+from hayase.runtime.lease import Lease
+from hayase.storage.open import open_blobs
+from hayase.storage.posix_blobs import PosixBlobs
+
+
+@dataclass(frozen=True, slots=True)
+class ResetPlan:
+    """What a reset removes.
+
+    Attributes:
+        application_id: of the application.
+        checkpoint: its checkpoint: which epochs are through, changes of state, snapshots.
+        state: its local state.
+    """
+
+    application_id: str
+    checkpoint: Path
+    state: Path
+
+    @property
+    def present(self) -> tuple[Path, ...]:
+        """The folders that are there."""
+        return tuple(folder for folder in (self.checkpoint, self.state) if folder.exists())
+
+
+def plan_reset(config: StreamsConfig) -> ResetPlan:
+    """What a reset of the application with these settings would remove."""
+    blobs = open_blobs(config.checkpoint_dir, fsync=False)
+    assert isinstance(blobs, PosixBlobs)
+    state = Path(config.state_dir) / config.application_id / "state"
+    return ResetPlan(config.application_id, Path(blobs.root), state)
+
+
+def reset_application(config: StreamsConfig, log: Log) -> ResetPlan:
+    """Remove checkpoint, local state, and the log's markers and committed offsets; the next start reads from the beginning.
+
+    Topics are not touched: what the application wrote stays, and the next run writes it again behind that.
+    May be repeated; an interrupted reset is finished by the next.
+
+    Raises:
+        LeaseHeldError: the application is running.
+    """
+    plan = plan_reset(config)
+    if plan.checkpoint.exists():
+        with Lease(plan.checkpoint, config.application_id):
+            # The checkpoint goes first: without it, markers and state that are left belong to nobody. Markers that went
+            # first would let an epoch that is open write its outputs twice.
+            _empty(plan.checkpoint, keep="lease")
+            _remove_state(plan)
+            log.delete_markers(config.application_id)
+            _empty(plan.checkpoint)
+        _remove_if_empty(plan.checkpoint)
+    else:
+        _remove_state(plan)
+        log.delete_markers(config.application_id)
+    return plan
+
+
+def _remove_state(plan: ResetPlan) -> None:
+    if plan.state.exists():
+        shutil.rmtree(plan.state)
+
+
+def _empty(folder: Path, keep: str | None = None) -> None:
+    for item in sorted(folder.iterdir()):
+        if item.name == keep:
+            continue
+        if item.is_dir() and not item.is_symlink():
+            shutil.rmtree(item)
+        else:
+            item.unlink()
+
+
+def _remove_if_empty(folder: Path) -> None:
+    try:
+        folder.rmdir()
+    except OSError:
+        return

@@ -1,0 +1,50 @@
+"""`hayase demo`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+
+def demo(
+    orders: Annotated[int, typer.Option(min=1_000, help="How many orders to generate.")] = 200_000,
+    keep_running: Annotated[
+        bool, typer.Option("--keep-running", help="Go on with a trickle of orders and a live table until Ctrl-C.")
+    ] = False,
+    kafka: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Use topics on this Kafka broker instead of the embedded log.")
+    ] = None,
+    folder: Annotated[
+        Path | None,
+        typer.Option("--dir", metavar="DIR", help="Where topics and state go; emptied first. Default: in ~/.local/state."),
+    ] = None,
+) -> None:
+    """Run the e-commerce example on generated orders, show its result and check it.
+
+    Orders are joined with users and products and summed up per product and region in windows of six hours, on a local
+    Spark. At the end every result is compared with a batch computation over the same input; the exit code is 1 if they
+    differ. Starts from nothing each time; needs Java 17 or newer, nothing else.
+
+    Examples:
+
+        hayase demo
+
+        hayase demo --orders 1000000 --dir /tmp/demo
+
+        hayase demo --keep-running
+
+        hayase demo --kafka localhost:9092     (a broker of its own, e.g. from `hayase dev kafka`)
+    """
+    from hayase.cli.demo.run import DemoOptions, run_demo
+
+    options = DemoOptions(orders, (folder or _default_folder()).expanduser().absolute(), kafka, keep_running)
+    raise typer.Exit(run_demo(options, Console()))
+
+
+def _default_folder() -> Path:
+    state = os.environ.get("XDG_STATE_HOME")
+    return (Path(state) if state else Path.home() / ".local" / "state") / "hayase" / "demo"

@@ -1,0 +1,171 @@
+"""What the demo shows: progress while it works, then tables, then how the check went."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.table import Table
+
+from hayase.app.app import ProgressReport
+from hayase.app.states import State
+from hayase.cli.demo.check import Report
+
+_RATE_OVER_S = 3.0
+_PLAIN_EVERY_S = 2.0
+_WINDOW = timedelta(hours=6)
+
+SalesRow = Mapping[str, Any]
+
+
+class Display:
+    """Progress on a console: a live picture on a terminal, else a line every two seconds.
+
+    Args:
+        console: where to.
+        total: records in the input; `None` if more keep coming.
+        rows: called for the live table's rows; `None`: no table while it works.
+        monotonic: the clock for rates, in seconds.
+    """
+
+    def __init__(
+        self,
+        console: Console,
+        total: int | None,
+        rows: Callable[[], list[SalesRow]] | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._console = console
+        self._total = total
+        self._rows = rows
+        self._monotonic = monotonic
+        self._samples: deque[tuple[float, int]] = deque()
+        self._printed = (-_PLAIN_EVERY_S, "")
+        self._bar = Progress(
+            TextColumn("[bold]{task.description}"), BarColumn(bar_width=None), MofNCompleteColumn(), console=console
+        )
+        self._task = self._bar.add_task("records", total=total)
+        self._live = Live(console=console, refresh_per_second=4, transient=True) if console.is_terminal else None
+
+    def __enter__(self) -> Display:
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def tick(self, report: ProgressReport) -> None:
+        """Show where the application is now."""
+        now = self._monotonic()
+        self._samples.append((now, report.consumed))
+        while now - self._samples[0][0] > _RATE_OVER_S:
+            self._samples.popleft()
+        text = progress_text(report, self._rate())
+        if self._live is None:
+            when, last = self._printed
+            if now - when >= _PLAIN_EVERY_S and text != last:
+                self._console.print(text, highlight=False, soft_wrap=True)
+                self._printed = (now, text)
+            return
+        self._bar.update(self._task, completed=report.consumed, total=self._total)
+        parts: list[Any] = [self._bar, text] if self._total is not None else [text]
+        if self._rows is not None and (rows := self._rows()):
+            parts.append(sales_table(rows, windows=1, top=12))
+        self._live.update(Group(*parts))
+
+    def _rate(self) -> float:
+        (first, before), (last, after) = self._samples[0], self._samples[-1]
+        return (after - before) / (last - first) if last > first else 0.0
+
+
+def progress_text(report: ProgressReport, rate: float) -> str:
+    """One line.
+
+    Example:
+        >>> report = ProgressReport(State.RUNNING, 3, 2, 1200, 900, 7, 9, 2, 40)
+        >>> progress_text(report, 1000.0)
+        'running: 1,200 records, 1,000 records/s, lag 40, late 7, dead letters 2'
+    """
+    if report.state is State.REBALANCING:
+        return "starting Spark"
+    lag = "unknown" if report.lag_records is None else f"{report.lag_records:,}"
+    name = report.state.value.lower().replace("_", " ")
+    return (
+        f"{name}: {report.consumed:,} records, {rate:,.0f} records/s, lag {lag}, late {report.late:,}, "
+        f"dead letters {report.dead_letters:,}"
+    )
+
+
+def sales_table(rows: Iterable[SalesRow], *, windows: int, top: int) -> Table:
+    """The rows of the latest windows, in each those with the largest revenue."""
+    by_window: dict[int, list[SalesRow]] = {}
+    for row in rows:
+        by_window.setdefault(row["window_start_ms"], []).append(row)
+    table = Table(title="Sales per product and region, latest windows (times in UTC)", title_justify="left")
+    for name in ("window", "product", "region"):
+        table.add_column(name)
+    for name in ("orders", "quantity", "revenue"):
+        table.add_column(name, justify="right")
+    for start in sorted(by_window, reverse=True)[:windows]:
+        best = sorted(by_window[start], key=lambda row: (-row["revenue"], row["product"], row["region"]))[:top]
+        for position, row in enumerate(best):
+            table.add_row(
+                window_text(start) if position == 0 else "",
+                row["product"],
+                row["region"],
+                f"{row['orders']:,}",
+                f"{row['quantity']:,}",
+                money(row["revenue"]),
+                end_section=position == len(best) - 1,
+            )
+    return table
+
+
+def window_text(start_ms: int) -> str:
+    """A window as people read it.
+
+    Example:
+        >>> window_text(1_767_571_200_000)
+        '2026-01-05 00:00-06:00'
+    """
+    start = datetime.fromtimestamp(start_ms / 1000, UTC)
+    return f"{start:%Y-%m-%d %H:%M}-{start + _WINDOW:%H:%M}"
+
+
+def money(cents: int) -> str:
+    """Cents as an amount.
+
+    Example:
+        >>> money(123_456_705)
+        '1,234,567.05'
+    """
+    return f"{cents // 100:,}.{cents % 100:02d}"
+
+
+def show_report(console: Console, report: Report) -> None:
+    """How the comparison went; where results differ, the first rows that do."""
+    if report.equal:
+        enriched, sales, _, dead, _ = (comparison.rows for comparison in report.comparisons)
+        console.print(
+            "Compared with an independent batch computation (DuckDB over the same input): equal, to the record: "
+            f"{sales:,} rows of sales in topic and store, {enriched:,} enriched orders "
+            f"({report.unknown_products:,} of unknown products), {dead:,} dead letters, {report.late:,} late orders.",
+            style="green",
+            highlight=False,
+            soft_wrap=True,
+        )
+        return
+    console.print("NOT equal to an independent batch computation (DuckDB over the same input):", style="bold red")
+    for each in report.comparisons:
+        verdict = "equal" if each.equal else f"{each.missing:,} rows missing (-), {each.unexpected:,} unexpected (+)"
+        console.print(f"{each.name}, {each.rows:,} rows: {verdict}", highlight=False, soft_wrap=True)
+        for example in each.examples:
+            console.print(f"  {example}", highlight=False, soft_wrap=True, markup=False)

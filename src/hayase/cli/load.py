@@ -1,0 +1,129 @@
+"""Loading what a user names as `FILE:app` or `package.module:app`."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from hayase.app.app import StreamsApp
+from hayase.core.errors import ConfigError, HayaseError
+from hayase.dsl.builder import StreamsBuilder
+from hayase.topology.topology import Topology
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What was named.
+
+    Attributes:
+        module: where it is from.
+        found: a topology, or an application with settings of its own.
+        name: of the file or module, without folders: a default for `application.id`.
+    """
+
+    module: ModuleType
+    found: Topology | StreamsApp
+    name: str
+
+    @property
+    def topology(self) -> Topology:
+        """The topology in either case."""
+        return self.found.topology if isinstance(self.found, StreamsApp) else self.found
+
+
+def load(target: str) -> Loaded:
+    """Load `FILE:NAME`; without `:NAME` it is `app`, else `topology`, else `builder`, whichever there is.
+
+    The file is executed as a module: what stands under `if __name__ == "__main__"` does not run. Its folder becomes
+    importable, here and in Spark's workers.
+
+    Raises:
+        ConfigError: there is no such file or name, or it is something else.
+    """
+    place, name = _split(target)
+    module = load_file(Path(place)) if place.endswith(".py") else _load_module(place)
+    if not name:
+        name = next((each for each in ("app", "topology", "builder") if hasattr(module, each)), "app")
+    if not hasattr(module, name):
+        raise ConfigError(
+            "APP_NOT_FOUND",
+            f"{place} has no {name!r}; name a Topology, StreamsBuilder, StreamsApp or a function that returns one: {place}:NAME",
+        )
+    return Loaded(module, _resolve(getattr(module, name), f"{place}:{name}"), Path(place).stem.rpartition(".")[2])
+
+
+def load_file(path: Path) -> ModuleType:
+    """Execute a Python file as a module; raises ConfigError with the line where it fails."""
+    if not path.is_file():
+        raise ConfigError("APP_NOT_FOUND", f"there is no file {str(path)!r}")
+    _make_importable(path.absolute().parent)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    before = sys.modules.get(path.stem)
+    sys.modules[path.stem] = module  # dataclasses look their module up
+    try:
+        spec.loader.exec_module(module)
+    except HayaseError:
+        raise
+    except Exception as error:  # a user's file may raise anything
+        line = next((f.lineno for f in reversed(traceback.extract_tb(error.__traceback__)) if f.filename == str(path)), None)
+        where = f"{path}, line {line}" if line else str(path)
+        raise ConfigError("APP_NOT_LOADED", f"{where}: {type(error).__name__}: {error}") from error
+    finally:
+        if before is not None:
+            sys.modules[path.stem] = before
+    return module
+
+
+def _split(target: str) -> tuple[str, str]:
+    place, colon, name = target.rpartition(":")
+    return (place, name) if colon else (target, "")
+
+
+def _load_module(name: str) -> ModuleType:
+    _make_importable(Path.cwd())
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            "APP_NOT_FOUND", f"there is no module {error.name!r}; name a file (app.py:app) or a module (package.module:app)"
+        ) from error
+    except HayaseError:
+        raise
+    except Exception as error:  # a user's module may raise anything
+        raise ConfigError("APP_NOT_LOADED", f"{name}: {type(error).__name__}: {error}") from error
+
+
+def _make_importable(folder: Path) -> None:
+    """For this process, and for the workers, which inherit the environment."""
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+    known = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    if str(folder) not in known:
+        os.environ["PYTHONPATH"] = os.pathsep.join([str(folder), *filter(None, known)])
+
+
+def _resolve(found: Any, what: str) -> Topology | StreamsApp:
+    if callable(found) and not isinstance(found, type):
+        try:
+            found = found()
+        except HayaseError:
+            raise
+        except Exception as error:  # a user's function may raise anything
+            raise ConfigError("APP_NOT_LOADED", f"{what}(): {type(error).__name__}: {error}") from error
+    if isinstance(found, StreamsBuilder):
+        return found.build()
+    if isinstance(found, Topology | StreamsApp):
+        return found
+    raise ConfigError(
+        "APP_NOT_FOUND",
+        f"{what} is {type(found).__name__}; it must be a Topology, a StreamsBuilder, a StreamsApp or a function that returns one",
+    )

@@ -1,0 +1,126 @@
+"""Options that several commands share: where the topics are, and an application's settings."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from hayase.core.config import StreamsConfig
+from hayase.core.errors import ConfigError
+from hayase.log.open import open_log
+from hayase.log.protocol import Log
+from hayase.planner.options import log_config
+
+LogDir = Annotated[
+    Path | None,
+    typer.Option(
+        "--log-dir",
+        envvar="HAYASE_LOG_DIR",
+        metavar="DIR",
+        help="Folder of the embedded log; default: hayase/log in your data folder (~/.local/share).",
+    ),
+]
+BootstrapServers = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap-servers",
+        "-b",
+        envvar="HAYASE_BOOTSTRAP_SERVERS",
+        metavar="HOST:PORT",
+        help="A Kafka cluster instead of the embedded log.",
+    ),
+]
+Config = Annotated[
+    list[str] | None,
+    typer.Option("--config", "-c", metavar="KEY=VALUE", help="A setting, e.g. -c commit.interval.ms=500; may be repeated."),
+]
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option("--config-file", metavar="FILE", help="Settings from a .properties or .toml file; --config wins over it."),
+]
+
+
+def log_settings(log_dir: Path | None, bootstrap_servers: str | None) -> dict[str, Any]:
+    """The settings that say where the topics are.
+
+    Raises:
+        ConfigError: both were given.
+    """
+    if log_dir is not None and bootstrap_servers is not None:
+        raise ConfigError(
+            "INVALID_SETTING",
+            "--log-dir and --bootstrap-servers (or HAYASE_LOG_DIR and HAYASE_BOOTSTRAP_SERVERS) are both given; topics are "
+            "either in the embedded log or in Kafka: leave one out",
+        )
+    settings: dict[str, Any] = {}
+    if log_dir is not None:
+        settings["log.dir"] = log_dir
+    if bootstrap_servers is not None:
+        settings["bootstrap.servers"] = bootstrap_servers
+    return settings
+
+
+@contextmanager
+def opened_log(log_dir: Path | None, bootstrap_servers: str | None) -> Iterator[Log]:
+    """The log that these options mean, closed at the end."""
+    config = StreamsConfig({"application.id": "hayase-cli", **log_settings(log_dir, bootstrap_servers)})
+    log = open_log(log_config(config))
+    try:
+        yield log
+    finally:
+        log.close()
+
+
+def read_settings(pairs: Iterable[str] | None, file: Path | None) -> dict[str, Any]:
+    """Settings of `--config-file` and `--config`.
+
+    Raises:
+        ConfigError: the file can not be read, or a pair has no `=`.
+    """
+    settings = _read_file(file) if file is not None else {}
+    for pair in pairs or ():
+        key, equals, value = pair.partition("=")
+        if not equals or not key.strip():
+            raise ConfigError("INVALID_SETTING", f"--config {pair!r} is not KEY=VALUE, e.g. commit.interval.ms=500")
+        settings[key.strip()] = value.strip()
+    return settings
+
+
+def _read_file(file: Path) -> dict[str, Any]:
+    try:
+        text = file.read_text(encoding="utf-8")
+        return _flat(tomllib.loads(text)) if file.suffix == ".toml" else _properties(text, file)
+    except OSError as error:
+        raise ConfigError("INVALID_SETTING", f"--config-file {str(file)!r} can not be read: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError("INVALID_SETTING", f"--config-file {str(file)!r}: {error}") from error
+
+
+def _properties(text: str, file: Path) -> dict[str, Any]:
+    """Lines `key=value` or `key: value`; `#` and `!` begin comments."""
+    settings: dict[str, Any] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        line = line.strip()
+        if not line or line[0] in "#!":
+            continue
+        places = [place for place in (line.find("="), line.find(":")) if place > 0]
+        if not places:
+            raise ConfigError("INVALID_SETTING", f"--config-file {str(file)!r}, line {number}: {line!r} is not key=value")
+        settings[line[: min(places)].strip()] = line[min(places) + 1 :].strip()
+    return settings
+
+
+def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """TOML reads `commit.interval.ms = 500` as nested tables: put the names together again."""
+    settings: dict[str, Any] = {}
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            settings |= _flat(value, f"{prefix}{key}.")
+        else:
+            settings[prefix + key] = value
+    return settings

@@ -1,0 +1,56 @@
+"""The demo's application in this process, without Spark, and its topics as the check reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from hayase.cli.demo.example import load_example
+from hayase.cli.demo.generator import Records, Shop
+from hayase.cli.demo.topics import DEAD_LETTERS
+from hayase.core.metrics import LATE_RECORDS
+from hayase.task.queues import merge_order
+from hayase.testing.driver import TopologyTestDriver
+
+FAILURES = {
+    "processing.form": "rows",
+    "deserialization.exception.handler": "dead_letter",
+    "errors.dead.letter.queue.topic.name": DEAD_LETTERS,
+}
+
+
+def run_demo(orders: int) -> tuple[dict[str, pa.Table], list[Mapping[str, Any]], int]:
+    """Input and output topics, the rows of the store, and how many records were late."""
+    shop = Shop(orders)
+    inputs = [shop.users(), shop.products(), shop.orders_from(0, orders)]
+    with TopologyTestDriver(load_example(), FAILURES) as driver:
+        for queue, row in zip(*merge_order([np.array(each.timestamps_ms) for each in inputs]), strict=True):
+            records = inputs[queue]
+            driver.pipe(records.topic, records.keys[row], records.values[row], records.timestamps_ms[row], ())
+        tables = {records.topic: _table(records) for records in inputs}
+        for topic in ("enriched-orders", "sales", DEAD_LETTERS):
+            found = driver.output_queue(topic)
+            tables[topic] = _table(
+                Records(topic, [r.key for r in found], [r.value for r in found], [r.timestamp_ms for r in found])
+            )
+        store = driver.store("sales")
+        rows = [
+            {**key.key, "window_start_ms": key.window.start_ms, **found.value, "timestamp_ms": found.timestamp_ms}
+            for key, found in store.all()
+        ]
+        return tables, rows, driver.metrics.total(LATE_RECORDS)
+
+
+def _table(records: Records) -> pa.Table:
+    return pa.table(
+        {
+            "partition": pa.array([0] * len(records), pa.int32()),
+            "offset": pa.array(range(len(records)), pa.int64()),
+            "timestamp_ms": pa.array(records.timestamps_ms, pa.int64()),
+            "key": pa.array(records.keys, pa.binary()),
+            "value": pa.array(records.values, pa.binary()),
+        }
+    )
