@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from hayase.core.failpoints import reach
 from hayase.log.open import open_log
 from hayase.log.protocol import EpochWriter, Log, LogReader
 from hayase.planner.programs import make_programs
@@ -139,7 +140,9 @@ def host_for(options: Mapping[str, str]) -> WorkerHost:
 def run_source_slot(options: Mapping[str, str], slot: int, record: bytes) -> Iterator[pa.RecordBatch]:
     """Level 0, inside the source's `read`."""
     host = host_for(options)
-    yield from to_batches(host.run_level(0, slot, EpochRecord.from_bytes(record), []))
+    decoded = EpochRecord.from_bytes(record)
+    yield from to_batches(host.run_level(0, slot, decoded, []))
+    reach("after_rows", epoch=decoded.epoch)
 
 
 def run_level_slot(
@@ -162,4 +165,6 @@ def run_level_slot(
     yield from to_batches(others)
     if host is not None:
         for order in orders:
-            yield from to_batches(host.run_level(level, order.slot, EpochRecord.from_bytes(order.payload), mine))
+            record = EpochRecord.from_bytes(order.payload)
+            yield from to_batches(host.run_level(level, order.slot, record, mine))
+            reach("after_rows", epoch=record.epoch)

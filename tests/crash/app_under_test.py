@@ -1,0 +1,142 @@
+"""The application that the crash suite kills: `python -m tests.crash.app_under_test SPEC.json`, a process of its own.
+
+Its tags and nonces are random, so running a record twice gives something else: whatever is both written and kept in a
+store betrays a re-execution. Row and column form, a stream-table join, and both kinds of rows between tasks occur.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import sys
+import threading
+import time
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import msgspec
+import polars as pl
+import psutil
+
+from hayase import (
+    Consumed,
+    Grouped,
+    HayaseError,
+    Materialized,
+    Produced,
+    Serdes,
+    StreamsApp,
+    StreamsBuilder,
+    Topology,
+    count,
+    left,
+    right,
+    sum_,
+)
+
+GROUPS = 5
+ORDER = {"id": pl.Int64, "amount": pl.Int64}
+USER = {"region": pl.String}
+
+
+class Spec(msgspec.Struct, frozen=True):
+    """One start.
+
+    Attributes:
+        settings: of the application.
+        prefix: of all topics.
+        pids: file that gets the process ids of driver and JVM, one a line, once both are there.
+        bounded: run to the end of the input, or until `stop` exists.
+        stop: file that tells a continuous run that the input is complete.
+    """
+
+    settings: dict[str, Any]
+    prefix: str
+    pids: str
+    bounded: bool = True
+    stop: str = ""
+
+
+def build(prefix: str) -> Topology:
+    """The topology; topics begin with the prefix."""
+    builder = StreamsBuilder()
+    text, json = Serdes.string(), Serdes.json()
+    events = builder.stream(f"{prefix}events", Consumed.with_(text, json))
+    noisy = events.map_values(_add_noise)
+    noisy.to(f"{prefix}noisy", Produced.with_(text, json))
+    for name, grouped in (
+        ("noise", noisy.group_by_key(Grouped.with_(text, json))),
+        ("groups", noisy.group_by(_random_group, Grouped.with_(text, json))),
+    ):
+        kept = Materialized.as_(name).with_key_serde(text).with_value_serde(json)
+        table = grouped.aggregate(_nothing, _add, kept)
+        table.to_stream().to(f"{prefix}{name}", Produced.with_(text, json))
+
+    orders = builder.stream(f"{prefix}orders", Consumed.with_(text, Serdes.json(schema=ORDER)))
+    users = builder.table(f"{prefix}users", Consumed.with_(text, Serdes.json(schema=USER)))
+    enriched = orders.join(users, {"id": left("id"), "amount": left("amount"), "region": right("region")})
+    enriched.to(f"{prefix}enriched", Produced.with_(text, json))
+    for name, grouped in (
+        ("totals", orders.group_by_key()),
+        ("regions", enriched.group_by(pl.col("region"), Grouped.with_(text))),
+    ):
+        table = grouped.agg(Materialized.as_(name), n=count(), total=sum_("amount"))
+        table.to_stream().to(f"{prefix}{name}", Produced.with_(text, json))
+    return builder.build()
+
+
+def _add_noise(value: dict[str, Any]) -> dict[str, Any]:
+    return {**value, "nonce": 1 + secrets.randbelow(1_000_000), "tag": uuid4().hex}
+
+
+def _random_group(_: str, value: dict[str, Any]) -> str:
+    return f"g{value['nonce'] % GROUPS}"
+
+
+def _nothing() -> dict[str, Any]:
+    return {"n": 0, "sum": 0, "tag": ""}
+
+
+def _add(_: str, value: dict[str, Any], total: dict[str, Any]) -> dict[str, Any]:
+    return {"n": total["n"] + 1, "sum": total["sum"] + value["nonce"], "tag": value["tag"]}
+
+
+def _tell_pids(path: Path) -> None:
+    """Driver and JVM; the file appears when both are known."""
+    driver = psutil.Process()
+    while not (jvms := [child.pid for child in driver.children() if child.name() == "java"]):
+        time.sleep(0.02)
+    temporary = path.with_suffix(".new")
+    temporary.write_text("\n".join(map(str, (driver.pid, *jvms))))
+    temporary.replace(path)
+
+
+def main() -> int:
+    """Run as the spec says; 1 if the application failed, with the reason on standard error."""
+    spec = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=Spec)
+    threading.Thread(target=_tell_pids, args=(Path(spec.pids),), daemon=True).start()
+    app = StreamsApp(build(spec.prefix), spec.settings)
+    signal.signal(signal.SIGTERM, lambda *_: app.close())
+    try:
+        if spec.bounded:
+            app.run_to_end(timedelta(minutes=4))
+        else:
+            app.start()
+            while app.state.running and not (Path(spec.stop).exists() and app.progress().lag_records == 0):
+                time.sleep(0.05)
+            app.close()
+            if app.error is not None:
+                raise app.error
+    except HayaseError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    code = main()
+    sys.stdout.flush()
+    os._exit(code)
