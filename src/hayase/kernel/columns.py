@@ -147,30 +147,6 @@ def order_columns(frame: pl.DataFrame) -> list[str]:
     return found
 
 
-def merge_frames(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """Rows of several parents in depth-first order: by the order columns they share, then parent, then the rest.
-
-    The result has fresh order columns: the shared ones, the parent's position, and the rest of the longest.
-    """
-    present = [(parent, frame) for parent, frame in enumerate(frames) if frame.height]
-    if not present:
-        return frames[0]
-    if len(present) == 1:
-        return present[0][1]
-    orders = [order_columns(frame) for _, frame in present]
-    shared = min(len(order) for order in orders)
-    longest = max(len(order) for order in orders)
-    parts = []
-    for (parent, frame), order in zip(present, orders, strict=True):
-        rest = [
-            (pl.col(order[i]) if i < len(order) else pl.lit(0, pl.Int64)).alias(f"{ORDER}{i + 1}")
-            for i in range(shared, longest)
-        ]
-        parts.append(frame.with_columns(pl.lit(parent, pl.Int64).alias(f"{ORDER}{shared}"), *rest))
-    merged = pl.concat(parts, how="diagonal")
-    return merged.sort([f"{ORDER}{i}" for i in range(longest + 1)], maintain_order=True)
-
-
 def evaluate(frame: pl.DataFrame, build: Callable[[pl.DataFrame], pl.DataFrame], ctx: ColumnContext) -> pl.DataFrame:
     """`build(frame)`, leaving out the rows on which it raises if the handler says so.
 

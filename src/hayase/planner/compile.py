@@ -11,6 +11,7 @@ import polars as pl
 
 from hayase.core.errors import TopologyError
 from hayase.kernel.columns import ColumnNode, CompileContext, EdgeSchema
+from hayase.kernel.order import MergeOrder, RecordOrder
 from hayase.kernel.registry import COLUMNS
 from hayase.planner.serdes import AutoSerde, PickleSerde, key_writing_codec, schema_serde, writing_codec
 from hayase.processor.timestamps import TimestampExtractor, record_timestamp
@@ -54,6 +55,8 @@ class CompiledUnit:
 
     Attributes:
         reason: why this form, for `describe` and error messages.
+        schemas: what nodes send, as far as it is known, also where the unit runs in rows.
+        merges: see UnitProgram.
         edges: edge schema of each repartition topic it writes, if it runs in columns.
     """
 
@@ -67,6 +70,8 @@ class CompiledUnit:
     stores: Mapping[str, StoreSpec]
     columns: Mapping[str, ColumnNode] | None
     edges: Mapping[str, EdgeSchema]
+    schemas: Mapping[str, EdgeSchema]
+    merges: Mapping[str, MergeOrder]
 
 
 def units_of(topology: Topology, levels: Mapping[str, int]) -> list[UnitNodes]:
@@ -109,10 +114,15 @@ def _compile(
     if options.form != "rows":
         columns, schemas, reason = _columns(unit, sources, stores, options)
     sinks: tuple[SinkProgram, ...] | None = None
+    merges: dict[str, MergeOrder] = {}
     if columns is not None:
         sinks, without = _column_sinks(topology, unit, schemas, options)
-        if sinks is None:
-            columns, reason = None, without
+        ordered = _sink_merges(unit, stores, options)
+        if sinks is None or ordered is None:
+            columns, sinks = None, None
+            reason = without or "sinks of one topic get records in an order that only rows can tell"
+        else:
+            merges = ordered
     if columns is None and options.form == "columns":
         raise TopologyError("NO_COLUMN_FORM", f"processing.form is 'columns', but {reason}; use 'auto'")
     if sinks is None:
@@ -124,7 +134,7 @@ def _compile(
     sent = {sink.topic: schemas[sink.parents[0]] for sink in sinks if sink.edge} if columns is not None else {}
     return CompiledUnit(
         unit, "rows" if columns is None else "columns", reason, stateful,
-        not stateful and _pure(unit, options), sources, sinks, stores, columns, sent,
+        not stateful and _pure(unit, options), sources, sinks, stores, columns, sent, schemas, merges,
     )  # fmt: skip
 
 
@@ -182,9 +192,9 @@ def _columns(
     schemas: dict[str, EdgeSchema] = {}
     for source in sources:
         if source.schema is None:
-            return None, {}, f"source {source.name} has a serde without a schema"
+            return None, schemas, f"source {source.name} has a serde without a schema"
         if source.extractor.kind == "callable":
-            return None, {}, f"source {source.name} has a callable timestamp extractor"
+            return None, schemas, f"source {source.name} has a callable timestamp extractor"
         schemas[source.name] = source.schema
     compiled: dict[str, ColumnNode] = {}
     read = _read_tables(unit)
@@ -194,7 +204,7 @@ def _columns(
         context = CompileContext(stores, tables, read, options.caching, unit.processors)
         made = factory(node, [schemas[parent] for parent in node.parents], context) if factory else None
         if made is None:
-            return None, {}, f"node {node.name} ({type(node.operator).__name__}), as written, has no column form"
+            return None, schemas, f"node {node.name} ({type(node.operator).__name__}), as written, has no column form"
         compiled[node.name] = made
         schemas[node.name] = made.output
     return compiled, schemas, "every node has a column form"
@@ -223,6 +233,24 @@ def _column_sinks(
             return None, f"sink {node.name} has a serde that can not write what arrives in columns"
         made.append(dataclasses.replace(sink, key_codec=key, value_codec=value, frames=sink.edge))
     return tuple(made), ""
+
+
+def _sink_merges(
+    unit: UnitNodes, stores: Mapping[str, StoreSpec], options: CompileOptions
+) -> dict[str, MergeOrder] | None:
+    """How frames are merged on their way into one topic; `None` if order columns can not tell for one of them."""
+    order = RecordOrder([*unit.processors, *unit.sinks], stores, caching=options.caching)
+    edges: dict[str, list[tuple[str, str]]] = {}
+    for sink in unit.sinks:
+        edges.setdefault(sink.topic, []).extend((parent, sink.name) for parent in sink.parents)
+    found = {}
+    for topic, into in edges.items():
+        if len(into) > 1:
+            merge = order.merge(into)
+            if merge is None:
+                return None
+            found[topic] = merge
+    return found
 
 
 def _row_sink(

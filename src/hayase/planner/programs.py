@@ -7,9 +7,10 @@ from collections.abc import Mapping
 
 from hayase.planner.build import levels_of
 from hayase.planner.compile import CompiledUnit, CompileOptions, compile_units
+from hayase.planner.pruning import Fields, needed_fields
 from hayase.task.plan import Plan, UnitPlan
 from hayase.task.program import SinkProgram, UnitProgram
-from hayase.topology.nodes import Node
+from hayase.topology.nodes import Node, SinkNode
 from hayase.topology.topology import Topology
 
 
@@ -20,10 +21,30 @@ def make_programs(topology: Topology, plan: Plan, options: CompileOptions) -> di
     by_frames = {
         source.edge: source.frames for unit in compiled.values() for source in unit.sources if source.edge is not None
     }
+    fields = _needed_fields(compiled, by_frames)
     return {
-        unit_id: _program(topology, plan.units[unit_id], one, plan, readers, by_frames)
+        unit_id: _program(topology, plan.units[unit_id], one, plan, readers, by_frames, fields)
         for unit_id, one in compiled.items()
     }
+
+
+def _needed_fields(compiled: Mapping[str, CompiledUnit], by_frames: Mapping[str, bool]) -> dict[str, Fields]:
+    """By source, and by repartition topic: the value fields that are looked at."""
+    found: dict[str, Fields] = {}
+
+    def behind(sink: SinkNode) -> Fields:
+        return found.get(sink.topic) if by_frames.get(sink.topic) else None
+
+    for unit in reversed(list(compiled.values())):
+        nodes = unit.nodes
+        for source in unit.sources if unit.columns is not None else ():
+            needed = needed_fields(source.name, nodes.processors, nodes.sinks, behind)
+            if needed is not None and source.extractor.field is not None:
+                needed |= {source.extractor.field.split(".")[0]}
+            found[source.name] = needed
+            if source.edge is not None:
+                found[source.edge] = needed
+    return found
 
 
 def _program(
@@ -33,15 +54,18 @@ def _program(
     plan: Plan,
     readers: Mapping[str, str],
     by_frames: Mapping[str, bool],
+    fields: Mapping[str, Fields],
 ) -> UnitProgram:
     def finish(sink: SinkProgram) -> SinkProgram:
         if not sink.edge:
             return sink
+        frames = sink.frames and by_frames[sink.topic]
         return dataclasses.replace(
             sink,
             partitions=plan.repartitions[sink.topic],
             target_unit=readers[sink.topic],
-            frames=sink.frames and by_frames[sink.topic],
+            frames=frames,
+            fields=fields.get(sink.topic) if frames else None,
         )
 
     every: tuple[Node, ...] = (*compiled.nodes.sources, *compiled.nodes.processors, *compiled.nodes.sinks)
@@ -59,11 +83,13 @@ def _program(
     stores = {name: spec for name, spec in compiled.stores.items() if name in own or name in unit.reads_global}
     return UnitProgram(
         plan_with_form,
-        compiled.sources,
+        tuple(dataclasses.replace(source, fields=fields.get(source.name)) for source in compiled.sources),
         compiled.nodes.processors,
         tuple(finish(sink) for sink in compiled.sinks),
         order,
         children,
         stores,
         compiled.columns,
+        compiled.schemas,
+        compiled.merges,
     )

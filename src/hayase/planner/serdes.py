@@ -16,10 +16,10 @@ from hayase.serde.protocol import ColumnCodec, Schema, Serde
 
 
 class AutoSerde(Serde[Any]):
-    """Writes each value by its type: text as UTF-8, bytes as they are, whole numbers and fractions as Kafka's Long and
-    Double, truth values as Boolean, all else (dict, list, dataclass, msgspec.Struct) as JSON.
+    """Writes each value by its type.
 
-    Used by sinks and internal topics for which no serde was given and none is configured. It can not read.
+    Text as UTF-8, bytes as they are, whole numbers and fractions as Kafka's Long and Double, truth values as Boolean, all
+    else (dict, list, dataclass, msgspec.Struct) as JSON. Used by sinks and internal topics for which no serde was given and none is configured. It can not read.
     """
 
     def to_bytes(self, value: Any) -> bytes:

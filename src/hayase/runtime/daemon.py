@@ -14,6 +14,7 @@ PRELOADED = (
     "lmdb",
     "msgspec",
     "numpy",
+    "pandas",
     "polars",
     "pyarrow",
     "pyarrow.json",

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
+import threading
 from collections.abc import Mapping
+from pathlib import Path
 
+from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from hayase.core.java import find_java
 from hayase.runtime.source import EpochSource
 
-_LOG = logging.getLogger("hayase.runtime")
-
 _TASK_ATTEMPTS = 4
+
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 
 SETTINGS: Mapping[str, str] = {
     # A task that fails is tried again in place; its steps are idempotent under one epoch.
@@ -38,9 +41,10 @@ SETTINGS: Mapping[str, str] = {
     # A payload is up to 8 MB; the default of 10,000 rows a batch would not fit in memory.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "64",
     "spark.driver.memory": "1g",
+    # The JVM only schedules and shuffles: compiling hot code twice would cost more than it ever saves.
+    JAVA_OPTIONS: "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    "spark.log.level": "ERROR",
 }
 
 
@@ -49,14 +53,54 @@ def default_slots() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def build_session(application_id: str, slots: int, overrides: Mapping[str, str]) -> SparkSession:
-    """A local session with as many cores as slots, or what `spark.master` says. An active session is taken as it is.
+class SessionUse:
+    """One application's use of the process's session: the last to let go stops it, if Hayase started it."""
+
+    _users = 0
+    _lock = threading.Lock()
+
+    def __init__(self, application_id: str, slots: int, overrides: Mapping[str, str], spark_log: Path) -> None:
+        """Take the session there is, or start one; see `build_session`."""
+        with SessionUse._lock:
+            started = existing_session() is None
+            self.session = build_session(application_id, slots, overrides, spark_log)
+            self._counted = started or SessionUse._users > 0
+            SessionUse._users += self._counted
+
+    def release(self) -> None:
+        """Let go; calling it again does nothing."""
+        with SessionUse._lock:
+            if not self._counted:
+                return
+            self._counted = False
+            SessionUse._users -= 1
+            if SessionUse._users == 0:
+                self.session.stop()
+
+
+def existing_session() -> SparkSession | None:
+    """The session of this process, whichever thread started it."""
+    try:
+        found: SparkSession = SparkSession.active()
+    except PySparkRuntimeError:
+        return None
+    return found
+
+
+def build_session(application_id: str, slots: int, overrides: Mapping[str, str], spark_log: Path) -> SparkSession:
+    """A local session with as many cores as slots, or what `spark.master` says. One that is there is taken as it is.
+
+    Args:
+        application_id: Spark's name for the application.
+        slots: cores.
+        overrides: `spark.*` settings; Java options are added to ours, the others replace ours.
+        spark_log: file for what the JVM has to say.
 
     Raises:
         MissingRequirementError: there is no Java runtime.
     """
-    active = SparkSession.getActiveSession()
-    if active is None:
+    session = existing_session()
+    if session is None:
         java = find_java()
         os.environ["JAVA_HOME"] = str(java.java_home)
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -65,9 +109,10 @@ def build_session(application_id: str, slots: int, overrides: Mapping[str, str])
         os.environ.setdefault("POLARS_MAX_THREADS", "1")
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         builder = SparkSession.builder.appName(application_id).master(f"local[{slots},{_TASK_ATTEMPTS}]")
-        for key, value in {**SETTINGS, **overrides}.items():
+        logging_options = f'"-Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()}" "-Dhayase.spark.log={spark_log}"'
+        java_options = " ".join(filter(None, (SETTINGS[JAVA_OPTIONS], logging_options, overrides.get(JAVA_OPTIONS))))
+        for key, value in {**SETTINGS, **overrides, JAVA_OPTIONS: java_options}.items():
             builder = builder.config(key, value)
-        active = builder.getOrCreate()
-        active.sparkContext.setLogLevel(overrides.get("spark.log.level", SETTINGS["spark.log.level"]))
-    active.dataSource.register(EpochSource)
-    return active
+        session = builder.getOrCreate()
+    session.dataSource.register(EpochSource)
+    return session

@@ -66,7 +66,7 @@ class BareCodec(ColumnCodec):
     def encode_column(self, values: pl.Series) -> list[bytes | None]:
         """Bytes of all values at once, `None` for null ones."""
 
-    def decode(self, data: pa.Array) -> Decoded:
+    def decode(self, data: pa.Array, fields: frozenset[str] | None = None) -> Decoded:
         """See ColumnCodec. A batch with bad values is decoded value by value."""
         bad: list[tuple[int, Exception]] = []
         null: pl.Series | None = None

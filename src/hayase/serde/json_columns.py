@@ -42,13 +42,13 @@ class JsonCodec(ColumnCodec):
         """The fields in order."""
         return self._shape.schema
 
-    def decode(self, data: pa.Array) -> Decoded:
+    def decode(self, data: pa.Array, fields: frozenset[str] | None = None) -> Decoded:
         """See ColumnCodec; the text `null` is a null value as well."""
         texts = data.to_pylist()
         if data.null_count:
             texts = [b"null" if text is None else text for text in texts]
         twins, bad = read_each(self._decoder.decode, texts, bad_json)
-        frame, null = self._shape.frame(twins)
+        frame, null = self._shape.frame(twins, fields)
         if bad:
             null = null.scatter([index for index, _ in bad], False)
         return Decoded(frame, null, bad)

@@ -63,7 +63,7 @@ class ColumnCodec(ABC):
         """Fields and types."""
 
     @abstractmethod
-    def decode(self, data: pa.Array) -> Decoded:
+    def decode(self, data: pa.Array, fields: frozenset[str] | None = None) -> Decoded:
         """Values of a binary array; null bytes are null values.
 
         Never raises for a bad value: see `Decoded.bad`.

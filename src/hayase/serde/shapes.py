@@ -129,15 +129,16 @@ class Shape:
             else self._construct(**dict(zip(self._names, values, strict=True)))
         )
 
-    def frame(self, twins: list[Any]) -> tuple[pl.DataFrame, pl.Series]:
-        """Columns of twins; a `None` among them is a row of nulls, flagged in the series."""
+    def frame(self, twins: list[Any], wanted: frozenset[str] | None = None) -> tuple[pl.DataFrame, pl.Series]:
+        """Columns of twins, all or those that are wanted; a `None` among them is a row of nulls, flagged in the series."""
+        fields = [field for field in self.schema.fields if wanted is None or field[0] in wanted]
         null = pl.repeat(False, len(twins), dtype=pl.Boolean, eager=True)
         try:
-            columns = [self._column(name, dtype, twins) for name, dtype in self.schema.fields]
+            columns = [self._column(name, dtype, twins) for name, dtype in fields]
         except AttributeError:  # only None lacks the fields, and mostly there is none
             null = pl.Series([twin is None for twin in twins], dtype=pl.Boolean)
             present = [self._empty if twin is None else twin for twin in twins]
-            columns = [self._column(name, dtype, present) for name, dtype in self.schema.fields]
+            columns = [self._column(name, dtype, present) for name, dtype in fields]
         if not columns:
             null = pl.Series([twin is None for twin in twins], dtype=pl.Boolean)
         return pl.DataFrame(columns, height=len(twins)), null

@@ -173,7 +173,7 @@ class _StructCodec(ColumnCodec):
     def schema(self) -> Schema:
         return Schema(self._shape.schema.fields, bare=True) if self._bare else self._shape.schema
 
-    def decode(self, data: pa.Array) -> Decoded:
+    def decode(self, data: pa.Array, fields: frozenset[str] | None = None) -> Decoded:
         null = pl.Series(data.is_null().to_numpy(zero_copy_only=False))
         frame = None if self._layout is None else self._decode_block(data, ~null, self._layout)
         if frame is not None:

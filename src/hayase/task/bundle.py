@@ -139,13 +139,14 @@ class BundleRunner:
     ) -> tuple[Journal, bool, Metrics]:
         state = self._local_state()
         found = self._changelog.get(record.epoch)
+        if found is None and not self._changelog.catch_up(state, record.epoch - 1):
+            # Another attempt has published and applied this epoch meanwhile.
+            found = self._changelog.get(record.epoch)
         if found is not None:
             self._check(found, record)
             self._changelog.catch_up(state, record.epoch)
             steps.done("adopt")
             return found.journal, True, Metrics()
-        if state.epoch != record.epoch - 1:
-            self._changelog.catch_up(state, record.epoch - 1)
         with state.begin() as epoch:
             if epoch.epoch != record.epoch - 1:
                 raise StateError(
@@ -168,9 +169,7 @@ class BundleRunner:
         reach("before_apply", bundle=self._bundle.id, epoch=record.epoch)
         if adopted:
             self._check(delta, record)
-            self._changelog.catch_up(state, record.epoch)
-        else:
-            state.apply(delta)
+        self._changelog.apply(state, delta)
         reach("after_apply", bundle=self._bundle.id, epoch=record.epoch)
         self._host.after_apply(state, self._changelog, delta)
         steps.done("apply")

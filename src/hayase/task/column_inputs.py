@@ -124,7 +124,7 @@ def decode_columns(
         services.metrics.add(RECORDS_CONSUMED, raw.topic, len(raw))
     key_codec, value_codec = source.key_serde.columns, source.value_serde.columns
     assert key_codec is not None and value_codec is not None and source.schema is not None
-    keys, values = _decode(key_codec, raw.keys), _decode(value_codec, raw.values)
+    keys, values = _decode(key_codec, raw.keys, None), _decode(value_codec, raw.values, source.fields)
     key = keys.frame.to_series() if key_codec.schema.bare else keys.frame.to_struct()
     if not key_codec.schema.bare and keys.null.any():
         key = pl.select(pl.when(~keys.null).then(key)).to_series()
@@ -148,11 +148,11 @@ def decode_columns(
     return Queue(position, raw, rows, times, frame.with_columns(pl.Series(TS, times, pl.Int64)))
 
 
-def _decode(codec: ColumnCodec, data: Sequence[bytes | None]) -> Decoded:
+def _decode(codec: ColumnCodec, data: Sequence[bytes | None], fields: frozenset[str] | None) -> Decoded:
     array = pa.array(data, pa.binary())
     if isinstance(array, pa.ChunkedArray):  # more than 2 GB of bytes
         array = pa.array(data, pa.large_binary())
-    return codec.decode(array)
+    return codec.decode(array, fields)
 
 
 def _merge(services: TaskServices, queues: list[Queue], origins: list[RecordSource]) -> ColumnInputs:

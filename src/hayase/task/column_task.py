@@ -10,7 +10,8 @@ import polars as pl
 from hayase.core.errors import SerializationError, UnknownStoreError
 from hayase.core.metrics import RECORDS_PRODUCED, Metrics
 from hayase.core.records import Headers
-from hayase.kernel.columns import HEADERS, KEY, NULL, TS, WINDOW_START, TableColumns, merge_frames, order_columns
+from hayase.kernel.columns import HEADERS, KEY, NULL, TS, WINDOW_START, TableColumns, order_columns
+from hayase.kernel.merge import merge_in_order
 from hayase.kernel.rows import Clocks
 from hayase.serde import StringSerde, encode_windowed_keys
 from hayase.serde.murmur2 import partitions_for_array, partitions_for_keys
@@ -93,15 +94,17 @@ def _run_sinks(
 ) -> None:
     by_topic: dict[str, list[pl.DataFrame]] = {}
     for sink in program.sinks:
-        frame = merge_frames([sent[parent] for parent in sink.parents])
-        if not frame.height:
-            continue
+        frames = [sent[parent] for parent in sink.parents]
         if sink.edge:
-            _send_edge(sink, services, inputs, frame)
+            frame = _merged(program, sink.topic, frames)
+            if frame.height:
+                _send_edge(sink, services, inputs, frame)
         else:
-            by_topic.setdefault(sink.topic, []).append(_serialized(sink, services, inputs, frame))
+            by_topic.setdefault(sink.topic, []).extend(_serialized(sink, services, inputs, frame) for frame in frames)
     for topic, frames in by_topic.items():
-        merged = merge_frames(frames)
+        merged = _merged(program, topic, frames)
+        if not merged.height:
+            continue
         services.outputs.topic(topic).extend(
             merged["key"].to_list(),
             merged["bytes"].to_list(),
@@ -109,6 +112,11 @@ def _run_sinks(
             _headers_of(merged, inputs),
         )
         services.metrics.add(RECORDS_PRODUCED, topic, merged.height)
+
+
+def _merged(program: UnitProgram, topic: str, frames: list[pl.DataFrame]) -> pl.DataFrame:
+    """Frames on their way into one topic, in the order in which the row form would send their rows."""
+    return frames[0] if len(frames) == 1 else merge_in_order(frames, program.merges[topic])
 
 
 def _headers_of(frame: pl.DataFrame, inputs: ColumnInputs) -> list[Headers] | None:
@@ -157,7 +165,7 @@ def _send_edge(sink: SinkProgram, services: TaskServices, inputs: ColumnInputs, 
     """Rows for the tasks of the next level; a null key goes to the partition of its position."""
     partitions = _targets(sink, frame)
     if sink.frames:
-        payload = strip_order(frame)
+        payload = strip_order(frame, sink.fields)
         headers = _headers_of(frame, inputs)
     else:
         encoded = _serialized(sink, services, inputs, frame)

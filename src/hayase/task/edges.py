@@ -108,6 +108,9 @@ def read_headers(column: pl.Series) -> list[Headers]:
     return [tuple((h["name"], h["value"]) for h in row) if row is not None else () for row in column.to_list()]
 
 
-def strip_order(frame: pl.DataFrame) -> pl.DataFrame:
-    """The frame without order and header-index columns: what crosses an edge."""
-    return frame.drop([*order_columns(frame), *([HEADERS] if HEADERS in frame.columns else [])])
+def strip_order(frame: pl.DataFrame, fields: frozenset[str] | None) -> pl.DataFrame:
+    """The frame without order and header-index columns and without the fields that nobody looks at: what crosses an edge."""
+    unwanted = {*order_columns(frame), HEADERS}
+    if fields is not None:
+        unwanted |= {name for name in frame.columns if not name.startswith("__") and name not in fields}
+    return frame.select(name for name in frame.columns if name not in unwanted)

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from hayase.core.errors import TopologyError
+
 Form = Literal["rows", "columns"]
 
 
@@ -92,6 +94,16 @@ class Plan:
     def digest(self) -> str:
         """Digest of `to_json`."""
         return hashlib.blake2b(self.to_json().encode(), digest_size=16).hexdigest()
+
+
+def partitions_changed(topic: str, before: int, now: int) -> TopologyError:
+    """The error of a topic that has grown, or was made anew with another size, under an application's state."""
+    return TopologyError(
+        "PARTITIONS_CHANGED",
+        f"topic {topic!r} has {now} partitions; the application was started with {before}, and its state is divided by them. "
+        "Start over with `hayase app reset` (or copy the topic to one of the old size)",
+        topic=topic,
+    )
 
 
 def _canonical(plan: Plan) -> dict[str, Any]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from hayase.kernel.columns import ColumnNode, EdgeSchema
+from hayase.kernel.order import MergeOrder
 from hayase.processor.handlers import ExceptionHandler
 from hayase.processor.timestamps import TimestampExtractor
 from hayase.serde.protocol import ColumnCodec, Serde
@@ -23,6 +24,7 @@ class SourceProgram:
         edge: the repartition topic it receives, `None` for topics of the log.
         frames: the edge carries typed columns (both ends run in columns) instead of serialized keys and values.
         schema: what it sends in columns; `None` if it can not.
+        fields: the value fields that anything downstream looks at, in a unit that runs in columns; `None`: all.
     """
 
     name: str
@@ -32,6 +34,7 @@ class SourceProgram:
     edge: str | None = None
     frames: bool = False
     schema: EdgeSchema | None = None
+    fields: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,7 @@ class SinkProgram:
         partitions: of the repartition topic (0 for topics of the log).
         target_unit: the unit that reads the repartition topic.
         frames: see SourceProgram.
+        fields: the value fields that the receiver of typed columns looks at; `None`: all.
         key_codec, value_codec: column forms of the serdes, for a unit that runs in columns.
     """
 
@@ -55,6 +59,7 @@ class SinkProgram:
     partitions: int = 0
     target_unit: str | None = None
     frames: bool = False
+    fields: frozenset[str] | None = None
     key_codec: ColumnCodec | None = None
     value_codec: ColumnCodec | None = None
 
@@ -66,6 +71,8 @@ class UnitProgram:
     Attributes:
         order: names of all nodes in the order they were added.
         columns: the compiled nodes, if the unit runs in columns.
+        schemas: what nodes send, as far as it is known, by name.
+        merges: how the frames of several sinks of one topic, or of several parents of a sink, are merged, by topic.
         stores: specs of the unit's own stores and of the global stores it reads.
     """
 
@@ -77,6 +84,8 @@ class UnitProgram:
     children: Mapping[str, tuple[str, ...]]
     stores: Mapping[str, StoreSpec]
     columns: Mapping[str, ColumnNode] | None = None
+    schemas: Mapping[str, EdgeSchema] = field(default_factory=dict)
+    merges: Mapping[str, MergeOrder] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

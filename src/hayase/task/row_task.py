@@ -115,7 +115,7 @@ class RowTask:
             if node is None:
                 continue
             children = [self._nodes[child] for child in self._program.children[name]]
-            node.open(RowContext(name, self, children, tables))
+            node.open(RowContext(name, self, children, tables, self._program.schemas))
             rows = node.table_rows()
             if rows is not None:
                 tables[name] = rows
