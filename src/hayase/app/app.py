@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -18,7 +19,7 @@ from hayase.core.errors import ConfigError, HayaseError, StreamsStoppedError
 from hayase.core.metrics import RECORDS_CONSUMED
 from hayase.log.open import open_log
 from hayase.log.protocol import Log
-from hayase.planner.build import levels_of, make_plan, source_topics
+from hayase.planner.build import check_sinks, levels_of, make_plan, sink_topics, source_topics
 from hayase.planner.compile import compile_units
 from hayase.planner.options import compile_options, configured, failure_policy, log_config
 from hayase.query.stores import StoreHandle, open_store
@@ -33,6 +34,11 @@ StateListener = Callable[[State, State], None]
 """Called as `(new, old)` after each change of state, in the thread that made it; what it raises is logged."""
 
 _POLL_S = 0.05
+_WAIT_POLL_S = 0.01
+_STOP_AT_START_S = 60.0
+_OF_STOPPING = frozenset({"SPARK_FAILED", "SPARK_GONE"})
+"""What Spark may answer when a query is stopped in mid-epoch: no failure of the application."""
+_ENDS = (State.NOT_RUNNING, State.ERROR)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +96,7 @@ class StreamsApp:
         self._state = State.CREATED
         self._listener: StateListener | None = None
         self._lock = threading.RLock()
-        self._changed = threading.Condition(self._lock)
+        self._ended_event = threading.Event()
         self._error: HayaseError | None = None
         self._runner: Any = None
         self._lease: Any = None
@@ -142,28 +148,39 @@ class StreamsApp:
         return self.progress()
 
     def wait(self, timeout: timedelta | None = None) -> bool:
-        """Wait until it has stopped; `False` if it has not within the timeout. Never raises for a failed application."""
-        seconds = timeout.total_seconds() if timeout is not None else None
-        with self._changed:
-            return self._changed.wait_for(lambda: self._state in (State.NOT_RUNNING, State.ERROR), seconds)
+        """Wait until it has stopped and its listener was told; `False` if it has not within the timeout.
+
+        Never raises for a failed application. Before `start` it waits for the start too.
+        """
+        # Looks again and again instead of waiting for a lock: a signal handler that calls close() may interrupt it anywhere.
+        deadline = time.monotonic() + timeout.total_seconds() if timeout is not None else None
+        while self._state not in _ENDS or not self._ended_event.is_set():
+            if deadline is not None and time.monotonic() > deadline:
+                return False
+            time.sleep(_WAIT_POLL_S)
+        return True
 
     def close(self, timeout: timedelta = timedelta(seconds=60)) -> bool:
         """Stop between epochs; after the timeout in mid-epoch, which the next start finishes.
 
-        Returns whether it stopped between epochs. Does nothing if it is stopped already.
+        Returns whether it stopped between epochs. Does nothing if it is stopped already. While `start` is at work, in another
+        thread or below a signal handler, it only asks for the stop; `wait` tells when that has happened.
         """
         with self._lock:
             if self._state is State.CREATED:
                 self._move(State.PENDING_SHUTDOWN)
                 self._move(State.NOT_RUNNING)
+                self._ended_event.set()
                 return True
-            if not self._state.running:
+            if self._state in _ENDS or self._state is State.PENDING_ERROR:
                 return True
             self._move(State.PENDING_SHUTDOWN)
-            runner = self._runner
-        clean = bool(runner.stop(timeout.total_seconds()))
-        if self._watcher is not None and self._watcher is not threading.current_thread():
-            self._watcher.join()
+            watcher = self._watcher
+        if watcher is None:  # still starting: start() sees the state and stops what it started
+            return True
+        clean = bool(self._runner.stop(timeout.total_seconds()))
+        if watcher is not threading.current_thread():
+            watcher.join()
         return clean
 
     def progress(self) -> ProgressReport:
@@ -224,10 +241,11 @@ class StreamsApp:
                     "ALREADY_STARTED", f"the application is {self._state.value}; make a new StreamsApp to start again"
                 )
             self._move(State.REBALANCING)
-        runner = Runner.make()
+        runner: Runner | None = None
         try:
             self._lease = Lease(Path(self.config.checkpoint_dir), self.config.application_id)
             self._lease.__enter__()
+            runner = Runner.make(self.config.state_dir / self.config.application_id / "run")
             blobs = open_blobs(self.config.checkpoint_dir, fsync=self.config.checkpoint_fsync)
             probe_put_if_absent(blobs)
             shipped = self._prepare(blobs, runner.control_dir)
@@ -237,11 +255,22 @@ class StreamsApp:
         except HayaseError as error:
             self._ended(runner, error)
             raise
-        except BaseException as error:
-            self._ended(runner, ConfigError("START_FAILED", f"the application could not be started: {error}"))
+        except Exception as error:
+            failure = ConfigError(
+                "START_FAILED", f"the application could not be started: {type(error).__name__}: {error}"
+            )
+            self._ended(runner, failure)
+            raise failure from error
+        except BaseException:
+            self._ended(runner, None)
             raise
-        self._watcher = threading.Thread(target=self._watch, args=(runner,), name="hayase-watcher", daemon=True)
-        self._watcher.start()
+        with self._lock:
+            watcher = threading.Thread(target=self._watch, args=(runner,), name="hayase-watcher", daemon=True)
+            watcher.start()
+            self._watcher = watcher
+            asked_to_stop = self.state is State.PENDING_SHUTDOWN
+        if asked_to_stop:
+            runner.stop(_STOP_AT_START_S)
 
     def _prepare(self, blobs: BlobStore, control_dir: str) -> Any:
         from hayase.runtime.session import default_slots
@@ -251,13 +280,16 @@ class StreamsApp:
         slots = config.num_stream_threads or default_slots()
         log = open_log(log_config(config))
         try:
-            infos = log.describe(source_topics(self.topology))
+            infos = log.describe([*source_topics(self.topology), *sink_topics(self.topology)])
+            check_sinks(self.topology, infos)
             compacted = frozenset(n for n, info in infos.items() if "compact" in info.config.get("cleanup.policy", ""))
             options = compile_options(config, compacted)
             compiled = compile_units(self.topology, levels_of(self.topology), options)
             stored = stored_plan(blobs)
             bundles = stored.bundles_per_unit if stored is not None else config.num_bundles
-            topics = {name: info.partitions for name, info in infos.items()}
+            topics = {name: infos[name].partitions for name in source_topics(self.topology) if name in infos}
+            if stored is not None:
+                stored.check_partitions(topics)
             plan = make_plan(self.topology, topics, compiled, threads=slots, bundles_per_unit=bundles)
             fix_plan(blobs, plan.to_json())
             self._ensure_dead_letter_topic(log)
@@ -292,38 +324,39 @@ class StreamsApp:
         error: HayaseError | None = None
         try:
             while runner.poll():
-                if self._state is State.REBALANCING and runner.control.ready():
-                    self._move(State.RUNNING)
-                threading.Event().wait(_POLL_S)
+                with self._lock:
+                    if self._state is State.REBALANCING and runner.control.ready():
+                        self._move(State.RUNNING)
+                time.sleep(_POLL_S)
             error = runner.error()
         except Exception as failed:  # Spark may be torn down beneath us; the application must still come to an end
-            if self._state is not State.PENDING_SHUTDOWN:
-                error = StreamsStoppedError("SPARK_GONE", f"the connection to Spark was lost: {failed}")
+            error = StreamsStoppedError("SPARK_GONE", f"the connection to Spark was lost: {failed}")
         self._ended(runner, error)
 
     def _ended(self, runner: Any, error: HayaseError | None) -> None:
-        runner.close()
+        if runner is not None:
+            runner.close()
         if self._lease is not None:
             self._lease.__exit__(None, None, None)
             self._lease = None
+        if self._state is State.PENDING_SHUTDOWN and error is not None and error.condition in _OF_STOPPING:
+            error = None
         self._error = error
-        if error is not None and self._state is not State.PENDING_SHUTDOWN:
+        if error is not None:
             self._move(State.PENDING_ERROR)
             self._move(State.ERROR)
-            return
-        self._error = None
-        if self._state is not State.PENDING_SHUTDOWN:
+        else:
             self._move(State.PENDING_SHUTDOWN)
-        self._move(State.NOT_RUNNING)
+            self._move(State.NOT_RUNNING)
+        self._ended_event.set()
 
     def _move(self, new: State) -> None:
-        with self._changed:
+        with self._lock:
             old = self._state
             if new is old:
                 return
             assert new in NEXT[old], (old, new)
             self._state = new
-            self._changed.notify_all()
         _LOG.info("%s: %s -> %s", self.config.application_id, old.value, new.value)
         if self._listener is not None:
             try:

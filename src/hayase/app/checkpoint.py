@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from hayase.core.errors import CheckpointError
 from hayase.storage.blobs import BlobStore
+from hayase.task.plan import partitions_changed
 
 _LINEAGE = "lineage"
 _PLAN = "plan.json"
@@ -27,6 +28,16 @@ class StoredPlan:
         for bundle in json.loads(self.text)["bundles"].values():
             counts[bundle["unit"]] = counts.get(bundle["unit"], 0) + 1
         return max(counts.values(), default=None)
+
+    def check_partitions(self, topics: Mapping[str, int]) -> None:
+        """Check that source topics that are still read have as many partitions as at the first start.
+
+        Raises:
+            TopologyError: PARTITIONS_CHANGED.
+        """
+        for topic, before in json.loads(self.text)["topics"].items():
+            if topics.get(topic, before) != before:
+                raise partitions_changed(topic, before, topics[topic])
 
 
 def lineage_of(blobs: BlobStore) -> str:

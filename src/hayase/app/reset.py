@@ -12,6 +12,9 @@ from hayase.runtime.lease import Lease
 from hayase.storage.open import open_blobs
 from hayase.storage.posix_blobs import PosixBlobs
 
+_CONTENT = ("lineage", "plan.json", "epochs", "changelog", "snapshots", "programs", "probe")
+"""What a checkpoint holds besides the lease."""
+
 
 @dataclass(frozen=True, slots=True)
 class ResetPlan:
@@ -55,10 +58,10 @@ def reset_application(config: StreamsConfig, log: Log) -> ResetPlan:
         with Lease(plan.checkpoint, config.application_id):
             # The checkpoint goes first: without it, markers and state that are left belong to nobody. Markers that went
             # first would let an epoch that is open write its outputs twice.
-            _empty(plan.checkpoint, keep="lease")
+            _empty(plan.checkpoint, _CONTENT)
             _remove_state(plan)
             log.delete_markers(config.application_id)
-            _empty(plan.checkpoint)
+            _empty(plan.checkpoint, ("lease",))
         _remove_if_empty(plan.checkpoint)
     else:
         _remove_state(plan)
@@ -71,14 +74,14 @@ def _remove_state(plan: ResetPlan) -> None:
         shutil.rmtree(plan.state)
 
 
-def _empty(folder: Path, keep: str | None = None) -> None:
-    for item in sorted(folder.iterdir()):
-        if item.name == keep:
-            continue
+def _empty(checkpoint: Path, names: tuple[str, ...]) -> None:
+    """Remove what Hayase keeps there, and nothing else that may be in the folder."""
+    for name in names:
+        item = checkpoint / name
         if item.is_dir() and not item.is_symlink():
             shutil.rmtree(item)
         else:
-            item.unlink()
+            item.unlink(missing_ok=True)
 
 
 def _remove_if_empty(folder: Path) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 from hayase.core.errors import TopologyError, UnknownTopicError
 from hayase.planner.compile import CompiledUnit
 from hayase.planner.partitions import repartition_counts, task_count
 from hayase.task.plan import BundlePlan, Plan, TaskPlan, UnitPlan
 from hayase.topology import operators as op
-from hayase.topology.nodes import GlobalTable, ProcessorNode, SourceNode
+from hayase.topology.nodes import GlobalTable, ProcessorNode, SinkNode, SourceNode
 from hayase.topology.topology import SubTopology, Topology
 
 
@@ -17,6 +17,26 @@ def source_topics(topology: Topology) -> list[str]:
     """Topics of the log that a topology reads, sorted."""
     nodes = [n for n in topology.nodes if isinstance(n, SourceNode)] + [g.source for g in topology.global_tables]
     return sorted({topic for node in nodes for topic in node.topics if topic not in topology.repartitions})
+
+
+def sink_topics(topology: Topology) -> list[str]:
+    """Topics of the log that a topology writes, sorted."""
+    sinks = {node.topic for node in topology.nodes if isinstance(node, SinkNode)}
+    return sorted(topic for topic in sinks if topic not in topology.repartitions)
+
+
+def check_sinks(topology: Topology, known: Container[str]) -> None:
+    """Check that every topic that is written exists.
+
+    Raises:
+        UnknownTopicError: one does not. Hayase makes no topics for output: nobody could say with how many partitions.
+    """
+    missing = [topic for topic in sink_topics(topology) if topic not in known]
+    if missing:
+        raise UnknownTopicError(
+            "UNKNOWN_TOPIC",
+            f"sink topics do not exist: {', '.join(missing)}; create them before the application starts",
+        )
 
 
 def global_unit_id(position: int) -> str:

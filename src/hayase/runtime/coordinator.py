@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from hayase.core.errors import CheckpointError, LogError, SourceRangeLostError, TopologyError
+from hayase.core.errors import CheckpointError, LogError, SourceRangeLostError
 from hayase.core.failpoints import reach
 from hayase.core.records import TopicPartition
 from hayase.core.time import Clock, SystemClock
@@ -21,6 +22,7 @@ from hayase.runtime.shipped import ShippedApp, load_shipped
 from hayase.storage.blobs import BlobStore
 from hayase.storage.open import open_blobs
 from hayase.task.epoch_record import EPOCH_FOLDER, EpochRecord, done_name, record_name
+from hayase.task.plan import partitions_changed
 
 IDLE_WAIT_S = 0.1
 """How long `next_epoch` waits for data before it says that there is none."""
@@ -59,11 +61,14 @@ class EpochCoordinator:
             TopicPartition(topic, partition) for topic, count in app.plan.topics.items() for partition in range(count)
         ]
         # Borders matter only where a task merges several inputs (section 3 of the design).
-        self._by_time = any(
-            len(task.topic_partitions) + len(task.edges) > 1 or task.edges
-            for bundle in app.plan.bundles
-            for task in bundle.tasks
-        ) and len(self._partitions) > 1
+        self._by_time = (
+            any(
+                len(task.topic_partitions) + len(task.edges) > 1 or task.edges
+                for bundle in app.plan.bundles
+                for task in bundle.tasks
+            )
+            and len(self._partitions) > 1
+        )
 
     @classmethod
     def open(cls, options: Mapping[str, str]) -> EpochCoordinator:
@@ -149,10 +154,8 @@ class EpochCoordinator:
             for partition, (start, end) in partitions.items()
             if end > start
         }
-        try:
+        with contextlib.suppress(LogError):  # only other tools look at these; the next epoch commits again
             self._log.commit_group_offsets(self._app.application_id, offsets)
-        except LogError:
-            pass  # only other tools look at these; the next epoch commits again
         forget = epoch - RECORDS_KEPT
         if forget >= 0:
             self._blobs.delete(record_name(forget))
@@ -264,12 +267,7 @@ class EpochCoordinator:
                     topic=topic,
                 )
             if info.partitions != count:
-                raise TopologyError(
-                    "PARTITIONS_CHANGED",
-                    f"topic {topic!r} has {info.partitions} partitions; the application was started with {count}, and its "
-                    "state is divided by them. Start over with `hayase app reset` (or copy the topic to one of the old size)",
-                    topic=topic,
-                )
+                raise partitions_changed(topic, count, info.partitions)
         return {topic: info.topic_id for topic, info in infos.items()}
 
     def _check_ends(self, starts: Offsets, ends: Offsets) -> None:

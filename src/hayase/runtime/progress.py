@@ -35,18 +35,25 @@ class Progress:
     _seen_batch: int = -1
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
+    @property
+    def seen_batch(self) -> int:
+        """Spark's number of the last batch that was added, -1 before the first."""
+        return self._seen_batch
+
     def take(self, updates: Iterable[Any]) -> None:
-        """Add what Spark reported (`query.recentProgress`); what was added before is skipped."""
+        """Add what Spark reported (of `query.recentProgress`, oldest first); what was added before is skipped."""
         with self._lock:
             for update in updates:
                 batch = int(update["batchId"])
                 if batch <= self._seen_batch:
                     continue
                 observed = (update["observedMetrics"] or {}).get(SUMMARIES)
-                if observed is None:
+                if observed is None:  # an idle trigger, under the number of the batch to come
                     continue
                 self._seen_batch = batch
-                self._add([BundleSummary.from_bytes(_bytes(item)) for item in observed[SUMMARIES]], update["durationMs"])
+                self._add(
+                    [BundleSummary.from_bytes(_bytes(item)) for item in observed[SUMMARIES]], update["durationMs"]
+                )
 
     def counters(self) -> dict[str, int]:
         """Totals by metric name."""
@@ -70,7 +77,9 @@ class Progress:
             for step, seconds in summary.seconds.items():
                 slowest[step] = max(slowest.get(step, 0.0), round(seconds * 1000, 2))
         consumed = self.metrics.total("records-consumed-total") - before
-        timing = EpochTiming(self.last_epoch, consumed, int(durations.get("triggerExecution", 0)), dict(durations), slowest)
+        timing = EpochTiming(
+            self.last_epoch, consumed, int(durations.get("triggerExecution", 0)), dict(durations), slowest
+        )
         self.timings.append(timing)
         del self.timings[:-1000]
 

@@ -26,18 +26,14 @@ def build_frame(spark: SparkSession, options: Mapping[str, str], levels: int, sl
     return frame.observe(SUMMARIES, sf.collect_list(summary).alias(SUMMARIES))
 
 
-def _level(
-    options: Mapping[str, str], level: int
-) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _level(options: Mapping[str, str], level: int) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return run_level_slot(options, level, batches)
 
     return run
 
 
-def start_query(
-    frame: DataFrame, name: str, spark_log: str, *, interval_ms: int, bounded: bool
-) -> StreamingQuery:
+def start_query(frame: DataFrame, name: str, spark_log: str, *, interval_ms: int, bounded: bool) -> StreamingQuery:
     """Start it: to the end of the input as it is now (`bounded`), or for good."""
     writer = frame.writeStream.format("noop").queryName(name).option("checkpointLocation", spark_log)
     if bounded:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from pyspark.errors import PySparkException, StreamingQueryException
-from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from hayase.core.errors import HayaseError, ProcessingError
@@ -19,7 +20,7 @@ from hayase.runtime.coordinator import PlannerStatus
 from hayase.runtime.failure import find_error
 from hayase.runtime.progress import Progress
 from hayase.runtime.query import build_frame, start_query
-from hayase.runtime.session import build_session
+from hayase.runtime.session import SessionUse
 from hayase.runtime.shipped import ShippedApp
 from hayase.storage.blobs import BlobStore
 
@@ -32,13 +33,17 @@ class Runner:
         self.control = Control(folder)
         self.progress = Progress()
         self._query: StreamingQuery | None = None
-        self._spark: SparkSession | None = None
-        self._owns_session = False
+        self._session: SessionUse | None = None
 
     @classmethod
-    def make(cls) -> Runner:
-        """A runner with a control folder of its own."""
-        return cls(Path(tempfile.mkdtemp(prefix="hayase-run-")))
+    def make(cls, folder: Path) -> Runner:
+        """A runner with a control folder of its own inside `folder`; those of runs that were killed are removed.
+
+        The caller holds the application's lease, so no other run is alive.
+        """
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True, exist_ok=True)
+        return cls(Path(tempfile.mkdtemp(dir=folder.resolve())))
 
     @property
     def control_dir(self) -> str:
@@ -53,22 +58,22 @@ class Runner:
         Spark's own log of epochs lives in the control folder: which epochs are through is decided by our records
         alone, so it may be damaged or lost without harm.
         """
-        self._owns_session = SparkSession.getActiveSession() is None
-        self._spark = build_session(app.application_id, app.slots, spark_settings)
+        spark_log = self._folder.parent.parent / "spark.log"
+        self._session = SessionUse(app.application_id, app.slots, spark_settings, spark_log)
         options = {
             "checkpoint": app.checkpoint,
             "fsync": "true" if app.checkpoint_fsync else "false",
             "digest": app.publish(blobs),
         }
-        frame = build_frame(self._spark, options, app.plan.levels, app.slots)
-        spark_log = (self._folder / "spark").as_uri()
-        self._query = start_query(frame, app.application_id, spark_log, interval_ms=interval_ms, bounded=bounded)
+        frame = build_frame(self._session.session, options, app.plan.levels, app.slots)
+        epochs = (self._folder / "spark").as_uri()
+        self._query = start_query(frame, app.application_id, epochs, interval_ms=interval_ms, bounded=bounded)
 
     def poll(self) -> bool:
         """Take in what Spark reported; whether the query is still at work."""
         assert self._query is not None
         active = bool(self._query.isActive)
-        self.progress.take(self._query.recentProgress)
+        self._take_progress()
         return active
 
     def status(self) -> PlannerStatus | None:
@@ -97,17 +102,28 @@ class Runner:
             while not self.control.paused() and self._query.isActive and time.monotonic() < deadline:
                 time.sleep(0.01)
             clean = self.control.paused() or not self._query.isActive
-            self.progress.take(self._query.recentProgress)
+            self._take_progress()
             try:
                 self._query.stop()
             except PySparkException:
                 clean = False  # the epoch is finished by the next start
         else:
-            self.progress.take(self._query.recentProgress)
+            self._take_progress()
         return clean
 
     def close(self) -> None:
         """Let go of Spark, if this run started it, and of the control folder."""
-        if self._spark is not None and self._owns_session:
-            self._spark.stop()
+        if self._session is not None:
+            self._session.release()
         shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _take_progress(self) -> None:
+        """Only what is new: PySpark's `recentProgress` would parse all of the last thousand again at every look."""
+        assert self._query is not None
+        reports = self._query._jsq.recentProgress()
+        new: list[dict[str, Any]] = []
+        for position in range(len(reports) - 1, -1, -1):
+            if int(reports[position].batchId()) <= self.progress.seen_batch:
+                break
+            new.append(json.loads(reports[position].json()))
+        self.progress.take(reversed(new))

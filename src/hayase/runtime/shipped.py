@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import ModuleType
 
 from pyspark import cloudpickle
 
@@ -67,6 +68,11 @@ class ShippedApp:
         return digest
 
 
+def ship_by_value(module: ModuleType) -> None:
+    """Send functions and classes of a module to workers with their code: they can not import it."""
+    cloudpickle.register_pickle_by_value(module)
+
+
 def program_name(digest: str) -> str:
     """Blob name of a shipped application."""
     return f"programs/{digest}"
@@ -81,7 +87,8 @@ def load_shipped(blobs: BlobStore, digest: str) -> ShippedApp:
     data = blobs.get(program_name(digest))
     if data is None:
         raise ConfigError(
-            "PROGRAM_NOT_FOUND", "a worker can not read the checkpoint; checkpoint.dir must be a path that every machine sees"
+            "PROGRAM_NOT_FOUND",
+            "a worker can not read the checkpoint; checkpoint.dir must be a path that every machine sees",
         )
     loaded = cloudpickle.loads(data)
     assert isinstance(loaded, ShippedApp)

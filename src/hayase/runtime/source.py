@@ -36,19 +36,19 @@ class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __getstate__(self) -> dict[str, Any]:
         return {"_options": self._options, "_coordinator": None}
 
-    def initialOffset(self) -> dict[str, int]:
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802
         """The last epoch that is through."""
         return {"epoch": self._planner().last_done()}
 
-    def getDefaultReadLimit(self) -> ReadLimit:
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """Epochs bound themselves."""
         return ReadAllAvailable()
 
-    def prepareForTriggerAvailableNow(self) -> None:
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Read to the ends as they are now, then stop."""
         self._planner().freeze()
 
-    def latestOffset(self, start: dict[str, int] | None, limit: ReadLimit) -> dict[str, int]:
+    def latestOffset(self, start: dict[str, int] | None, limit: ReadLimit) -> dict[str, int]:  # noqa: N802
         """The next epoch, or `start` if there is nothing to do."""
         planner = self._planner()
         after = start["epoch"] if start is not None else planner.last_done()
@@ -91,6 +91,6 @@ class EpochSource(DataSource):
         """The one schema of all rows."""
         return SPARK_SCHEMA
 
-    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """The reader."""
         return EpochReader(self.options)
