@@ -12,7 +12,7 @@ from hayase.runtime.lease import Lease
 from hayase.storage.open import open_blobs
 from hayase.storage.posix_blobs import PosixBlobs
 
-_CONTENT = ("lineage", "plan.json", "epochs", "changelog", "snapshots", "programs", "probe")
+_CONTENT = ("lineage", "plan.json", "epochs", "changelog", "snapshots", "programs", "probe", ".tmp")
 """What a checkpoint holds besides the lease."""
 
 
@@ -40,8 +40,8 @@ def plan_reset(config: StreamsConfig) -> ResetPlan:
     """What a reset of the application with these settings would remove."""
     blobs = open_blobs(config.checkpoint_dir, fsync=False)
     assert isinstance(blobs, PosixBlobs)
-    state = Path(config.state_dir) / config.application_id / "state"
-    return ResetPlan(config.application_id, Path(blobs.root), state)
+    folder = Path(config.state_dir) / config.application_id
+    return ResetPlan(config.application_id, Path(blobs.root), folder / "state")
 
 
 def reset_application(config: StreamsConfig, log: Log) -> ResetPlan:

@@ -11,7 +11,7 @@ from typing import Any
 
 from hayase.app.app import ProgressReport, StreamsApp
 from hayase.app.states import State
-from hayase.core.errors import HayaseError, StreamsStoppedError
+from hayase.core.errors import StreamsStoppedError
 
 _TICK = timedelta(milliseconds=250)
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -77,8 +77,7 @@ def run_app(
     while not _ended(app, starter):
         report = app.progress()
         on_tick(report)
-        # An application that is still starting can not be closed yet; Spark takes a few seconds.
-        if stop.asked and app.state is State.RUNNING and may_close(report):
+        if stop.asked and may_close(report):
             clean = app.close(close_timeout)
         else:
             app.wait(_TICK)

@@ -23,12 +23,12 @@ class Loaded:
     """What was named.
 
     Attributes:
-        module: where it is from.
+        module: where it is from, if it is a file: then its functions are not importable by workers.
         found: a topology, or an application with settings of its own.
         name: of the file or module, without folders: a default for `application.id`.
     """
 
-    module: ModuleType
+    module: ModuleType | None
     found: Topology | StreamsApp
     name: str
 
@@ -48,7 +48,8 @@ def load(target: str) -> Loaded:
         ConfigError: there is no such file or name, or it is something else.
     """
     place, name = _split(target)
-    module = load_file(Path(place)) if place.endswith(".py") else _load_module(place)
+    is_file = place.endswith(".py")
+    module = load_file(Path(place)) if is_file else _load_module(place)
     if not name:
         name = next((each for each in ("app", "topology", "builder") if hasattr(module, each)), "app")
     if not hasattr(module, name):
@@ -56,7 +57,8 @@ def load(target: str) -> Loaded:
             "APP_NOT_FOUND",
             f"{place} has no {name!r}; name a Topology, StreamsBuilder, StreamsApp or a function that returns one: {place}:NAME",
         )
-    return Loaded(module, _resolve(getattr(module, name), f"{place}:{name}"), Path(place).stem.rpartition(".")[2])
+    found = _resolve(getattr(module, name), f"{place}:{name}")
+    return Loaded(module if is_file else None, found, Path(place).stem if is_file else place.rpartition(".")[2])
 
 
 def load_file(path: Path) -> ModuleType:
@@ -64,22 +66,20 @@ def load_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise ConfigError("APP_NOT_FOUND", f"there is no file {str(path)!r}")
     _make_importable(path.absolute().parent)
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    name = path.stem if path.stem not in sys.modules else f"hayase_user_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    before = sys.modules.get(path.stem)
-    sys.modules[path.stem] = module  # dataclasses look their module up
+    sys.modules[name] = module  # dataclasses look their module up
     try:
         spec.loader.exec_module(module)
     except HayaseError:
         raise
     except Exception as error:  # a user's file may raise anything
-        line = next((f.lineno for f in reversed(traceback.extract_tb(error.__traceback__)) if f.filename == str(path)), None)
+        trace = traceback.extract_tb(error.__traceback__)
+        line = next((frame.lineno for frame in reversed(trace) if frame.filename == str(path)), None)
         where = f"{path}, line {line}" if line else str(path)
         raise ConfigError("APP_NOT_LOADED", f"{where}: {type(error).__name__}: {error}") from error
-    finally:
-        if before is not None:
-            sys.modules[path.stem] = before
     return module
 
 
@@ -94,7 +94,8 @@ def _load_module(name: str) -> ModuleType:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         raise ConfigError(
-            "APP_NOT_FOUND", f"there is no module {error.name!r}; name a file (app.py:app) or a module (package.module:app)"
+            "APP_NOT_FOUND",
+            f"there is no module {error.name!r}; name a file (app.py:app) or a module (package.module:app)",
         ) from error
     except HayaseError:
         raise

@@ -7,10 +7,15 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Annotated
 
-import click
 import typer
+from typer.exceptions import Abort, TyperException
 
+from hayase.cli.app_commands import app_commands
 from hayase.cli.demo.command import demo
+from hayase.cli.describe import describe
+from hayase.cli.dev import dev
+from hayase.cli.run import run
+from hayase.cli.topics import topics
 from hayase.core.errors import HayaseError
 
 app = typer.Typer(
@@ -21,6 +26,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+_ERROR_CHARACTERS = 1_000
 
 
 def _show_version(wanted: bool) -> None:
@@ -43,6 +50,11 @@ def hayase(
 
 
 app.command()(demo)
+app.command()(run)
+app.command()(describe)
+app.add_typer(app_commands, name="app")
+app.add_typer(topics, name="topics")
+app.add_typer(dev, name="dev")
 
 
 def run_cli(arguments: Sequence[str]) -> int:
@@ -53,12 +65,14 @@ def run_cli(arguments: Sequence[str]) -> int:
     """
     try:
         code = app(list(arguments), standalone_mode=False, prog_name="hayase")
-    except click.ClickException as error:
-        error.show()
+    except TyperException as error:
+        message = error.format_message()
+        asked_for_nothing = message.startswith("Usage:")  # a group without a sub-command: its help
+        typer.echo(message if asked_for_nothing else f"error: {message}{_help_hint(error)}", err=True)
         return error.exit_code
-    except (click.Abort, KeyboardInterrupt):
-        typer.echo("interrupted", err=True)
-        return 130
+    except Abort:
+        typer.echo("not confirmed; nothing was changed", err=True)
+        return 1
     except BrokenPipeError:
         return 1
     except Exception as error:  # the last place where a failure can be put into words
@@ -69,13 +83,20 @@ def run_cli(arguments: Sequence[str]) -> int:
     return code if isinstance(code, int) else 0
 
 
+def _help_hint(error: TyperException) -> str:
+    """Where to read on, for wrong arguments."""
+    context = getattr(error, "ctx", None)
+    return f" (`{context.command_path} --help` shows what is allowed)" if context is not None else ""
+
+
 def _one_line(error: Exception) -> str:
     if isinstance(error, HayaseError):
         where = ", ".join(f"{name} {value}" for name, value in error.context.items())
         text = f"{error.message}{f' ({where})' if where else ''} [{error.condition}]"
     else:
         text = f"{type(error).__name__}: {error} (`hayase --debug …` shows where)"
-    return " ".join(text.split())
+    text = " ".join(text.split())
+    return text if len(text) <= _ERROR_CHARACTERS else f"{text[:_ERROR_CHARACTERS]} … (`hayase --debug …` shows it all)"
 
 
 def main() -> None:

@@ -37,11 +37,15 @@ BootstrapServers = Annotated[
 ]
 Config = Annotated[
     list[str] | None,
-    typer.Option("--config", "-c", metavar="KEY=VALUE", help="A setting, e.g. -c commit.interval.ms=500; may be repeated."),
+    typer.Option(
+        "--config", "-c", metavar="KEY=VALUE", help="A setting, e.g. -c commit.interval.ms=500; may be repeated."
+    ),
 ]
 ConfigFile = Annotated[
     Path | None,
-    typer.Option("--config-file", metavar="FILE", help="Settings from a .properties or .toml file; --config wins over it."),
+    typer.Option(
+        "--config-file", metavar="FILE", help="Settings from a .properties or .toml file; --config wins over it."
+    ),
 ]
 
 
@@ -96,7 +100,9 @@ def _read_file(file: Path) -> dict[str, Any]:
         text = file.read_text(encoding="utf-8")
         return _flat(tomllib.loads(text)) if file.suffix == ".toml" else _properties(text, file)
     except OSError as error:
-        raise ConfigError("INVALID_SETTING", f"--config-file {str(file)!r} can not be read: {error.strerror}") from error
+        raise ConfigError(
+            "INVALID_SETTING", f"--config-file {str(file)!r} can not be read: {error.strerror}"
+        ) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError("INVALID_SETTING", f"--config-file {str(file)!r}: {error}") from error
 
@@ -110,7 +116,9 @@ def _properties(text: str, file: Path) -> dict[str, Any]:
             continue
         places = [place for place in (line.find("="), line.find(":")) if place > 0]
         if not places:
-            raise ConfigError("INVALID_SETTING", f"--config-file {str(file)!r}, line {number}: {line!r} is not key=value")
+            raise ConfigError(
+                "INVALID_SETTING", f"--config-file {str(file)!r}, line {number}: {line!r} is not key=value"
+            )
         settings[line[: min(places)].strip()] = line[min(places) + 1 :].strip()
     return settings
 

@@ -163,11 +163,15 @@ def _compare(connection: duckdb.DuckDBPyConnection, name: str, expected: str, ac
     found: dict[str, int] = {}
     examples: list[str] = []
     for sign, one, other in (("-", expected, actual), ("+", actual, expected)):
-        connection.execute(f"create or replace temp table difference as select {names} from {one} except all select {names} from {other}")
+        connection.execute(
+            f"create or replace temp table difference as select {names} from {one} except all select {names} from {other}"
+        )
         found[sign] = _count(connection, "select count(*) from difference")
         rows = connection.execute(f"select * from difference order by all limit {_SHOWN}").fetchall()
         examples += [f"{sign} " + ", ".join(f"{c}={v!r}" for c, v in zip(columns, row, strict=True)) for row in rows]
-    return Comparison(name, _count(connection, f"select count(*) from {expected}"), found["-"], found["+"], tuple(examples))
+    return Comparison(
+        name, _count(connection, f"select count(*) from {expected}"), found["-"], found["+"], tuple(examples)
+    )
 
 
 def _count(connection: duckdb.DuckDBPyConnection, query: str) -> int:

@@ -16,11 +16,14 @@ def demo(
         bool, typer.Option("--keep-running", help="Go on with a trickle of orders and a live table until Ctrl-C.")
     ] = False,
     kafka: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Use topics on this Kafka broker instead of the embedded log.")
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Use topics on this Kafka broker instead of the embedded log."),
     ] = None,
     folder: Annotated[
         Path | None,
-        typer.Option("--dir", metavar="DIR", help="Where topics and state go; emptied first. Default: in ~/.local/state."),
+        typer.Option(
+            "--dir", metavar="DIR", help="Where topics and state go; emptied first. Default: in ~/.local/state."
+        ),
     ] = None,
 ) -> None:
     """Run the e-commerce example on generated orders, show its result and check it.
@@ -29,7 +32,7 @@ def demo(
     Spark. At the end every result is compared with a batch computation over the same input; the exit code is 1 if they
     differ. Starts from nothing each time; needs Java 17 or newer, nothing else.
 
-    Examples:
+    For example:
 
         hayase demo
 

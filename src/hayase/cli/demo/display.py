@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -14,10 +12,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
 from hayase.app.app import ProgressReport
-from hayase.app.states import State
 from hayase.cli.demo.check import Report
+from hayase.cli.progress import PlainProgress, ProgressLine
 
-_RATE_OVER_S = 3.0
 _PLAIN_EVERY_S = 2.0
 _WINDOW = timedelta(hours=6)
 
@@ -31,25 +28,16 @@ class Display:
         console: where to.
         total: records in the input; `None` if more keep coming.
         rows: called for the live table's rows; `None`: no table while it works.
-        monotonic: the clock for rates, in seconds.
     """
 
-    def __init__(
-        self,
-        console: Console,
-        total: int | None,
-        rows: Callable[[], list[SalesRow]] | None = None,
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._console = console
+    def __init__(self, console: Console, total: int | None, rows: Callable[[], list[SalesRow]] | None = None) -> None:
         self._total = total
         self._rows = rows
-        self._monotonic = monotonic
-        self._samples: deque[tuple[float, int]] = deque()
-        self._printed = (-_PLAIN_EVERY_S, "")
-        self._bar = Progress(
-            TextColumn("[bold]{task.description}"), BarColumn(bar_width=None), MofNCompleteColumn(), console=console
+        self._line = ProgressLine()
+        self._plain = PlainProgress(
+            lambda line: console.print(line, highlight=False, soft_wrap=True), every_s=_PLAIN_EVERY_S
         )
+        self._bar = Progress(TextColumn("records"), BarColumn(), MofNCompleteColumn(), console=console)
         self._task = self._bar.add_task("records", total=total)
         self._live = Live(console=console, refresh_per_second=4, transient=True) if console.is_terminal else None
 
@@ -64,44 +52,15 @@ class Display:
 
     def tick(self, report: ProgressReport) -> None:
         """Show where the application is now."""
-        now = self._monotonic()
-        self._samples.append((now, report.consumed))
-        while now - self._samples[0][0] > _RATE_OVER_S:
-            self._samples.popleft()
-        text = progress_text(report, self._rate())
         if self._live is None:
-            when, last = self._printed
-            if now - when >= _PLAIN_EVERY_S and text != last:
-                self._console.print(text, highlight=False, soft_wrap=True)
-                self._printed = (now, text)
+            self._plain.tick(report)
             return
         self._bar.update(self._task, completed=report.consumed, total=self._total)
+        text = self._line.text(report)
         parts: list[Any] = [self._bar, text] if self._total is not None else [text]
         if self._rows is not None and (rows := self._rows()):
             parts.append(sales_table(rows, windows=1, top=12))
         self._live.update(Group(*parts))
-
-    def _rate(self) -> float:
-        (first, before), (last, after) = self._samples[0], self._samples[-1]
-        return (after - before) / (last - first) if last > first else 0.0
-
-
-def progress_text(report: ProgressReport, rate: float) -> str:
-    """One line.
-
-    Example:
-        >>> report = ProgressReport(State.RUNNING, 3, 2, 1200, 900, 7, 9, 2, 40)
-        >>> progress_text(report, 1000.0)
-        'running: 1,200 records, 1,000 records/s, lag 40, late 7, dead letters 2'
-    """
-    if report.state is State.REBALANCING:
-        return "starting Spark"
-    lag = "unknown" if report.lag_records is None else f"{report.lag_records:,}"
-    name = report.state.value.lower().replace("_", " ")
-    return (
-        f"{name}: {report.consumed:,} records, {rate:,.0f} records/s, lag {lag}, late {report.late:,}, "
-        f"dead letters {report.dead_letters:,}"
-    )
 
 
 def sales_table(rows: Iterable[SalesRow], *, windows: int, top: int) -> Table:
@@ -111,7 +70,7 @@ def sales_table(rows: Iterable[SalesRow], *, windows: int, top: int) -> Table:
         by_window.setdefault(row["window_start_ms"], []).append(row)
     table = Table(title="Sales per product and region, latest windows (times in UTC)", title_justify="left")
     for name in ("window", "product", "region"):
-        table.add_column(name)
+        table.add_column(name, no_wrap=True)
     for name in ("orders", "quantity", "revenue"):
         table.add_column(name, justify="right")
     for start in sorted(by_window, reverse=True)[:windows]:

@@ -22,7 +22,8 @@ def example_file() -> Path:
         if place.is_file():
             return place
     raise ConfigError(
-        "EXAMPLE_NOT_FOUND", f"ecommerce.py is in neither {places[0].parent} nor {places[1].parent}; install hayase again"
+        "EXAMPLE_NOT_FOUND",
+        f"ecommerce.py is in neither {places[0].parent} nor {places[1].parent}; install hayase again",
     )
 
 

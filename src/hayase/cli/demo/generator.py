@@ -135,7 +135,9 @@ class Shop:
             if number >= self._products - self._gone:
                 found.append((FIRST_ORDER_MS - MINUTE_MS, number, None))
             elif rng.random() < 0.2:
-                found.append((FIRST_ORDER_MS + int(rng.integers(HOUR_MS, SPAN_MS)), number, _product(number, price + 100)))
+                found.append(
+                    (FIRST_ORDER_MS + int(rng.integers(HOUR_MS, SPAN_MS)), number, _product(number, price + 100))
+                )
         found.sort(key=lambda item: item[:2])
         return Records("products", [b"p%03d" % n for _, n, _ in found], [v for *_, v in found], [t for t, *_ in found])
 
@@ -210,9 +212,7 @@ _ORDER = pl.format(
 def _user(number: int, city: int, street: int, house: int) -> bytes:
     name = f"{_FIRST[number % len(_FIRST)]} {_LAST[number // len(_FIRST) % len(_LAST)]}"
     town, region = _CITIES[city]
-    return (
-        f'{{"name":"{name}","street":"{house} {_STREETS[street]}","city":"{town}","region":"{region}"}}'
-    ).encode()
+    return (f'{{"name":"{name}","street":"{house} {_STREETS[street]}","city":"{town}","region":"{region}"}}').encode()
 
 
 def _product(number: int, price: int, draft: str = "") -> bytes:

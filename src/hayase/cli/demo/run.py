@@ -13,6 +13,7 @@ from rich.console import Console
 
 from hayase.app.app import ProgressReport, StreamsApp
 from hayase.app.reset import reset_application
+from hayase.app.states import State
 from hayase.cli.demo.check import check
 from hayase.cli.demo.display import Display, SalesRow, sales_table, show_report
 from hayase.cli.demo.example import example_file, load_example
@@ -72,11 +73,11 @@ def run_demo(options: DemoOptions, console: Console) -> int:
         errors = folder / "stderr.log"
         try:
             with stderr_to(errors):
-                stop, last = _process(console, options, app, log, shop)
+                last = _process(console, options, app, log, shop)
         except HayaseError:
             console.print(f"what Spark said is in {errors}", highlight=False, soft_wrap=True)
             raise
-        if stop.asked and not options.keep_running:
+        if last.consumed < _input_records(log):
             console.print("stopped before the end of the input; nothing was compared")
             return 130
         rows = sales_rows(app)
@@ -111,9 +112,7 @@ def _fill(console: Console, log: Log, shop: Shop) -> None:
     console.print(f"wrote {shop.orders:,} orders, with the users and products they need", highlight=False)
 
 
-def _process(
-    console: Console, options: DemoOptions, app: StreamsApp, log: Log, shop: Shop
-) -> tuple[StopRequest, ProgressReport]:
+def _process(console: Console, options: DemoOptions, app: StreamsApp, log: Log, shop: Shop) -> ProgressReport:
     """Run the application to the end of the input, or until somebody stops it and what is there is processed."""
     reports: list[ProgressReport] = [app.progress()]
     total = None if options.keep_running else _input_records(log)
@@ -129,17 +128,16 @@ def _process(
 
         if options.keep_running:
             console.print("more orders keep coming; Ctrl-C stops, and compares")
+
         def through(report: ProgressReport) -> bool:
-            """What was written is processed, so that it can be compared."""
-            if trickle is None:
+            """What was written is processed, so that it can be compared; or nothing is, because Spark is still starting."""
+            if trickle is None or report.state is not State.RUNNING:
                 return True
             trickle.end()
             return report.consumed >= _input_records(log)
 
-        run_app(
-            app, stop, to_end=trickle is None, close_timeout=_CLOSE_TIMEOUT, on_tick=tick, may_close=through
-        )
-    return stop, reports[0]
+        run_app(app, stop, to_end=trickle is None, close_timeout=_CLOSE_TIMEOUT, on_tick=tick, may_close=through)
+    return reports[0]
 
 
 def _input_records(log: Log) -> int:
@@ -198,4 +196,6 @@ class _Trickle(threading.Thread):
 
 def _say_what_next(console: Console, options: DemoOptions, folder: Path) -> None:
     where = f"--bootstrap-servers {options.kafka}" if options.kafka else f"--log-dir {folder / 'log'}"
-    console.print(f"Look around: hayase topics consume sales --from-beginning --max 5 {where}", highlight=False, soft_wrap=True)
+    console.print(
+        f"Look around: hayase topics consume sales --from-beginning --max 5 {where}", highlight=False, soft_wrap=True
+    )

@@ -1,0 +1,199 @@
+"""`hayase topics consume`."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from hayase.cli.lifecycle import StopRequest
+from hayase.cli.options import BootstrapServers, LogDir, opened_log
+from hayase.core.errors import UnknownTopicError
+from hayase.core.records import Headers, TopicPartition
+from hayase.log.protocol import FetchedBatch, Log
+
+_POLL_S = 0.2
+_LONG = struct.Struct(">q")
+
+
+class Format(StrEnum):
+    """How bytes are shown."""
+
+    TEXT = "text"
+    JSON = "json"
+    HEX = "hex"
+    LONG = "long"
+    WINDOWED = "windowed"
+
+
+def consume(
+    topic: Annotated[str, typer.Argument(metavar="TOPIC")],
+    from_beginning: Annotated[
+        bool,
+        typer.Option("--from-beginning", help="Begin with the oldest record instead of those that come from now on."),
+    ] = False,
+    max_records: Annotated[int | None, typer.Option("--max", min=1, help="Stop after so many records.")] = None,
+    stop_at_end: Annotated[
+        bool, typer.Option("--stop-at-end", help="Stop at the end of the topic instead of waiting for more.")
+    ] = False,
+    key_format: Annotated[Format, typer.Option(help="How keys are shown.")] = Format.TEXT,
+    value_format: Annotated[Format, typer.Option(help="How values are shown.")] = Format.TEXT,
+    timestamps: Annotated[bool, typer.Option("--timestamps", help="Show each record's time.")] = False,
+    offsets: Annotated[bool, typer.Option("--offsets", help="Show each record's partition and offset.")] = False,
+    headers: Annotated[bool, typer.Option("--headers", help="Show each record's headers.")] = False,
+    log_dir: LogDir = None,
+    bootstrap_servers: BootstrapServers = None,
+) -> None:
+    """Print the records of a topic: key, tab, value. Goes on with new ones until Ctrl-C.
+
+    Only committed records are shown (read_committed). The order is that of each partition; what is there already is printed
+    partition by partition. Formats: text; json (indented); hex; long (8 bytes, as counts are stored); windowed (the key of a
+    windowed table: text and the start of its window). What is not of the format is shown as text.
+
+    For example:
+
+        hayase topics consume orders --from-beginning --max 10
+
+        hayase topics consume sales --from-beginning --stop-at-end --key-format windowed --timestamps
+
+        hayase topics consume orders-dead-letters --from-beginning --headers --value-format hex
+    """
+    show = RecordPrinter(key_format, value_format, timestamps=timestamps, offsets=offsets, headers=headers)
+    left = max_records
+    with opened_log(log_dir, bootstrap_servers) as log, StopRequest() as stop:
+        for batch in batches(log, topic, stop, from_beginning=from_beginning, stop_at_end=stop_at_end):
+            lines = show.lines(batch)
+            if left is not None:
+                lines = lines[:left]
+                left -= len(lines)
+            typer.echo("\n".join(lines))
+            if left == 0:
+                return
+
+
+def batches(
+    log: Log, topic: str, stop: StopRequest, *, from_beginning: bool, stop_at_end: bool
+) -> Iterator[FetchedBatch]:
+    """The committed records of a topic, and new ones as they come, until there is a request to stop.
+
+    Raises:
+        UnknownTopicError: there is no such topic.
+    """
+    info = log.describe([topic]).get(topic)
+    if info is None:
+        raise UnknownTopicError(
+            "UNKNOWN_TOPIC", f"there is no topic {topic!r}; `hayase topics list` shows what there is"
+        )
+    partitions = [TopicPartition(topic, number) for number in range(info.partitions)]
+    positions = log.start_offsets(partitions) if from_beginning else log.end_offsets(partitions)
+    reader = log.reader()
+    try:
+        while not stop.asked:
+            ends = log.end_offsets(partitions)
+            for partition in partitions:
+                for batch in reader.fetch(partition, positions[partition], ends[partition]):
+                    if len(batch):
+                        yield batch
+                    if stop.wait(0):
+                        return
+            positions = ends
+            if stop_at_end:
+                return
+            stop.wait(_POLL_S)
+    finally:
+        reader.close()
+
+
+class RecordPrinter:
+    """Records as lines.
+
+    Args:
+        key_format: of the keys.
+        value_format: of the values.
+        timestamps: begin with the record's time.
+        offsets: then partition and offset.
+        headers: then the headers.
+    """
+
+    def __init__(
+        self, key_format: Format, value_format: Format, *, timestamps: bool, offsets: bool, headers: bool
+    ) -> None:
+        self._key = _FORMATS[key_format]
+        self._value = _FORMATS[value_format]
+        self._timestamps = timestamps
+        self._offsets = offsets
+        self._headers = headers
+
+    def lines(self, batch: FetchedBatch) -> list[str]:
+        """One text per record."""
+        headers: list[Headers] = batch.headers if batch.headers is not None else [()] * len(batch)
+        found = []
+        records = zip(
+            batch.offsets.tolist(), batch.timestamps_ms.tolist(), batch.keys, batch.values, headers, strict=True
+        )
+        for offset, timestamp_ms, key, value, record_headers in records:
+            parts = []
+            if self._timestamps:
+                parts.append(time_text(timestamp_ms))
+            if self._offsets:
+                parts.append(f"{batch.partition}:{offset}")
+            if self._headers:
+                parts.append(",".join(f"{name}={_shown(_text, data)}" for name, data in record_headers) or "-")
+            found.append("\t".join([*parts, _shown(self._key, key), _shown(self._value, value)]))
+        return found
+
+
+def time_text(timestamp_ms: int) -> str:
+    """A time as people read it, to the millisecond.
+
+    For example:
+        >>> time_text(1_767_571_200_005)
+        '2026-01-05T00:00:00.005Z'
+    """
+    try:
+        return (
+            datetime.fromtimestamp(timestamp_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        )
+    except (ValueError, OverflowError, OSError):  # beyond what a datetime holds
+        return f"{timestamp_ms} ms"
+
+
+def _shown(show: Callable[[bytes], str], data: bytes | None) -> str:
+    return "null" if data is None else show(data)
+
+
+def _text(data: bytes) -> str:
+    """UTF-8; what is not, and control characters, as escapes, so that a record is a line and leaves the terminal alone."""
+    text = data.decode("utf-8", "backslashreplace")
+    return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def _json(data: bytes) -> str:
+    try:
+        return json.dumps(json.loads(data), indent=2, ensure_ascii=False)
+    except ValueError:
+        return _text(data)
+
+
+def _long(data: bytes) -> str:
+    return str(_LONG.unpack(data)[0]) if len(data) == _LONG.size else _text(data)
+
+
+def _windowed(data: bytes) -> str:
+    if len(data) < _LONG.size:
+        return _text(data)
+    return f"{_text(data[: -_LONG.size])}@{time_text(_LONG.unpack_from(data, len(data) - _LONG.size)[0])}"
+
+
+_FORMATS: dict[Format, Callable[[bytes], str]] = {
+    Format.TEXT: _text,
+    Format.JSON: _json,
+    Format.HEX: lambda data: data.hex(" "),
+    Format.LONG: _long,
+    Format.WINDOWED: _windowed,
+}

@@ -1,0 +1,52 @@
+"""`hayase describe`."""
+
+from __future__ import annotations
+
+import typer
+
+from hayase.app.app import StreamsApp
+from hayase.cli.load import load
+from hayase.cli.options import Config, ConfigFile, read_settings
+from hayase.cli.run import Target, topology_settings
+from hayase.core.config import StreamsConfig
+from hayase.planner.build import levels_of
+from hayase.planner.compile import compile_units
+from hayase.planner.options import compile_options, configured
+from hayase.topology.topology import Topology
+
+
+def describe(target: Target, config: Config = None, config_file: ConfigFile = None) -> None:
+    """Show a topology as Kafka Streams describes it, and the form each part runs in.
+
+    A part runs in columns (whole batches at a time: fast) if every node in it allows that, else in rows, and the reason
+    names what stands in the way. Nothing is started.
+
+    For example:
+
+        hayase describe examples/ecommerce.py:topology
+
+        hayase describe shop.py:topology -c processing.form=rows
+    """
+    loaded = load(target)
+    settings = loaded.found.config if isinstance(loaded.found, StreamsApp) else None
+    if settings is None:
+        settings = topology_settings(loaded, read_settings(config, config_file))
+    topology = configured(loaded.topology, settings)
+    typer.echo(topology.describe().rstrip())
+    typer.echo()
+    for line in form_lines(topology, settings):
+        typer.echo(line)
+
+
+def form_lines(topology: Topology, config: StreamsConfig) -> list[str]:
+    """One line for each sub-topology and global table: its form, and why."""
+    levels = levels_of(topology)
+    lines = ["Forms:"]
+    for unit, compiled in compile_units(topology, levels, compile_options(config)).items():
+        if unit.startswith("global"):
+            number = topology.global_table_ids[topology.global_tables[int(unit.removeprefix("global"))].store]
+            name = f"Sub-topology {number} (global)"
+        else:
+            name = f"Sub-topology {unit}"
+        lines.append(f"  {name}: level {levels[unit]}, {compiled.form} ({compiled.reason})")
+    return lines

@@ -1,0 +1,79 @@
+"""How far an application is, in one line."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+
+from hayase.app.app import ProgressReport
+from hayase.app.states import State
+
+_RATE_OVER_S = 3.0
+
+
+class ProgressLine:
+    """Turns progress reports into a line with a rate over the last seconds.
+
+    Args:
+        monotonic: the clock, in seconds.
+    """
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic = monotonic
+        self._samples: deque[tuple[float, int]] = deque()
+
+    def text(self, report: ProgressReport) -> str:
+        """The line for the newest report."""
+        now = self._monotonic()
+        self._samples.append((now, report.consumed))
+        while now - self._samples[0][0] > _RATE_OVER_S:
+            self._samples.popleft()
+        (first, before), (last, after) = self._samples[0], self._samples[-1]
+        return progress_text(report, (after - before) / (last - first) if last > first else 0.0)
+
+
+class PlainProgress:
+    """Prints the line when it has changed, at most every few seconds.
+
+    Args:
+        write: takes a line.
+        every_s: least time between two lines, in seconds.
+        monotonic: the clock, in seconds.
+    """
+
+    def __init__(
+        self, write: Callable[[str], None], every_s: float, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._write = write
+        self._every_s = every_s
+        self._monotonic = monotonic
+        self._line = ProgressLine(monotonic)
+        self._written: tuple[float, ProgressReport | None] = (-every_s, None)
+
+    def tick(self, report: ProgressReport) -> None:
+        """Take the newest report."""
+        text = self._line.text(report)
+        now = self._monotonic()
+        when, last = self._written
+        if now - when >= self._every_s and report != last:
+            self._write(text)
+            self._written = (now, report)
+
+
+def progress_text(report: ProgressReport, rate: float) -> str:
+    """One line.
+
+    Example:
+        >>> report = ProgressReport(State.RUNNING, 3, 2, 1200, 900, 7, 9, 2, 40)
+        >>> progress_text(report, 1000.0)
+        'running: 1,200 records, 1,000 records/s, lag 40, late 7, dead letters 2'
+    """
+    if report.state in (State.CREATED, State.REBALANCING):
+        return "starting Spark"
+    lag = "unknown" if report.lag_records is None else f"{report.lag_records:,}"
+    name = report.state.value.lower().replace("_", " ")
+    return (
+        f"{name}: {report.consumed:,} records, {rate:,.0f} records/s, lag {lag}, late {report.late:,}, "
+        f"dead letters {report.dead_letters:,}"
+    )

@@ -1,0 +1,101 @@
+"""`hayase run`."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated, Any
+
+import typer
+
+from hayase.app.app import StreamsApp
+from hayase.cli.lifecycle import StopRequest, run_app
+from hayase.cli.load import Loaded, load
+from hayase.cli.options import BootstrapServers, Config, ConfigFile, LogDir, log_settings, read_settings
+from hayase.cli.progress import PlainProgress
+from hayase.core.config import StreamsConfig
+from hayase.core.errors import ConfigError
+
+_PROGRESS_EVERY_S = 5.0
+_EXIT_MID_EPOCH = 3
+
+Target = Annotated[
+    str,
+    typer.Argument(
+        metavar="FILE:NAME",
+        help="A Python file (or module) and the Topology, StreamsBuilder, StreamsApp or function returning one in it. "
+        "Without :NAME: app, topology or builder.",
+    ),
+]
+
+
+def run(
+    target: Target,
+    config: Config = None,
+    config_file: ConfigFile = None,
+    to_end: Annotated[bool, typer.Option("--to-end", help="Process what is in the topics now, then stop.")] = False,
+    close_timeout: Annotated[
+        float,
+        typer.Option(min=0, metavar="SECONDS", help="How long the epoch at work may take to finish when stopped."),
+    ] = 60.0,
+    log_dir: LogDir = None,
+    bootstrap_servers: BootstrapServers = None,
+) -> None:
+    """Run an application on a local Spark until Ctrl-C or SIGTERM.
+
+    It goes on where it stopped the last time. `application.id` is the file's name unless a setting says otherwise.
+    A StreamsApp brings its own settings.
+
+    Exit codes: 0 stopped as asked or at the end of the input, 1 failed, 2 wrong arguments, 3 stopped in the middle of
+    an epoch because of --close-timeout (the next start finishes it).
+
+    For example:
+
+        hayase run examples/quickstart.py:topology --to-end
+
+        hayase run shop.py:topology -c application.id=shop -c processing.guarantee=at_least_once
+
+        hayase run shop.py:topology --config-file shop.properties -b localhost:9092
+    """
+    loaded = load(target)
+    app = _application(loaded, read_settings(config, config_file), log_settings(log_dir, bootstrap_servers))
+    if loaded.module is not None:
+        from hayase.runtime.shipped import ship_by_value
+
+        ship_by_value(loaded.module)
+    for note in app.config.notes:
+        typer.echo(f"note: {note}", err=True)
+    typer.echo(f"application {app.config.application_id}, {_place(app.config)}; Ctrl-C stops it")
+    progress = PlainProgress(typer.echo, _PROGRESS_EVERY_S)
+    with StopRequest() as stop:
+        clean = run_app(app, stop, to_end=to_end, close_timeout=timedelta(seconds=close_timeout), on_tick=progress.tick)
+    last = app.progress()
+    typer.echo(f"stopped: {last.consumed:,} records read, {last.produced:,} written, {last.dropped:,} dropped")
+    if not clean:
+        typer.echo("the epoch at work was not finished in time; the next start finishes it", err=True)
+        raise typer.Exit(_EXIT_MID_EPOCH)
+
+
+def topology_settings(loaded: Loaded, settings: dict[str, Any]) -> StreamsConfig:
+    """The settings of a topology that has none of its own."""
+    return StreamsConfig({"application.id": _application_id(loaded.name), **settings})
+
+
+def _application(loaded: Loaded, settings: dict[str, Any], topics: dict[str, Any]) -> StreamsApp:
+    if not isinstance(loaded.found, StreamsApp):
+        return StreamsApp(loaded.found, topology_settings(loaded, {**topics, **settings}))
+    if settings:
+        raise ConfigError(
+            "INVALID_SETTING",
+            "a StreamsApp has its own settings, so --config and --config-file can not be used; name its topology instead",
+        )
+    return loaded.found
+
+
+def _application_id(name: str) -> str:
+    return "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "-" for c in name) or "app"
+
+
+def _place(config: StreamsConfig) -> str:
+    if config.bootstrap_servers:
+        return f"topics in Kafka at {','.join(config.bootstrap_servers)}"
+    return f"topics in the embedded log {config.log_dir}"
