@@ -44,9 +44,13 @@ class JsonCodec(ColumnCodec):
 
     def decode(self, data: pa.Array, fields: frozenset[str] | None = None) -> Decoded:
         """See ColumnCodec; the text `null` is a null value as well."""
-        texts = data.to_pylist()
-        if data.null_count:
-            texts = [b"null" if text is None else text for text in texts]
+        return self.decode_list(data.to_pylist(), fields)
+
+    def decode_list(self, values: Sequence[bytes | None], fields: frozenset[str] | None = None) -> Decoded:
+        """See ColumnCodec."""
+        texts: Sequence[Any] = values
+        if None in values:
+            texts = [b"null" if text is None else text for text in values]
         twins, bad = read_each(self._decoder.decode, texts, bad_json)
         frame, null = self._shape.frame(twins, fields)
         if bad:

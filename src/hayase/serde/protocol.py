@@ -69,6 +69,13 @@ class ColumnCodec(ABC):
         Never raises for a bad value: see `Decoded.bad`.
         """
 
+    def decode_list(self, values: Sequence[bytes | None], fields: frozenset[str] | None = None) -> Decoded:
+        """The same for a list, which some codecs read without making an array of it first."""
+        array = pa.array(values, pa.binary())
+        if isinstance(array, pa.ChunkedArray):  # more than 2 GB of bytes
+            array = pa.array(values, pa.large_binary())
+        return self.decode(array, fields)
+
     @abstractmethod
     def encode(self, frame: pl.DataFrame, null: pl.Series | None = None) -> list[bytes | None]:
         """Bytes of each row of the schema's fields; `None` where `null` is true.

@@ -9,12 +9,11 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-import pyarrow as pa
 
 from hayase.core.metrics import RECORDS_CONSUMED
 from hayase.core.records import Headers
 from hayase.kernel.columns import HEADERS, KEY, NULL, TS
-from hayase.serde.protocol import BARE_FIELD, ColumnCodec, Decoded
+from hayase.serde.protocol import BARE_FIELD
 from hayase.state.delta import EdgeRow
 from hayase.task.edges import EDGE_HEADERS, origin_order, raw_records, read_headers, read_payloads
 from hayase.task.event_time import extract_times
@@ -124,7 +123,7 @@ def decode_columns(
         services.metrics.add(RECORDS_CONSUMED, raw.topic, len(raw))
     key_codec, value_codec = source.key_serde.columns, source.value_serde.columns
     assert key_codec is not None and value_codec is not None and source.schema is not None
-    keys, values = _decode(key_codec, raw.keys, None), _decode(value_codec, raw.values, source.fields)
+    keys, values = key_codec.decode_list(raw.keys), value_codec.decode_list(raw.values, source.fields)
     key = keys.frame.to_series() if key_codec.schema.bare else keys.frame.to_struct()
     if not key_codec.schema.bare and keys.null.any():
         key = pl.select(pl.when(~keys.null).then(key)).to_series()
@@ -146,13 +145,6 @@ def decode_columns(
         rows, times = rows[valid], times[valid]
         frame = frame.filter(pl.Series(valid))
     return Queue(position, raw, rows, times, frame.with_columns(pl.Series(TS, times, pl.Int64)))
-
-
-def _decode(codec: ColumnCodec, data: Sequence[bytes | None], fields: frozenset[str] | None) -> Decoded:
-    array = pa.array(data, pa.binary())
-    if isinstance(array, pa.ChunkedArray):  # more than 2 GB of bytes
-        array = pa.array(data, pa.large_binary())
-    return codec.decode(array, fields)
 
 
 def _merge(services: TaskServices, queues: list[Queue], origins: list[RecordSource]) -> ColumnInputs:
