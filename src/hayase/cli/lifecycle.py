@@ -78,9 +78,8 @@ def run_app(
         report = app.progress()
         on_tick(report)
         if stop.asked and may_close(report):
-            clean = app.close(close_timeout)
-        else:
-            app.wait(_TICK)
+            clean = app.close(close_timeout)  # while it is starting this only asks; the loop waits for the end
+        app.wait(_TICK)
     starter.join()
     on_tick(app.progress())
     failure = starter.error or app.error

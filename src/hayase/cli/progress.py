@@ -49,16 +49,17 @@ class PlainProgress:
         self._every_s = every_s
         self._monotonic = monotonic
         self._line = ProgressLine(monotonic)
-        self._written: tuple[float, ProgressReport | None] = (-every_s, None)
+        self._when = -every_s
+        self._written: tuple[ProgressReport | None, str] = (None, "")
 
     def tick(self, report: ProgressReport) -> None:
         """Take the newest report."""
         text = self._line.text(report)
         now = self._monotonic()
-        when, last = self._written
-        if now - when >= self._every_s and report != last:
+        last_report, last_text = self._written
+        if now - self._when >= self._every_s and report != last_report and text != last_text:
             self._write(text)
-            self._written = (now, report)
+            self._when, self._written = now, (report, text)
 
 
 def progress_text(report: ProgressReport, rate: float) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,8 +23,17 @@ FAILURES = {
 }
 
 
-def run_demo(orders: int) -> tuple[dict[str, pa.Table], list[Mapping[str, Any]], int]:
+@dataclass(frozen=True)
+class DemoRun:
     """Input and output topics, the rows of the store, and how many records were late."""
+
+    tables: dict[str, pa.Table]
+    store: list[Mapping[str, Any]]
+    late: int
+
+
+def run_demo(orders: int) -> DemoRun:
+    """Generate, and run the example over it in the order in which a task would."""
     shop = Shop(orders)
     inputs = [shop.users(), shop.products(), shop.orders_from(0, orders)]
     with TopologyTestDriver(load_example(), FAILURES) as driver:
@@ -41,7 +51,7 @@ def run_demo(orders: int) -> tuple[dict[str, pa.Table], list[Mapping[str, Any]],
             {**key.key, "window_start_ms": key.window.start_ms, **found.value, "timestamp_ms": found.timestamp_ms}
             for key, found in store.all()
         ]
-        return tables, rows, driver.metrics.total(LATE_RECORDS)
+        return DemoRun(tables, rows, driver.metrics.total(LATE_RECORDS))
 
 
 def _table(records: Records) -> pa.Table:

@@ -1,0 +1,117 @@
+"""`hayase demo` and `hayase run`, as a user runs them: on Spark, in processes of their own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from hayase.testing.kafka_broker import KafkaBroker
+
+ROOT = Path(__file__).parents[2]
+HAYASE = Path(sys.executable).with_name("hayase")
+EQUAL = "Compared with an independent batch computation (DuckDB over the same input): equal, to the record"
+
+pytestmark = pytest.mark.spark
+
+
+def _hayase(*arguments: str | Path, folder: Path, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [HAYASE, *arguments],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env=_environment(folder),
+        check=False,
+        timeout=240,
+    )
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    """A home of its own, so that defaults are tried and nothing of the developer's is touched."""
+    outside = ("HAYASE_LOG_DIR", "HAYASE_BOOTSTRAP_SERVERS", "XDG_STATE_HOME", "XDG_DATA_HOME")
+    kept = {name: value for name, value in os.environ.items() if name not in outside}
+    return {**kept, "XDG_STATE_HOME": str(folder / "state"), "XDG_DATA_HOME": str(folder / "data")}
+
+
+def test_the_demo_works_from_nothing_and_its_result_is_equal_to_the_batch_computation(tmp_path: Path) -> None:
+    done = _hayase("demo", "--orders", "5000", folder=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert EQUAL in done.stdout
+    assert "Sales per product and region, latest windows" in done.stdout
+    assert "5 dead letters" in done.stdout
+    assert done.stderr == ""
+
+
+@pytest.mark.kafka
+def test_the_demo_does_the_same_on_kafka_and_again(tmp_path: Path, broker: KafkaBroker) -> None:
+    for _ in range(2):
+        done = _hayase("demo", "--orders", "5000", "--kafka", broker.bootstrap_servers, folder=tmp_path)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert EQUAL in done.stdout
+
+
+def test_a_demo_that_keeps_running_compares_when_it_is_stopped(tmp_path: Path) -> None:
+    arguments = [HAYASE, "demo", "--orders", "2000", "--keep-running", "--dir", str(tmp_path / "demo")]
+    with subprocess.Popen(
+        arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=_environment(tmp_path)
+    ) as process:
+        assert process.stdout is not None
+        lines: list[str] = []
+        try:
+            for line in process.stdout:
+                lines.append(line)
+                if line.startswith("running") and _records(line) > 2_500:  # some of the trickle is through
+                    break
+            process.send_signal(signal.SIGINT)
+            lines += process.stdout.readlines()
+            assert process.wait(60) == 0, "".join(lines)
+        finally:
+            process.kill()
+    assert EQUAL in "".join(lines)
+
+
+def _records(line: str) -> int:
+    return int(line.split()[1].replace(",", ""))
+
+
+def test_an_application_runs_to_the_end_and_on_from_there_until_sigterm(tmp_path: Path) -> None:
+    for topic in ("purchases", "spending"):
+        assert _hayase("topics", "create", topic, "-p", "2", folder=tmp_path).returncode == 0
+    purchases = 'ada:{"item": "book", "cents": 1250}\nbob:{"item": "pen", "cents": 300}\n'
+    _hayase("topics", "produce", "purchases", stdin=purchases, folder=tmp_path)
+    program = ROOT / "examples" / "quickstart.py"
+    done = _hayase("run", program, "--to-end", folder=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "stopped: 2 records read, 2 written, 0 dropped" in done.stdout
+
+    _hayase("topics", "produce", "purchases", stdin='ada:{"item": "lamp", "cents": 50}\n', folder=tmp_path)
+    with subprocess.Popen(
+        [HAYASE, "run", program], stdout=subprocess.PIPE, text=True, env=_environment(tmp_path), cwd=tmp_path
+    ) as process:
+        try:
+            deadline = time.monotonic() + 120
+            while time.monotonic() < deadline and '"cents":1300' not in _spending(tmp_path):
+                time.sleep(1)
+            refused = _hayase("app", "reset", "quickstart", "--yes", folder=tmp_path)
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == 0
+        finally:
+            process.kill()
+    assert refused.returncode == 1
+    assert "is running already" in refused.stderr
+    assert sorted(_spending(tmp_path).splitlines()) == [
+        'ada\t{"purchases":1,"cents":1250}',
+        'ada\t{"purchases":2,"cents":1300}',
+        'bob\t{"purchases":1,"cents":300}',
+    ]
+
+
+def _spending(folder: Path) -> str:
+    return _hayase("topics", "consume", "spending", "--from-beginning", "--stop-at-end", folder=folder).stdout

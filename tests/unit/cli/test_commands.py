@@ -1,0 +1,187 @@
+"""The commands that need no Spark, as a user types them."""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+
+import pytest
+
+from hayase.cli.main import run_cli
+from hayase.log.open import open_log
+from hayase.log.protocol import LogConfig, OutputBatch
+
+ROOT = Path(__file__).parents[3]
+
+
+class Shell:
+    """Runs `hayase …` in this process on a log of its own."""
+
+    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+        self.log_dir = folder / "log"
+        self._capsys = capsys
+        self._monkeypatch = monkeypatch
+        monkeypatch.setenv("HAYASE_LOG_DIR", str(self.log_dir))
+        monkeypatch.setenv("XDG_STATE_HOME", str(folder / "state"))
+        self.err = ""
+
+    def run(self, *arguments: str, stdin: bytes = b"", code: int = 0) -> str:
+        """What it prints; checks its exit code."""
+        self._monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        self._capsys.readouterr()
+        found = run_cli(arguments)
+        out, self.err = self._capsys.readouterr()
+        assert found == code, (found, out, self.err)
+        return out
+
+
+@pytest.fixture
+def shell(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Shell:
+    return Shell(tmp_path, capsys, monkeypatch)
+
+
+def test_topics_are_created_listed_and_described(shell: Shell) -> None:
+    assert shell.run("topics", "create", "orders", "-p", "3", "-c", "cleanup.policy=compact") == (
+        "created orders with 3 partitions\n"
+    )
+    shell.run("topics", "create", "users")
+    assert shell.run("topics", "list") == "orders\nusers\n"
+    described = shell.run("topics", "describe", "orders")
+    assert "3 partitions" in described
+    assert "cleanup.policy=compact" in described
+    assert "partition 2: offsets 0 to 0" in described
+
+
+def test_produced_lines_are_consumed_with_keys_nulls_and_places(shell: Shell) -> None:
+    shell.run("topics", "create", "t")
+    shell.run("topics", "produce", "t", "--null", "NULL", stdin=b'a:{"n": 1}\nno key\nb:NULL\nc:\n')
+    assert shell.err == "wrote 4 records\n"
+    out = shell.run("topics", "consume", "t", "--from-beginning", "--stop-at-end", "--offsets")
+    assert out == '0:0\ta\t{"n": 1}\n0:1\tnull\tno key\n0:2\tb\tnull\n0:3\tc\t\n'
+
+
+def test_with_no_keys_the_whole_line_is_the_value(shell: Shell) -> None:
+    shell.run("topics", "create", "t")
+    shell.run("topics", "produce", "t", "--no-keys", stdin=b'{"a":1}\r\nlast')
+    assert shell.run("topics", "consume", "t", "--from-beginning", "--max", "2") == 'null\t{"a":1}\nnull\tlast\n'
+
+
+def test_consume_stops_after_max_records(shell: Shell) -> None:
+    shell.run("topics", "create", "t")
+    shell.run("topics", "produce", "t", "--no-keys", stdin=b"1\n2\n3\n")
+    assert shell.run("topics", "consume", "t", "--from-beginning", "--max", "2") == "null\t1\nnull\t2\n"
+
+
+def test_formats_headers_and_times_are_shown(shell: Shell) -> None:
+    log = open_log(LogConfig("embedded", str(shell.log_dir), {"fsync": "false"}))
+    log.create_topic("t", 1)
+    start = (1_767_571_200_000).to_bytes(8, "big")
+    headers = ((("why", b"x\x00"), ("none", None)),)
+    log.writer().append(
+        [OutputBatch("t", [b"k" + start], [b"caf\xc3\xa9 au lait"], [1_767_571_200_005], headers=list(headers))]
+    )
+    log.writer().append([OutputBatch("t", [b"k" + start], [(7).to_bytes(8, "big")], [0])])
+    log.close()
+    out = shell.run(
+        *("topics", "consume", "t", "--from-beginning", "--stop-at-end", "--timestamps", "--headers"),
+        *("--key-format", "windowed", "--value-format", "long"),
+    )
+    assert out.splitlines() == [
+        "2026-01-05T00:00:00.005Z\twhy=x\\x00,none=null\tk@2026-01-05T00:00:00.000Z\tcafé au lait",
+        "1970-01-01T00:00:00.000Z\t-\tk@2026-01-05T00:00:00.000Z\t7",
+    ]
+    assert shell.run("topics", "consume", "t", "--from-beginning", "--max", "1", "--key-format", "hex").startswith(
+        "6b 00 00"
+    )
+
+
+def test_json_is_indented_and_what_is_no_json_is_text(shell: Shell) -> None:
+    shell.run("topics", "create", "t")
+    shell.run("topics", "produce", "t", "--no-keys", stdin=b'{"a":1}\nnot json\n')
+    out = shell.run("topics", "consume", "t", "--from-beginning", "--stop-at-end", "--value-format", "json")
+    assert out == 'null\t{\n  "a": 1\n}\nnull\tnot json\n'
+
+
+@pytest.mark.parametrize("command", ["consume", "produce", "describe"])
+def test_an_unknown_topic_is_one_line_on_standard_error(shell: Shell, command: str) -> None:
+    assert shell.run("topics", command, "nope", code=1) == ""
+    assert shell.err.startswith("error: there is no topic 'nope'; ")
+    assert shell.err.endswith("[UNKNOWN_TOPIC]\n")
+    assert shell.err.count("\n") == 1
+
+
+def test_a_topic_that_exists_is_not_made_again(shell: Shell) -> None:
+    shell.run("topics", "create", "t")
+    shell.run("topics", "create", "t", code=1)
+    assert "[TOPIC_EXISTS]" in shell.err
+
+
+def test_a_wrong_topic_setting_says_which_there_are(shell: Shell) -> None:
+    shell.run("topics", "create", "t", "-c", "retention", code=1)
+    assert "is not KEY=VALUE" in shell.err
+    shell.run("topics", "create", "t", "-c", "retention=1", code=1)
+    assert "retention.ms" in shell.err
+
+
+def test_both_kinds_of_log_at_once_are_refused(shell: Shell) -> None:
+    shell.run("topics", "list", "-b", "localhost:9092", code=1)
+    assert "leave one out" in shell.err
+
+
+def test_describe_shows_the_topology_and_the_form_of_each_part(shell: Shell) -> None:
+    out = shell.run("describe", f"{ROOT}/examples/ecommerce.py:topology")
+    assert "Sub-topology: 1 for global store (will not generate tasks)" in out
+    assert "Sub-topology 1 (global): level 0, columns (every node has a column form)" in out
+    assert "Sub-topology 2: level 2, columns" in out
+    rows = shell.run("describe", f"{ROOT}/examples/ecommerce.py", "-c", "processing.form=rows")
+    assert "Sub-topology 2: level 2, rows (processing.form is 'rows')" in rows
+
+
+def test_a_wrong_setting_is_one_line(shell: Shell) -> None:
+    shell.run("run", f"{ROOT}/examples/quickstart.py", "-c", "comit.interval.ms=5", code=1)
+    assert shell.err.startswith("error: there is no setting 'comit.interval.ms'; did you mean 'commit.interval.ms'?")
+    shell.run("run", f"{ROOT}/examples/quickstart.py", "-c", "oops", code=1)
+    assert "is not KEY=VALUE" in shell.err
+
+
+def test_missing_topics_are_one_line_before_spark_starts(shell: Shell) -> None:
+    shell.run("run", f"{ROOT}/examples/quickstart.py", "--to-end", code=1)
+    assert "create them before the application starts [UNKNOWN_TOPIC]" in shell.err
+    assert "Traceback" not in shell.err
+
+
+def test_debug_shows_the_trace(shell: Shell) -> None:
+    with pytest.raises(Exception, match="there is no topic"):
+        run_cli(["--debug", "topics", "describe", "nope"])
+
+
+def test_wrong_arguments_name_the_help_that_explains_them(shell: Shell) -> None:
+    shell.run("demo", "--orders", "5", code=2)
+    assert "--orders" in shell.err and "`hayase demo --help`" in shell.err
+    shell.run("dmo", code=2)
+    assert "Did you mean 'demo'?" in shell.err
+
+
+@pytest.mark.parametrize("group", [(), ("topics",), ("app",), ("dev",)])
+def test_a_group_without_a_command_shows_its_help(shell: Shell, group: tuple[str, ...]) -> None:
+    shell.run(*group, code=2)
+    assert shell.err.startswith("Usage: hayase")
+    assert "Commands:" in shell.err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(("demo",), ("run",), ("describe",), ("app", "reset"), ("dev", "kafka"), ("topics", "list")),
+        *(("topics", "create"), ("topics", "describe"), ("topics", "produce"), ("topics", "consume")),
+    ],
+)
+def test_every_command_has_help_with_an_example(shell: Shell, command: tuple[str, ...]) -> None:
+    text = shell.run(*command, "--help")
+    assert "For example:" in text
+    assert f"hayase {' '.join(command)}" in text.split("For example:")[1]
+
+
+def test_the_version_is_that_of_the_package(shell: Shell) -> None:
+    assert shell.run("--version").startswith("hayase 0.")

@@ -1,0 +1,118 @@
+"""What `hayase run` and `describe` load."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hayase import StreamsApp, Topology
+from hayase.cli.load import load
+from hayase.core.errors import ConfigError
+
+PROGRAM = """
+from __future__ import annotations
+from dataclasses import dataclass
+from hayase import StreamsApp, StreamsBuilder
+
+@dataclass
+class Order:
+    id: int
+
+builder = StreamsBuilder()
+builder.stream("in").to("out")
+topology = builder.build()
+application = StreamsApp(topology, {"application.id": "mine"})
+
+def make() -> StreamsBuilder:
+    return builder
+
+def broken():
+    raise RuntimeError("no luck")
+
+number = 1
+if __name__ == "__main__":
+    raise SystemExit("must not run")
+"""
+
+
+@pytest.fixture(autouse=True)
+def restored_paths(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("PYTHONPATH", "")
+    path, modules = list(sys.path), set(sys.modules)
+    yield
+    sys.path[:] = path
+    for name in set(sys.modules) - modules:
+        del sys.modules[name]
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> str:
+    (tmp_path / "shop.py").write_text(PROGRAM)
+    return str(tmp_path / "shop.py")
+
+
+@pytest.mark.parametrize("name", ["topology", "builder", "make"])
+def test_a_topology_a_builder_and_a_function_are_all_taken(program: str, name: str) -> None:
+    loaded = load(f"{program}:{name}")
+    assert isinstance(loaded.found, Topology)
+    assert loaded.name == "shop"
+
+
+def test_an_application_is_taken_with_its_settings(program: str) -> None:
+    found = load(f"{program}:application").found
+    assert isinstance(found, StreamsApp)
+    assert found.config.application_id == "mine"
+
+
+def test_without_a_name_the_usual_names_are_tried(program: str) -> None:
+    assert isinstance(load(program).found, Topology)
+
+
+def test_a_module_is_loaded_by_its_name(program: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(Path(program).parent)
+    loaded = load("shop:topology")
+    assert isinstance(loaded.found, Topology)
+    assert loaded.module is None
+
+
+def test_the_folder_becomes_importable_here_and_in_workers(program: str) -> None:
+    load(program)
+    assert str(Path(program).parent) in sys.path
+    assert str(Path(program).parent) in os.environ["PYTHONPATH"].split(os.pathsep)
+
+
+def test_a_file_named_like_a_module_of_python_does_not_replace_it(tmp_path: Path) -> None:
+    (tmp_path / "json.py").write_text(PROGRAM)
+    loaded = load(str(tmp_path / "json.py"))
+    assert isinstance(loaded.found, Topology)
+    assert not hasattr(sys.modules["json"], "topology")
+
+
+@pytest.mark.parametrize(
+    ("ending", "words"),
+    [
+        (":missing", "has no 'missing'"),
+        (":number", "is int; it must be a Topology"),
+        (":broken", "RuntimeError: no luck"),
+    ],
+)
+def test_what_is_no_application_is_refused_with_what_it_is(program: str, ending: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        load(program + ending)
+
+
+def test_a_file_that_fails_is_an_error_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "wrong.py").write_text("x = 1\ny = x / 0\n")
+    with pytest.raises(ConfigError, match=r"wrong\.py, line 2: ZeroDivisionError"):
+        load(str(tmp_path / "wrong.py"))
+
+
+def test_a_missing_file_and_a_missing_module_say_so(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="there is no file"):
+        load(str(tmp_path / "nowhere.py"))
+    with pytest.raises(ConfigError, match="there is no module 'no_such_module'"):
+        load("no_such_module:app")
