@@ -50,12 +50,12 @@ def expect_exactly_once(scene: Scene, undisturbed: Undisturbed) -> None:
     for name, rows in undisturbed.stores.items():
         assert scene.store(name) == rows, f"store {name}"
     noisy = by_key(scene.output("noisy"))
-    expect_every_event_once(noisy)
+    expect_event_ids(noisy)
     expect_running_sums(noisy, by_key(scene.output("noise")), scene.store("noise"))
     expect_group_sums(noisy, by_key(scene.output("groups")), scene.store("groups"))
 
 
-def expect_every_event_once(noisy: Sequences) -> None:
+def expect_event_ids(noisy: Sequences) -> None:
     """Each input record came out once, in the order of its key, with its own time."""
     expected: Sequences = {}
     for record in given.records():

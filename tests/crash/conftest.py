@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-
-from hayase.log.protocol import LogConfig
 from tests.crash.checks import Undisturbed
 from tests.crash.scene import Scene
+
+from hayase.log.protocol import LogConfig
 
 MakeScene = Callable[..., Scene]
 KILLS = pytest.StashKey[list[str]]()

@@ -15,17 +15,18 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from tests.crash import input as given
+from tests.crash.app_under_test import build
 
 from hayase import StreamsApp, StreamsConfig
 from hayase.core.failpoints import VARIABLE
 from hayase.core.records import TopicPartition
 from hayase.log.open import open_log
 from hayase.log.protocol import LogConfig, OutputBatch
-from tests.crash import input as given
-from tests.crash.app_under_test import build
 
 ROOT = Path(__file__).parents[2]
 RUN_TIMEOUT_S = 280.0
+PAUSE_S = 240.0
 EPOCH_RECORDS_MAX = 100
 _FENCE = b"fence"
 
@@ -38,7 +39,6 @@ class Failpoint:
     action: str
     epoch: int | None = None
     bundle: str | None = None
-    seconds: float = 0.0
 
     def __str__(self) -> str:
         where = "" if self.epoch is None else f" of epoch {self.epoch}"
@@ -150,17 +150,23 @@ class Scene:
         armed = [
             {
                 **{name: value for name in ("epoch", "bundle") if (value := getattr(point, name)) is not None},
-                **{"name": point.name, "action": point.action, "seconds": point.seconds},
-                **{"token": str(token), "pids": str(pids)},
+                "name": point.name,
+                "action": point.action,
+                "seconds": PAUSE_S,
+                "until": str(self.wake_file),
+                "token": str(token),
+                "pids": str(pids),
             }
             for point, token in tokens.items()
         ]
         output = self.folder / f"output-{number}.txt"
+        temporary = self.folder / "tmp"
+        temporary.mkdir(exist_ok=True)
         with output.open("wb") as file:
             process = subprocess.Popen(
                 [sys.executable, "-m", "tests.crash.app_under_test", str(spec)],
                 cwd=ROOT,
-                env={**os.environ, VARIABLE: json.dumps(armed) if armed else ""},
+                env={**os.environ, VARIABLE: json.dumps(armed) if armed else "", "TMPDIR": str(temporary)},
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=subprocess.STDOUT,
@@ -168,6 +174,11 @@ class Scene:
             )
         self.starts.append(Started(process, output, tokens))
         return self.starts[-1]
+
+    @property
+    def wake_file(self) -> Path:
+        """Ends all pauses."""
+        return self.folder / "wake"
 
     @property
     def stop_file(self) -> Path:

@@ -1,4 +1,4 @@
-"""Workers and whole applications are killed at every step of an epoch; nothing is lost and nothing comes twice."""
+"""Workers, the planner and whole applications are killed at every step of an epoch: nothing is lost, nothing comes twice."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import random
 from collections.abc import Callable
 
 import pytest
-
-from hayase.core.failpoints import NAMES
 from tests.crash.checks import Undisturbed, expect_exactly_once
 from tests.crash.conftest import MakeScene
 from tests.crash.scene import Failpoint, Scene
+
+from hayase.core.failpoints import NAMES
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 Tell = Callable[[Scene, object], None]
@@ -25,10 +25,10 @@ def worker_kills(seed: int, epochs: int) -> list[Failpoint]:
     return [Failpoint(name, "kill_worker", epoch) for name, epoch in zip(WORKER, chosen, strict=True)]
 
 
-def application_kills(seed: int, epochs: int, names: tuple[str, ...]) -> list[Failpoint]:
+def application_kills(seed: int, epochs: int, names: tuple[str, ...], action: str) -> list[Failpoint]:
     """The application is killed at these steps one after the other, each in a later epoch than the one before."""
     chosen = sorted(random.Random(seed).sample(range(1, epochs - 2), len(names)))
-    return [Failpoint(name, "kill_app", epoch) for name, epoch in zip(names, chosen, strict=True)]
+    return [Failpoint(name, action, epoch) for name, epoch in zip(names, chosen, strict=True)]
 
 
 def kill_workers(scene: Scene, tell: Tell, undisturbed: Undisturbed) -> None:
@@ -41,10 +41,12 @@ def kill_workers(scene: Scene, tell: Tell, undisturbed: Undisturbed) -> None:
     expect_exactly_once(scene, undisturbed)
 
 
-def kill_application(scene: Scene, tell: Tell, undisturbed: Undisturbed, names: tuple[str, ...]) -> None:
+def kill_application(
+    scene: Scene, tell: Tell, undisturbed: Undisturbed, names: tuple[str, ...], action: str = "kill_app"
+) -> None:
     """Start again and again; each start but the last ends at one of the steps."""
     scene.load()
-    for kill in application_kills(scene.seed, undisturbed.epochs, names):
+    for kill in application_kills(scene.seed, undisturbed.epochs, names, action):
         scene.run_until_killed(kill)
         tell(scene, kill)
     scene.run()
@@ -70,7 +72,7 @@ def test_workers_killed_at_every_step_leave_no_trace_again(
 def test_an_application_killed_again_and_again_comes_to_the_same_end(
     log_kind: str, seed: int, make_scene: MakeScene, tell: Tell, undisturbed: Undisturbed
 ) -> None:
-    names = ("after_publish", "before_publish", "after_epoch_record") if log_kind == "embedded" else ("before_publish",)
+    names = ("after_publish", "before_done", "after_epoch_record") if log_kind == "embedded" else ("inside_publish",)
     kill_application(make_scene(log_kind, seed), tell, undisturbed, names)
 
 
@@ -82,3 +84,11 @@ def test_an_application_killed_at_every_step_comes_to_the_same_end(
     half = len(NAMES) // 2
     for names in (NAMES[:half], NAMES[half:]):
         kill_application(make_scene(log_kind, seed), tell, undisturbed, names)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [13])
+def test_an_application_whose_planner_is_killed_fails_and_can_be_started_again(
+    seed: int, make_scene: MakeScene, tell: Tell, undisturbed: Undisturbed
+) -> None:
+    kill_application(make_scene("embedded", seed), tell, undisturbed, PLANNER, "kill_worker")

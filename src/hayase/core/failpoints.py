@@ -5,9 +5,10 @@ Nothing happens unless the environment variable `HAYASE_FAILPOINTS` is set. It h
     {"name": "after_delta", "bundle": "1-0", "epoch": 3, "action": "kill_worker", "token": "/path/of/a/file"}
 
 `bundle` and `epoch` may be left out (any); `after_rows` is of a slot, and the failpoints of the planner
-(`…_epoch_record`, `…_done`) are of the application, so they have no bundle. The entry fires in the first process that manages to create the file
-`token`. Actions: `kill_worker` (SIGKILL to this process), `kill_app` (SIGKILL to the processes listed, one pid a
-line, in the file `pids`, then to this one), `pause` (sleep `seconds`), `raise` (an error as user code would raise).
+(`…_epoch_record`, `…_done`) are of the application, so they have no bundle. The entry fires in the first process that
+manages to create the file `token`. Actions: `kill_worker` (SIGKILL to this process), `kill_app` (SIGKILL to the
+processes listed, one pid a line, in the file `pids`, then to this one), `pause` (sleep `seconds`, or less: until the
+file `until` exists), `raise` (an error as user code would raise).
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ NAMES = (
     "before_apply",
     "after_apply",
     "before_publish",
+    "inside_publish",
     "after_publish",
     "before_rows",
     "after_rows",
@@ -72,7 +74,7 @@ def _claim(token: str) -> bool:
 def _act(entry: dict[str, Any]) -> None:
     action = entry["action"]
     if action == "pause":
-        time.sleep(float(entry["seconds"]))
+        _pause(float(entry["seconds"]), entry.get("until"))
     elif action == "raise":
         raise FailpointError(f"failpoint {entry['name']}")
     else:
@@ -80,6 +82,12 @@ def _act(entry: dict[str, Any]) -> None:
             for pid in Path(entry["pids"]).read_text().split():
                 _kill(int(pid))
         _kill(os.getpid())
+
+
+def _pause(seconds: float, until: str | None) -> None:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline and not (until and Path(until).exists()):
+        time.sleep(min(0.01, seconds))
 
 
 def _kill(pid: int) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hayase.core.errors import LogError, ProductionError
+from hayase.core.failpoints import reach
 from hayase.log.embedded.blob import Blob, encode
 from hayase.log.embedded.store import LogStore
 from hayase.log.embedded.tables import Tables, partition_key
@@ -63,6 +64,7 @@ class EmbeddedWriter:
                 tables.append(key, blobs)
             if marked is not None:
                 tables.put_marker(*marked)
+                reach("inside_publish", bundle=marked[1], epoch=marked[2].epoch)
             return True
 
         for attempt in range(1, _ATTEMPTS + 1):
