@@ -18,6 +18,11 @@ Accumulate = Callable[[np.ufunc, npt.NDArray[Any], npt.NDArray[Any]], npt.NDArra
 _FEW = 64
 
 
+def _quiet() -> np.errstate:
+    """Sums of fractions may be infinite or NaN, as in Python."""
+    return np.errstate(over="ignore", invalid="ignore")
+
+
 def group_numbers(keys: pl.Series) -> tuple[I64, int]:
     """A number for each key, equal for equal keys, and how many there are (numbers are 0 … count-1).
 
@@ -104,7 +109,8 @@ class Groups:
     def totals(self, function: np.ufunc, start: npt.NDArray[Any], values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Per group `f(f(f(start, v1), v2), …)` over the values of its rows, strictly in this order."""
         result = start.copy()
-        function.at(result, self.of_row, values)
+        with _quiet():
+            function.at(result, self.of_row, values)
         return result
 
     def running(self, function: np.ufunc, start: npt.NDArray[Any], values: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -116,13 +122,15 @@ class Groups:
         rank, active, shortest_last = 0, len(sizes), -sizes
         while active > _FEW:  # the row of this rank of every group that has one
             places = begins[:active] + rank
-            so_far[:active] = function(so_far[:active], values[places])
+            with _quiet():
+                so_far[:active] = function(so_far[:active], values[places])
             result[places] = so_far[:active]
             rank += 1
             active = int(np.searchsorted(shortest_last, -rank))
         for group in range(active):  # the few long groups one by one
             part = slice(begins[group] + rank, begins[group] + sizes[group])
-            result[part] = function.accumulate(np.concatenate((so_far[group : group + 1], values[part])))[1:]
+            with _quiet():
+                result[part] = function.accumulate(np.concatenate((so_far[group : group + 1], values[part])))[1:]
         unsorted = np.empty_like(result)
         unsorted[order] = result
         return unsorted

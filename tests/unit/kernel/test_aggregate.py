@@ -286,3 +286,15 @@ def test_a_join_reads_rows_that_this_epoch_did_not_touch() -> None:
     records = [put("a", number(1)), put("a", number(2)), Input("t", "a", number(), 9)]
     result = assert_forms_agree(case, records, [2])
     assert result.sent["join"] == [Record("a", 1.5, 9)]
+
+
+@pytest.mark.parametrize("caching", [True, False])
+def test_a_join_does_not_see_what_comes_after_it(caching: bool) -> None:
+    join = ProcessorNode("join", ("t",), op.StreamTableJoin("agg", True, JOINER))
+    single = case_of(COUNT)
+    case = Case((*single.nodes, join), {"s": NUMBERS, "t": NUMBERS}, single.stores, caching)
+    seen = Input("t", "a", number(), 9)
+    result = assert_forms_agree(case, [seen, put("a", number()), seen, put("a", number()), seen], [3])
+    assert [record.value["seen"] for record in result.sent["join"]] == [None, 1, 2]
+    result = assert_forms_agree(case, [put("a", number()), seen, put("a", number()), seen], [1])
+    assert [record.value["seen"] for record in result.sent["join"]] == [1, 2]

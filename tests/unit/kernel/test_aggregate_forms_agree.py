@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -197,3 +198,20 @@ def test_a_given_value_serde_agrees(records: list[Input], at: list[int]) -> None
     operator = op.StreamAggregate(op.BuiltInAggregate(fields), "rows", old_values=True)
     rows = assert_agree(case_of(operator, RECORDS, caching=True, value_serde=serde), records, at)
     assert all(serde.from_bytes(value[8:])["n"] > 0 for value in rows.stores["rows"].values())
+
+
+def test_a_record_that_fails_in_one_window_is_left_out_of_the_later_ones() -> None:
+    values = [(2**63 - 1, 1), (1, 6), (5, 7)]
+    records = [Input("s", "a", {"n": n, "small": None, "x": None, "s": None, "b": None}, at) for n, at in values]
+    operator = op.StreamWindowedAggregate(op.BuiltInAggregate(HUGE.fields[:2]), WINDOWS["hopping"], "rows")
+    rows = assert_agree(case_of(operator, RECORDS, caching=False), records, [])
+    assert rows.failures == [("agg", 1), ("agg", 2)]
+    assert len(rows.sent["agg"]) == 1
+
+
+@pytest.mark.parametrize("caching", [True, False])
+def test_every_nan_is_stored_alike(caching: bool) -> None:
+    total = op.BuiltInAggregate((op.FieldAggregate("total", "sum", pl.col("value")),))
+    records = [Input("s", 1, value, 0) for value in (math.inf, -math.inf)]
+    rows = assert_agree(case_of(op.StreamAggregate(total, "rows"), DOUBLES, caching=caching), records, [])
+    assert repr(rows.sent["agg"][-1].value.new) == "{'total': nan}"
