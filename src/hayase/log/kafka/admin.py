@@ -174,6 +174,8 @@ class KafkaAdmin(ProcessBound):
             last_chance = self._monotonic() >= deadline
             found |= self._ask_offsets(missing, committed=committed, last_chance=last_chance)
             if len(found) < len(wanted):
+                # A client that knows an older term of the leader goes on asking in it (after a broker restarted).
+                self._client = None
                 self._sleep(0.01)
 
     def _ask_offsets(

@@ -17,6 +17,7 @@ from hayase.log.protocol import FetchedBatch, Int64Array, LogConfig
 # Few enough that the message objects stay in the cache and that the garbage collector does not see them pile up:
 # twice as fast as taking 20,000 at a time.
 _CHUNK = 256
+_FIRST_CHUNK = 16
 _BATCH_RECORDS = 32_768
 _BATCH_BYTES = 8 << 20
 
@@ -41,7 +42,8 @@ class _Columns:
         self._headers: list[Headers] | None = None
         self._bytes = 0
 
-    def add(self, messages: list[Message]) -> None:
+    def add(self, messages: list[Message]) -> int:
+        """Take records over; returns their size in bytes, keys and headers not counted."""
         count = len(messages)
         if any(map(_headers, messages)):
             if self._headers is None:
@@ -53,7 +55,9 @@ class _Columns:
         self._values.extend(map(_value, messages))
         self._offsets.append(np.fromiter(map(_offset, messages), np.int64, count))
         self._timestamps.append(np.fromiter(map(_second, map(_timestamp, messages)), np.int64, count))
-        self._bytes += sum(map(len, messages))
+        size = sum(map(len, messages))
+        self._bytes += size
+        return size
 
     def __len__(self) -> int:
         return len(self._values)
@@ -90,8 +94,11 @@ class Cursor:
         self._known_topics: set[str] = set()
         self._timeout_s = timeout_s
         self._monotonic = monotonic
+        self._at = -1  # behind the last record of the range that is being read
+        self._chunk = _FIRST_CHUNK
         self._position_counts = False
         self._end_seen = -1
+        self._halted = False
 
     def stands_at(self, partition: TopicPartition, offset: int) -> bool:
         """Whether a range that begins there continues the last one."""
@@ -106,6 +113,7 @@ class Cursor:
         if not (self.streaming and self.stands_at(partition, start)):
             self._assign(partition, start)
         self._next = -1  # unknown until the range is through, in case it is given up half way
+        self._at = start
         columns = _Columns()
         reached = False
         while not reached:
@@ -118,7 +126,10 @@ class Cursor:
                     messages = self._split(messages, end)
                     if not messages:
                         break
-            columns.add(messages)
+            size = columns.add(messages)
+            # Large records are taken a few at a time.
+            self._chunk = max(1, min(_CHUNK, _BATCH_BYTES * len(messages) // (2 * size + 1)))
+            self._at = _offset(messages[-1]) + 1
             if columns.full:
                 yield columns.batch(partition)
                 columns = _Columns()
@@ -136,10 +147,15 @@ class Cursor:
         self.partition = partition
         if partition.topic not in self._known_topics:
             self._check_exists(partition)
-        self.consumer.assign([confluent_kafka.TopicPartition(partition.topic, partition.partition, start)])
+        self._begin_at(start)
+
+    def _begin_at(self, offset: int) -> None:
+        assert self.partition is not None
+        self.consumer.assign([confluent_kafka.TopicPartition(*self.partition, offset)])
         self.streaming = True
         self._position_counts = False
         self._end_seen = -1
+        self._halted = False
 
     def _split(self, messages: list[Message], end: int) -> list[Message]:
         """Those before `end`; the others are kept for the next range."""
@@ -152,8 +168,9 @@ class Cursor:
         if self._pending:
             messages, self._pending = self._pending[:_CHUNK], self._pending[_CHUNK:]
             return messages
-        messages = self._records_of(self.consumer.consume(_CHUNK, 0))
+        messages = self._records_of(self.consumer.consume(self._chunk, 0), end)
         began = checked = -1.0
+        patience_s = _STALL_S
         while not messages:
             if self._end_seen >= end or self._position_reached(end):
                 return None
@@ -162,12 +179,13 @@ class Cursor:
                 began = checked = now
             elif now - began > self._timeout_s:
                 raise self._timed_out(start, end)
-            elif now - checked > _STALL_S:
+            elif now - checked > patience_s:
                 self._check_range(start, end, end_must_be_there=now - began > _LOST_AFTER_S)
                 checked = self._monotonic()
+                patience_s *= 2
             # poll returns with the first message, consume would wait until it has all it may take
             message = self.consumer.poll(_WAIT_S)
-            messages = self._records_of([message]) if message is not None else []
+            messages = self._records_of([message], end) if message is not None else []
         self._position_counts = True
         return messages
 
@@ -184,8 +202,12 @@ class Cursor:
             return False
         return self._position_counts
 
-    def _records_of(self, messages: list[Message]) -> list[Message]:
-        """The messages without events; errors among these are raised."""
+    def _records_of(self, messages: list[Message], end: int) -> list[Message]:
+        """The messages without events; errors among these are raised.
+
+        That an offset is not there may be said of one outside of the range: by the range before a jump, or because
+        the topic was made anew while the consumer was ahead. It halts the consumer, but is no error of this range.
+        """
         if not any(map(_error, messages)):
             return messages
         for message in messages:
@@ -195,8 +217,12 @@ class Cursor:
             if error.code() == KafkaError._PARTITION_EOF:
                 self._end_seen = _offset(message)
             elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+                offset = _offset(message)
+                if not self._at <= offset < end:
+                    self._halted = True
+                    continue
                 self._lose_position()
-                raise self._lost(f"offset {_offset(message)} is not there: {error.str()}", _offset(message))
+                raise self._lost(f"offset {offset} is not there: {error.str()}", offset)
             elif not error.retriable() and error.code() not in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN):
                 where = self.partition
                 self._lose_position()
@@ -223,6 +249,8 @@ class Cursor:
             self._lose_position()
             where = start if start < low else end
             raise self._lost(f"the range is [{start}, {end}), the committed records are in [{low}, {high})", where)
+        if self._halted:
+            self._begin_at(self._at)
 
     def _check_exists(self, partition: TopicPartition) -> None:
         try:
@@ -271,6 +299,6 @@ class Cursor:
         if self._pending:
             return
         _, high = self.consumer.get_watermark_offsets(confluent_kafka.TopicPartition(*self.partition), cached=True)
-        if high <= end:
+        if high <= end or self._halted:
             self.consumer.unassign()
             self.streaming = False

@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 
 from confluent_kafka import KafkaError, KafkaException
 
+from hayase.core.failpoints import reach
 from hayase.core.records import TopicPartition
-from hayase.log.kafka.clients import kafka_error, leak, open_producer
+from hayase.log.kafka.clients import kafka_error, leak, open_producer, real_errors
 from hayase.log.kafka.markers import MarkerTopics, encode_marker
 from hayase.log.kafka.produce import Sender
 from hayase.log.protocol import LogConfig, Marker, OutputBatch
@@ -111,14 +112,16 @@ class BundleProducer:
         for batch in filled:
             sender.partition_count(batch.topic)  # an unknown topic is found before anything is begun
         try:
-            producer.begin_transaction()
-            for batch in filled:
-                sender.send(batch)
-            if sum(map(len, filled)) >= _FLUSH_FIRST:
-                producer.flush(self._timeout_s)
-            topic, number = self._partition
-            producer.produce(topic, encode_marker(marker), self._bundle, number, None, None, now_ms)
-            self._until_done(producer.commit_transaction)
+            with real_errors():
+                producer.begin_transaction()
+                for batch in filled:
+                    sender.send(batch)
+                if sum(map(len, filled)) >= _FLUSH_FIRST:
+                    producer.flush(self._timeout_s)
+                topic, number = self._partition
+                producer.produce(topic, encode_marker(marker), self._bundle, number, None, None, now_ms)
+                reach("inside_publish", bundle=self._bundle.decode(), epoch=marker.epoch)
+                self._until_done(producer.commit_transaction)
         except KafkaException:
             sender.raise_refused()  # a refused record explains more than the failed transaction
             raise

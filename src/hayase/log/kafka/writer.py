@@ -11,7 +11,7 @@ from confluent_kafka import KafkaException
 from hayase.core.errors import LogError
 from hayase.core.records import TopicPartition
 from hayase.log.kafka.admin import KafkaAdmin
-from hayase.log.kafka.clients import ProcessBound, kafka_error, leak, log_error, open_producer
+from hayase.log.kafka.clients import ProcessBound, kafka_error, leak, log_error, open_producer, real_errors
 from hayase.log.kafka.markers import MarkerTopics
 from hayase.log.kafka.produce import Sender
 from hayase.log.kafka.transactions import BundleProducer, covers, ownership_lost, unanswered
@@ -70,10 +70,11 @@ class KafkaWriter(ProcessBound):
             self._appender = Sender(open_producer(self._config), timeout_s=self._timeout_s, monotonic=self._monotonic)
         sender = self._appender
         try:
-            for batch in batches:
-                if len(batch):
-                    sender.send(batch)
-            left = sender.producer.flush(self._timeout_s)
+            with real_errors():
+                for batch in batches:
+                    if len(batch):
+                        sender.send(batch)
+                left = sender.producer.flush(self._timeout_s)
             sender.raise_failures()
             if left:
                 raise LogError(
