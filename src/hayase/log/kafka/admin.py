@@ -20,6 +20,7 @@ Answer = TypeVar("Answer")
 
 _CONFIG_KEPT_S = 60.0
 _VISIBLE_S = 10.0
+_OFFSETS_TOPIC = "__consumer_offsets"
 _GONE = {KafkaError.GROUP_ID_NOT_FOUND}
 _LEADER_MOVES = {
     KafkaError.NOT_LEADER_FOR_PARTITION,
@@ -226,6 +227,8 @@ class KafkaAdmin(ProcessBound):
 
     def delete_group(self, group: str) -> None:
         """Forget a group and its offsets; nothing happens if there is none."""
+        if _OFFSETS_TOPIC not in self.client.list_topics(timeout=self._timeout_s).topics:
+            return  # no group ever committed here, so groups have no coordinator and deleting one would wait for it in vain
         future = self.client.delete_consumer_groups([group], request_timeout=self._timeout_s)[group]
         try:
             future.result()
