@@ -169,11 +169,14 @@ class _Trickle(threading.Thread):
         super().__init__(name="demo-orders", daemon=True)
         self._log = log
         self._shop = shop
-        self._stop = stop
+        self._request = stop
         self._begun = False
+        self._error: Exception | None = None
 
     def begin(self) -> None:
-        """Begin, if it has not."""
+        """Begin, if it has not; raises what ended it."""
+        if self._error is not None:
+            raise self._error
         if not self._begun:
             self._begun = True
             self.start()
@@ -184,14 +187,17 @@ class _Trickle(threading.Thread):
             self.join()
 
     def run(self) -> None:
-        writer = self._log.writer()
         number = self._shop.orders
         try:
-            while not self._stop.wait(_LIVE_PAUSE_S):
-                writer.append([self._shop.orders_from(number, _LIVE_BATCH).batch()])
-                number += _LIVE_BATCH
-        finally:
-            writer.close()
+            writer = self._log.writer()
+            try:
+                while not self._request.wait(_LIVE_PAUSE_S):
+                    writer.append([self._shop.orders_from(number, _LIVE_BATCH).batch()])
+                    number += _LIVE_BATCH
+            finally:
+                writer.close()
+        except Exception as error:  # raised again by the main thread
+            self._error = error
 
 
 def _say_what_next(console: Console, options: DemoOptions, folder: Path) -> None:
