@@ -72,9 +72,6 @@ _DEFAULTS: dict[str, dict[str, object]] = {
         "queue.buffering.max.messages": 100_000,
         "queue.buffering.max.kbytes": 131_072,
         "transaction.timeout.ms": 60_000,
-        # Quiet: what matters comes back as an error. A logger in Python would be called in the middle of the error
-        # that fences a producer, and break it.
-        "log_level": 0,
         "message.timeout.ms": 60_000,
     },
     "admin": dict(_QUICK),
@@ -144,23 +141,23 @@ def client_settings(config: LogConfig, role: str) -> dict[str, Any]:
 
 def open_consumer(config: LogConfig) -> Consumer:
     """A consumer without assignment. Raises ConfigError."""
-    return _open(Consumer, client_settings(config, "consumer"), logger=_LOGGER)
+    return _open(Consumer, client_settings(config, "consumer"))
 
 
 def open_producer(config: LogConfig, **extra: Any) -> Producer:
     """A producer; `extra` are settings with `_` for `.`, e.g. `transactional_id`. Raises ConfigError."""
     settings = client_settings(config, "producer")
-    return _open(Producer, settings | {name.replace("_", "."): value for name, value in extra.items()}, logger=None)
+    return _open(Producer, settings | {name.replace("_", "."): value for name, value in extra.items()})
 
 
 def open_admin(config: LogConfig) -> AdminClient:
     """An admin client. Raises ConfigError."""
-    return _open(AdminClient, client_settings(config, "admin"), logger=_LOGGER)
+    return _open(AdminClient, client_settings(config, "admin"))
 
 
-def _open(kind: Callable[..., Client], settings: Mapping[str, Any], **extra: Any) -> Client:
+def _open(kind: Callable[..., Client], settings: Mapping[str, Any]) -> Client:
     try:
-        return kind(dict(settings), **extra)
+        return kind(dict(settings), logger=_LOGGER)
     except (KafkaException, TypeError, ValueError) as error:
         reason = kafka_error(error).str() if isinstance(error, KafkaException) else str(error)
         raise ConfigError(
@@ -207,8 +204,8 @@ def log_error(error: KafkaError, doing: str, **context: Any) -> LogError:
 def real_errors() -> Iterator[None]:
     """Raise the client's own error where it is hidden in a SystemError.
 
-    A fatal error, as of a producer that was fenced, is set while the client still calls back into Python for the
-    records that fail with it; Python then reports the callback instead.
+    A fatal error, as of a producer that was fenced, is set while the client still calls back into Python, for its
+    log and for the records that fail; Python then reports the callback instead.
     """
     try:
         yield
@@ -216,8 +213,8 @@ def real_errors() -> Iterator[None]:
         cause: BaseException | None = error
         while cause is not None and not isinstance(cause, KafkaException):
             cause = cause.__cause__ or cause.__context__
-        if cause is None:
-            raise
+        if cause is None:  # now and then Python has lost it
+            raise KafkaException(KafkaError(KafkaError._FATAL, str(error))) from error
         raise cause from None
 
 
