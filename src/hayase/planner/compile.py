@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import polars as pl
 
@@ -57,7 +57,6 @@ class CompiledUnit:
         reason: why this form, for `describe` and error messages.
         schemas: what nodes send, as far as it is known, also where the unit runs in rows.
         merges: see UnitProgram.
-        edges: edge schema of each repartition topic it writes, if it runs in columns.
     """
 
     nodes: UnitNodes
@@ -69,9 +68,15 @@ class CompiledUnit:
     sinks: tuple[SinkProgram, ...]
     stores: Mapping[str, StoreSpec]
     columns: Mapping[str, ColumnNode] | None
-    edges: Mapping[str, EdgeSchema]
     schemas: Mapping[str, EdgeSchema]
     merges: Mapping[str, MergeOrder]
+
+
+class SentOverEdge(NamedTuple):
+    """What crosses a repartition topic: rows have types too, but only columns can be sent as frames."""
+
+    schema: EdgeSchema
+    frames: bool
 
 
 def units_of(topology: Topology, levels: Mapping[str, int]) -> list[UnitNodes]:
@@ -92,27 +97,27 @@ def compile_units(topology: Topology, levels: Mapping[str, int], options: Compil
     Raises:
         TopologyError: an expression does not fit the schema it is applied to.
     """
-    edges: dict[str, EdgeSchema] = {}
+    edges: dict[str, SentOverEdge] = {}
     compiled: dict[str, CompiledUnit] = {}
     for unit in units_of(topology, levels):
         compiled[unit.id] = one = _compile(topology, unit, edges, options)
-        edges.update(one.edges)
+        for sink in one.sinks:
+            if sink.edge and sink.parents[0] in one.schemas:
+                edges[sink.topic] = SentOverEdge(one.schemas[sink.parents[0]], one.columns is not None)
     return compiled
 
 
 def _compile(
-    topology: Topology, unit: UnitNodes, edges: Mapping[str, EdgeSchema], options: CompileOptions
+    topology: Topology, unit: UnitNodes, edges: Mapping[str, SentOverEdge], options: CompileOptions
 ) -> CompiledUnit:
     stores = {
         name: dataclasses.replace(spec, caching=spec.caching and options.caching)
         for name, spec in topology.stores.items()
     }
     sources = tuple(_source(topology, node, edges, options) for node in unit.sources)
-    columns: dict[str, ColumnNode] | None = None
-    schemas: dict[str, EdgeSchema] = {}
-    reason = "processing.form is 'rows'"
-    if options.form != "rows":
-        columns, schemas, reason = _columns(unit, sources, stores, options)
+    columns, schemas, reason = _columns(unit, sources, edges, stores, options)
+    if options.form == "rows":
+        columns, reason = None, "processing.form is 'rows'"
     sinks: tuple[SinkProgram, ...] | None = None
     merges: dict[str, MergeOrder] = {}
     if columns is not None:
@@ -126,20 +131,20 @@ def _compile(
     if columns is None and options.form == "columns":
         raise TopologyError("NO_COLUMN_FORM", f"processing.form is 'columns', but {reason}; use 'auto'")
     if sinks is None:
-        sinks = tuple(_row_sink(topology, node, options) for node in unit.sinks)
+        sent = {name: SentOverEdge(schema, frames=False) for name, schema in schemas.items()}
+        sinks = tuple(_row_sink(topology, node, options, sent.get(node.parents[0])) for node in unit.sinks)
     if columns is None:
         sources = tuple(dataclasses.replace(source, frames=False) for source in sources)
     own = [name for node in unit.processors for name in node.stores]
     stateful = bool(own) or any(needs_partition_time(source.extractor) for source in sources)
-    sent = {sink.topic: schemas[sink.parents[0]] for sink in sinks if sink.edge} if columns is not None else {}
     return CompiledUnit(
         unit, "rows" if columns is None else "columns", reason, stateful,
-        not stateful and _pure(unit, options), sources, sinks, stores, columns, sent, schemas, merges,
+        not stateful and _pure(unit, options), sources, sinks, stores, columns, schemas, merges,
     )  # fmt: skip
 
 
 def _source(
-    topology: Topology, node: SourceNode, edges: Mapping[str, EdgeSchema], options: CompileOptions
+    topology: Topology, node: SourceNode, edges: Mapping[str, SentOverEdge], options: CompileOptions
 ) -> SourceProgram:
     edge = next((topic for topic in node.topics if topic in topology.repartitions), None)
     if edge is None:
@@ -149,12 +154,13 @@ def _source(
         return SourceProgram(node.name, key, value, extractor, schema=_serde_schema(key, value))
     sent = edges.get(edge)
     key, value = _edge_serdes(topology, edge, node, sent, options)
-    schema = sent if sent is not None else _serde_schema(key, value)
-    return SourceProgram(node.name, key, value, record_timestamp(), edge, sent is not None, schema)
+    frames = sent is not None and sent.frames
+    schema = sent.schema if sent is not None and frames else _serde_schema(key, value)
+    return SourceProgram(node.name, key, value, record_timestamp(), edge, frames, schema)
 
 
 def _edge_serdes(
-    topology: Topology, edge: str, node: SourceNode | SinkNode, sent: EdgeSchema | None, options: CompileOptions
+    topology: Topology, edge: str, node: SourceNode | SinkNode, sent: SentOverEdge | None, options: CompileOptions
 ) -> tuple[Serde[Any], Serde[Any]]:
     """Both ends of an edge must come to the same serdes, so this looks at the source and the sink of the topic."""
     key, value = node.key_serde, node.value_serde
@@ -164,8 +170,8 @@ def _edge_serdes(
         ):
             key, value = key or other.key_serde, value or other.value_serde
     key = key or options.default_key_serde
-    if key is None and sent is not None and sent.key is not None:
-        key = schema_serde(sent.key)
+    if key is None and sent is not None and sent.schema.key is not None:
+        key = schema_serde(sent.schema.key)
     if key is None:
         raise TopologyError(
             "NO_KEY_SERDE",
@@ -174,8 +180,8 @@ def _edge_serdes(
             node=node.name,
         )
     value = value or options.default_value_serde
-    if value is None and sent is not None and sent.value is not None:
-        value = schema_serde(sent.value)
+    if value is None and sent is not None and sent.frames and sent.schema.value is not None:
+        value = schema_serde(sent.schema.value)
     return key, value or PickleSerde()
 
 
@@ -187,27 +193,55 @@ def _serde_schema(key: Serde[Any], value: Serde[Any]) -> EdgeSchema | None:
 
 
 def _columns(
-    unit: UnitNodes, sources: Sequence[SourceProgram], stores: Mapping[str, StoreSpec], options: CompileOptions
+    unit: UnitNodes,
+    sources: Sequence[SourceProgram],
+    edges: Mapping[str, SentOverEdge],
+    stores: Mapping[str, StoreSpec],
+    options: CompileOptions,
 ) -> tuple[dict[str, ColumnNode] | None, dict[str, EdgeSchema], str]:
+    """The compiled nodes, if all have a column form; what nodes send, as far as it is known; and why the form is what it is.
+
+    Rows want the schemas too: a sum of a field of doubles begins with 0.0 in both forms.
+    """
     schemas: dict[str, EdgeSchema] = {}
+    reasons: list[str] = []
     for source in sources:
-        if source.schema is None:
-            return None, schemas, f"source {source.name} has a serde without a schema"
+        schema = source.schema
+        if schema is None:
+            reasons.append(f"source {source.name} has a serde without a schema")
+            schema = edges[source.edge].schema if source.edge is not None and source.edge in edges else None
         if source.extractor.kind == "callable":
-            return None, schemas, f"source {source.name} has a callable timestamp extractor"
-        schemas[source.name] = source.schema
+            reasons.append(f"source {source.name} has a callable timestamp extractor")
+        if schema is not None:
+            schemas[source.name] = schema
     compiled: dict[str, ColumnNode] = {}
     read = _read_tables(unit)
     for node in unit.processors:
-        factory = COLUMNS.get(type(node.operator))
-        tables = {name: schema for name, schema in schemas.items() if schema.table}
-        context = CompileContext(stores, tables, read, options.caching, unit.processors)
-        made = factory(node, [schemas[parent] for parent in node.parents], context) if factory else None
+        made = _column_node(node, unit, schemas, read, stores, options)
         if made is None:
-            return None, schemas, f"node {node.name} ({type(node.operator).__name__}), as written, has no column form"
+            reasons.append(f"node {node.name} ({type(node.operator).__name__}), as written, has no column form")
+            continue
         compiled[node.name] = made
         schemas[node.name] = made.output
+    if reasons:
+        return None, schemas, reasons[0]
     return compiled, schemas, "every node has a column form"
+
+
+def _column_node(
+    node: ProcessorNode,
+    unit: UnitNodes,
+    schemas: Mapping[str, EdgeSchema],
+    read: frozenset[str],
+    stores: Mapping[str, StoreSpec],
+    options: CompileOptions,
+) -> ColumnNode | None:
+    factory = COLUMNS.get(type(node.operator))
+    if factory is None or any(parent not in schemas for parent in node.parents):
+        return None
+    tables = {name: schema for name, schema in schemas.items() if schema.table}
+    context = CompileContext(stores, tables, read, options.caching, unit.processors)
+    return factory(node, [schemas[parent] for parent in node.parents], context)
 
 
 def _read_tables(unit: UnitNodes) -> frozenset[str]:
@@ -226,7 +260,7 @@ def _column_sinks(
     made = []
     for node in unit.sinks:
         schema = schemas[node.parents[0]]
-        sink = _row_sink(topology, node, options, schema)
+        sink = _row_sink(topology, node, options, SentOverEdge(schema, frames=True))
         key = key_writing_codec(sink.key_serde, schema)
         value = writing_codec(sink.value_serde, schema.value) if schema.value is not None else None
         if key is None or value is None:
@@ -254,7 +288,7 @@ def _sink_merges(
 
 
 def _row_sink(
-    topology: Topology, node: SinkNode, options: CompileOptions, sent: EdgeSchema | None = None
+    topology: Topology, node: SinkNode, options: CompileOptions, sent: SentOverEdge | None = None
 ) -> SinkProgram:
     edge = node.topic in topology.repartitions
     if edge:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
+import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -34,6 +35,10 @@ class Runner:
         self.progress = Progress()
         self._query: StreamingQuery | None = None
         self._session: SessionUse | None = None
+        self._status: PlannerStatus | None = None
+        # A query that stops is seen to be inactive before its stop() has returned; Spark must stay until then.
+        self._ending = threading.Lock()
+        self._closed = False
 
     @classmethod
     def make(cls, folder: Path) -> Runner:
@@ -79,7 +84,9 @@ class Runner:
     def status(self) -> PlannerStatus | None:
         """What the planner last said."""
         data = self.control.status()
-        return msgspec.json.decode(data, type=PlannerStatus) if data is not None else None
+        if data is not None:
+            self._status = msgspec.json.decode(data, type=PlannerStatus)
+        return self._status
 
     def error(self) -> HayaseError | None:
         """Why the query ended, if it failed: the worker's own error where there is one."""
@@ -104,7 +111,9 @@ class Runner:
             clean = self.control.paused() or not self._query.isActive
             self._take_progress()
             try:
-                self._query.stop()
+                with self._ending:
+                    if not self._closed:
+                        self._query.stop()
             except PySparkException:
                 clean = False  # the epoch is finished by the next start
         else:
@@ -113,8 +122,11 @@ class Runner:
 
     def close(self) -> None:
         """Let go of Spark, if this run started it, and of the control folder."""
-        if self._session is not None:
-            self._session.release()
+        with self._ending:
+            self._closed = True
+            if self._session is not None:
+                self._session.release()
+        self.status()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _take_progress(self) -> None:

@@ -55,7 +55,9 @@ class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {"epoch": planner.next_epoch(after)}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
-        """One work order a slot."""
+        """One work order a slot; none where nothing is new: Spark runs a first batch all the same."""
+        if end["epoch"] <= start["epoch"]:
+            return []
         planner = self._planner()
         record = planner.record(end["epoch"]).to_bytes()
         return [SlotWork(slot, record) for slot in range(planner.slots)]

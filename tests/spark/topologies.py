@@ -1,0 +1,83 @@
+"""Topologies that several tests run, and readers in other processes must be able to build."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import polars as pl
+
+from hayase import (
+    Consumed,
+    Grouped,
+    Materialized,
+    Produced,
+    Serdes,
+    StreamsBuilder,
+    TimeWindows,
+    Topology,
+    count,
+    left,
+    max_,
+    right,
+    sum_,
+)
+
+ORDER = {"user": pl.String, "product": pl.String, "amount": pl.Int64}
+TEXT, JSON = Serdes.string(), Serdes.json()
+WRITTEN = Produced.with_(TEXT, JSON)
+
+
+def totals(source: str = "in", sink: str = "out") -> Topology:
+    """Count and sum per key, in the store `totals`."""
+    builder = StreamsBuilder()
+    orders = builder.stream(source, Consumed.with_(TEXT, Serdes.json(schema={"amount": pl.Int64})))
+    table = orders.group_by_key().agg(Materialized.as_("totals"), n=count(), total=sum_("amount"))
+    table.to_stream().to(sink, WRITTEN)
+    return builder.build()
+
+
+def windows() -> Topology:
+    """Count and sum per key and minute with 30 seconds grace, in the store `minutes`."""
+    builder = StreamsBuilder()
+    orders = builder.stream("in", Consumed.with_(TEXT, Serdes.json(schema={"amount": pl.Int64})))
+    windowed = orders.group_by_key().windowed_by(
+        TimeWindows.of_size_and_grace(timedelta(minutes=1), timedelta(seconds=30))
+    )
+    table = windowed.agg(Materialized.as_("minutes"), n=count(), total=sum_("amount"))
+    stream = table.to_stream().select_key(lambda key, _: f"{key.key}@{key.window.start_ms}")
+    stream.to("out", WRITTEN)
+    return builder.build()
+
+
+def shop() -> Topology:
+    """Orders joined with the table of users and the global table of products, then re-keyed twice: four levels.
+
+    Stores: `users`, `products`, `regions` (per region) and `sizes` (how many regions have as many orders).
+    """
+    builder = StreamsBuilder()
+    orders = builder.stream("orders", Consumed.with_(TEXT, Serdes.json(schema=ORDER)))
+    region_type = Serdes.json(schema={"region": pl.String})
+    users = builder.table("users", Consumed.with_(TEXT, region_type), Materialized.as_("users"))
+    kind_type = Serdes.json(schema={"kind": pl.String})
+    products = builder.global_table("products", Consumed.with_(TEXT, kind_type), Materialized.as_("products"))
+    with_user = orders.left_join(
+        users, {"product": left("product"), "amount": left("amount"), "region": right("region")}
+    )
+    enriched = with_user.join(
+        products,
+        pl.col("product"),
+        {"region": left("region"), "amount": left("amount"), "kind": right("kind")},
+    )
+    enriched.to("enriched", WRITTEN)
+    known = enriched.filter(pl.col("region").is_not_null())
+    regions = known.group_by(pl.col("region"), Grouped.with_(TEXT)).agg(
+        Materialized.as_("regions"), n=count(), total=sum_("amount"), top=max_("amount")
+    )
+    regions.to_stream().to("regions", WRITTEN)
+    sizes = (
+        regions.to_stream()
+        .group_by(pl.col("n").cast(pl.String), Grouped.with_(TEXT))
+        .agg(Materialized.as_("sizes"), updates=count())
+    )
+    sizes.to_stream().to("sizes", WRITTEN)
+    return builder.build()

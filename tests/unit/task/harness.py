@@ -1,0 +1,203 @@
+"""Runs an application's tasks in this process, epoch by epoch, level by level: what workers do, without Spark, log and disk.
+
+Records that go in are `Given`s in the order of the log of their partition. `cuts` cuts them into epochs anywhere in the merged
+order of all partitions. What comes out is compared by bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hayase.core.config import StreamsConfig
+from hayase.core.metrics import Metrics
+from hayase.core.records import Headers
+from hayase.planner.build import global_unit_id, levels_of, make_plan
+from hayase.planner.compile import compile_units
+from hayase.planner.options import compile_options, configured, failure_policy
+from hayase.planner.programs import make_programs
+from hayase.state.delta import EdgeRow
+from hayase.state.memory import MemoryState
+from hayase.task.column_task import run_columns
+from hayase.task.outputs import Outputs
+from hayase.task.plan import BundlePlan, TaskPlan
+from hayase.task.queues import RawRecords, merge_order
+from hayase.task.row_epoch import run_rows
+from hayase.task.row_task import RowTask
+from hayase.task.services import TaskServices
+from hayase.topology.topology import Topology
+
+
+class Given(NamedTuple):
+    """A record of a source topic."""
+
+    topic: str
+    partition: int
+    key: bytes | None
+    value: bytes | None
+    timestamp_ms: int
+    headers: Headers = ()
+
+
+class Sent(NamedTuple):
+    """A record that a task wrote."""
+
+    key: bytes | None
+    value: bytes | None
+    timestamp_ms: int
+    headers: Headers
+
+
+@dataclass
+class Result:
+    """What a run left behind.
+
+    Attributes:
+        sent: by topic, in order.
+        stores: contents by (task, store), the clocks included.
+        metrics: all counters.
+    """
+
+    sent: dict[str, list[Sent]] = field(default_factory=dict)
+    stores: dict[tuple[str, str], dict[bytes, bytes]] = field(default_factory=dict)
+    metrics: Metrics = field(default_factory=Metrics)
+
+    def last(self, topic: str) -> dict[bytes | None, bytes | None]:
+        """The last value of each key."""
+        return {record.key: record.value for record in self.sent.get(topic, [])}
+
+
+class LocalRun:
+    """An application between two epochs."""
+
+    def __init__(self, topology: Topology, topics: dict[str, int], threads: int = 1, **settings: Any) -> None:
+        config = StreamsConfig({"application.id": "test", **{k.replace("_", "."): v for k, v in settings.items()}})
+        topology = configured(topology, config)
+        options = compile_options(config)
+        compiled = compile_units(topology, levels_of(topology), options)
+        self.plan = make_plan(topology, topics, compiled, threads=threads)
+        self.programs = make_programs(topology, self.plan, options)
+        self._policy = failure_policy(config)
+        self._states = {task.id: MemoryState() for bundle in self.plan.bundles for task in bundle.tasks}
+        self._global_tasks = {t.store: f"{global_unit_id(i)}_0" for i, t in enumerate(topology.global_tables)}
+        self._row_tasks = {task: RowTask(self.programs[unit]) for task, unit in self._rows_of_tasks()}
+        self._offsets: dict[tuple[str, int], int] = {}
+        self._epoch = 0
+        self.result = Result()
+
+    def _rows_of_tasks(self) -> Iterable[tuple[str, str]]:
+        for bundle in self.plan.bundles:
+            for task in bundle.tasks:
+                if self.programs[task.unit].columns is None:
+                    yield task.id, task.unit
+
+    def run_epoch(self, records: Sequence[Given]) -> None:
+        """One epoch that reads these."""
+        by_partition: dict[tuple[str, int], list[Given]] = {}
+        for record in records:
+            by_partition.setdefault((record.topic, record.partition), []).append(record)
+        raw = {place: self._raw(place, found) for place, found in by_partition.items()}
+        rows: list[EdgeRow] = []
+        for level in range(self.plan.levels):
+            for bundle in self.plan.bundles:
+                if bundle.level == level:
+                    rows += self._run_bundle(bundle, raw, rows)
+        self._epoch += 1
+
+    def finish(self) -> Result:
+        """What it left behind."""
+        for task, state in self._states.items():
+            unit = self.plan.bundle_of(task).unit
+            epoch = state.begin().task(task)
+            for name in (*self.programs[unit].stores, "__clocks"):
+                if name not in self._global_tasks or self.programs[unit].plan.global_store == name:
+                    self.result.stores[(task, name)] = dict(epoch.store(name).range())
+        return self.result
+
+    def _raw(self, place: tuple[str, int], found: list[Given]) -> RawRecords:
+        start = self._offsets.get(place, 0)
+        self._offsets[place] = start + len(found)
+        headers = [record.headers for record in found] if any(record.headers for record in found) else None
+        return RawRecords(
+            place[0],
+            place[1],
+            np.arange(start, start + len(found)),
+            np.array([record.timestamp_ms for record in found], np.int64),
+            [record.key for record in found],
+            [record.value for record in found],
+            headers,
+        )
+
+    def _run_bundle(
+        self, bundle: BundlePlan, raw: dict[tuple[str, int], RawRecords], rows: list[EdgeRow]
+    ) -> list[EdgeRow]:
+        outputs = Outputs()
+        for task in bundle.tasks:
+            self._run_task(task, raw, [row for row in rows if row.task == task.id], outputs)
+        for batch in outputs.batches():
+            headers: Sequence[Headers] = batch.headers or [()] * len(batch)
+            records = zip(batch.keys, batch.values, batch.timestamps_ms, headers, strict=True)
+            self.result.sent.setdefault(batch.topic, []).extend(Sent(*record) for record in records)
+        return outputs.rows
+
+    def _run_task(
+        self, task: TaskPlan, raw: dict[tuple[str, int], RawRecords], rows: list[EdgeRow], outputs: Outputs
+    ) -> None:
+        program = self.programs[task.unit]
+        inputs = [(source, raw[(t, p)]) for source, t, p in task.topic_partitions if (t, p) in raw]
+        edges: dict[tuple[str, str], list[EdgeRow]] = {}
+        for row in rows:
+            edges.setdefault((row.edge, row.origin), []).append(row)
+        if not inputs and not edges:
+            return
+        epoch = self._states[task.id].begin()
+        services = TaskServices.make(
+            program,
+            task.id,
+            state=epoch.task(task.id) if program.plan.stateful else None,
+            global_stores={
+                name: self._states[self._global_tasks[name]].begin().task(self._global_tasks[name]).store(name)
+                for name in program.plan.reads_global
+            },
+            metrics=self.result.metrics,
+            outputs=outputs,
+            policy=self._policy,
+            wall_clock_ms=0,
+        )
+        if program.columns is not None:
+            run_columns(program, services, inputs, edges, task.partition)
+        else:
+            run_rows(self._row_tasks[task.id], services, inputs, edges, task.partition)
+        self._states[task.id].apply_changes(self._epoch, epoch.changes())
+
+
+def merged(records: Sequence[Given]) -> list[Given]:
+    """The records in merged order: by time, offset order kept inside partitions, ties by topic, then partition."""
+    places = sorted({(record.topic, record.partition) for record in records})
+    queues = [[record for record in records if (record.topic, record.partition) == place] for place in places]
+    queue, row = merge_order([np.array([record.timestamp_ms for record in q], np.int64) for q in queues])
+    return [queues[q][r] for q, r in zip(queue.tolist(), row.tolist(), strict=True)]
+
+
+def run(topology: Topology, records: Sequence[Given], cuts: Sequence[int] = (), **settings: Any) -> Result:
+    """Run records that are in merged order, cut into epochs at these positions; topics have one partition."""
+    return run_partitions(topology, {record.topic: 1 for record in records}, records, cuts, **settings)
+
+
+def run_partitions(
+    topology: Topology, topics: dict[str, int], records: Sequence[Given], cuts: Sequence[int] = (), **settings: Any
+) -> Result:
+    """The same with several partitions."""
+    every = {name: 1 for node in topology.nodes for name in getattr(node, "topics", ())}
+    every |= {name: 1 for table in topology.global_tables for name in table.source.topics}
+    local = LocalRun(
+        topology, {n: topics.get(n, c) for n, c in every.items() if n not in topology.repartitions}, **settings
+    )
+    bounds = [0, *sorted({min(max(cut, 0), len(records)) for cut in cuts}), len(records)]
+    for start, end in pairwise(bounds):
+        local.run_epoch(records[start:end])
+    return local.finish()

@@ -1,0 +1,252 @@
+"""Where the input is cut into epochs changes no final result, and with caches off not even what a task sends."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.unit.task.harness import Given, Result, merged, run, run_partitions
+
+from hayase import (
+    Consumed,
+    Grouped,
+    Materialized,
+    Produced,
+    Serdes,
+    StreamsBuilder,
+    TimeWindows,
+    Topology,
+    avg,
+    count,
+    left,
+    max_,
+    min_,
+    right,
+    sum_,
+)
+from hayase.core.metrics import DEAD_LETTERS, DROPPED_RECORDS, LATE_RECORDS, RECORDS_CONSUMED
+from hayase.planner.build import source_topics
+from hayase.serde import TimeWindowedSerde
+from hayase.serde.murmur2 import partition_for_key
+from hayase.testing import TopologyTestDriver
+
+TEXT, JSON = Serdes.string(), Serdes.json()
+FIELDS = {"n": pl.Int64, "x": pl.Float64, "s": pl.String}
+READ = Consumed.with_(TEXT, Serdes.json(schema=FIELDS))
+WRITE = Produced.with_(TEXT, JSON)
+EVERYTHING: dict[str, Any] = {
+    "n": count(),
+    "total": sum_("n"),
+    "sum_x": sum_("x"),
+    "low": min_("x"),
+    "high": max_("s"),
+    "mean": avg("n"),
+}
+
+
+def stateless(**_: Any) -> Topology:
+    builder = StreamsBuilder()
+    stream = builder.stream("a", READ).filter(pl.col("n") > 0).map_values({"m": pl.col("n") * 2, "s": pl.col("s")})
+    stream.to("big", WRITE)
+    others = stream.filter(pl.col("s").is_not_null()).select_key(pl.col("s"))
+    others.merge(builder.stream("b", READ).map_values({"m": pl.col("n"), "s": pl.col("s")})).to("all", WRITE)
+    return builder.build()
+
+
+def aggregated(**_: Any) -> Topology:
+    builder = StreamsBuilder()
+    table = builder.stream("a", READ).group_by_key().agg(Materialized.as_("t"), **EVERYTHING)
+    table.to_stream().to("out", WRITE)
+    table.filter(pl.col("total") > 3).to_stream().to("large", WRITE)
+    return builder.build()
+
+
+def windowed(**_: Any) -> Topology:
+    builder = StreamsBuilder()
+    windows = TimeWindows.of_size_and_grace(timedelta(milliseconds=20), timedelta(milliseconds=15))
+    table = builder.stream("a", READ).group_by_key().windowed_by(windows).agg(Materialized.as_("w"), **EVERYTHING)
+    table.to_stream().to("out", Produced.with_(TimeWindowedSerde(TEXT, 20), JSON))
+    return builder.build()
+
+
+def joined(**_: Any) -> Topology:
+    builder = StreamsBuilder()
+    table = builder.table("b", READ, Materialized.as_("t"))
+    stream = builder.stream("a", READ)
+    fields = {"n": left("n"), "m": right("n"), "s": right("s")}
+    stream.left_join(table, fields).to("left", WRITE)
+    stream.join(table.filter(pl.col("n") > 1), fields).to("inner", WRITE)
+    table.to_stream().to("changes", WRITE)
+    return builder.build()
+
+
+def rekeyed(**_: Any) -> Topology:
+    builder = StreamsBuilder()
+    stream = builder.stream("a", READ).filter(pl.col("s").is_not_null())
+    table = stream.group_by(pl.col("s"), Grouped.with_(TEXT)).agg(
+        Materialized.as_("t"), n=count(), total=sum_("n"), top=max_("x")
+    )
+    table.to_stream().to("out", WRITE)
+    return builder.build()
+
+
+ONE_TASK: dict[str, Callable[..., Topology]] = {
+    "stateless": stateless,
+    "aggregated": aggregated,
+    "windowed": windowed,
+    "joined": joined,
+}
+
+keys = st.none() | st.sampled_from([b"k", b"l", b"m"])
+rows = st.fixed_dictionaries(
+    {
+        "n": st.none() | st.integers(-5, 9),
+        "x": st.none() | st.sampled_from([0.1, 0.2, -0.3, 1e16, 2.0]),
+        "s": st.none() | st.sampled_from(["p", "q", "r"]),
+    }
+)
+values = st.none() | rows.map(lambda row: json.dumps(row).encode()) | st.sampled_from([b"nonsense", b'{"n": "text"}'])
+headers = st.sampled_from([(), (), (), (("h", b"1"),)])
+records = st.lists(
+    st.builds(Given, st.sampled_from("ab"), st.just(0), keys, values, st.integers(0, 120), headers), max_size=30
+).map(merged)
+cuts = st.lists(st.integers(0, 30), max_size=5)
+
+LENIENT = {
+    "deserialization_exception_handler": "log_and_continue",
+    "errors_dead_letter_queue_topic_name": "dead",
+}
+OFF: dict[str, Any] = {"statestore_cache_max_bytes": 0, **LENIENT}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def quiet() -> Iterator[None]:
+    """No line per dropped record: hypothesis runs thousands."""
+    logger = logging.getLogger("hayase.task")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    yield
+    logger.setLevel(before)
+
+
+def assert_same(one: Result, other: Result) -> None:
+    """Dead letters are written when a partition is decoded, so only those of one partition are in order."""
+    assert {t: plain(sent) for t, sent in one.sent.items() if t != "dead"} == {
+        t: plain(sent) for t, sent in other.sent.items() if t != "dead"
+    }
+    assert dead_letters(one) == dead_letters(other)
+    assert one.stores == other.stores
+    assert one.metrics.rows() == other.metrics.rows()
+
+
+@pytest.mark.parametrize("form", ["rows", "columns"])
+@pytest.mark.parametrize("name", ONE_TASK)
+@settings(max_examples=20, deadline=None, print_blob=True)
+@given(found=records, at=cuts)
+def test_with_caches_off_a_task_sends_the_same_wherever_its_input_is_cut(
+    name: str, form: str, found: list[Given], at: list[int]
+) -> None:
+    topology = ONE_TASK[name]()
+    whole = run(topology, found, processing_form=form, **OFF)
+    assert_same(run(topology, found, at, processing_form=form, **OFF), whole)
+
+
+@pytest.mark.parametrize("name", ONE_TASK)
+@settings(max_examples=20, deadline=None, print_blob=True)
+@given(found=records, at=cuts)
+def test_rows_and_columns_send_the_same_and_keep_the_same_stores(name: str, found: list[Given], at: list[int]) -> None:
+    topology = ONE_TASK[name]()
+    for caching in (LENIENT, OFF):
+        in_rows = run(topology, found, at, processing_form="rows", **caching)
+        in_columns = run(topology, found, at, processing_form="columns", **caching)
+        assert_same(in_columns, in_rows)
+
+
+def dead_letters(result: Result) -> dict[bytes | None, list[Any]]:
+    """By source topic."""
+    found: dict[bytes | None, list[Any]] = {}
+    for record in result.sent.get("dead", []):
+        found.setdefault(dict(record.headers)["__streams.errors.topic"], []).append(plain([record]))
+    return found
+
+
+def plain(sent: Iterable[Any]) -> list[Any]:
+    """Without the trace of an error, which names the code of the form."""
+    return [
+        (record.key, record.value, record.timestamp_ms, [h for h in record.headers if not h[0].endswith("stacktrace")])
+        for record in sent
+    ]
+
+
+@pytest.mark.parametrize("form", ["rows", "columns"])
+@pytest.mark.parametrize("name", ONE_TASK)
+@settings(max_examples=20, deadline=None, print_blob=True)
+@given(found=records, at=cuts)
+def test_with_caches_on_cuts_change_no_store_and_no_last_value(
+    name: str, form: str, found: list[Given], at: list[int]
+) -> None:
+    topology = ONE_TASK[name]()
+    whole = run(topology, found, processing_form=form, **OFF)
+    cut = run(topology, found, at, processing_form=form, **LENIENT)
+    assert cut.stores == whole.stores
+    for topic in whole.sent.keys() - {"dead"}:
+        kept = {key: value for key, value in whole.last(topic).items() if value is not None}
+        assert {key: value for key, value in cut.last(topic).items() if value is not None} == kept, topic
+
+
+@pytest.mark.parametrize("form", ["rows", "columns"])
+@pytest.mark.parametrize("name", ONE_TASK)
+@settings(max_examples=12, deadline=None, print_blob=True)
+@given(found=records, at=cuts)
+def test_the_test_driver_sends_what_epochs_send(name: str, form: str, found: list[Given], at: list[int]) -> None:
+    topology = ONE_TASK[name]()
+    result = run(topology, found, at, processing_form=form, **OFF)
+    config = {key.replace("_", "."): value for key, value in {**OFF, "processing_form": form}.items()}
+    with TopologyTestDriver(topology, config) as driver:
+        for record in (r for r in found if r.topic in source_topics(topology)):
+            driver.pipe(record.topic, record.key, record.value, record.timestamp_ms, record.headers)
+        for topic in {*driver.produced_topic_names(), *result.sent} - {"dead"}:
+            assert plain(driver.output_queue(topic)) == plain(result.sent.get(topic, [])), topic
+        assert len(driver.output_queue("dead")) == len(result.sent.get("dead", []))
+        for counter in (DROPPED_RECORDS, LATE_RECORDS, DEAD_LETTERS, RECORDS_CONSUMED):
+            assert driver.metrics.total(counter) == result.metrics.total(counter)
+
+
+def spread(found: list[Given], partitions: int) -> list[Given]:
+    """The same records in partitions by key."""
+    return merged([r._replace(partition=0 if r.key is None else partition_for_key(r.key, partitions)) for r in found])
+
+
+@pytest.mark.parametrize("form", ["rows", "columns"])
+@settings(max_examples=15, deadline=None, print_blob=True)
+@given(found=records, at=cuts, threads=st.integers(1, 3))
+def test_a_shuffle_between_several_partitions_counts_the_same_wherever_the_input_is_cut(
+    form: str, found: list[Given], at: list[int], threads: int
+) -> None:
+    found = spread([record for record in found if record.topic == "a"], 3)
+    one = run_partitions(rekeyed(), {"a": 3}, found, processing_form=form, **OFF)
+    other = run_partitions(rekeyed(), {"a": 3}, found, at, processing_form=form, threads=threads, **LENIENT)
+    assert one.last("out") == other.last("out")
+    assert without_clocks(one) == without_clocks(other)
+    assert one.metrics.total(DROPPED_RECORDS) == other.metrics.total(DROPPED_RECORDS)
+
+
+@settings(max_examples=15, deadline=None, print_blob=True)
+@given(found=records, at=cuts)
+def test_a_shuffle_in_rows_and_in_columns_sends_the_same(found: list[Given], at: list[int]) -> None:
+    found = spread([record for record in found if record.topic == "a"], 3)
+    in_rows = run_partitions(rekeyed(), {"a": 3}, found, at, processing_form="rows", **OFF)
+    in_columns = run_partitions(rekeyed(), {"a": 3}, found, at, processing_form="columns", **OFF)
+    assert plain(in_columns.sent.get("out", [])) == plain(in_rows.sent.get("out", []))
+    assert in_columns.stores == in_rows.stores
+
+
+def without_clocks(result: Result) -> dict[tuple[str, str], dict[bytes, bytes]]:
+    return {place: rows for place, rows in result.stores.items() if place[1] != "__clocks"}
