@@ -32,6 +32,7 @@ FORMAT = 1
 TEMPORARY_PREFIX = "temporary-"
 """Folders in the state's folder that nobody needs once their process is gone."""
 NOTHING_APPLIED = -1
+_NO_ENVIRONMENT = (lmdb.InvalidError, lmdb.CorruptedError, lmdb.VersionMismatchError)
 
 
 class Position(NamedTuple):
@@ -98,7 +99,8 @@ def base_in(txn: layout.Txn, task: str, store: str) -> BaseStore:
 class BundleState:
     """The stores of a bundle, epoch by epoch. Several processes may have it open; one applies at a time.
 
-    Opening it throws away what can not be trusted: after a power loss without a clean close the files are deleted;
+    Opening it throws away what can not be trusted: after a power loss without a clean close, and if the file is shorter
+    than what is in it or no environment at all, the files are deleted;
     the state of another checkpoint (lineage), application, bundle or format is emptied. It is then at epoch -1, and
     `Changelog.catch_up` rebuilds it.
 
@@ -256,7 +258,7 @@ class BundleState:
 
     def _discard_untrusted(self) -> None:
         written = boot.read_boot(self.path)
-        if written is not None and written.trusted(self._boot_id):
+        if written is not None and written.trusted(self._boot_id) and not _is_cut_off(self.path):
             return
         close_environment(self.path)
         for name in ("data.mdb", "lock.mdb"):
@@ -352,6 +354,24 @@ def _apply_store(txn: layout.Txn, registry_key: bytes, changes: StoreChanges, ne
     count += txn.stat()["entries"] - before
     txn.put(registry_key, layout.pack_registry_entry(number, count))
     return next_number
+
+
+def _is_cut_off(path: Path) -> bool:
+    """Whether the file of an environment ends before its last page, or is none: reading it could kill the process.
+
+    Looks only at the first two pages and the length; other damage is not found.
+    """
+    file = path / "data.mdb"
+    if not file.exists():
+        return False
+    try:
+        env = open_state_environment(path)
+    except StateError as error:
+        if isinstance(error.__cause__, _NO_ENVIRONMENT):
+            return True
+        raise
+    pages = env.info()["last_pgno"] + 1
+    return bool(file.stat().st_size < pages * env.stat()["psize"])
 
 
 def _main(path: Path) -> lmdb._Database:

@@ -176,6 +176,30 @@ def test_a_missing_boot_file_means_that_nothing_can_be_trusted(open_state: Open,
     assert open_state().epoch == -1
 
 
+@pytest.mark.parametrize("left", [0.9, 0.5, 0.0])
+def test_a_file_that_was_cut_off_is_not_read_but_deleted(open_state: Open, tmp_path: Path, left: float) -> None:
+    first = open_state()
+    first.apply(next_delta(first, **{f"k{number}": b"v" * 500 for number in range(200)}))
+    first.close()
+    close_environment(tmp_path / "s")
+    file = tmp_path / "s" / "data.mdb"
+    with file.open("r+b") as opened:
+        opened.truncate(int(file.stat().st_size * left))
+    again = open_state()
+    assert again.epoch == -1 and content(again) == {}
+
+
+def test_a_file_that_is_no_environment_is_deleted(open_state: Open, tmp_path: Path) -> None:
+    first = open_state()
+    first.apply(next_delta(first, k=b"v"))
+    first.close()
+    close_environment(tmp_path / "s")
+    (tmp_path / "s" / "data.mdb").write_bytes(b"?" * 20_000)
+    again = open_state()
+    again.apply(next_delta(again, k=b"w"))
+    assert content(again) == {b"k": b"w"}
+
+
 def test_what_killed_processes_left_is_removed(open_state: Open, tmp_path: Path) -> None:
     leftover = tmp_path / "s" / "temporary-x"
     leftover.mkdir(parents=True)
