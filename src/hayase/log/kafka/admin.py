@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource, New
 
 from hayase.core.errors import LogError
 from hayase.core.records import TopicPartition
-from hayase.log.kafka.clients import ProcessBound, kafka_error, leak, log_error, open_admin
+from hayase.log.kafka.clients import ProcessBound, kafka_error, leak, log_error, open_admin, open_consumer
 from hayase.log.protocol import LogConfig, TopicInfo
 
 Answer = TypeVar("Answer")
@@ -217,13 +217,28 @@ class KafkaAdmin(ProcessBound):
                 )
 
     def group_offsets(self, group: str) -> dict[TopicPartition, int]:
-        """As `Log.group_offsets`; empty for a group that does not exist."""
-        answer = self._group_call(self.client.list_consumer_group_offsets, ConsumerGroupTopicPartitions(group), group)
-        return {
-            TopicPartition(entry.topic, entry.partition): entry.offset
-            for entry in answer.topic_partitions or []
-            if entry.offset >= 0
-        }
+        """As `Log.group_offsets`; empty for a group that does not exist.
+
+        Asked for by a consumer that never joins: some answers to the admin client's list_consumer_group_offsets end in a
+        SIGSEGV inside librdkafka 2.16.
+        """
+        topics = self.client.list_topics(timeout=self._timeout_s).topics
+        if _OFFSETS_TOPIC not in topics:
+            return {}
+        wanted = [
+            confluent_kafka.TopicPartition(name, number)
+            for name, topic in topics.items()
+            if not name.startswith("__")
+            for number in topic.partitions
+        ]
+        consumer = open_consumer(self._config, group_id=group)
+        try:
+            found = consumer.committed(wanted, timeout=self._timeout_s)
+        except KafkaException as error:
+            raise log_error(kafka_error(error), "reading offsets of a group", group=group) from error
+        finally:
+            consumer.close()
+        return {TopicPartition(entry.topic, entry.partition): entry.offset for entry in found if entry.offset >= 0}
 
     def delete_group(self, group: str) -> None:
         """Forget a group and its offsets; nothing happens if there is none."""

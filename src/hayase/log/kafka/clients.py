@@ -139,9 +139,10 @@ def client_settings(config: LogConfig, role: str) -> dict[str, Any]:
     return settings | for_role | _FIXED[role] | {"bootstrap.servers": config.location}
 
 
-def open_consumer(config: LogConfig) -> Consumer:
-    """A consumer without assignment. Raises ConfigError."""
-    return _open(Consumer, client_settings(config, "consumer"))
+def open_consumer(config: LogConfig, **extra: Any) -> Consumer:
+    """A consumer without assignment; `extra` as in `open_producer`. Raises ConfigError."""
+    settings = client_settings(config, "consumer")
+    return _open(Consumer, settings | {name.replace("_", "."): value for name, value in extra.items()})
 
 
 def open_producer(config: LogConfig, **extra: Any) -> Producer:
