@@ -9,7 +9,6 @@ from hypothesis import settings
 
 from hayase.testing.kafka_broker import KafkaBroker
 
-
 # Shared and slow machines are no failure; a failing example is printed so that it can be run again.
 settings.register_profile("hayase", deadline=None, print_blob=True)
 settings.load_profile("hayase")
