@@ -34,7 +34,7 @@ def records() -> list[Input]:
     for number in range(RECORDS):
         key, time_ms = draw.choice(KEYS), 1_000 + 10 * number
         topic = draw.choices(INPUTS, (10, 10, 1))[0]
-        value = {"region": draw.choice(REGIONS)} if topic == "users" else {"id": number}
+        value: dict[str, object] = {"region": draw.choice(REGIONS)} if topic == "users" else {"id": number}
         if topic == "orders":
             value["amount"] = draw.randrange(1, 10_000)
         found.append(Input(topic, key, value, time_ms))
