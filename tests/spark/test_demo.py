@@ -44,7 +44,7 @@ def test_the_demo_works_from_nothing_and_its_result_is_equal_to_the_batch_comput
     done = _hayase("demo", "--orders", "5000", folder=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert EQUAL in done.stdout
-    assert "Sales per product and region, latest windows" in done.stdout
+    assert "Sales per product and region, latest windows of 6 hours" in done.stdout
     assert "5 dead letters" in done.stdout
     assert done.stderr == ""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import subprocess
 import sys
@@ -37,7 +38,7 @@ def test_a_bounded_run_ends_at_the_end_of_the_input_and_the_next_one_goes_on_fro
     assert (report.consumed, report.produced, report.lag_records, report.late, report.dropped) == (100, 7, 0, 0, 0)
     assert place.last("out") == expected(100)
     order = [State.CREATED, State.REBALANCING, State.RUNNING, State.PENDING_SHUTDOWN, State.NOT_RUNNING]
-    assert seen == list(zip(order, order[1:], strict=False))
+    assert seen == list(itertools.pairwise(order))
     assert first.error is None
 
     place.put("in", amounts(100, 130))

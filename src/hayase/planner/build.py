@@ -47,7 +47,7 @@ def global_unit_id(position: int) -> str:
 def levels_of(topology: Topology) -> dict[str, int]:
     """Level of every unit: one above all it gets rows of, or whose global tables it reads."""
     writer = {
-        sink.topic: sub.id
+        sink.topic: sub
         for sub in topology.subtopologies
         for sink in sub.sinks
         if sink.topic in topology.repartitions
@@ -62,7 +62,7 @@ def levels_of(topology: Topology) -> dict[str, int]:
                     if topic in topology.repartitions:
                         if topic not in writer:
                             raise TopologyError("NO_WRITER", f"nothing writes the repartition topic {topic!r}")
-                        above.append(level(topology.subtopologies[writer[topic]]))
+                        above.append(level(writer[topic]))
             levels[sub.id] = 1 + max(above, default=-1)
         return levels[sub.id]
 

@@ -1,0 +1,205 @@
+"""What runs where: levels, partition counts, bundles, forms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import polars as pl
+import pytest
+
+from hayase import Consumed, Grouped, Materialized, Produced, Serdes, StreamsBuilder, Topology, count, left, right, sum_
+from hayase.core.config import StreamsConfig
+from hayase.core.errors import TopologyError, UnknownTopicError
+from hayase.planner.build import check_sinks, levels_of, make_plan, sink_topics, source_topics
+from hayase.planner.compile import CompiledUnit, compile_units
+from hayase.planner.options import compile_options, configured
+from hayase.processor.timestamps import callable_timestamp, record_timestamp
+from hayase.task.plan import Plan
+
+TEXT, JSON = Serdes.string(), Serdes.json()
+ORDER = Consumed.with_(TEXT, Serdes.json(schema={"region": pl.String, "product": pl.String, "amount": pl.Int64}))
+
+
+def compiled(topology: Topology, **settings: Any) -> dict[str, CompiledUnit]:
+    config = StreamsConfig({"application.id": "a", **{key.replace("_", "."): v for key, v in settings.items()}})
+    topology = configured(topology, config)
+    return compile_units(topology, levels_of(topology), compile_options(config))
+
+
+def plan(topology: Topology, topics: Mapping[str, int], threads: int = 2, bundles: int | None = None) -> Plan:
+    return make_plan(topology, topics, compiled(topology), threads=threads, bundles_per_unit=bundles)
+
+
+def three_levels() -> Topology:
+    """A global table (level 0), its readers (1), a shuffle (2), another one (3)."""
+    builder = StreamsBuilder()
+    products = builder.global_table("products", Consumed.with_(TEXT, JSON), Materialized.as_("products"))
+    orders = builder.stream("orders", ORDER).join(products, lambda _, order: order["product"], lambda order, _: order)
+    by_region = orders.group_by(lambda _, order: order["region"], Grouped.with_(TEXT, JSON)).count()
+    again = by_region.to_stream().group_by(lambda _, n: str(n), Grouped.with_(TEXT, Serdes.long()))
+    again.count().to_stream().to("out", Produced.with_(TEXT, Serdes.long()))
+    return builder.build()
+
+
+def rekeyed() -> Topology:
+    builder = StreamsBuilder()
+    table = builder.stream("orders", ORDER).group_by(pl.col("region"), Grouped.with_(TEXT)).agg(n=count())
+    table.to_stream().to("out", Produced.with_(TEXT, JSON))
+    return builder.build()
+
+
+def joined(left_topic: str = "orders", right_topic: str = "users", *, rekey: bool = False) -> Topology:
+    builder = StreamsBuilder()
+    orders = builder.stream(left_topic, ORDER)
+    if rekey:
+        orders = orders.select_key(pl.col("region"))
+    users = builder.table(right_topic, Consumed.with_(TEXT, Serdes.json(schema={"name": pl.String})))
+    orders.join(users, {"amount": left("amount"), "name": right("name")}).to("out", Produced.with_(TEXT, JSON))
+    return builder.build()
+
+
+def test_a_unit_is_one_level_above_everything_it_gets_rows_of_and_above_the_global_tables_it_reads() -> None:
+    assert levels_of(three_levels()) == {"global0": 0, "1": 1, "2": 2, "3": 3}
+    assert plan(three_levels(), {"orders": 2, "products": 3}).levels == 4
+
+
+def test_a_global_table_is_one_task_that_reads_all_partitions() -> None:
+    found = plan(three_levels(), {"orders": 2, "products": 3})
+    (task,) = found.bundle_of("global0_0").tasks
+    assert [(topic, partition) for _, topic, partition in task.topic_partitions] == [("products", p) for p in range(3)]
+    assert found.units["1"].reads_global == ("products",)
+
+
+def test_a_repartition_has_as_many_partitions_as_what_flows_into_it() -> None:
+    assert set(plan(three_levels(), {"orders": 5, "products": 3}).repartitions.values()) == {5}
+
+
+def test_a_repartition_that_is_joined_takes_the_count_of_its_partner() -> None:
+    found = plan(joined(rekey=True), {"orders": 2, "users": 7})
+    assert list(found.repartitions.values()) == [7]
+
+
+def test_joined_topics_must_have_the_same_number_of_partitions() -> None:
+    assert plan(joined(), {"orders": 3, "users": 3}).units["0"].partitions == 3
+    with pytest.raises(TopologyError) as refused:
+        plan(joined(), {"orders": 2, "users": 3})
+    assert refused.value.condition == "PARTITIONS_DIFFER"
+    assert "orders has 2, users has 3" in refused.value.message
+
+
+def test_missing_source_topics_are_all_named() -> None:
+    with pytest.raises(UnknownTopicError) as refused:
+        plan(joined(), {})
+    assert refused.value.condition == "UNKNOWN_TOPIC"
+    assert "orders, users" in refused.value.message
+
+
+def test_missing_sink_topics_are_named_and_repartitions_are_no_topics() -> None:
+    assert sink_topics(rekeyed()) == ["out"]
+    assert source_topics(rekeyed()) == ["orders"]
+    check_sinks(rekeyed(), {"out": 1})
+    with pytest.raises(UnknownTopicError) as refused:
+        check_sinks(rekeyed(), {})
+    assert "out" in refused.value.message
+
+
+@pytest.mark.parametrize(("threads", "bundles"), [(1, 2), (2, 4), (3, 6), (50, 12)])
+def test_there_are_two_bundles_per_thread_and_never_more_than_tasks(threads: int, bundles: int) -> None:
+    found = plan(rekeyed(), {"orders": 12}, threads)
+    for unit in ("0", "1"):
+        members = [bundle for bundle in found.bundles if bundle.unit == unit]
+        assert len(members) == bundles
+        assert sorted(task.partition for bundle in members for task in bundle.tasks) == list(range(12))
+        assert max(len(b.tasks) for b in members) - min(len(b.tasks) for b in members) <= 1
+
+
+def test_with_the_bundles_of_the_first_start_other_thread_counts_give_the_same_plan() -> None:
+    first = plan(three_levels(), {"orders": 8, "products": 1}, threads=2)
+    for threads in (1, 3, 16):
+        later = plan(three_levels(), {"orders": 8, "products": 1}, threads=threads, bundles=4)
+        assert later.digest == first.digest
+    assert plan(three_levels(), {"orders": 8, "products": 1}, threads=3).digest != first.digest
+
+
+def test_the_form_is_no_part_of_the_plan() -> None:
+    topology = rekeyed()
+    plans = [
+        make_plan(topology, {"orders": 2}, compiled(topology, processing_form=form), threads=1)
+        for form in ("rows", "columns")
+    ]
+    assert [p.units["0"].form for p in plans] == ["rows", "columns"]
+    assert plans[0].digest == plans[1].digest
+
+
+def test_expressions_and_built_in_aggregates_run_in_columns_and_are_pure_until_there_is_a_store() -> None:
+    units = compiled(rekeyed())
+    assert [(u.form, u.pure, u.stateful) for u in units.values()] == [
+        ("columns", True, False),
+        ("columns", False, True),
+    ]
+    assert units["0"].reason == "every node has a column form"
+
+
+def stateless(step: Any, consumed: Consumed = ORDER) -> CompiledUnit:
+    builder = StreamsBuilder()
+    step(builder.stream("orders", consumed)).to("out", Produced.with_(TEXT, JSON))
+    return compiled(builder.build())["0"]
+
+
+def test_a_callable_makes_a_unit_impure_but_not_stateful() -> None:
+    unit = stateless(lambda stream: stream.filter(lambda _, order: order["amount"] > 1))
+    assert (unit.pure, unit.stateful) == (False, False)
+
+
+def test_a_source_that_is_compacted_makes_a_unit_impure() -> None:
+    builder = StreamsBuilder()
+    builder.stream("orders", ORDER).filter(pl.col("amount") > 1).to("out", Produced.with_(TEXT, JSON))
+    topology = builder.build()
+    options = compile_options(StreamsConfig({"application.id": "a"}), frozenset({"orders"}))
+    assert not compile_units(topology, levels_of(topology), options)["0"].pure
+
+
+def test_partition_time_makes_a_unit_stateful() -> None:
+    extractor = record_timestamp("partition_time")
+    unit = stateless(lambda stream: stream, ORDER.with_timestamp_extractor(extractor))
+    assert (unit.stateful, unit.pure) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("consumed", "reason"),
+    [
+        (Consumed.with_(TEXT, JSON), "has a serde without a schema"),
+        (
+            ORDER.with_timestamp_extractor(callable_timestamp(lambda r, _: r.timestamp_ms)),
+            "callable timestamp extractor",
+        ),
+    ],
+)
+def test_what_has_no_column_form_runs_in_rows_and_says_why(consumed: Consumed, reason: str) -> None:
+    unit = stateless(lambda stream: stream, consumed)
+    assert unit.form == "rows"
+    assert reason in unit.reason
+
+
+def test_a_custom_aggregate_runs_in_rows_and_columns_can_not_be_forced_on_it() -> None:
+    builder = StreamsBuilder()
+    grouped = builder.stream("orders", ORDER).group_by_key()
+    grouped.aggregate(dict, lambda _k, _v, total: total, Materialized.as_("t").with_value_serde(JSON))
+    topology = builder.build()
+    assert "as written, has no column form" in compiled(topology)["0"].reason
+    with pytest.raises(TopologyError) as refused:
+        compiled(topology, processing_form="columns")
+    assert refused.value.condition == "NO_COLUMN_FORM"
+
+
+def test_rows_know_the_types_that_cross_a_shuffle() -> None:
+    builder = StreamsBuilder()
+    prices = builder.stream("in", Consumed.with_(TEXT, Serdes.json(schema={"s": pl.String, "x": pl.Float64})))
+    prices.group_by(pl.col("s"), Grouped.with_(TEXT)).agg(total=sum_("x"))
+    units = compiled(builder.build(), processing_form="rows")
+    assert [unit.form for unit in units.values()] == ["rows", "rows"]
+    (source,) = units["1"].nodes.sources
+    value = units["1"].schemas[source.name].value
+    assert value is not None
+    assert dict(value.fields)["x"] == pl.Float64

@@ -1,0 +1,251 @@
+"""Planning of epochs: what each reads, what an earlier run began, what is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from hayase import Consumed, Serdes, StreamsBuilder, count
+from hayase.core.config import StreamsConfig
+from hayase.core.errors import CheckpointError, SourceRangeLostError, TopologyError
+from hayase.core.records import TopicPartition
+from hayase.core.time import ManualClock
+from hayase.log.open import open_log
+from hayase.log.protocol import LogConfig, OutputBatch
+from hayase.planner.build import levels_of, make_plan
+from hayase.planner.compile import compile_units
+from hayase.planner.options import compile_options, failure_policy
+from hayase.runtime.control import Control
+from hayase.runtime.coordinator import EpochCoordinator, PlannerStatus
+from hayase.runtime.shipped import ShippedApp
+from hayase.storage.open import open_blobs
+from hayase.task.epoch_record import EpochRecord, done_name, record_name
+
+
+class Scene:
+    """An application on an embedded log, as the planner of epochs sees it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.log_config = LogConfig("embedded", str(folder / "log"), {"fsync": "false"})
+        self.log = open_log(self.log_config)
+        self.log.create_topic("in", 2)
+        self.blobs = open_blobs(str(folder / "checkpoint"), fsync=False)
+        self.clock = ManualClock(1_000)
+        self.folder = folder
+        (folder / "control").mkdir()
+        self.control = Control(folder / "control")
+        self.app = self._app()
+        self._open: list[EpochCoordinator] = []
+
+    def _app(self) -> ShippedApp:
+        builder = StreamsBuilder()
+        builder.stream("in", Consumed.with_(Serdes.string(), Serdes.string())).group_by_key().agg(n=count())
+        topology, config = builder.build(), StreamsConfig({"application.id": "app"})
+        options = compile_options(config)
+        compiled = compile_units(topology, levels_of(topology), options)
+        plan = make_plan(topology, {"in": 2}, compiled, threads=1)
+        return ShippedApp(
+            application_id="app", lineage="L", topology=topology, plan=plan, options=options,
+            policy=failure_policy(config), log=self.log_config, checkpoint=str(self.folder / "checkpoint"),
+            checkpoint_fsync=False, state_dir=str(self.folder / "state"), control_dir=str(self.folder / "control"),
+            exactly_once=True, slots=1, max_records_per_epoch=10, resets={"in": "earliest"}, history_retention_ms=0,
+        )  # fmt: skip
+
+    def planner(self, **changes: object) -> EpochCoordinator:
+        app = dataclasses.replace(self.app, **changes)  # type: ignore[arg-type]
+        made = EpochCoordinator(app, self.blobs, open_log(self.log_config), self.clock, self.control)
+        self._open.append(made)
+        return made
+
+    def put(self, *times: int) -> None:
+        writer = self.log.writer()
+        writer.append([OutputBatch("in", [b"k%d" % t for t in times], [b"v"] * len(times), list(times))])
+        writer.close()
+
+    def ends(self) -> dict[int, int]:
+        found = self.log.end_offsets([TopicPartition("in", 0), TopicPartition("in", 1)])
+        return {partition.partition: end for partition, end in found.items()}
+
+    def status(self) -> PlannerStatus:
+        data = self.control.status()
+        assert data is not None
+        return msgspec.json.decode(data, type=PlannerStatus)
+
+    def close(self) -> None:
+        for planner in self._open:
+            planner.close()
+        self.log.close()
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Iterator[Scene]:
+    made = Scene(tmp_path)
+    yield made
+    made.close()
+
+
+def test_an_epoch_covers_what_is_there_and_the_next_begins_at_its_end(scene: Scene) -> None:
+    planner = scene.planner()
+    assert planner.next_epoch(-1) == -1  # nothing to do
+    scene.put(1, 2, 3)
+    assert planner.next_epoch(-1) == 0
+    first = planner.record(0)
+    assert first.ranges == {"in": {p: (0, end) for p, end in scene.ends().items()}}
+    assert (first.lineage, first.plan, first.previous) == ("L", scene.app.plan.digest, "")
+    scene.put(4)
+    assert planner.next_epoch(0) == 1
+    second = planner.record(1)
+    assert second.records == 1
+    assert second.previous == first.digest
+    assert {p: start for p, (start, _) in second.ranges["in"].items()} == {
+        p: e for p, (_, e) in first.ranges["in"].items()
+    }
+
+
+def test_an_epoch_is_marked_and_its_offsets_committed_when_the_next_is_asked_for(scene: Scene) -> None:
+    scene.put(1, 2, 3)
+    planner = scene.planner()
+    planner.next_epoch(-1)
+    assert scene.blobs.get(done_name(0)) is None
+    assert scene.planner().last_done() == -1
+    planner.next_epoch(0)
+    assert scene.blobs.get(done_name(0)) == planner.record(0).digest.encode()
+    assert scene.planner().last_done() == planner.last_done() == 0
+    ends = {TopicPartition("in", p): end for p, end in scene.ends().items() if end}
+    assert scene.log.group_offsets("app") == ends
+
+
+def test_an_epoch_that_was_begun_is_adopted_as_it_is(scene: Scene) -> None:
+    scene.put(1, 2, 3)
+    begun = scene.planner()
+    begun.next_epoch(-1)
+    scene.put(4, 5, 6)
+    scene.clock.advance_ms(5_000)
+    later = scene.planner()
+    assert later.next_epoch(-1) == 0
+    assert later.record(0) == begun.record(0)
+
+
+def test_an_open_epoch_of_another_plan_or_lineage_is_refused(scene: Scene) -> None:
+    scene.put(1)
+    planner = scene.planner()
+    planner.next_epoch(-1)
+    other = dataclasses.replace(scene.app.plan, bundles=scene.app.plan.bundles[:1])
+    for changes in ({"plan": other}, {"lineage": "M"}):
+        with pytest.raises(CheckpointError) as refused:
+            scene.planner(**changes).next_epoch(-1)
+        assert refused.value.condition == "OPEN_EPOCH_OF_ANOTHER_PLAN"
+
+
+def test_of_two_planners_that_publish_the_same_epoch_one_adopts_the_others(scene: Scene) -> None:
+    scene.put(1)
+    first, second = scene.planner(), scene.planner()
+    scene.blobs.put_if_absent(record_name(0), b"")  # taken, so that both must look
+    scene.blobs.delete(record_name(0))
+    assert first.next_epoch(-1) == 0
+    scene.put(2)
+    assert second.next_epoch(-1) == 0
+    assert second.record(0).records == first.record(0).records == 1
+
+
+def test_the_wall_clock_of_epochs_never_goes_back(scene: Scene) -> None:
+    planner = scene.planner()
+    scene.put(1)
+    planner.next_epoch(-1)
+    scene.clock.advance_ms(-800)
+    scene.put(2)
+    planner.next_epoch(0)
+    assert planner.record(0).wall_clock_ms == planner.record(1).wall_clock_ms == 1_000
+
+
+def test_a_frozen_planner_reads_to_the_ends_of_that_moment_in_bounded_epochs(scene: Scene) -> None:
+    scene.put(*range(25))
+    planner = scene.planner()
+    planner.freeze()
+    scene.put(*range(100, 150))
+    after, covered = -1, 0
+    while (new := planner.next_epoch(after)) != after:
+        assert new == after + 1
+        assert 0 < planner.record(new).records <= 10
+        covered += planner.record(new).records
+        after = new
+    assert covered == 25
+
+
+def test_the_status_tells_what_lies_beyond_the_epoch(scene: Scene) -> None:
+    scene.put(*range(25))
+    planner = scene.planner()
+    planner.next_epoch(-1)
+    assert scene.status() == PlannerStatus(0, 25 - planner.record(0).records)
+    after = 0
+    while (new := planner.next_epoch(after)) != after:
+        after = new
+    assert scene.status() == PlannerStatus(after, 0)
+
+
+def test_a_pause_holds_between_epochs_and_marks_what_is_through(scene: Scene) -> None:
+    scene.put(1)
+    planner = scene.planner()
+    planner.next_epoch(-1)
+    scene.put(2)
+    scene.control.ask_pause(True)
+    assert not scene.control.paused()
+    assert planner.next_epoch(0) == 0
+    assert scene.control.paused()
+    assert planner.last_done() == 0
+    scene.control.ask_pause(False)
+    assert not scene.control.paused()
+    assert planner.next_epoch(0) == 1
+
+
+def test_latest_begins_at_the_end_of_the_log(scene: Scene) -> None:
+    scene.put(1, 2, 3)
+    planner = scene.planner(resets={"in": "latest"})
+    assert planner.next_epoch(-1) == -1
+    before = scene.ends()
+    scene.put(4)
+    planner = scene.planner(resets={"in": "latest"})
+    assert planner.next_epoch(-1) == -1  # a start position is only kept by an epoch
+    assert before != scene.ends()
+
+
+def test_a_topic_that_was_deleted_or_made_anew_is_refused(scene: Scene) -> None:
+    scene.put(1)
+    planner = scene.planner()
+    planner.next_epoch(-1)
+    scene.log.delete_topic("in")
+    with pytest.raises(SourceRangeLostError, match="deleted while the application reads it"):
+        planner.next_epoch(0)
+    scene.log.create_topic("in", 2)
+    with pytest.raises(SourceRangeLostError, match="deleted and made anew"):
+        planner.next_epoch(0)
+
+
+def test_a_topic_with_more_partitions_than_the_plan_is_refused(scene: Scene) -> None:
+    scene.log.delete_topic("in")
+    scene.log.create_topic("in", 3)
+    with pytest.raises(TopologyError) as refused:
+        scene.planner().next_epoch(-1)
+    assert refused.value.condition == "PARTITIONS_CHANGED"
+    assert refused.value.context["topic"] == "in"
+
+
+def test_a_record_that_is_missing_from_the_checkpoint_is_named(scene: Scene) -> None:
+    with pytest.raises(CheckpointError) as refused:
+        scene.planner().record(7)
+    assert refused.value.condition == "EPOCH_RECORD_MISSING"
+    assert "epoch 7" in refused.value.message
+
+
+def test_an_epoch_record_survives_its_bytes_with_the_order_of_its_ranges() -> None:
+    record = EpochRecord(3, "L", "P", 5, {"b": {1: (0, 2), 0: (4, 4)}, "a": {0: (7, 9)}}, {"a": "1", "b": "2"}, "x")
+    again = EpochRecord.from_bytes(record.to_bytes())
+    assert again == record
+    assert again.digest == record.digest
+    assert list(again.ranges) == ["b", "a"]
+    assert list(again.ranges["b"]) == [1, 0]
+    assert record.records == 4
