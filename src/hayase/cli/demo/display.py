@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
+from rich import box
 from rich.console import Console, Group
 from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
@@ -16,7 +17,6 @@ from hayase.cli.demo.check import Report
 from hayase.cli.progress import PlainProgress, ProgressLine
 
 _PLAIN_EVERY_S = 2.0
-_WINDOW = timedelta(hours=6)
 
 SalesRow = Mapping[str, Any]
 
@@ -68,11 +68,17 @@ def sales_table(rows: Iterable[SalesRow], *, windows: int, top: int) -> Table:
     by_window: dict[int, list[SalesRow]] = {}
     for row in rows:
         by_window.setdefault(row["window_start_ms"], []).append(row)
-    table = Table(title="Sales per product and region, latest windows (times in UTC)", title_justify="left")
+    table = Table(
+        title="Sales per product and region, latest windows of 6 hours (UTC)",
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        collapse_padding=True,
+    )
     for name in ("window", "product", "region"):
         table.add_column(name, no_wrap=True)
     for name in ("orders", "quantity", "revenue"):
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", no_wrap=True)
     for start in sorted(by_window, reverse=True)[:windows]:
         best = sorted(by_window[start], key=lambda row: (-row["revenue"], row["product"], row["region"]))[:top]
         for position, row in enumerate(best):
@@ -89,14 +95,13 @@ def sales_table(rows: Iterable[SalesRow], *, windows: int, top: int) -> Table:
 
 
 def window_text(start_ms: int) -> str:
-    """A window as people read it.
+    """The start of a window as people read it.
 
     Example:
         >>> window_text(1_767_571_200_000)
-        '2026-01-05 00:00-06:00'
+        '2026-01-05 00:00'
     """
-    start = datetime.fromtimestamp(start_ms / 1000, UTC)
-    return f"{start:%Y-%m-%d %H:%M}-{start + _WINDOW:%H:%M}"
+    return f"{datetime.fromtimestamp(start_ms / 1000, UTC):%Y-%m-%d %H:%M}"
 
 
 def money(cents: int) -> str:
