@@ -30,14 +30,14 @@ def _report(consumed: int, state: State = State.RUNNING) -> ProgressReport:
 
 
 def test_the_table_holds_the_best_of_the_latest_windows_and_fits_80_columns() -> None:
-    rows = [_row(0, "Old", 9), *(_row(6, f"Fjord Kettle {n}", n * 100_000_000) for n in range(4)), _row(12, "New", 5)]
+    rows = [_row(0, "Old", 9), *(_row(6, f"Fjord Mug {n}", n * 100_000_000) for n in range(4)), _row(12, "New", 5)]
     console = Console(width=80)
     with console.capture() as captured:
         console.print(sales_table(rows, windows=2, top=2))
     text = captured.get()
     assert "Old" not in text
-    assert text.index("New") < text.index("Fjord Kettle 3") < text.index("Fjord Kettle 2")
-    assert "Fjord Kettle 1" not in text
+    assert text.index("New") < text.index("Fjord Mug 3") < text.index("Fjord Mug 2")
+    assert "Fjord Mug 1" not in text
     assert "3,000,000.00" in text and "0.05" in text
     assert "…" not in text
 

@@ -187,7 +187,7 @@ class Shop:
     def _ordered_products(self, rng: np.random.Generator, count: int) -> Int64Array:
         """Numbers of products; some sell better than others, some are out of the catalogue or never were in it."""
         known = self._products - self._gone
-        popular = (known * rng.random(count) ** 2).astype(np.int64)
+        popular = (known * rng.random(count) ** 1.3).astype(np.int64)
         unknown = rng.integers(known, known + 2 * self._gone, count)
         found: Int64Array = np.where(rng.random(count) < _UNKNOWN_SHARE, unknown, popular)
         return found
