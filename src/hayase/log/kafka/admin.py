@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 import confluent_kafka
-from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, KafkaError, KafkaException, TopicCollection
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource, NewTopic, OffsetSpec, ResourceType
 
 from hayase.core.errors import LogError
@@ -56,6 +56,7 @@ class KafkaAdmin(ProcessBound):
         self._monotonic = monotonic
         self._sleep = sleep
         self._client: AdminClient | None = None
+        self._members: dict[str, confluent_kafka.Consumer] = {}
         self._topic_configs: dict[str, tuple[float, Mapping[str, str]]] = {}  # by topic id: asked when, answer
 
     def forget_clients(self) -> None:
@@ -63,10 +64,16 @@ class KafkaAdmin(ProcessBound):
         if self._client is not None:
             leak(self._client)
         self._client = None
+        for member in self._members.values():
+            leak(member)
+        self._members = {}
 
     def close(self) -> None:
-        """Let go of the connection; a later call makes a new one."""
+        """Let go of the connections; a later call makes new ones."""
         self._client = None
+        for member in self._members.values():
+            member.close()
+        self._members = {}
 
     @property
     def client(self) -> AdminClient:
@@ -203,10 +210,11 @@ class KafkaAdmin(ProcessBound):
         if not offsets:
             return
         entries = [confluent_kafka.TopicPartition(*partition, offset) for partition, offset in offsets.items()]
-        answer = self._group_call(
-            self.client.alter_consumer_group_offsets, ConsumerGroupTopicPartitions(group, entries), group
-        )
-        for entry in answer.topic_partitions or []:
+        try:
+            answer = self._member(group).commit(offsets=entries, asynchronous=False) or []
+        except KafkaException as error:
+            raise log_error(kafka_error(error), "committing offsets of a group", group=group) from error
+        for entry in answer:
             if entry.error is not None:
                 raise log_error(
                     entry.error,
@@ -217,11 +225,7 @@ class KafkaAdmin(ProcessBound):
                 )
 
     def group_offsets(self, group: str) -> dict[TopicPartition, int]:
-        """As `Log.group_offsets`; empty for a group that does not exist.
-
-        Asked for by a consumer that never joins: some answers to the admin client's list_consumer_group_offsets end in a
-        SIGSEGV inside librdkafka 2.16.
-        """
+        """As `Log.group_offsets`; empty for a group that does not exist."""
         topics = self.client.list_topics(timeout=self._timeout_s).topics
         if _OFFSETS_TOPIC not in topics:
             return {}
@@ -231,13 +235,10 @@ class KafkaAdmin(ProcessBound):
             if not name.startswith("__")
             for number in topic.partitions
         ]
-        consumer = open_consumer(self._config, group_id=group)
         try:
-            found = consumer.committed(wanted, timeout=self._timeout_s)
+            found = self._member(group).committed(wanted, timeout=self._timeout_s)
         except KafkaException as error:
             raise log_error(kafka_error(error), "reading offsets of a group", group=group) from error
-        finally:
-            consumer.close()
         return {TopicPartition(entry.topic, entry.partition): entry.offset for entry in found if entry.offset >= 0}
 
     def delete_group(self, group: str) -> None:
@@ -251,17 +252,15 @@ class KafkaAdmin(ProcessBound):
             if kafka_error(error).code() not in _GONE:
                 raise log_error(kafka_error(error), "deleting a group", group=group) from error
 
-    def _group_call(
-        self,
-        call: Callable[..., Mapping[str, Future[ConsumerGroupTopicPartitions]]],
-        request: ConsumerGroupTopicPartitions,
-        group: str,
-    ) -> ConsumerGroupTopicPartitions:
-        future = call([request], request_timeout=self._timeout_s)[group]
-        try:
-            return future.result()
-        except KafkaException as error:
-            raise log_error(kafka_error(error), "reading or writing offsets of a group", group=group) from error
+    def _member(self, group: str) -> confluent_kafka.Consumer:
+        """A kept consumer of the group that never joins it.
+
+        Not the admin client: its first request to a group on a new cluster waits 30 s for a coordinator that is there after
+        one, and some answers to its list_consumer_group_offsets end in a SIGSEGV (librdkafka 2.16).
+        """
+        if group not in self._members:
+            self._members[group] = open_consumer(self._config, group_id=group)
+        return self._members[group]
 
     def _result(self, future: Future[Answer], doing: str, topic: str) -> Answer:
         try:
