@@ -67,3 +67,25 @@ def test_an_orphan_that_wakes_when_all_is_done_changes_nothing(
     log_kind: str, step: str, seed: int, make_scene: MakeScene, tell: Tell, undisturbed: Undisturbed
 ) -> None:
     beside_its_replay(make_scene(log_kind, seed), tell, undisturbed, step, late=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [24])
+def test_a_jvm_that_outlives_its_driver_for_a_moment_does_no_harm_to_the_next_start(
+    log_kind: str, seed: int, make_scene: MakeScene, tell: Tell, undisturbed: Undisturbed
+) -> None:
+    scene = make_scene(log_kind, seed)
+    scene.load()
+    for epochs in (3, 6):
+        kill_driver_after(scene, epochs)
+        tell(scene, f"driver alone after {scene.done_epochs()} epochs")
+    scene.run()
+    expect_exactly_once(scene, undisturbed)
+
+
+def kill_driver_after(scene: Scene, epochs: int) -> None:
+    """Start, wait for that many epochs, and kill only the Python driver."""
+    started = scene.start()
+    wait_for(lambda: scene.done_epochs() >= epochs or started.process.poll() is not None, READY_S, f"{epochs} epochs")
+    assert started.process.poll() is None, started.said()
+    started.process.kill()
