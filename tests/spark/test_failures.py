@@ -70,7 +70,7 @@ def test_malformed_records_go_to_the_dead_letter_topic_and_the_rest_goes_on(plac
     assert (found["topic"], found["partition"], found["offset"]) == ("in", "0", "1")
     assert found["exception"].endswith("SerializationError")
     assert "nonsense" in found["message"]
-    assert "Traceback" in found["stacktrace"]
+    assert "nonsense" in found["stacktrace"]
     progress = app.progress()
     assert (progress.dead_letters, progress.dropped) == (1, 1)
 

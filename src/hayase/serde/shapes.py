@@ -141,7 +141,7 @@ class Shape:
             columns = [self._column(name, dtype, present) for name, dtype in fields]
         if not columns:
             null = pl.Series([twin is None for twin in twins], dtype=pl.Boolean)
-        return pl.DataFrame(columns, height=len(twins)), null
+        return pl.DataFrame(columns or None, height=len(twins)), null
 
     def _column(self, name: str, dtype: pl.DataType, twins: list[Any]) -> pl.Series:
         values = list(map(attrgetter(name), twins))
