@@ -158,7 +158,8 @@ def test_a_global_table_is_up_to_date_for_the_next_record() -> None:
 def test_window_stores_are_read_by_key_and_time() -> None:
     builder = StreamsBuilder()
     windows = TimeWindows.of_size_with_no_grace(timedelta(milliseconds=10))
-    builder.stream("in", READ).group_by_key().windowed_by(windows).agg(Materialized.as_("w"), n=count())
+    kept = Materialized.as_("w").with_retention(timedelta(seconds=1))
+    builder.stream("in", READ).group_by_key().windowed_by(windows).agg(kept, n=count())
     with TopologyTestDriver(builder.build()) as driver:
         source = driver.create_input_topic("in", TEXT, JSON)
         for at in (1, 9, 10, 25):
