@@ -24,7 +24,12 @@ class Progress:
         self._admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 3})
         # A consumer that never joins. The admin client's list_consumer_group_offsets ends in a SIGSEGV inside librdkafka 2.16
         # for some answers of the group's coordinator.
-        settings = {"bootstrap.servers": bootstrap, "group.id": application_id, "enable.auto.commit": False, "log_level": 3}
+        settings = {
+            "bootstrap.servers": bootstrap,
+            "group.id": application_id,
+            "enable.auto.commit": False,
+            "log_level": 3,
+        }
         self._consumer = Consumer(settings)
         self._input = [TopicPartition(input_topic, partition) for partition in range(PARTITIONS)]
         self._output = [TopicPartition(output_topic, partition) for partition in range(PARTITIONS)]

@@ -20,7 +20,7 @@ JAVA_VERSION_MIN = 17
 def java_version(executable: str) -> int:
     """Major version of a java executable, 0 if it does not answer."""
     try:
-        said = subprocess.run([executable, "-version"], capture_output=True, text=True, timeout=60).stderr
+        said = subprocess.run([executable, "-version"], check=False, capture_output=True, text=True, timeout=60).stderr
     except (OSError, subprocess.TimeoutExpired):
         return 0
     found = re.search(r'version "(\d+)', said)
@@ -40,15 +40,17 @@ def has_java() -> bool:
 def pip_install(python: Path, *arguments: str) -> None:
     """Run pip in the environment; stop with its exit code if it fails."""
     command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *arguments]
-    done = subprocess.run(command, cwd=ROOT)
+    done = subprocess.run(command, cwd=ROOT, check=False)
     if done.returncode:
         sys.exit(f"pip failed ({done.returncode}): {' '.join(command)}")
 
 
 def main() -> None:
     """Create the environment at the path given and install the locked packages and Hayase itself."""
-    if sys.version_info < (3, 11):
-        sys.exit(f"Hayase needs Python 3.11 or newer; this is {sys.version.split()[0]}. Try: make PYTHON=python3.11 setup")
+    if sys.version_info < (3, 11):  # noqa: UP036 - this runs before anything is installed, on whatever Python there is
+        sys.exit(
+            f"Hayase needs Python 3.11 or newer; this is {sys.version.split()[0]}. Try: make PYTHON=python3.11 setup"
+        )
     target = Path(sys.argv[1]).resolve()
     python = target / "bin" / "python"
     if not python.exists():

@@ -47,10 +47,7 @@ def global_unit_id(position: int) -> str:
 def levels_of(topology: Topology) -> dict[str, int]:
     """Level of every unit: one above all it gets rows of, or whose global tables it reads."""
     writer = {
-        sink.topic: sub
-        for sub in topology.subtopologies
-        for sink in sub.sinks
-        if sink.topic in topology.repartitions
+        sink.topic: sub for sub in topology.subtopologies for sink in sub.sinks if sink.topic in topology.repartitions
     }
     levels: dict[int, int] = {}
 

@@ -162,9 +162,7 @@ class StoreHandle:
                 store=self.name,
             )
 
-    def _scan(
-        self, read: Callable[[Any], Iterator[tuple[Any, Any]]], places: list[_Place] | None = None
-    ) -> StoreRows:
+    def _scan(self, read: Callable[[Any], Iterator[tuple[Any, Any]]], places: list[_Place] | None = None) -> StoreRows:
         places = self._places if places is None else places
         for attempt in range(_SAME_EPOCH_TRIES):
             with ExitStack() as stack:
@@ -232,6 +230,8 @@ def _windowed(key: Any, start_ms: int, size_ms: int) -> Windowed[Any]:
 def _to_ms(value: datetime | int) -> int:
     if isinstance(value, datetime):
         if value.tzinfo is None:
-            raise StateError("NAIVE_DATETIME", f"{value!r} has no time zone; use an aware datetime, e.g. with tzinfo=UTC")
+            raise StateError(
+                "NAIVE_DATETIME", f"{value!r} has no time zone; use an aware datetime, e.g. with tzinfo=UTC"
+            )
         return int((value - datetime.fromtimestamp(0, value.tzinfo)) / timedelta(milliseconds=1))
     return value

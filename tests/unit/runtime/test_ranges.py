@@ -8,9 +8,7 @@ from hypothesis import strategies as st
 from hayase.core.records import TopicPartition
 from hayase.runtime.ranges import TimeCut, fair_ends
 
-partition_times = st.lists(st.lists(st.integers(0, 5_000), max_size=60).map(sorted), min_size=1, max_size=4).filter(
-    lambda times: any(times)
-)
+partition_times = st.lists(st.lists(st.integers(0, 5_000), max_size=60).map(sorted), min_size=1, max_size=4).filter(any)
 
 
 def partitions(count: int) -> list[TopicPartition]:
