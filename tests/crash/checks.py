@@ -22,13 +22,12 @@ class Undisturbed:
 
     outputs: Mapping[str, Sequences]
     stores: Mapping[str, Rows]
-    epochs: int
 
     @classmethod
     def of(cls, scene: Scene) -> Undisturbed:
         """From a scene that ran to its end."""
         outputs = {topic: by_key(scene.output(topic)) for topic in DETERMINISTIC}
-        return cls(outputs, {name: scene.store(name) for name in DETERMINISTIC_STORES}, scene.done_epochs())
+        return cls(outputs, {name: scene.store(name) for name in DETERMINISTIC_STORES})
 
 
 def by_key(partitions: Iterable[Iterable[tuple[str, Any, int]]]) -> Sequences:

@@ -29,6 +29,8 @@ RUN_TIMEOUT_S = 280.0
 PAUSE_S = 240.0
 EPOCH_RECORDS_MAX = 100
 _FENCE = b"fence"
+EPOCHS_MIN = -(-len(given.records()) // EPOCH_RECORDS_MAX)
+"""A run has at least so many epochs; how many more depends on its restarts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import pytest
 from tests.crash import input as given
 from tests.crash.checks import Sequences, Undisturbed, by_key, expect_event_ids, expect_exactly_once
 from tests.crash.conftest import MakeScene
-from tests.crash.scene import Failpoint, Scene, Started, kill, wait_for
+from tests.crash.scene import EPOCHS_MIN, Failpoint, Scene, Started, kill, wait_for
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 Tell = Callable[[Scene, object], None]
@@ -88,7 +88,7 @@ def test_at_least_once_loses_nothing_and_may_repeat_an_epoch_of_a_bundle(
 ) -> None:
     scene = make_scene("embedded", seed, **{"processing.guarantee": "at_least_once"})
     scene.load()
-    chosen = random.Random(seed).sample(range(1, undisturbed.epochs - 1), 3)
+    chosen = random.Random(seed).sample(range(1, EPOCHS_MIN), 3)
     kills = [Failpoint("after_publish", "kill_worker", epoch, "0-0") for epoch in chosen[:2]]
     kills.append(Failpoint("before_publish", "kill_worker", chosen[2], "1-1"))
     scene.run(kills)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from tests.crash.checks import Undisturbed, expect_exactly_once
 from tests.crash.conftest import MakeScene
-from tests.crash.scene import Failpoint, Scene
+from tests.crash.scene import EPOCHS_MIN, Failpoint, Scene
 
 from hayase.core.failpoints import NAMES
 
@@ -19,22 +19,22 @@ PLANNER = ("before_epoch_record", "after_epoch_record", "before_done", "after_do
 WORKER = tuple(name for name in NAMES if name not in PLANNER)
 
 
-def worker_kills(seed: int, epochs: int) -> list[Failpoint]:
+def worker_kills(seed: int) -> list[Failpoint]:
     """One kill at every step of a bundle, each in an epoch of its own."""
-    chosen = random.Random(seed).sample(range(1, epochs - 1), len(WORKER))
+    chosen = random.Random(seed).sample(range(1, EPOCHS_MIN), len(WORKER))
     return [Failpoint(name, "kill_worker", epoch) for name, epoch in zip(WORKER, chosen, strict=True)]
 
 
-def application_kills(seed: int, epochs: int, names: tuple[str, ...], action: str) -> list[Failpoint]:
+def application_kills(seed: int, names: tuple[str, ...], action: str) -> list[Failpoint]:
     """The application is killed at these steps one after the other, each in a later epoch than the one before."""
-    chosen = sorted(random.Random(seed).sample(range(1, epochs - 2), len(names)))
+    chosen = sorted(random.Random(seed).sample(range(1, EPOCHS_MIN), len(names)))
     return [Failpoint(name, action, epoch) for name, epoch in zip(names, chosen, strict=True)]
 
 
 def kill_workers(scene: Scene, tell: Tell, undisturbed: Undisturbed) -> None:
     """Run once, with a kill at every step."""
     scene.load()
-    kills = worker_kills(scene.seed, undisturbed.epochs)
+    kills = worker_kills(scene.seed)
     scene.run(kills)
     for kill in kills:
         tell(scene, kill)
@@ -46,7 +46,7 @@ def kill_application(
 ) -> None:
     """Start again and again; each start but the last ends at one of the steps."""
     scene.load()
-    for kill in application_kills(scene.seed, undisturbed.epochs, names, action):
+    for kill in application_kills(scene.seed, names, action):
         scene.run_until_killed(kill)
         tell(scene, kill)
     scene.run()

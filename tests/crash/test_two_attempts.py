@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from tests.crash.checks import Undisturbed, expect_exactly_once
 from tests.crash.conftest import MakeScene
-from tests.crash.scene import Failpoint, Scene, kill, wait_for
+from tests.crash.scene import EPOCHS_MIN, Failpoint, Scene, kill, wait_for
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 Tell = Callable[[Scene, object], None]
@@ -19,7 +19,7 @@ READY_S = 200
 def beside_its_replay(scene: Scene, tell: Tell, undisturbed: Undisturbed, step: str, *, late: bool) -> None:
     """Stop a worker at a step, kill everything around it, start again; wake it beside (or after) its replay."""
     draw = random.Random(scene.seed)
-    here = Failpoint(step, "pause", draw.randrange(2, undisturbed.epochs - 2), draw.choice(BUNDLES))
+    here = Failpoint(step, "pause", draw.randrange(1, EPOCHS_MIN), draw.choice(BUNDLES))
     scene.load()
     first = scene.start([here])
     wait_for(lambda: first.fired(here) or first.process.poll() is not None, READY_S, str(here))
