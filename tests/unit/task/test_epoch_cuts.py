@@ -104,6 +104,14 @@ ONE_TASK: dict[str, Callable[..., Topology]] = {
     "joined": joined,
 }
 
+MALFORMED = (b"nonsense", b'{"n": "text"}')
+
+
+def without_times_of_malformed(found: list[Given]) -> list[Given]:
+    """A record that can not be decoded has no place in the merged order, so its time must not hold others back here."""
+    return [record._replace(timestamp_ms=0) if record.value in MALFORMED else record for record in found]
+
+
 keys = st.none() | st.sampled_from([b"k", b"l", b"m"])
 rows = st.fixed_dictionaries(
     {
@@ -112,11 +120,11 @@ rows = st.fixed_dictionaries(
         "s": st.none() | st.sampled_from(["p", "q", "r"]),
     }
 )
-values = st.none() | rows.map(lambda row: json.dumps(row).encode()) | st.sampled_from([b"nonsense", b'{"n": "text"}'])
+values = st.none() | rows.map(lambda row: json.dumps(row).encode()) | st.sampled_from(MALFORMED)
 headers = st.sampled_from([(), (), (), (("h", b"1"),)])
 records = st.lists(
     st.builds(Given, st.sampled_from("ab"), st.just(0), keys, values, st.integers(0, 120), headers), max_size=30
-).map(merged)
+).map(lambda found: merged(without_times_of_malformed(found)))
 cuts = st.lists(st.integers(0, 30), max_size=5)
 
 LENIENT = {
