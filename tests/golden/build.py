@@ -71,7 +71,7 @@ def build(case: Case) -> Built:
     for option in ("optimize", "dsl_store_format"):
         if option in case["config"]:
             raise Unsupported(option)
-    interpreter = _Interpreter(in_memory=case["config"].get("store_type") == "in_memory")
+    interpreter = _Interpreter()
     for node in case["topology"]:
         build_node = getattr(interpreter, f"_op_{node['op']}", None)
         if build_node is None:
@@ -162,11 +162,10 @@ def _field_extractor(path: str, otherwise: str) -> Function:
 class _Interpreter:
     """One method per operation; each gets its node, its arguments and what its parents made."""
 
-    def __init__(self, *, in_memory: bool) -> None:
+    def __init__(self) -> None:
         self.builder = StreamsBuilder()
         self.made: dict[str, Any] = {}
         self.side_effects: list[tuple[str, Any, Any]] = []
-        self._in_memory = in_memory
 
     def _materialized(self, args: Any) -> Materialized | None:
         if "history_ms" in args:
@@ -180,7 +179,7 @@ class _Interpreter:
             made = made.with_value_serde(serde_of(args["store_value"]))
         if "retention_ms" in args:
             made = made.with_retention(timedelta(milliseconds=args["retention_ms"]))
-        return made.in_memory() if self._in_memory else made
+        return made
 
     def _consumed(self, args: Any) -> Consumed:
         extractor = extractor_of(args.get("timestamp_extractor"))

@@ -23,7 +23,6 @@ _WHOLE = values.whole(0)
 _REMOVED = " (exactly_once and exactly_once_beta are gone since Kafka Streams 4: use exactly_once_v2)"
 _NAMES_OF_ATTRIBUTES: dict[str, tuple[str, values.Parse]] = {
     "application.id": ("application_id", values.application_id),
-    "application.server": ("application_server", values.server),
     "auto.offset.reset": ("auto_offset_reset", values.one_of("earliest", "latest")),
     "bootstrap.servers": ("bootstrap_servers", values.servers),
     "checkpoint.dir": ("checkpoint_dir", values.location),
@@ -36,8 +35,6 @@ _NAMES_OF_ATTRIBUTES: dict[str, tuple[str, values.Parse]] = {
     "errors.dead.letter.queue.topic.name": ("dead_letter_topic", values.optional(values.text)),
     "log.dir": ("log_dir", values.folder),
     "max.records.per.epoch": ("max_records_per_epoch", values.whole(1)),
-    "max.task.idle.ms": ("max_task_idle_ms", values.whole(-1)),
-    "metrics.recording.level": ("metrics_recording_level", values.one_of("INFO", "DEBUG", "TRACE")),
     "num.bundles": ("num_bundles", values.optional(values.whole(1))),
     "num.stream.threads": ("num_stream_threads", values.optional(values.whole(1))),
     "processing.exception.handler": ("processing_exception_handler", values.handler),
@@ -90,7 +87,6 @@ class StreamsConfig:
         commit_interval_ms: `commit.interval.ms`: the time from one epoch to the next while there is input; default
             100, Kafka Streams' value under exactly-once; 0: at once.
         max_records_per_epoch: `max.records.per.epoch`: an epoch's input while lagging; default 1,000,000.
-        max_task_idle_ms: `max.task.idle.ms`: how long a task waits for inputs that have nothing; default 0, -1: never.
         processing_form: `processing.form`: `auto`, `rows` or `columns`.
         state_dir: `state.dir`: local folder for state; default `hayase` in the user's state folder
             (`XDG_STATE_HOME`, else `~/.local/state`), so that it outlives a reboot.
@@ -110,8 +106,6 @@ class StreamsConfig:
         processing_exception_handler: for user code and expressions.
         production_exception_handler: for records that can not be written.
         dead_letter_topic: `errors.dead.letter.queue.topic.name`.
-        application_server: `application.server`: `host:port` under which others reach this one's stores.
-        metrics_recording_level: `metrics.recording.level`: INFO, DEBUG or TRACE.
         replication_factor: `replication.factor`: of topics that Hayase itself makes on Kafka; -1: the brokers' default.
         topology_optimization: `topology.optimization`: has no effect, see `notes`.
         consumer_properties: for Kafka consumers: common client settings and those with `consumer.`.
@@ -137,7 +131,6 @@ class StreamsConfig:
     processing_guarantee: Guarantee
     commit_interval_ms: int
     max_records_per_epoch: int
-    max_task_idle_ms: int
     processing_form: Form
     state_dir: Path
     checkpoint_dir: str
@@ -152,8 +145,6 @@ class StreamsConfig:
     processing_exception_handler: Handler
     production_exception_handler: Handler
     dead_letter_topic: str | None
-    application_server: str | None
-    metrics_recording_level: Literal["INFO", "DEBUG", "TRACE"]
     replication_factor: int
     topology_optimization: str
     consumer_properties: Mapping[str, str]
@@ -221,7 +212,6 @@ def _defaults(env: Mapping[str, str]) -> dict[str, Any]:
     state = Path(env["XDG_STATE_HOME"]) if env.get("XDG_STATE_HOME") else home / ".local" / "state"
     data = Path(env["XDG_DATA_HOME"]) if env.get("XDG_DATA_HOME") else home / ".local" / "share"
     return {
-        "application_server": None,
         "auto_offset_reset": "earliest",
         "bootstrap_servers": (),
         "checkpoint_fsync": True,
@@ -233,8 +223,6 @@ def _defaults(env: Mapping[str, str]) -> dict[str, Any]:
         "deserialization_exception_handler": "log_and_fail",
         "log_dir": data / "hayase" / "log",
         "max_records_per_epoch": 1_000_000,
-        "max_task_idle_ms": 0,
-        "metrics_recording_level": "INFO",
         "num_bundles": None,
         "num_stream_threads": None,
         "processing_exception_handler": "log_and_fail",

@@ -11,19 +11,22 @@ _JAVA = "names a Java class"
 _POLL = "the worker that processes a range fetches it; there is no polling loop"
 
 WITHOUT_EFFECT: dict[str, str] = {
+    "application.server": "stores are read on the machine where they are; there is nothing yet that answers for another one",
+    "max.task.idle.ms": "a task merges what an epoch holds and does not wait for inputs that have nothing",
+    "metrics.recording.level": _METRICS,
     "acceptable.recovery.lag": _ASSIGNOR,
     "allow.os.group.write.access": "the state folder gets the permissions of your umask",
     "buffered.records.per.partition": "an epoch is bounded by max.records.per.epoch",
     "built.in.metrics.version": _METRICS,
     "config.providers": "settings are values; take secrets from the environment in the code that makes them",
     "default.client.supplier": _JAVA,
-    "default.dsl.store": "choose per store: Materialized.in_memory()",
+    "default.dsl.store": _STORE,
     "default.list.key.serde.inner": "pass a serde for lists itself, for example JsonSerde",
     "default.list.key.serde.type": "pass a serde for lists itself, for example JsonSerde",
     "default.list.value.serde.inner": "pass a serde for lists itself, for example JsonSerde",
     "default.list.value.serde.type": "pass a serde for lists itself, for example JsonSerde",
     "dsl.store.format": "stores of the DSL keep value and timestamp",
-    "dsl.store.suppliers.class": "choose per store: Materialized.in_memory()",
+    "dsl.store.suppliers.class": _STORE,
     "enable.metrics.push": _METRICS,
     "ensure.explicit.internal.resource.naming": "names are not checked; name stores and repartitions to keep them stable",
     "group.protocol": _ASSIGNOR,
@@ -57,7 +60,7 @@ WITHOUT_EFFECT: dict[str, str] = {
     # newer than 4.3, and internal ones that appear in recipes
     "topology.description.push.enabled": "the plan is kept in the checkpoint; see `hayase describe`",
     "enable.transactional.statestores": "every epoch is one LMDB transaction",
-    "statestore.uncommitted.max.bytes": "what an epoch changes spills to disk",
+    "statestore.uncommitted.max.bytes": "an epoch is bounded by max.records.per.epoch",
     "default.interactive.query.isolation.level": "queries see finished epochs only",
     "__emit.interval.ms.kstreams.outer.join.spurious.results.fix__": "rows are emitted when they are due",
     "__emit.interval.ms.kstreams.windowed.aggregation__": "rows are emitted when they are due",
@@ -75,6 +78,9 @@ RENAMED: dict[str, str] = {
 """Kafka Streams' deprecated names; the new name wins if both are given."""
 
 PREFIXES_WITHOUT_EFFECT: dict[str, str] = {
+    "application.server": "stores are read on the machine where they are; there is nothing yet that answers for another one",
+    "max.task.idle.ms": "a task merges what an epoch holds and does not wait for inputs that have nothing",
+    "metrics.recording.level": _METRICS,
     "restore.consumer.": "state is restored from the checkpoint, not from changelog topics",
     "global.consumer.": "global tables are read as all topics are; use consumer.",
     "topic.": _SHUFFLE,

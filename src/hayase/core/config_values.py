@@ -96,15 +96,6 @@ def servers(key: str, value: Any) -> tuple[str, ...]:
     return found
 
 
-def server(key: str, value: Any) -> str | None:
-    """One address as `host:port`; empty text is none."""
-    if value in ("", None):
-        return None
-    if not isinstance(value, str) or not is_host_port(value):
-        raise refuse(key, value, "host:port")
-    return value
-
-
 def is_host_port(item: str) -> bool:
     """Whether the text is `host:port`."""
     found = _HOST_PORT.fullmatch(item)

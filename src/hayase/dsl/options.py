@@ -254,18 +254,14 @@ class Materialized:
         value_serde: `None`: `Serdes.long()` for a count, the fields' for built-in aggregates, the input's for a reduce,
             else what the function's return annotation says, else `default.value.serde`, else JSON.
         caching: updates of one key are passed on once an epoch (default) instead of one by one.
-        logging: changes go to the changelog (default).
         retention_ms: window stores: how long windows are kept; at least size plus grace, which is the default.
-        stored_in_memory: kept in memory instead of on disk.
     """
 
     name: str | None = None
     key_serde: Serde[Any] | None = None
     value_serde: Serde[Any] | None = None
     caching: bool = True
-    logging: bool = True
     retention_ms: int | None = None
-    stored_in_memory: bool = False
 
     @classmethod
     def as_(cls, name: str) -> Materialized:
@@ -293,21 +289,9 @@ class Materialized:
         """The same, passing on every update."""
         return dataclasses.replace(self, caching=False)
 
-    def with_logging_enabled(self) -> Materialized:
-        """The same with a changelog."""
-        return dataclasses.replace(self, logging=True)
-
-    def with_logging_disabled(self) -> Materialized:
-        """The same without a changelog: the store is empty after a restart."""
-        return dataclasses.replace(self, logging=False)
-
     def with_retention(self, retention: timedelta) -> Materialized:
         """The same, keeping windows that long after their start."""
         return dataclasses.replace(self, retention_ms=to_ms("retention", retention))
-
-    def in_memory(self) -> Materialized:
-        """The same, kept in memory."""
-        return dataclasses.replace(self, stored_in_memory=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,8 +22,6 @@ class StoreSpec:
         retention_ms: window stores only: how long a window is kept after its start, measured in the store's own time.
         window_size_ms: window stores only.
         caching: updates of one key are forwarded once an epoch instead of one by one.
-        logging: changes go to the changelog; a store without is empty after a restart.
-        in_memory: kept on tmpfs instead of the disk.
     """
 
     name: str
@@ -33,8 +31,6 @@ class StoreSpec:
     retention_ms: int | None = None
     window_size_ms: int | None = None
     caching: bool = True
-    logging: bool = True
-    in_memory: bool = False
 
     @property
     def windowed(self) -> bool:

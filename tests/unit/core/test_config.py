@@ -126,7 +126,7 @@ def test_the_defaults():
     assert made.processing_guarantee == "exactly_once_v2"
     assert made.exactly_once and made.embedded and made.caching and made.checkpoint_fsync
     assert (made.num_stream_threads, made.num_bundles) == (None, None)
-    assert (made.commit_interval_ms, made.max_records_per_epoch, made.max_task_idle_ms) == (100, 1_000_000, 0)
+    assert (made.commit_interval_ms, made.max_records_per_epoch) == (100, 1_000_000)
     assert made.state_dir == Path("/home/somebody/.local/state/hayase")
     assert made.checkpoint_dir == "/home/somebody/.local/state/hayase/orders/checkpoint"
     assert made.log_dir == Path("/home/somebody/.local/share/hayase/log")
@@ -229,7 +229,6 @@ def test_the_application_id_is_required():
     [
         ("application.id", "a/b"),
         ("application.id", ""),
-        ("application.server", "host"),
         ("bootstrap.servers", "host"),
         ("bootstrap.servers", []),
         ("bootstrap.servers", "a:99999"),

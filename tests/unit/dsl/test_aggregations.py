@@ -192,9 +192,9 @@ def test_only_windows_are_windows(grouped):
 
 
 def test_store_options_reach_the_store(builder, grouped):
-    grouped.count(Materialized.as_("n").with_caching_disabled().with_logging_disabled().in_memory())
+    grouped.count(Materialized.as_("n").with_caching_disabled())
     spec = builder.build().stores["n"]
-    assert (spec.caching, spec.logging, spec.in_memory) == (False, False, True)
+    assert not spec.caching
 
 
 def test_operations_on_a_table_keep_rows_only_in_a_named_store(builder, grouped):

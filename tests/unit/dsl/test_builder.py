@@ -117,7 +117,7 @@ def test_a_global_table_is_always_kept_and_its_topic_is_its_changelog():
     table = builder.global_table("g", STRINGS)
     topology = builder.build()
     (spec,) = topology.stores.values()
-    assert (spec.logging, spec.caching) == (False, False)
+    assert not spec.caching
     assert topology.global_tables[0].store == spec.name
     assert table.queryable_store_name is None
 
