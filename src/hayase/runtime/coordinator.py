@@ -26,7 +26,7 @@ from hayase.task.plan import partitions_changed
 
 IDLE_WAIT_S = 0.1
 """How long `next_epoch` waits for data before it says that there is none."""
-IDLE_POLL_S = 0.005
+IDLE_POLL_S = 0.01
 RECORDS_KEPT = 1_000
 """Epoch records that are kept behind the last one that is through."""
 
@@ -125,14 +125,15 @@ class EpochCoordinator:
         begun = self._blobs.get(record_name(after + 1))
         if begun is not None:
             return self._adopt(EpochRecord.from_bytes(begun))
-        deadline = time.monotonic() + IDLE_WAIT_S
+        deadline, waited = time.monotonic() + IDLE_WAIT_S, False
         while True:
-            record = self._plan(after)
+            record = self._plan(after, waited=waited)
             if record is not None:
                 return self._publish(record)
             if self._frozen is not None or time.monotonic() > deadline or self._control.pause_asked():
                 return after
             time.sleep(IDLE_POLL_S)
+            waited = True
 
     def close(self) -> None:
         """Let go of the log."""
@@ -183,9 +184,10 @@ class EpochCoordinator:
         self._last = _Open(record.epoch, record)
         return record.epoch
 
-    def _plan(self, after: int) -> EpochRecord | None:
+    def _plan(self, after: int, *, waited: bool) -> EpochRecord | None:
+        """The next epoch's record; `None` if there is nothing new. While it waits for data it asks only for the ends."""
         previous = self.record(after) if after >= 0 else None
-        topic_ids = self._check_topics(previous)
+        topic_ids = {} if waited else self._check_topics(previous)
         starts = self._starts(previous)
         ends = self._log.end_offsets(self._partitions)
         if self._frozen is not None:
@@ -193,8 +195,11 @@ class EpochCoordinator:
         lag = sum(ends[p] - starts[p] for p in self._partitions)
         self._check_ends(starts, ends)
         if lag <= 0:
-            self._say(after, 0)
+            if not waited:
+                self._say(after, 0)
             return None
+        if waited:
+            topic_ids = self._check_topics(previous)
         chosen = self._bounded(starts, ends, lag)
         ranges: dict[str, dict[int, tuple[int, int]]] = {topic: {} for topic in self._app.plan.topics}
         for partition in self._partitions:
