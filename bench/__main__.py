@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from bench import epoch
 from bench.measure import RunError
 from bench.report import json_line, show
 from bench.run import Benchmark, Options
@@ -21,6 +22,9 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the benchmark; 0 if every run succeeded and every result was right."""
     parsed = _parser().parse_args(arguments)
     console = Console(width=None if sys.stdout.isatty() else _WIDTH_OF_FILES)
+    if parsed.command == "epoch":
+        epoch.run(parsed.epochs, console)
+        return 0
     options = Options(
         scenarios=parsed.scenarios or list(SCENARIOS.values()),
         guarantees=GUARANTEES if parsed.guarantee == "both" else (parsed.guarantee,),
@@ -60,7 +64,7 @@ def _write(line: str, path: Path | None) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Hayase and Kafka Streams side by side.")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
     run = commands.add_parser("run", help="run scenarios on a real broker and compare")
     run.add_argument(
         "scenarios",
@@ -77,6 +81,8 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--quiet", type=float, default=4.0, help="seconds without new output that mean complete")
     run.add_argument("--timeout", type=float, default=600.0, help="limit of one run in seconds (default 600)")
     run.add_argument("--seed", type=int, default=42, help="seed of the orders (default 42)")
+    small = commands.add_parser("epoch", help="the time of a nearly empty epoch and its split")
+    small.add_argument("--epochs", type=_positive, default=100, help="how many (default 100)")
     return parser
 
 
