@@ -77,16 +77,15 @@ class Started:
     def daemons(self) -> list[psutil.Process]:
         """Spark's Python daemons; their children are the workers."""
         found = [process for process in self.members() if _runs(process, "hayase.runtime.daemon")]
-        return [process for process in found if process.ppid() not in {each.pid for each in found}]
+        return [process for process in found if _parent(process) not in {each.pid for each in found}]
 
     def workers(self) -> list[psutil.Process]:
         """The Python workers."""
-        return [child for daemon in self.daemons() for child in daemon.children()]
+        return [child for daemon in self.daemons() for child in _children(daemon)]
 
     def end(self) -> None:
         """SIGKILL to whatever is left."""
-        for process in self.members():
-            process.kill()
+        kill(self.members())
         self.process.wait()
 
     def said(self) -> str:
@@ -282,6 +281,20 @@ def _runs(process: psutil.Process, module: str) -> bool:
         return module in process.cmdline()
     except psutil.NoSuchProcess:
         return False
+
+
+def _parent(process: psutil.Process) -> int | None:
+    try:
+        return int(process.ppid())
+    except psutil.NoSuchProcess:
+        return None
+
+
+def _children(process: psutil.Process) -> list[psutil.Process]:
+    try:
+        return list(process.children())
+    except psutil.NoSuchProcess:
+        return []
 
 
 def _array(partition: int) -> Any:
