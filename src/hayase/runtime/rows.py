@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from hayase.state.delta import EdgeRow
 
-SPARK_SCHEMA = "slot int, kind string, task string, edge string, origin string, seq bigint, payload binary"
 ARROW_SCHEMA = pa.schema(
     [
         ("slot", pa.int32()),

@@ -1,18 +1,24 @@
-"""The Spark source: its offset is only the number of an epoch; what the epoch reads is in our own epoch record."""
+"""The Spark source: its offset is only the number of an epoch; what the epoch reads is in our own epoch record.
+
+Spark starts half a dozen short-lived Python processes before the first epoch, each of which imports this module to learn what
+the source is called and what its schema is. So what the work needs is imported where the work is done.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from hayase.runtime.coordinator import EpochCoordinator
-from hayase.runtime.rows import SPARK_SCHEMA
-from hayase.runtime.worker import run_source_slot
+from hayase.runtime.schema import SPARK_SCHEMA
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from hayase.runtime.coordinator import EpochCoordinator
 
 SOURCE_NAME = "hayase"
 
@@ -64,6 +70,8 @@ class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Run the slot's bundles of level 0."""
+        from hayase.runtime.worker import run_source_slot
+
         assert isinstance(partition, SlotWork)
         return run_source_slot(self._options, partition.slot, partition.record)
 
@@ -77,6 +85,8 @@ class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _planner(self) -> EpochCoordinator:
         if self._coordinator is None:
+            from hayase.runtime.coordinator import EpochCoordinator
+
             self._coordinator = EpochCoordinator.open(self._options)
         return self._coordinator
 
