@@ -282,7 +282,8 @@ class KafkaBroker:
 
     def _format(self, jars: Path, config: Path) -> None:
         """Give the empty data folder a cluster id, as Kafka wants before the first start."""
-        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        # An id that begins with "-" would be taken for an option.
+        cluster_id = base64.urlsafe_b64encode(b"H" + uuid.uuid4().bytes[1:]).decode().rstrip("=")
         options = ["-XX:TieredStopAtLevel=1", "-Xmx256m"]
         main = ["kafka.tools.StorageTool", "format", "--cluster-id", cluster_id, "--config", str(config)]
         with self.log_file.open("ab") as log:
