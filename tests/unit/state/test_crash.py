@@ -16,6 +16,8 @@ from hayase.state.changelog import Changelog
 from hayase.storage.lmdb_env import close_environment
 from hayase.storage.posix_blobs import PosixBlobs
 
+pytestmark = pytest.mark.crash
+
 EPOCHS = """
 import os, random, sys
 from pathlib import Path
