@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 _ASSIGNOR = "Spark places tasks; there is no consumer group whose members are assigned"
-_STANDBY = "recovery is from snapshots and deltas in the checkpoint; a standby is a follower that is started on its own"
+_STANDBY = "recovery is from snapshots and deltas in the checkpoint; there are no standbys yet"
 _SHUFFLE = "repartitions are Spark shuffles inside an epoch, not topics"
 _STORE = "stores are LMDB environments; there is no other backend to tune"
 _METRICS = "metrics are counters in the epoch's summary; nothing is sampled or reported over JMX"
