@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,6 +23,8 @@ from hayase.storage.blobs import BlobStore
 from hayase.storage.open import open_blobs
 from hayase.task.epoch_record import EPOCH_FOLDER, EpochRecord, done_name, record_name
 from hayase.task.plan import partitions_changed
+
+_LOG = logging.getLogger("hayase.runtime")
 
 IDLE_WAIT_S = 0.1
 """How long `next_epoch` waits for data before it says that there is none."""
@@ -158,8 +160,12 @@ class EpochCoordinator:
             for partition, (start, end) in partitions.items()
             if end > start
         }
-        with contextlib.suppress(LogError):  # only other tools look at these; the next epoch commits again
+        try:
             self._log.commit_group_offsets(self._app.application_id, offsets)
+        except LogError as error:  # only other tools look at these, and the next epoch commits again
+            _LOG.warning(
+                "offsets of epoch %d were not committed to group %s: %s", epoch, self._app.application_id, error
+            )
         forget = epoch - RECORDS_KEPT
         if forget >= 0:
             self._blobs.delete(record_name(forget))
