@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 import uuid
+import zlib
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -48,6 +49,23 @@ transactions.encode_marker = lambda marker: os.kill(os.getpid(), signal.SIGKILL)
 values = [b"dead-%d" % index for index in range(transactions._FLUSH_FIRST)]
 writer = KafkaLog(LogConfig("kafka", servers)).writer()
 writer.publish_epoch(application, "0", Marker("L", 1, "d"), [OutputBatch(topic, values, values, [1] * len(values))])
+"""
+
+_DIE_WITH_AN_OPEN_MARKER = """
+import os, signal, sys
+from hayase.log.kafka.log import KafkaLog
+from hayase.log.kafka.transactions import BundleProducer
+from hayase.log.protocol import LogConfig, Marker, OutputBatch
+bundle, place, servers, application, topic = sys.argv[1:]
+real = BundleProducer._until_done
+def die(self, call):
+    if call.__name__ == "commit_transaction":
+        self._producer.flush(30)
+        os.kill(os.getpid(), signal.SIGKILL)
+    real(self, call)
+BundleProducer._until_done = die
+writer = KafkaLog(LogConfig("kafka", servers)).writer()
+writer.publish_epoch(application, bundle, Marker("L", 1, "d"), [OutputBatch(topic, [b"k"], [b"v"], [1])], place=int(place))
 """
 
 
@@ -190,6 +208,19 @@ def test_more_bundles_than_producers_are_kept_all_go_on(log: KafkaLog, topic: st
     assert log.markers(application) == {str(bundle): _marker(2) for bundle in range(10)}
     assert len(_committed(log, topic)) == 20
     writer.close()
+
+
+def test_a_bundle_does_not_wait_for_the_open_transaction_of_one_at_another_place(
+    log: KafkaLog, topic: str, application: str, broker: KafkaBroker
+) -> None:
+    # Both names lead to the same partition of the markers' topic.
+    mine, other = "1-4", next(f"2-{n}" for n in range(1000) if zlib.crc32(b"2-%d" % n) % 32 == zlib.crc32(b"1-4") % 32)
+    command = [sys.executable, "-c", _DIE_WITH_AN_OPEN_MARKER, other, "1"]
+    killed = subprocess.run([*command, broker.bootstrap_servers, application, topic], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    quick = KafkaWriter(LogConfig("kafka", broker.bootstrap_servers), timeout_s=20.0)
+    assert quick.publish_epoch(application, mine, _marker(1), [_batch(topic, b"x")], place=2)
+    quick.close()
 
 
 def test_an_epoch_larger_than_the_queue_is_written_in_order(

@@ -115,12 +115,28 @@ class EpochWriter(Protocol):
         """Write and wait until the log has acknowledged everything. At least once."""
         ...
 
-    def publish_epoch(self, application_id: str, bundle: str, marker: Marker, batches: Sequence[OutputBatch]) -> bool:
+    def publish_epoch(
+        self,
+        application_id: str,
+        bundle: str,
+        marker: Marker,
+        batches: Sequence[OutputBatch],
+        *,
+        place: int | None = None,
+    ) -> bool:
         """Write the outputs of an epoch exactly once: outputs and marker become visible together, or not at all.
 
         Returns `False` and writes nothing if the bundle's marker has the same lineage and this epoch or a later one.
         A marker of another lineage counts as absent. Safe against another process that does the same at the same
         time: one of them wins.
+
+        Args:
+            application_id: whose epoch.
+            bundle: whose outputs.
+            marker: of the epoch.
+            batches: the outputs.
+            place: the bundle's place in the application's plan, always the same: where bundles of different places keep
+                their markers apart, none waits for another's open transaction. Found from the bundle's name if not given.
 
         Raises:
             ProductionError: a record was refused for good.

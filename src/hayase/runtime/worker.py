@@ -110,7 +110,8 @@ class WorkerHost:
     def _runner(self, bundle: BundlePlan) -> BundleRunner:
         runner = self._runners.get(bundle.id)
         if runner is None:
-            runner = BundleRunner(self._programs[bundle.unit], bundle, self, self._global_bundles)
+            place = self._app.plan.bundles.index(bundle)
+            runner = BundleRunner(self._programs[bundle.unit], bundle, self, self._global_bundles, place)
             self._runners[bundle.id] = runner
         return runner
 

@@ -87,7 +87,14 @@ class _Steps:
 class BundleRunner:
     """Runs the epochs of one bundle in this process. Another process may run the same bundle before, after, or meanwhile."""
 
-    def __init__(self, program: UnitProgram, bundle: BundlePlan, host: Host, global_bundles: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        program: UnitProgram,
+        bundle: BundlePlan,
+        host: Host,
+        global_bundles: Mapping[str, str],
+        place: int | None = None,
+    ) -> None:
         """Prepare; opens nothing yet.
 
         Args:
@@ -95,11 +102,13 @@ class BundleRunner:
             bundle: the bundle.
             host: see Host.
             global_bundles: global store name → the bundle (and unit) that holds it.
+            place: of the bundle in the plan (see `EpochWriter.publish_epoch`).
         """
         self._program = program
         self._bundle = bundle
         self._host = host
         self._global_bundles = global_bundles
+        self._place = place
         self._state: BundleState | None = None
         self._globals: dict[str, BundleState] = {}
         self._changelog = Changelog(host.blobs, bundle.id)
@@ -243,7 +252,9 @@ class BundleRunner:
             writer = self._host.writer()
             if self._host.exactly_once:
                 marker = Marker(self._host.lineage, record.epoch, record.digest)
-                published = writer.publish_epoch(self._host.application_id, self._bundle.id, marker, batches)
+                published = writer.publish_epoch(
+                    self._host.application_id, self._bundle.id, marker, batches, place=self._place
+                )
             else:
                 writer.append(batches)
                 published = True

@@ -134,8 +134,7 @@ def _serialized(sink: SinkProgram, services: TaskServices, inputs: ColumnInputs,
         )
     except SerializationError as error:
         if frame.height == 1:
-            row = min(int(frame["__o0"][0]), inputs.count - 1)
-            services.failures.handle("production", sink.name, inputs.record(row), error)
+            _production_failed(sink, services, inputs, frame, error)
             return _serialized(sink, services, inputs, frame.clear())
         half = frame.height // 2
         parts = [_serialized(sink, services, inputs, part) for part in (frame[:half], frame[half:])]
@@ -163,16 +162,15 @@ def _value_bytes(sink: SinkProgram, frame: pl.DataFrame) -> list[bytes | None]:
 
 def _send_edge(sink: SinkProgram, services: TaskServices, inputs: ColumnInputs, frame: pl.DataFrame) -> None:
     """Rows for the tasks of the next level; a null key goes to the partition of its position."""
-    partitions = _targets(sink, frame)
     if sink.frames:
+        frame, partitions = _targeted(sink, services, inputs, frame)
         payload = strip_order(frame, sink.fields)
         headers = _headers_of(frame, inputs)
     else:
         encoded = _serialized(sink, services, inputs, frame)
         payload = encoded.select("key", pl.col("bytes").alias("value"), pl.col(TS).alias("ts"))
         headers = _headers_of(encoded, inputs)
-        if encoded.height != frame.height:
-            partitions = partitions_for_keys(encoded["key"].to_list(), sink.partitions)
+        partitions = partitions_for_keys(encoded["key"].to_list(), sink.partitions)
     if headers is not None and any(headers):
         payload = payload.with_columns(headers_series(headers))
     for target, rows in enumerate(stable_groups(partitions, sink.partitions)):
@@ -180,9 +178,30 @@ def _send_edge(sink: SinkProgram, services: TaskServices, inputs: ColumnInputs, 
             services.outputs.rows.extend(edge_rows(sink, services.task, target, payload[rows]))
 
 
-def _targets(sink: SinkProgram, frame: pl.DataFrame) -> np.ndarray:
-    if sink.partitions == 1:
-        return np.zeros(frame.height, np.int32)
+def _targeted(
+    sink: SinkProgram, services: TaskServices, inputs: ColumnInputs, frame: pl.DataFrame
+) -> tuple[pl.DataFrame, np.ndarray]:
+    """Rows and their partitions; those whose key can not be serialized go to the production handler instead."""
     if isinstance(sink.key_serde, StringSerde) and frame[KEY].dtype == pl.String:
-        return partitions_for_array(frame[KEY].cast(pl.Binary).to_arrow(), sink.partitions)
-    return partitions_for_keys(_key_bytes(sink, frame), sink.partitions)
+        return frame, partitions_for_array(frame[KEY].cast(pl.Binary).to_arrow(), sink.partitions)
+    try:
+        return frame, partitions_for_keys(_key_bytes(sink, frame), sink.partitions)
+    except SerializationError as error:
+        if frame.height == 1:
+            _production_failed(sink, services, inputs, frame, error)
+            return frame.clear(), np.zeros(0, np.int32)
+    half = frame.height // 2
+    parts = [_good_keys(sink, services, inputs, part) for part in (frame[:half], frame[half:])]
+    # A null key's partition is that of its position among those that are left.
+    return _targeted(sink, services, inputs, pl.concat(parts))
+
+
+def _good_keys(sink: SinkProgram, services: TaskServices, inputs: ColumnInputs, frame: pl.DataFrame) -> pl.DataFrame:
+    return _targeted(sink, services, inputs, frame)[0]
+
+
+def _production_failed(
+    sink: SinkProgram, services: TaskServices, inputs: ColumnInputs, frame: pl.DataFrame, error: Exception
+) -> None:
+    row = min(int(frame["__o0"][0]), inputs.count - 1)
+    services.failures.handle("production", sink.name, inputs.record(row), error)

@@ -301,3 +301,19 @@ def test_a_table_that_a_sink_can_not_write_dead_letters_the_record_that_changed_
         pipe(driver, GOOD, ZERO)
         assert [letter.value for letter in dead(driver).read_records_to_list()] == [GOOD[1], ZERO[1]]
         assert values(driver) == []
+
+
+@FORMS
+def test_a_key_that_a_repartition_can_not_write_goes_to_the_production_handler(form: str) -> None:
+    builder = StreamsBuilder()
+    value = Serdes.json(schema={"n": pl.Int64})
+    grouped = builder.stream("in", Consumed.with_(TEXT, value)).group_by(
+        pl.col("n") * 2**20, Grouped.with_(Serdes.integer(), value)
+    )
+    grouped.count().to_stream().to("out", Produced.with_(Serdes.integer(), Serdes.long()))
+    config = {"processing.form": form, "production.exception.handler": "log_and_continue"}
+    with TopologyTestDriver(builder.build(), config) as driver:
+        pipe(driver, (b"k", b'{"n": 1}', 1), (b"k", b'{"n": 5000}', 1), (b"k", b'{"n": 1}', 1))
+        counts = driver.create_output_topic("out", Serdes.integer(), Serdes.long()).read_records_to_list()
+        assert [(record.key, record.value) for record in counts][-1] == (2**20, 2)
+        assert driver.metrics.total(DROPPED_RECORDS) == 1

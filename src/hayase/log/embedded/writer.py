@@ -44,7 +44,15 @@ class EmbeddedWriter:
         """
         self._write(batches, marked=None)
 
-    def publish_epoch(self, application_id: str, bundle: str, marker: Marker, batches: Sequence[OutputBatch]) -> bool:
+    def publish_epoch(
+        self,
+        application_id: str,
+        bundle: str,
+        marker: Marker,
+        batches: Sequence[OutputBatch],
+        *,
+        place: int | None = None,
+    ) -> bool:
         """As `EpochWriter.publish_epoch`; outputs and marker are one transaction of the log."""
         with self._store.read() as tables:
             if _is_published(tables, application_id, bundle, marker):

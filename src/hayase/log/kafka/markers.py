@@ -1,7 +1,8 @@
 """Markers: what each bundle of an application last wrote.
 
 They live in the compacted topic `<application.id>-epochs`, a record per transaction, keyed by bundle. A bundle has
-its partition, so that an open transaction of another bundle seldom hides its markers from a read-committed reader.
+its partition, so that an open transaction of another bundle does not hide its markers from a read-committed reader
+(with more bundles than partitions some share one; then a takeover may wait until a dead transaction times out).
 
 Offsets of a consumer group could hold them as well, written in the same transaction. That was measured: it adds
 two requests to every transaction (about 4 ms), and such offsets expire, so that the topic is needed in any case.
@@ -25,7 +26,7 @@ from hayase.log.kafka.admin import KafkaAdmin, own_partitions
 from hayase.log.kafka.clients import ProcessBound, leak, log_error, open_consumer
 from hayase.log.protocol import LogConfig, Marker
 
-_PARTITIONS = 16
+_PARTITIONS = 32
 _TAIL = 64
 _TOPIC_SETTINGS = {
     "cleanup.policy": "compact",
@@ -97,9 +98,12 @@ class MarkerTopics(ProcessBound):
                 found = self._admin.describe([name])
         return found[name].partitions
 
-    def partition_of(self, application_id: str, bundle: str, partitions: int) -> TopicPartition:
-        """Where a bundle's markers are."""
-        return TopicPartition(markers_topic(application_id), zlib.crc32(bundle.encode()) % partitions)
+    def partition_of(
+        self, application_id: str, bundle: str, partitions: int, place: int | None = None
+    ) -> TopicPartition:
+        """Where a bundle's markers are: by its place in the plan, else by its name."""
+        number = zlib.crc32(bundle.encode()) if place is None else place
+        return TopicPartition(markers_topic(application_id), number % partitions)
 
     def last(self, partition: TopicPartition, bundle: str) -> Marker | None:
         """The last committed marker of a bundle, at the time of the call or later.

@@ -58,6 +58,7 @@ class KafkaWriter(ProcessBound):
         self._admin = KafkaAdmin(config, monotonic=monotonic, sleep=sleep)
         self._markers = MarkerTopics(config, self._admin, timeout_s=timeout_s, monotonic=monotonic)
         self._marker_partitions: dict[str, int] = {}  # by application id
+        self._places: dict[_Key, int] = {}
         self._bundles: OrderedDict[tuple[str, str], BundleProducer] = OrderedDict()
         self._appender: Sender | None = None
 
@@ -95,12 +96,22 @@ class KafkaWriter(ProcessBound):
             self._appender.producer.purge()
         self._appender = None
 
-    def publish_epoch(self, application_id: str, bundle: str, marker: Marker, batches: Sequence[OutputBatch]) -> bool:
+    def publish_epoch(
+        self,
+        application_id: str,
+        bundle: str,
+        marker: Marker,
+        batches: Sequence[OutputBatch],
+        *,
+        place: int | None = None,
+    ) -> bool:
         """See `EpochWriter.publish_epoch`; a topic that does not exist raises UnknownTopicError.
 
         Readers see the records a moment after the call: Kafka ends a transaction in the background.
         """
         key = application_id, bundle
+        if place is not None:
+            self._places[key] = place
         failure: KafkaException | None = None
         for attempt in range(_ATTEMPTS):
             kept = key in self._bundles
@@ -178,7 +189,9 @@ class KafkaWriter(ProcessBound):
         application_id, bundle = key
         if application_id not in self._marker_partitions:
             self._marker_partitions[application_id] = self._markers.ensure(application_id)
-        return self._markers.partition_of(application_id, bundle, self._marker_partitions[application_id])
+        return self._markers.partition_of(
+            application_id, bundle, self._marker_partitions[application_id], self._places.get(key)
+        )
 
     def _written_by_another(self, key: _Key, marker: Marker, attempt: int) -> bool:
         """Give the process that took the bundle time to finish, before it is taken back.
