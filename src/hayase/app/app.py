@@ -310,6 +310,7 @@ class StreamsApp:
             exactly_once=config.exactly_once,
             slots=slots,
             max_records_per_epoch=config.max_records_per_epoch,
+            max_task_idle_ms=config.max_task_idle_ms,
             resets=_resets(self.topology, config.auto_offset_reset),
             history_retention_ms=config.state_history_retention_ms,
         )

@@ -35,6 +35,7 @@ _NAMES_OF_ATTRIBUTES: dict[str, tuple[str, values.Parse]] = {
     "errors.dead.letter.queue.topic.name": ("dead_letter_topic", values.optional(values.text)),
     "log.dir": ("log_dir", values.folder),
     "max.records.per.epoch": ("max_records_per_epoch", values.whole(1)),
+    "max.task.idle.ms": ("max_task_idle_ms", values.whole(-1)),
     "num.bundles": ("num_bundles", values.optional(values.whole(1))),
     "num.stream.threads": ("num_stream_threads", values.optional(values.whole(1))),
     "processing.exception.handler": ("processing_exception_handler", values.handler),
@@ -87,6 +88,9 @@ class StreamsConfig:
         commit_interval_ms: `commit.interval.ms`: the time from one epoch to the next while there is input; default
             100, Kafka Streams' value under exactly-once; 0: at once.
         max_records_per_epoch: `max.records.per.epoch`: an epoch's input while lagging; default 1,000,000.
+        max_task_idle_ms: `max.task.idle.ms`: how long a task with several inputs waits for one that has nothing, before it
+            reads the others beyond the time that this one has reached; default 0 (it does not wait), as does -1 (KIP-695).
+            A run to the end of the input never waits.
         processing_form: `processing.form`: `auto`, `rows` or `columns`.
         state_dir: `state.dir`: local folder for state; default `hayase` in the user's state folder
             (`XDG_STATE_HOME`, else `~/.local/state`), so that it outlives a reboot.
@@ -131,6 +135,7 @@ class StreamsConfig:
     processing_guarantee: Guarantee
     commit_interval_ms: int
     max_records_per_epoch: int
+    max_task_idle_ms: int
     processing_form: Form
     state_dir: Path
     checkpoint_dir: str
@@ -223,6 +228,7 @@ def _defaults(env: Mapping[str, str]) -> dict[str, Any]:
         "deserialization_exception_handler": "log_and_fail",
         "log_dir": data / "hayase" / "log",
         "max_records_per_epoch": 1_000_000,
+        "max_task_idle_ms": 0,
         "num_bundles": None,
         "num_stream_threads": None,
         "processing_exception_handler": "log_and_fail",

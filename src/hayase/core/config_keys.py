@@ -12,7 +12,6 @@ _POLL = "the worker that processes a range fetches it; there is no polling loop"
 
 WITHOUT_EFFECT: dict[str, str] = {
     "application.server": "stores are read on the machine where they are; there is nothing yet that answers for another one",
-    "max.task.idle.ms": "a task merges what an epoch holds and does not wait for inputs that have nothing",
     "metrics.recording.level": _METRICS,
     "acceptable.recovery.lag": _ASSIGNOR,
     "allow.os.group.write.access": "the state folder gets the permissions of your umask",
@@ -78,9 +77,6 @@ RENAMED: dict[str, str] = {
 """Kafka Streams' deprecated names; the new name wins if both are given."""
 
 PREFIXES_WITHOUT_EFFECT: dict[str, str] = {
-    "application.server": "stores are read on the machine where they are; there is nothing yet that answers for another one",
-    "max.task.idle.ms": "a task merges what an epoch holds and does not wait for inputs that have nothing",
-    "metrics.recording.level": _METRICS,
     "restore.consumer.": "state is restored from the checkpoint, not from changelog topics",
     "global.consumer.": "global tables are read as all topics are; use consumer.",
     "topic.": _SHUFFLE,

@@ -17,6 +17,7 @@ from hayase.core.time import Clock, SystemClock
 from hayase.log.open import open_log
 from hayase.log.protocol import Log
 from hayase.runtime.control import Control
+from hayase.runtime.idling import IdleHold, task_inputs
 from hayase.runtime.ranges import Offsets, TimeCut, fair_ends
 from hayase.runtime.shipped import ShippedApp, load_shipped
 from hayase.storage.blobs import BlobStore
@@ -31,6 +32,8 @@ IDLE_WAIT_S = 0.1
 IDLE_POLL_S = 0.01
 FIRST_RECORDS_MAX = 50_000
 """The first epoch of a run is no larger, so that output begins, or what is wrong shows, soon after the start."""
+_TAIL = 16
+_NO_LIMIT_MS = 1 << 62
 RECORDS_KEPT = 1_000
 """Epoch records that are kept behind the last one that is through."""
 
@@ -65,6 +68,7 @@ class EpochCoordinator:
         self._partitions = [
             TopicPartition(topic, partition) for topic, count in app.plan.topics.items() for partition in range(count)
         ]
+        self._latest = [p for p in self._partitions if app.resets.get(p.topic) == "latest"]
         # Borders matter only where a task merges several inputs (section 3 of the design).
         self._by_time = (
             any(
@@ -74,6 +78,7 @@ class EpochCoordinator:
             )
             and len(self._partitions) > 1
         )
+        self._hold = IdleHold(task_inputs(app.topology, app.plan), app.max_task_idle_ms / 1000, time.monotonic)
 
     @classmethod
     def open(cls, options: Mapping[str, str]) -> EpochCoordinator:
@@ -199,11 +204,14 @@ class EpochCoordinator:
         topic_ids = {} if waited else self._check_topics(previous)
         starts = self._starts(previous)
         ends = self._log.end_offsets(self._partitions)
+        self._check_ends(starts, ends)
         if self._frozen is not None:
             ends = {p: max(starts[p], min(ends[p], self._frozen[p])) for p in self._partitions}
+        else:
+            ends = self._hold.ends(starts, ends, lambda p: self._last_time(p, starts[p], ends[p]), self._for_time)
         lag = sum(ends[p] - starts[p] for p in self._partitions)
-        self._check_ends(starts, ends)
-        if lag <= 0:
+        # An epoch without input keeps where "latest" was, so that nothing which comes from now on is passed over.
+        if lag <= 0 and not (previous is None and self._latest):
             if not waited:
                 self._say(after, 0)
             return None
@@ -243,8 +251,20 @@ class EpochCoordinator:
             ends,
             most,
             lambda: self._first_time(starts, ends, lagging),
-            lambda time_ms: self._log.offsets_for_time(dict.fromkeys(self._partitions, time_ms)),
+            self._for_time,
         )
+
+    def _for_time(self, time_ms: int) -> Offsets:
+        return self._log.offsets_for_time(dict.fromkeys(self._partitions, time_ms))
+
+    def _last_time(self, partition: TopicPartition, start: int, end: int) -> int:
+        """Timestamp of the last record before the end; the largest number if there is none (markers, compaction)."""
+        reader = self._log.reader()
+        try:
+            tail = [b for b in reader.fetch(partition, max(start, end - _TAIL), end) if len(b)]
+        finally:
+            reader.close()
+        return int(tail[-1].timestamps_ms[-1]) if tail else _NO_LIMIT_MS
 
     def _first_time(self, starts: Offsets, ends: Offsets, partitions: list[TopicPartition]) -> int:
         reader = self._log.reader()
@@ -262,9 +282,8 @@ class EpochCoordinator:
     def _starts(self, previous: EpochRecord | None) -> dict[TopicPartition, int]:
         if previous is not None:
             return {p: previous.ranges[p.topic][p.partition][1] for p in self._partitions}
-        latest = [p for p in self._partitions if self._app.resets.get(p.topic) == "latest"]
         starts = self._log.start_offsets(self._partitions)
-        return {**starts, **(self._log.end_offsets(latest) if latest else {})}
+        return {**starts, **(self._log.end_offsets(self._latest) if self._latest else {})}
 
     def _check_topics(self, previous: EpochRecord | None) -> dict[str, str]:
         infos = self._log.describe(list(self._app.plan.topics))

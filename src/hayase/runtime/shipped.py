@@ -42,6 +42,7 @@ class ShippedApp:
     exactly_once: bool
     slots: int
     max_records_per_epoch: int
+    max_task_idle_ms: int
     resets: Mapping[str, str]
     history_retention_ms: int
 

@@ -42,7 +42,6 @@ KAFKA_STREAMS_4_3_KEYS = [
     "errors.dead.letter.queue.topic.name",
     "group.protocol",
     "log.summary.interval.ms",
-    "max.task.idle.ms",
     "max.warmup.replicas",
     "metadata.max.age.ms",
     "metadata.recovery.rebootstrap.trigger.ms",

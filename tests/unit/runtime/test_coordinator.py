@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from hayase import Consumed, Serdes, StreamsBuilder, count
+from hayase import Consumed, Serdes, StreamsBuilder, Topology, count
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import CheckpointError, SourceRangeLostError, TopologyError
 from hayase.core.records import TopicPartition
@@ -24,6 +24,8 @@ from hayase.runtime.coordinator import EpochCoordinator, PlannerStatus
 from hayase.runtime.shipped import ShippedApp
 from hayase.storage.open import open_blobs
 from hayase.task.epoch_record import EpochRecord, done_name, record_name
+from hayase.task.plan import Plan
+from hayase.topology.nodes import SourceNode
 
 
 class Scene:
@@ -33,6 +35,7 @@ class Scene:
         self.log_config = LogConfig("embedded", str(folder / "log"), {"fsync": "false"})
         self.log = open_log(self.log_config)
         self.log.create_topic("in", 2)
+        self.log.create_topic("other", 2)
         self.blobs = open_blobs(str(folder / "checkpoint"), fsync=False)
         self.clock = ManualClock(1_000)
         self.folder = folder
@@ -45,15 +48,18 @@ class Scene:
         builder = StreamsBuilder()
         builder.stream("in", Consumed.with_(Serdes.string(), Serdes.string())).group_by_key().agg(n=count())
         topology, config = builder.build(), StreamsConfig({"application.id": "app"})
-        options = compile_options(config)
-        compiled = compile_units(topology, levels_of(topology), options)
-        plan = make_plan(topology, {"in": 2}, compiled, threads=1)
+        plan, options = self.plan_of(topology), compile_options(config)
         return ShippedApp(
             application_id="app", lineage="L", topology=topology, plan=plan, options=options,
             policy=failure_policy(config), log=self.log_config, checkpoint=str(self.folder / "checkpoint"),
             checkpoint_fsync=False, state_dir=str(self.folder / "state"), control_dir=str(self.folder / "control"),
-            exactly_once=True, slots=1, max_records_per_epoch=10, resets={"in": "earliest"}, history_retention_ms=0,
+            exactly_once=True, slots=1, max_records_per_epoch=10, max_task_idle_ms=0, resets={"in": "earliest"}, history_retention_ms=0,
         )  # fmt: skip
+
+    def plan_of(self, topology: Topology) -> Plan:
+        options = compile_options(StreamsConfig({"application.id": "app"}))
+        counts = {topic: 2 for source in topology.nodes if isinstance(source, SourceNode) for topic in source.topics}
+        return make_plan(topology, counts, compile_units(topology, levels_of(topology), options), threads=1)
 
     def planner(self, **changes: object) -> EpochCoordinator:
         app = dataclasses.replace(self.app, **changes)  # type: ignore[arg-type]
@@ -79,6 +85,14 @@ class Scene:
         for planner in self._open:
             planner.close()
         self.log.close()
+
+
+def merging() -> Topology:
+    """A topology whose only task merges two topics."""
+    builder = StreamsBuilder()
+    text = Consumed.with_(Serdes.string(), Serdes.string())
+    builder.stream("in", text).merge(builder.stream("other", text)).to("out")
+    return builder.build()
 
 
 @pytest.fixture
@@ -202,15 +216,25 @@ def test_a_pause_holds_between_epochs_and_marks_what_is_through(scene: Scene) ->
     assert planner.next_epoch(0) == 1
 
 
-def test_latest_begins_at_the_end_of_the_log(scene: Scene) -> None:
+def test_latest_begins_at_the_end_of_the_log_and_an_epoch_without_input_keeps_where_that_was(scene: Scene) -> None:
     scene.put(1, 2, 3)
     planner = scene.planner(resets={"in": "latest"})
-    assert planner.next_epoch(-1) == -1
-    before = scene.ends()
+    assert planner.next_epoch(-1) == 0
+    assert planner.record(0).records == 0
     scene.put(4)
     planner = scene.planner(resets={"in": "latest"})
-    assert planner.next_epoch(-1) == -1  # a start position is only kept by an epoch
-    assert before != scene.ends()
+    assert planner.next_epoch(-1) == 0
+    assert planner.next_epoch(0) == 1
+    assert planner.record(1).records == 1
+
+
+def test_records_ahead_of_an_input_that_has_nothing_wait_for_it_but_not_in_a_run_to_the_end(scene: Scene) -> None:
+    planner = scene.planner(max_task_idle_ms=60_000, topology=merging(), plan=scene.plan_of(merging()))
+    scene.put(1)
+    assert planner.next_epoch(-1) == -1
+    planner.freeze()
+    assert planner.next_epoch(-1) == 0
+    assert planner.record(0).records == 1
 
 
 def test_a_topic_that_was_deleted_or_made_anew_is_refused(scene: Scene) -> None:
