@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from hayase.core.errors import TopologyError
@@ -104,21 +105,10 @@ class StreamsBuilder:
         options = check_option(consumed, Consumed, what)
         store = check_option(materialized, Materialized, what)
         # one topic, one pair of serdes: either object may give them
+        key, value = options.key_serde or store.key_serde, options.value_serde or store.value_serde
         return (
-            Consumed(
-                options.key_serde or store.key_serde,
-                options.value_serde or store.value_serde,
-                options.timestamp_extractor,
-                options.reset,
-                options.name,
-            ),
-            Materialized(
-                store.name,
-                options.key_serde or store.key_serde,
-                options.value_serde or store.value_serde,
-                store.caching,
-                store.retention_ms,
-            ),
+            replace(options, key_serde=key, value_serde=value),
+            replace(store, key_serde=key, value_serde=value),
         )
 
     def _table_names(self, topic: str, options: Consumed, store: Materialized) -> tuple[str, str, str]:

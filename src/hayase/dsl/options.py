@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from hayase.core.errors import TopologyError
 from hayase.core.names import check_name
@@ -59,7 +59,39 @@ def check_serde(serde: Serde[Any] | None, what: str) -> Serde[Any] | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Consumed:
+class _Serdes:
+    """What all options of keys and values have."""
+
+    key_serde: Serde[Any] | None = None
+    value_serde: Serde[Any] | None = None
+
+    def with_key_serde(self, serde: Serde[Any]) -> Self:
+        """The same with another key serde."""
+        return dataclasses.replace(self, key_serde=check_serde(serde, "key_serde"))
+
+    def with_value_serde(self, serde: Serde[Any]) -> Self:
+        """The same with another value serde."""
+        return dataclasses.replace(self, value_serde=check_serde(serde, "value_serde"))
+
+
+@dataclass(frozen=True, slots=True)
+class _NamedSerdes(_Serdes):
+    """The same with the name of a node."""
+
+    name: str | None = None
+
+    @classmethod
+    def as_(cls, name: str) -> Self:
+        """Only a name."""
+        return cls(name=check_name(name))
+
+    def with_name(self, name: str) -> Self:
+        """The same with another name."""
+        return dataclasses.replace(self, name=check_name(name))
+
+
+@dataclass(frozen=True, slots=True)
+class Consumed(_NamedSerdes):
     """How a source topic is read.
 
     Attributes:
@@ -73,11 +105,8 @@ class Consumed:
         Consumed.with_(timestamp_extractor=field_timestamp("ordered_at"), name="orders-in")
     """
 
-    key_serde: Serde[Any] | None = None
-    value_serde: Serde[Any] | None = None
     timestamp_extractor: TimestampExtractor | None = None
     reset: Reset | None = None
-    name: str | None = None
 
     @classmethod
     def with_(
@@ -102,23 +131,10 @@ class Consumed:
         return cls(
             check_serde(key_serde, "key_serde"),
             check_serde(value_serde, "value_serde"),
+            name_of(name),
             timestamp_extractor,
             reset,
-            name_of(name),
         )
-
-    @classmethod
-    def as_(cls, name: str) -> Consumed:
-        """Only a name."""
-        return cls(name=check_name(name))
-
-    def with_key_serde(self, serde: Serde[Any]) -> Consumed:
-        """The same with another key serde."""
-        return dataclasses.replace(self, key_serde=check_serde(serde, "key_serde"))
-
-    def with_value_serde(self, serde: Serde[Any]) -> Consumed:
-        """The same with another value serde."""
-        return dataclasses.replace(self, value_serde=check_serde(serde, "value_serde"))
 
     def with_timestamp_extractor(self, extractor: Extractor) -> Consumed:
         """The same with another timestamp extractor."""
@@ -128,18 +144,10 @@ class Consumed:
         """The same with another start for new applications."""
         return Consumed.with_(self.key_serde, self.value_serde, self.timestamp_extractor, reset, self.name)
 
-    def with_name(self, name: str) -> Consumed:
-        """The same with another name."""
-        return dataclasses.replace(self, name=check_name(name))
-
 
 @dataclass(frozen=True, slots=True)
-class Produced:
+class Produced(_NamedSerdes):
     """How a topic is written. Serdes that are `None` are those of the stream."""
-
-    key_serde: Serde[Any] | None = None
-    value_serde: Serde[Any] | None = None
-    name: str | None = None
 
     @classmethod
     def with_(
@@ -151,34 +159,13 @@ class Produced:
         """All options at once."""
         return cls(check_serde(key_serde, "key_serde"), check_serde(value_serde, "value_serde"), name_of(name))
 
-    @classmethod
-    def as_(cls, name: str) -> Produced:
-        """Only a name."""
-        return cls(name=check_name(name))
-
-    def with_key_serde(self, serde: Serde[Any]) -> Produced:
-        """The same with another key serde."""
-        return dataclasses.replace(self, key_serde=check_serde(serde, "key_serde"))
-
-    def with_value_serde(self, serde: Serde[Any]) -> Produced:
-        """The same with another value serde."""
-        return dataclasses.replace(self, value_serde=check_serde(serde, "value_serde"))
-
-    def with_name(self, name: str) -> Produced:
-        """The same with another name."""
-        return dataclasses.replace(self, name=check_name(name))
-
 
 @dataclass(frozen=True, slots=True)
-class Grouped:
+class Grouped(_NamedSerdes):
     """Serdes of a grouped stream, used where it is repartitioned and for its stores.
 
     `name` names the repartition (`<name>-repartition`), and in `group_by` also the node that makes the new key.
     """
-
-    key_serde: Serde[Any] | None = None
-    value_serde: Serde[Any] | None = None
-    name: str | None = None
 
     @classmethod
     def with_(
@@ -190,32 +177,12 @@ class Grouped:
         """All options at once."""
         return cls(check_serde(key_serde, "key_serde"), check_serde(value_serde, "value_serde"), name_of(name))
 
-    @classmethod
-    def as_(cls, name: str) -> Grouped:
-        """Only a name."""
-        return cls(name=check_name(name))
-
-    def with_key_serde(self, serde: Serde[Any]) -> Grouped:
-        """The same with another key serde."""
-        return dataclasses.replace(self, key_serde=check_serde(serde, "key_serde"))
-
-    def with_value_serde(self, serde: Serde[Any]) -> Grouped:
-        """The same with another value serde."""
-        return dataclasses.replace(self, value_serde=check_serde(serde, "value_serde"))
-
-    def with_name(self, name: str) -> Grouped:
-        """The same with another name."""
-        return dataclasses.replace(self, name=check_name(name))
-
 
 @dataclass(frozen=True, slots=True)
-class Joined:
+class Joined(_NamedSerdes):
     """Serdes and name of a stream-table join; the serdes serve the repartition of the stream if it needs one."""
 
-    key_serde: Serde[Any] | None = None
-    value_serde: Serde[Any] | None = None
     other_value_serde: Serde[Any] | None = None
-    name: str | None = None
 
     @classmethod
     def with_(
@@ -229,22 +196,13 @@ class Joined:
         return cls(
             check_serde(key_serde, "key_serde"),
             check_serde(value_serde, "value_serde"),
-            check_serde(other_value_serde, "other_value_serde"),
             name_of(name),
+            check_serde(other_value_serde, "other_value_serde"),
         )
-
-    @classmethod
-    def as_(cls, name: str) -> Joined:
-        """Only a name."""
-        return cls(name=check_name(name))
-
-    def with_name(self, name: str) -> Joined:
-        """The same with another name."""
-        return dataclasses.replace(self, name=check_name(name))
 
 
 @dataclass(frozen=True, slots=True)
-class Materialized:
+class Materialized(_Serdes):
     """How the rows of a table are kept.
 
     Attributes:
@@ -258,8 +216,6 @@ class Materialized:
     """
 
     name: str | None = None
-    key_serde: Serde[Any] | None = None
-    value_serde: Serde[Any] | None = None
     caching: bool = True
     retention_ms: int | None = None
 
@@ -272,14 +228,6 @@ class Materialized:
     def with_(cls, key_serde: Serde[Any] | None = None, value_serde: Serde[Any] | None = None) -> Materialized:
         """Serdes, with a generated name."""
         return cls(key_serde=check_serde(key_serde, "key_serde"), value_serde=check_serde(value_serde, "value_serde"))
-
-    def with_key_serde(self, serde: Serde[Any]) -> Materialized:
-        """The same with another key serde."""
-        return dataclasses.replace(self, key_serde=check_serde(serde, "key_serde"))
-
-    def with_value_serde(self, serde: Serde[Any]) -> Materialized:
-        """The same with another value serde."""
-        return dataclasses.replace(self, value_serde=check_serde(serde, "value_serde"))
 
     def with_caching_enabled(self) -> Materialized:
         """The same, passing on the last update of a key of each epoch."""

@@ -9,73 +9,42 @@ import polars as pl
 
 from hayase.core.metrics import DROPPED_RECORDS
 from hayase.core.records import Record
-from hayase.kernel.aggregate_rows import AggregateRows
+from hayase.kernel.aggregate_node import AggregateNode
+from hayase.kernel.aggregate_rows import Places
 from hayase.kernel.column_aggregation import Aggregated, ColumnAggregation, key_bytes, key_numbers
 from hayase.kernel.columns import KEY, NULL, ColumnContext, ColumnNode, CompileContext, EdgeSchema, TableColumns
 from hayase.kernel.groups import I64
-from hayase.kernel.row_aggregation import row_aggregation
-from hayase.kernel.rows import RowContext, RowNode, TableEmitter, TableRows
 from hayase.serde.protocol import ColumnCodec
 from hayase.state.protocol import ByteStore
 from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import StreamAggregate
 
 
-class StreamAggregateRows(RowNode):
+class StreamAggregateRows(AggregateNode[StreamAggregate]):
     """StreamAggregate in row form."""
 
-    def __init__(self, node: ProcessorNode, operator: StreamAggregate) -> None:
-        super().__init__(node.name)
-        self._parent = node.parents[0]
-        self._operator = operator
+    def places(self) -> Places:
+        """The store."""
+        return self.ctx.env.byte_store(self._operator.store)
 
-    def open(self, ctx: RowContext) -> None:
-        """Start of an epoch."""
-        super().open(ctx)
-        operator = self._operator
-        spec = ctx.env.store_spec(operator.store)
-        self._key_bytes = spec.key_serde.to_bytes
-        self._emitter = TableEmitter(ctx, caching=spec.caching, key_bytes=self._key_bytes)
-        aggregation = row_aggregation(self.name, operator.aggregation, spec.value_serde, ctx.schemas.get(self._parent))
-        self._aggregation = aggregation
-        self._rows = AggregateRows(
-            ctx.env.byte_store(operator.store),
-            aggregation,
-            self._emitter,
-            caching=spec.caching,
-            old_values=operator.old_values,
-        )
+    def place(self, key: Any) -> tuple[Any, ...]:
+        """The key's bytes."""
+        return (self._key_bytes(key),)
 
     def process(self, record: Record[Any, Any]) -> None:
         """Take one record."""
         if record.key is None or record.value is None:
             self.ctx.env.metrics.add(DROPPED_RECORDS, self.name)
             return
-        inputs = self._aggregation.inputs(record)
-        self._rows.update((self._key_bytes(record.key),), record, inputs)
-
-    def flush(self) -> None:
-        """Send on what the cache holds."""
-        self._emitter.flush()
-
-    def table_rows(self) -> TableRows:
-        """The rows of the store."""
-        return self
-
-    def get(self, key: Any) -> tuple[Any, int] | None:
-        """Value and timestamp of the row of a key; see TableRows."""
-        return None if key is None else self._rows.get((self._key_bytes(key),))
+        self._rows.update(self.place(record.key), record, self._aggregation.inputs(record))
 
 
 class StreamAggregateColumns(ColumnNode):
     """StreamAggregate in column form; built-in aggregates only."""
 
-    def __init__(
-        self, name: str, output: EdgeSchema, store: str, key_codec: ColumnCodec, aggregation: ColumnAggregation
-    ) -> None:
+    def __init__(self, name: str, output: EdgeSchema, store: str, aggregation: ColumnAggregation) -> None:
         super().__init__(name, output)
         self._store = store
-        self._key_codec = key_codec
         self._aggregation = aggregation
         self._table: TableColumns | None = None
 
@@ -86,14 +55,11 @@ class StreamAggregateColumns(ColumnNode):
         """The node; `None` if the aggregate, or its store, has no column form."""
         operator = node.operator
         assert isinstance(operator, StreamAggregate)
-        spec = ctx.stores[operator.store]
-        aggregation = ColumnAggregation.compile(node, edges[0], spec, ctx)
+        aggregation = ColumnAggregation.compile(node, edges[0], ctx)
         if aggregation is None:
             return None
         output = EdgeSchema(edges[0].key, aggregation.schema, table=True, old_values=operator.old_values)
-        key_codec = spec.key_serde.columns
-        assert key_codec is not None
-        return cls(node.name, output, operator.store, key_codec, aggregation)
+        return cls(node.name, output, operator.store, aggregation)
 
     def run(self, inputs: Sequence[pl.DataFrame], ctx: ColumnContext) -> pl.DataFrame:
         """See ColumnNode."""
@@ -101,7 +67,7 @@ class StreamAggregateColumns(ColumnNode):
         refused = frame[KEY].is_null() | frame[NULL]
         ctx.metrics.add(DROPPED_RECORDS, self.name, int(refused.sum()))
         rows = self._aggregation.with_inputs(frame.filter(~refused) if refused.any() else frame, ctx)
-        slots = _KeySlots(ctx.byte_store(self._store), self._key_codec)
+        slots = _KeySlots(ctx.byte_store(self._store), self._aggregation.key_codec)
         done = self._aggregation.run(rows, slots, ctx)
         self._table = _Rows(self._aggregation, slots, done) if self._aggregation.read else None
         return self._aggregation.sent(done, ctx)

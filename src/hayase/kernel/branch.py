@@ -13,7 +13,7 @@ from hayase.kernel.columns import ColumnContext, ColumnNode, CompileContext, Edg
 from hayase.kernel.compiled import known, predicate_of, visible
 from hayase.kernel.functions import row_predicate
 from hayase.kernel.python_values import has_python_records, record_keys, record_values
-from hayase.kernel.rows import RowContext, RowNode
+from hayase.kernel.rows import OperatorRows, RowContext, RowNode
 from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import Branch, Split
 
@@ -21,18 +21,13 @@ BRANCH = "__branch"
 """Column between a Split and its Branches: the index of the branch."""
 
 
-class SplitRows(RowNode):
+class SplitRows(OperatorRows[Split]):
     """Split in row form. Predicates after the first that holds are not evaluated."""
-
-    def __init__(self, node: ProcessorNode, operator: Split) -> None:
-        super().__init__(node.name)
-        self._parent = node.parents[0]
-        self._operator = operator
 
     def open(self, ctx: RowContext) -> None:
         """Start of an epoch."""
         super().open(ctx)
-        edge = ctx.schemas.get(self._parent)
+        edge = self.edge
         self._predicates = [row_predicate(self.name, each, edge) for each in self._operator.predicates]
         self._children: dict[int | None, int] = {
             child.index: position for position, child in enumerate(ctx.children) if isinstance(child, BranchRows)

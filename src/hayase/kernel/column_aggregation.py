@@ -29,7 +29,6 @@ from hayase.kernel.columns import (
 from hayase.kernel.compiled import carried, known
 from hayase.kernel.groups import I64, Groups, group_numbers
 from hayase.serde.protocol import BARE_FIELD, ColumnCodec, Schema
-from hayase.state.spec import StoreSpec
 from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import BuiltInAggregate, StreamAggregate, StreamWindowedAggregate
 
@@ -79,6 +78,7 @@ class ColumnAggregation:
     """A built-in aggregate compiled for an edge.
 
     Attributes:
+        key_codec: column form of the store's key serde.
         caching: the last update of each place is sent at the end of the epoch, instead of every update at once.
         old_values: the old value travels along.
         read: another node looks the table up.
@@ -87,15 +87,14 @@ class ColumnAggregation:
     parts: Sequence[BuiltIn]
     inputs: Sequence[pl.Expr | None]
     schema: Schema
+    key_codec: ColumnCodec
     layout: AggregateLayout
     caching: bool
     old_values: bool
     read: bool
 
     @classmethod
-    def compile(
-        cls, node: ProcessorNode, edge: EdgeSchema, spec: StoreSpec, ctx: CompileContext
-    ) -> ColumnAggregation | None:
+    def compile(cls, node: ProcessorNode, edge: EdgeSchema, ctx: CompileContext) -> ColumnAggregation | None:
         """The aggregate of a node; `None` if it, or its store, has no column form.
 
         Raises:
@@ -103,7 +102,7 @@ class ColumnAggregation:
         """
         operator = node.operator
         assert isinstance(operator, StreamAggregate | StreamWindowedAggregate)
-        aggregation = operator.aggregation
+        aggregation, spec = operator.aggregation, ctx.stores[operator.store]
         codec = spec.key_serde.columns
         if not isinstance(aggregation, BuiltInAggregate) or not known(edge) or edge.windowed or codec is None:
             return None
@@ -118,6 +117,7 @@ class ColumnAggregation:
             parts,
             [field.input for field in aggregation.fields],
             result_schema(aggregation, types),
+            codec,
             layout,
             ctx.caching and spec.caching,
             operator.old_values,

@@ -13,23 +13,18 @@ from hayase.kernel.columns import ColumnContext, ColumnNode, CompileContext, Edg
 from hayase.kernel.compiled import known, predicate_of, visible
 from hayase.kernel.functions import row_predicate
 from hayase.kernel.python_values import has_python_records, record_keys, record_values
-from hayase.kernel.rows import RowContext, RowNode
+from hayase.kernel.rows import OperatorRows, RowContext
 from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import Filter
 
 
-class FilterRows(RowNode):
+class FilterRows(OperatorRows[Filter]):
     """Filter in row form. `negate` keeps exactly what would be dropped without, null results included."""
-
-    def __init__(self, node: ProcessorNode, operator: Filter) -> None:
-        super().__init__(node.name)
-        self._parent = node.parents[0]
-        self._operator = operator
 
     def open(self, ctx: RowContext) -> None:
         """Start of an epoch."""
         super().open(ctx)
-        self._holds = row_predicate(self.name, self._operator.predicate, ctx.schemas.get(self._parent))
+        self._holds = row_predicate(self.name, self._operator.predicate, self.edge)
 
     def process(self, record: Record[Any, Any]) -> None:
         """Pass the record on if the predicate holds."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import polars as pl
 
 from hayase.core.errors import TopologyError
 from hayase.core.records import Record
-from hayase.kernel.calls import call_each, with_values
+from hayase.kernel.calls import with_values
 from hayase.kernel.columns import (
     NULL,
     ORDER,
@@ -22,35 +22,27 @@ from hayase.kernel.columns import (
     order_columns,
 )
 from hayase.kernel.compiled import carried, instance, known, result_type, schema_of_type, visible
-from hayase.kernel.functions import row_mapper
-from hayase.kernel.python_values import has_python_records, has_python_values, record_keys, record_values
-from hayase.kernel.rows import RowContext, RowNode
-from hayase.serde.protocol import BARE_FIELD, Schema
+from hayase.kernel.mapper import MapperCalls, MapperRows, called_schema
+from hayase.kernel.rows import RowContext
+from hayase.serde.protocol import BARE_FIELD
 from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import FlatMapValues
 
 _ITEMS = "__items"
 
 
-class FlatMapValuesRows(RowNode):
+class FlatMapValuesRows(MapperRows):
     """FlatMapValues in row form.
 
     All values of a record are taken from the mapper before the first is passed on, so an error leaves none of them. An
     expression that gives null gives no values.
     """
 
-    def __init__(self, node: ProcessorNode, operator: FlatMapValues) -> None:
-        super().__init__(node.name)
-        self._parent = node.parents[0]
-        self._operator = operator
-
     def open(self, ctx: RowContext) -> None:
         """Start of an epoch."""
         super().open(ctx)
-        mapper = row_mapper(self.name, self._operator.mapper, ctx.schemas.get(self._parent))
-        if callable(self._operator.mapper):
-            self._map = mapper
-        else:
+        if isinstance(self._operator.mapper, pl.Expr):
+            mapper = self._map
             self._map = lambda record: _values(mapper(record))
 
     def process(self, record: Record[Any, Any]) -> None:
@@ -82,22 +74,12 @@ class FlatMapValuesExpression(ColumnNode):
         return frame.select(*carried(frame), self._items.alias(_ITEMS))
 
 
-class FlatMapValuesCalls(ColumnNode):
-    """FlatMapValues in column form, by a callable whose items have a schema."""
-
-    def __init__(self, name: str, edge: EdgeSchema, mapper: Callable[[Any, Any], Any], schema: Schema) -> None:
-        super().__init__(name, dataclasses.replace(edge, value=schema))
-        self._edge = edge
-        self._mapper = mapper
-        self._schema = schema
+class FlatMapValuesCalls(MapperCalls):
+    """FlatMapValues in column form, by a callable that gives lists of items with a schema."""
 
     def run(self, inputs: Sequence[pl.DataFrame], ctx: ColumnContext) -> pl.DataFrame:
         """One row per item."""
-        frame = inputs[0]
-        arguments = record_keys(frame, self._edge), record_values(frame, self._edge)
-        frame, items = call_each(
-            frame.select(carried(frame)), arguments, lambda key, value: list(self._mapper(key, value)), ctx
-        )
+        frame, items = self.called(inputs[0], carried(inputs[0]), ctx)
         positions = pl.Series(_ITEMS, [list(range(len(some))) for some in items], dtype=pl.List(pl.Int64))
         order = f"{ORDER}{len(order_columns(frame))}"
         rows = frame.with_columns(positions).explode(_ITEMS, keep_nulls=False).rename({_ITEMS: order})
@@ -136,6 +118,8 @@ def flat_map_values_columns(
             )
         schema = schema_of_type(instance(dtype.inner))
         return FlatMapValuesExpression(node.name, dataclasses.replace(edge, value=schema), operator.mapper)
-    if operator.schema is None or not has_python_values(operator.schema) or not has_python_records(edge):
+    called, mapper = called_schema(operator, edge), operator.mapper
+    if called is None:
         return None
-    return FlatMapValuesCalls(node.name, edge, operator.mapper, operator.schema)
+    output = dataclasses.replace(edge, value=called)
+    return FlatMapValuesCalls(node.name, edge, output, lambda key, value: list(mapper(key, value)), called)

@@ -15,9 +15,10 @@ from hayase.kernel.columns import KEY, NULL, ColumnContext, ColumnNode, CompileC
 from hayase.kernel.compiled import known, result_type, visible
 from hayase.kernel.functions import row_joiner, row_mapper, struct_type
 from hayase.kernel.joined import JoinedValues, compile_joiner
-from hayase.kernel.lookup import numbered, without_nulls
+from hayase.kernel.lookup import matched, numbered, without_nulls
+from hayase.kernel.lookup_rows import LookupRows
 from hayase.kernel.python_values import has_python_records, has_python_values, record_keys, record_values
-from hayase.kernel.rows import RowContext, RowNode
+from hayase.kernel.rows import RowContext
 from hayase.kernel.stored_columns import StoreCodec
 from hayase.kernel.table import StoredRows
 from hayase.serde.protocol import Schema
@@ -27,18 +28,13 @@ from hayase.topology.operators import StreamGlobalTableJoin
 _MAPPED = "__mapped"
 
 
-class GlobalJoinRows(RowNode):
+class GlobalJoinRows(LookupRows[StreamGlobalTableJoin]):
     """StreamGlobalTableJoin in row form. The key mapper is not called for null values, which are dropped anyway."""
-
-    def __init__(self, node: ProcessorNode, operator: StreamGlobalTableJoin) -> None:
-        super().__init__(node.name)
-        self._parent = node.parents[0]
-        self._operator = operator
 
     def open(self, ctx: RowContext) -> None:
         """Start of an epoch."""
         super().open(ctx)
-        operator, edge = self._operator, ctx.schemas.get(self._parent)
+        operator, edge = self._operator, self.edge
         codec = ctx.env.store_spec(operator.store).value_serde.columns
         self._table = StoredRows.of(ctx.env, operator.store)
         self._map_key = row_mapper(self.name, operator.key_mapper, edge)
@@ -46,15 +42,7 @@ class GlobalJoinRows(RowNode):
 
     def process(self, record: Record[Any, Any]) -> None:
         """Join one record with the global table as it is now."""
-        left = self._operator.left
-        key = self._map_key(record) if record.value is not None else None
-        if record.value is None or (key is None and not left):
-            self.ctx.env.metrics.add(DROPPED_RECORDS, self.name)
-            return
-        row = self._table.get(key) if key is not None else None
-        if row is None and not left:
-            return
-        self.ctx.forward(record.with_value(self._join(record, None if row is None else row[0])))
+        self.look_up(record, self._map_key(record) if record.value is not None else None)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -104,9 +92,8 @@ class GlobalJoinColumns(ColumnNode):
         raw = ctx.byte_store(self._operator.store).get_many(self._codec.key_bytes(distinct[KEY]))
         rows = self._codec.read(raw).select(pl.all().gather(numbers.to_series()))
         rows = rows.with_columns(pl.col(NULL).fill_null(value=True))
-        if not left and rows[NULL].any():
-            there = ~rows[NULL]
-            stream, rows = stream.filter(there), rows.filter(there)
+        if not left:
+            stream, rows = matched(stream, rows)
         return self._values.join(stream.drop(_MAPPED), rows, ctx)
 
     def _mapped(self, stream: pl.DataFrame, ctx: ColumnContext) -> pl.DataFrame:

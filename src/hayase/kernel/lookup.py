@@ -21,6 +21,14 @@ def without_nulls(stream: pl.DataFrame, *, keys: bool) -> pl.DataFrame:
     return stream.filter(~gone) if gone.any() else stream
 
 
+def matched(stream: pl.DataFrame, rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The rows of the stream for which there is a row of the table, and these."""
+    if not rows[NULL].any():
+        return stream, rows
+    there = ~rows[NULL]
+    return stream.filter(there), rows.filter(there)
+
+
 def numbered(keys: pl.Series) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Number the different keys.
 

@@ -24,7 +24,7 @@ from hayase.kernel.columns import (
 from hayase.kernel.compiled import CompiledValue, carried, compile_value, known, result_type, schema_of_type, visible
 from hayase.kernel.functions import RecordFunction, row_mapper
 from hayase.kernel.python_values import has_python_records, has_python_values, record_keys, record_values
-from hayase.kernel.rows import RowContext, RowNode
+from hayase.kernel.rows import OperatorRows, RowContext
 from hayase.serde.protocol import Schema
 from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import Map
@@ -32,18 +32,13 @@ from hayase.topology.operators import Map
 _ROW = "__row"
 
 
-class MapRows(RowNode):
+class MapRows(OperatorRows[Map]):
     """Map in row form; timestamp and headers stay."""
-
-    def __init__(self, node: ProcessorNode, operator: Map) -> None:
-        super().__init__(node.name)
-        self._parent = node.parents[0]
-        self._operator = operator
 
     def open(self, ctx: RowContext) -> None:
         """Start of an epoch."""
         super().open(ctx)
-        operator, edge = self._operator, ctx.schemas.get(self._parent)
+        operator, edge = self._operator, self.edge
         self._key: RecordFunction = lambda record: record.key
         self._value: RecordFunction = lambda record: record.value
         if operator.key is not None:

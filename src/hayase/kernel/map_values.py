@@ -3,35 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import polars as pl
 
 from hayase.core.records import Record
-from hayase.kernel.calls import call_each, with_values
+from hayase.kernel.calls import with_values
 from hayase.kernel.columns import ColumnContext, ColumnNode, CompileContext, EdgeSchema, evaluate
 from hayase.kernel.compiled import CompiledValue, carried, compile_value, known, visible
-from hayase.kernel.functions import row_mapper
-from hayase.kernel.python_values import has_python_records, has_python_values, record_keys, record_values
-from hayase.kernel.rows import RowContext, RowNode
-from hayase.serde.protocol import Schema
+from hayase.kernel.mapper import MapperCalls, MapperRows, called_schema
 from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import MapValues
 
 
-class MapValuesRows(RowNode):
+class MapValuesRows(MapperRows):
     """MapValues in row form. Called for null values too."""
-
-    def __init__(self, node: ProcessorNode, operator: MapValues) -> None:
-        super().__init__(node.name)
-        self._parent = node.parents[0]
-        self._operator = operator
-
-    def open(self, ctx: RowContext) -> None:
-        """Start of an epoch."""
-        super().open(ctx)
-        self._map = row_mapper(self.name, self._operator.mapper, ctx.schemas.get(self._parent))
 
     def process(self, record: Record[Any, Any]) -> None:
         """Pass the record on with its new value."""
@@ -50,20 +37,12 @@ class MapValuesExpressions(ColumnNode):
         return evaluate(inputs[0], lambda frame: self._value.on(frame, carried(frame)), ctx)
 
 
-class MapValuesCalls(ColumnNode):
+class MapValuesCalls(MapperCalls):
     """MapValues in column form, by a callable whose results have a schema."""
-
-    def __init__(self, name: str, edge: EdgeSchema, mapper: Callable[[Any, Any], Any], schema: Schema) -> None:
-        super().__init__(name, dataclasses.replace(edge, value=schema))
-        self._edge = edge
-        self._mapper = mapper
-        self._schema = schema
 
     def run(self, inputs: Sequence[pl.DataFrame], ctx: ColumnContext) -> pl.DataFrame:
         """The same rows with new values."""
-        frame = inputs[0]
-        arguments = record_keys(frame, self._edge), record_values(frame, self._edge)
-        frame, results = call_each(frame.select(carried(frame)), arguments, self._mapper, ctx)
+        frame, results = self.called(inputs[0], carried(inputs[0]), ctx)
         return with_values(frame, results, self._schema, ctx)
 
 
@@ -76,6 +55,7 @@ def map_values_columns(node: ProcessorNode, inputs: Sequence[EdgeSchema], ctx: C
     if isinstance(operator.mapper, pl.Expr | tuple):
         value = compile_value(node.name, operator.mapper, visible(edge))
         return MapValuesExpressions(node.name, dataclasses.replace(edge, value=value.schema), value)
-    if operator.schema is None or not has_python_values(operator.schema) or not has_python_records(edge):
+    schema = called_schema(operator, edge)
+    if schema is None:
         return None
-    return MapValuesCalls(node.name, edge, operator.mapper, operator.schema)
+    return MapValuesCalls(node.name, edge, dataclasses.replace(edge, value=schema), operator.mapper, schema)

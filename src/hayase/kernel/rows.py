@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from hayase.core.errors import HayaseError, UnknownStoreError
 from hayase.core.metrics import Metrics
 from hayase.core.records import Record, RecordMetadata
 from hayase.state.protocol import ByteStore
 from hayase.state.spec import StoreSpec
+from hayase.topology.nodes import ProcessorNode
+from hayase.topology.operators import Operator
 
 if TYPE_CHECKING:
     from hayase.kernel.columns import EdgeSchema
+
+Op = TypeVar("Op", bound=Operator)
+"""Class of a node's operator."""
 
 
 class Clocks(Protocol):
@@ -151,6 +156,20 @@ class RowNode(ABC):
     def table_rows(self) -> TableRows | None:
         """How others read this node's table; `None` if it is no table, or one that nobody may look up."""
         return None
+
+
+class OperatorRows(RowNode, Generic[Op]):
+    """A node with one parent that is told what to do by its operator."""
+
+    def __init__(self, node: ProcessorNode, operator: Op) -> None:
+        super().__init__(node.name)
+        self._parent = node.parents[0]
+        self._operator = operator
+
+    @property
+    def edge(self) -> EdgeSchema | None:
+        """What the parent sends, where it is known; after `open`."""
+        return self.ctx.schemas.get(self._parent)
 
 
 class TableRows(Protocol):

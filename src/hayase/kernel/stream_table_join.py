@@ -10,24 +10,20 @@ import polars as pl
 
 from hayase.core.metrics import DROPPED_RECORDS
 from hayase.core.records import Record
-from hayase.kernel.columns import NULL, ColumnContext, ColumnNode, CompileContext, EdgeSchema
+from hayase.kernel.columns import ColumnContext, ColumnNode, CompileContext, EdgeSchema
 from hayase.kernel.compiled import known
 from hayase.kernel.functions import row_joiner
 from hayase.kernel.joined import JoinedValues, compile_joiner
-from hayase.kernel.lookup import look_up, view_rows, without_nulls
+from hayase.kernel.lookup import look_up, matched, view_rows, without_nulls
+from hayase.kernel.lookup_rows import LookupRows
 from hayase.kernel.order import LookupOrder, RecordOrder
-from hayase.kernel.rows import RowContext, RowNode
+from hayase.kernel.rows import RowContext
 from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import StreamTableJoin, TableFilter, TableMapValues
 
 
-class StreamTableJoinRows(RowNode):
+class StreamTableJoinRows(LookupRows[StreamTableJoin]):
     """StreamTableJoin in row form."""
-
-    def __init__(self, node: ProcessorNode, operator: StreamTableJoin) -> None:
-        super().__init__(node.name)
-        self._parent = node.parents[0]
-        self._operator = operator
 
     def open(self, ctx: RowContext) -> None:
         """Start of an epoch."""
@@ -36,18 +32,11 @@ class StreamTableJoinRows(RowNode):
         self._table = ctx.table(operator.table)
         table_edge = ctx.schemas.get(operator.table)
         right = table_edge.value if table_edge is not None else None
-        self._join = row_joiner(self.name, operator.joiner, ctx.schemas.get(self._parent), right)
+        self._join = row_joiner(self.name, operator.joiner, self.edge, right)
 
     def process(self, record: Record[Any, Any]) -> None:
         """Join one record with the table as it is now."""
-        key, left = record.key, self._operator.left
-        if record.value is None or (key is None and not left):
-            self.ctx.env.metrics.add(DROPPED_RECORDS, self.name)
-            return
-        row = self._table.get(key) if key is not None else None
-        if row is None and not left:
-            return
-        self.ctx.forward(record.with_value(self._join(record, None if row is None else row[0])))
+        self.look_up(record, record.key)
 
 
 class StreamTableJoinColumns(ColumnNode):
@@ -81,9 +70,8 @@ class StreamTableJoinColumns(ColumnNode):
         ctx.metrics.add(DROPPED_RECORDS, self.name, frame.height - stream.height)
         rows = look_up(stream, table, self._names, self._order)
         stream, rows = view_rows(stream, rows, table, ctx)
-        if not self._operator.left and rows[NULL].any():
-            there = ~rows[NULL]
-            stream, rows = stream.filter(there), rows.filter(there)
+        if not self._operator.left:
+            stream, rows = matched(stream, rows)
         return self._values.join(stream, rows, ctx)
 
 

@@ -10,7 +10,8 @@ import polars as pl
 
 from hayase.core.metrics import DROPPED_RECORDS, LATE_RECORDS
 from hayase.core.records import Record, Windowed
-from hayase.kernel.aggregate_rows import AggregateRows
+from hayase.kernel.aggregate_node import AggregateNode
+from hayase.kernel.aggregate_rows import Places
 from hayase.kernel.column_aggregation import RECORD, ColumnAggregation, key_bytes, key_numbers
 from hayase.kernel.columns import (
     KEY,
@@ -25,38 +26,23 @@ from hayase.kernel.columns import (
     order_columns,
 )
 from hayase.kernel.groups import I64, combine_numbers
-from hayase.kernel.row_aggregation import row_aggregation
-from hayase.kernel.rows import RowContext, RowEnvironment, RowNode, TableEmitter, TableRows
+from hayase.kernel.rows import RowEnvironment
 from hayase.serde.protocol import ColumnCodec
 from hayase.state.window_bytes import WindowBytes
 from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import StreamWindowedAggregate
 
 
-class StreamWindowedAggregateRows(RowNode):
+class StreamWindowedAggregateRows(AggregateNode[StreamWindowedAggregate]):
     """StreamWindowedAggregate in row form. The operator's stream time is the clock of its name."""
 
-    def __init__(self, node: ProcessorNode, operator: StreamWindowedAggregate) -> None:
-        super().__init__(node.name)
-        self._parent = node.parents[0]
-        self._operator = operator
+    def places(self) -> Places:
+        """The window store."""
+        return window_bytes(self.name, self._operator, self.ctx.env)
 
-    def open(self, ctx: RowContext) -> None:
-        """Start of an epoch."""
-        super().open(ctx)
-        operator = self._operator
-        spec = ctx.env.store_spec(operator.store)
-        self._key_bytes = spec.key_serde.to_bytes
-        self._emitter = TableEmitter(ctx, caching=spec.caching, key_bytes=self._place)
-        aggregation = row_aggregation(self.name, operator.aggregation, spec.value_serde, ctx.schemas.get(self._parent))
-        self._aggregation = aggregation
-        self._rows = AggregateRows(
-            window_bytes(self.name, operator, ctx.env),
-            aggregation,
-            self._emitter,
-            caching=spec.caching,
-            old_values=operator.old_values,
-        )
+    def place(self, key: Windowed[Any]) -> tuple[Any, ...]:
+        """The record key's bytes and the window's start."""
+        return self._key_bytes(key.key), key.window.start_ms
 
     def process(self, record: Record[Any, Any]) -> None:
         """Take one record into each of its windows that is not closed, by start."""
@@ -81,21 +67,6 @@ class StreamWindowedAggregateRows(RowNode):
         for window in open_windows:
             self._rows.update((data, window.start_ms), record.with_key(Windowed(key, window)), inputs)
 
-    def flush(self) -> None:
-        """Send on what the cache holds."""
-        self._emitter.flush()
-
-    def table_rows(self) -> TableRows:
-        """The rows of the store, by windowed key."""
-        return self
-
-    def get(self, key: Any) -> tuple[Any, int] | None:
-        """Value and timestamp of the row of a windowed key; see TableRows."""
-        return None if key is None else self._rows.get(self._place(key))
-
-    def _place(self, key: Windowed[Any]) -> tuple[bytes, int]:
-        return self._key_bytes(key.key), key.window.start_ms
-
 
 def window_bytes(node: str, operator: StreamWindowedAggregate, env: RowEnvironment | ColumnContext) -> WindowBytes:
     """The operator's window store."""
@@ -110,16 +81,10 @@ class StreamWindowedAggregateColumns(ColumnNode):
     """StreamWindowedAggregate in column form; built-in aggregates only, and nobody may look the table up."""
 
     def __init__(
-        self,
-        name: str,
-        output: EdgeSchema,
-        operator: StreamWindowedAggregate,
-        key_codec: ColumnCodec,
-        aggregation: ColumnAggregation,
+        self, name: str, output: EdgeSchema, operator: StreamWindowedAggregate, aggregation: ColumnAggregation
     ) -> None:
         super().__init__(name, output)
         self._operator = operator
-        self._key_codec = key_codec
         self._aggregation = aggregation
 
     @classmethod
@@ -129,14 +94,11 @@ class StreamWindowedAggregateColumns(ColumnNode):
         """The node; `None` if the aggregate, or its store, has no column form."""
         operator = node.operator
         assert isinstance(operator, StreamWindowedAggregate)
-        spec = ctx.stores[operator.store]
-        aggregation = ColumnAggregation.compile(node, edges[0], spec, ctx)
+        aggregation = ColumnAggregation.compile(node, edges[0], ctx)
         if aggregation is None or aggregation.read:
             return None
         output = EdgeSchema(edges[0].key, aggregation.schema, windowed=True, table=True, old_values=operator.old_values)
-        key_codec = spec.key_serde.columns
-        assert key_codec is not None
-        return cls(node.name, output, operator, key_codec, aggregation)
+        return cls(node.name, output, operator, aggregation)
 
     def run(self, inputs: Sequence[pl.DataFrame], ctx: ColumnContext) -> pl.DataFrame:
         """See ColumnNode."""
@@ -146,7 +108,7 @@ class StreamWindowedAggregateColumns(ColumnNode):
         if refused.any():
             frame = frame.filter(~refused)
         rows = self._in_windows(frame, ctx)
-        slots = _WindowSlots(window_bytes(self.name, self._operator, ctx), self._key_codec)
+        slots = _WindowSlots(window_bytes(self.name, self._operator, ctx), self._aggregation.key_codec)
         done = self._aggregation.run(rows, slots, ctx)
         return self._aggregation.sent(done, ctx, (WINDOW_START, WINDOW_END))
 
@@ -168,7 +130,7 @@ class StreamWindowedAggregateColumns(ColumnNode):
         taken[records] = True
         numbered = frame.with_columns(pl.Series(RECORD, np.arange(len(times))))
         made = self._aggregation.with_inputs(numbered.filter(pl.Series(taken)), ctx, RECORD)
-        made = made.with_columns(pl.Series(_KEY_NUMBER, key_numbers(made[KEY], self._key_codec)[0]))
+        made = made.with_columns(pl.Series(_KEY_NUMBER, key_numbers(made[KEY], self._aggregation.key_codec)[0]))
         return self._exploded(made, len(times), (records, starts, places))
 
     def _windows_of(self, times: I64) -> tuple[I64, I64, I64]:
