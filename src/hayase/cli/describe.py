@@ -48,5 +48,5 @@ def form_lines(topology: Topology, config: StreamsConfig) -> list[str]:
             name = f"Sub-topology {number} (global)"
         else:
             name = f"Sub-topology {unit}"
-        lines.append(f"  {name}: level {levels[unit]}, {compiled.form} ({compiled.reason})")
+        lines.append(f"  {name}: level {levels[unit]}, {compiled.shown_form}")
     return lines

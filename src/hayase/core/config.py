@@ -91,7 +91,7 @@ class StreamsConfig:
         max_task_idle_ms: `max.task.idle.ms`: how long a task with several inputs waits for one that has nothing, before it
             reads the others beyond the time that this one has reached; default 0 (it does not wait), as does -1 (KIP-695).
             A run to the end of the input never waits.
-        processing_form: `processing.form`: `auto`, `rows` or `columns`.
+        processing_form: `processing.form`: `auto`, `rows` (every node takes one record at a time, the reference) or `columns`.
         state_dir: `state.dir`: local folder for state; default `hayase` in the user's state folder
             (`XDG_STATE_HOME`, else `~/.local/state`), so that it outlives a reboot.
         checkpoint_dir: `checkpoint.dir`: where epochs, deltas and snapshots are published, local or fsspec;

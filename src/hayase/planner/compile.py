@@ -13,6 +13,7 @@ from hayase.core.errors import TopologyError
 from hayase.kernel.columns import ColumnNode, CompileContext, EdgeSchema
 from hayase.kernel.order import MergeOrder, RecordOrder
 from hayase.kernel.registry import COLUMNS
+from hayase.planner.prefix import find_prefix, prefix_nodes
 from hayase.planner.serdes import AutoSerde, PickleSerde, key_writing_codec, schema_serde, writing_codec
 from hayase.processor.timestamps import TimestampExtractor, record_timestamp
 from hayase.serde import Serdes
@@ -37,6 +38,8 @@ class CompileOptions:
     form: Literal["auto", "rows", "columns"] = "auto"
     compacted: frozenset[str] = frozenset()
     """Source topics with compaction: a replay may find fewer records, so nothing that reads them is pure."""
+    prefix: bool = True
+    """In rows, run the expressions right below the sources in columns (`hayase.task.prefix`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,7 @@ class CompiledUnit:
         reason: why this form, for `describe` and error messages.
         schemas: what nodes send, as far as it is known, also where the unit runs in rows.
         merges: see UnitProgram.
+        prefix: names of the nodes that run in columns in a unit that runs in rows.
     """
 
     nodes: UnitNodes
@@ -70,6 +74,13 @@ class CompiledUnit:
     columns: Mapping[str, ColumnNode] | None
     schemas: Mapping[str, EdgeSchema]
     merges: Mapping[str, MergeOrder]
+    prefix: tuple[str, ...]
+
+    @property
+    def shown_form(self) -> str:
+        """The form and its reason, for people."""
+        in_columns = f", prefix in columns: {', '.join(self.prefix)}" if self.prefix else ""
+        return f"{self.form}{in_columns} ({self.reason})"
 
 
 class SentOverEdge(NamedTuple):
@@ -115,7 +126,8 @@ def _compile(
         for name, spec in topology.stores.items()
     }
     sources = tuple(_source(topology, node, edges, options) for node in unit.sources)
-    columns, schemas, reason = _columns(unit, sources, edges, stores, options)
+    compiled, schemas, missing = _columns(unit, sources, edges, stores, options)
+    columns, reason = (None, missing[0]) if missing else (compiled, "every node has a column form")
     if options.form == "rows":
         columns, reason = None, "processing.form is 'rows'"
     sinks: tuple[SinkProgram, ...] | None = None
@@ -135,11 +147,14 @@ def _compile(
         sinks = tuple(_row_sink(topology, node, options, sent.get(node.parents[0])) for node in unit.sinks)
     if columns is None:
         sources = tuple(dataclasses.replace(source, frames=False) for source in sources)
+        if options.prefix:
+            sources = _with_prefixes(topology, unit, sources, schemas, compiled)
     own = [name for node in unit.processors for name in node.stores]
     stateful = bool(own) or any(needs_partition_time(source.extractor) for source in sources)
     return CompiledUnit(
         unit, "rows" if columns is None else "columns", reason, stateful,
         not stateful and _pure(unit, options), sources, sinks, stores, columns, schemas, merges,
+        prefix_nodes(sources),
     )  # fmt: skip
 
 
@@ -198,8 +213,8 @@ def _columns(
     edges: Mapping[str, SentOverEdge],
     stores: Mapping[str, StoreSpec],
     options: CompileOptions,
-) -> tuple[dict[str, ColumnNode] | None, dict[str, EdgeSchema], str]:
-    """The compiled nodes, if all have a column form; what nodes send, as far as it is known; and why the form is what it is.
+) -> tuple[dict[str, ColumnNode], dict[str, EdgeSchema], list[str]]:
+    """The compiled nodes, of those that have a column form; what nodes send, as far as it is known; and what forces rows.
 
     Rows want the schemas too: a sum of a field of doubles begins with 0.0 in both forms.
     """
@@ -223,9 +238,24 @@ def _columns(
             continue
         compiled[node.name] = made
         schemas[node.name] = made.output
-    if reasons:
-        return None, schemas, reasons[0]
-    return compiled, schemas, "every node has a column form"
+    return compiled, schemas, reasons
+
+
+def _with_prefixes(
+    topology: Topology,
+    unit: UnitNodes,
+    sources: Sequence[SourceProgram],
+    schemas: Mapping[str, EdgeSchema],
+    compiled: Mapping[str, ColumnNode],
+) -> tuple[SourceProgram, ...]:
+    found = []
+    for source in sources:
+        schema = _serde_schema(source.key_serde, source.value_serde)
+        if schema == schemas.get(source.name):
+            prefix = find_prefix(source, schema, unit.processors, topology.children, compiled)
+            source = dataclasses.replace(source, prefix=prefix)
+        found.append(source)
+    return tuple(found)
 
 
 def _column_node(

@@ -51,6 +51,7 @@ def compile_options(config: StreamsConfig, compacted: frozenset[str] = frozenset
         config.caching,
         config.processing_form,
         compacted,
+        prefix=config.processing_form == "auto",
     )
 
 

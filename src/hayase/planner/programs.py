@@ -7,9 +7,10 @@ from collections.abc import Mapping
 
 from hayase.planner.build import levels_of
 from hayase.planner.compile import CompiledUnit, CompileOptions, compile_units
+from hayase.planner.prefix import prefix_fields
 from hayase.planner.pruning import Fields, needed_fields
 from hayase.task.plan import Plan, UnitPlan
-from hayase.task.program import SinkProgram, UnitProgram
+from hayase.task.program import SinkProgram, SourceProgram, UnitProgram
 from hayase.topology.nodes import Node, SinkNode
 from hayase.topology.topology import Topology
 
@@ -38,13 +39,21 @@ def _needed_fields(compiled: Mapping[str, CompiledUnit], by_frames: Mapping[str,
     for unit in reversed(list(compiled.values())):
         nodes = unit.nodes
         for source in unit.sources if unit.columns is not None else ():
-            needed = needed_fields(source.name, nodes.processors, nodes.sinks, behind)
-            if needed is not None and source.extractor.field is not None:
-                needed |= {source.extractor.field.split(".")[0]}
+            needed = _with_time(source, needed_fields(source.name, nodes.processors, nodes.sinks, behind))
             found[source.name] = needed
             if source.edge is not None:
                 found[source.edge] = needed
+        by_name = {node.name: node for node in nodes.processors}
+        for source in unit.sources:
+            if source.prefix is not None:
+                found[source.name] = _with_time(source, prefix_fields(source.prefix, by_name))
     return found
+
+
+def _with_time(source: SourceProgram, needed: Fields) -> Fields:
+    if needed is None or source.extractor.field is None:
+        return needed
+    return needed | {source.extractor.field.split(".")[0]}
 
 
 def _program(

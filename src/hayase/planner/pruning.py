@@ -39,18 +39,18 @@ def needed_fields(
             children.setdefault(parent, []).append(node)
 
     def below(name: str) -> Fields:
-        return _union(of(child) for child in children.get(name, ()))
+        return union(of(child) for child in children.get(name, ()))
 
     def of(node: ProcessorNode | SinkNode) -> Fields:
         if isinstance(node, SinkNode):
             return behind_edge(node)
-        own, replaces = _looks_at(node.operator)
-        return own if replaces or own is None else _union((own, below(node.name)))
+        own, replaces = looks_at(node.operator)
+        return own if replaces or own is None else union((own, below(node.name)))
 
     return below(source)
 
 
-def _looks_at(operator: op.Operator) -> tuple[Fields, bool]:
+def looks_at(operator: op.Operator) -> tuple[Fields, bool]:
     """The fields that an operator looks at, and whether what it sends on no longer has its input's fields."""
     match operator:
         case op.Filter(predicate=expression):
@@ -61,6 +61,8 @@ def _looks_at(operator: op.Operator) -> tuple[Fields, bool]:
             return _roots(_expressions(mapper)), True
         case op.Map(mapper=None, key=key, value=value):
             return _roots([*_expressions(key), *_expressions(value)]), True
+        case op.FlatMapValues(mapper=expression):
+            return _roots([expression]), True
         case op.Split(predicates=predicates):
             return _roots(predicates), False
         case op.Merge() | op.Branch() | op.RepartitionFilter():
@@ -85,7 +87,8 @@ def _roots(expressions: Iterable[object]) -> Fields:
     return frozenset(names)
 
 
-def _union(parts: Iterable[Fields]) -> Fields:
+def union(parts: Iterable[Fields]) -> Fields:
+    """The fields of all parts."""
     names: set[str] = set()
     for part in parts:
         if part is None:

@@ -122,7 +122,7 @@ def decode_columns(
     if not counted:
         services.metrics.add(RECORDS_CONSUMED, raw.topic, len(raw))
     key_codec, value_codec = source.key_serde.columns, source.value_serde.columns
-    assert key_codec is not None and value_codec is not None and source.schema is not None
+    assert key_codec is not None and value_codec is not None
     keys, values = key_codec.decode_list(raw.keys), value_codec.decode_list(raw.values, source.fields)
     key = keys.frame.to_series() if key_codec.schema.bare else keys.frame.to_struct()
     if not key_codec.schema.bare and keys.null.any():

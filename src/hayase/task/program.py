@@ -17,6 +17,37 @@ from hayase.topology.nodes import ProcessorNode
 
 
 @dataclass(frozen=True, slots=True)
+class PrefixNode:
+    """A node of a prefix, on one way from the source to it.
+
+    Attributes:
+        columns: its column form; `None` if it passes everything on.
+        output: what it sends.
+        children: in the order they were added; of those that run in rows, the names.
+    """
+
+    name: str
+    columns: ColumnNode | None
+    output: EdgeSchema
+    children: tuple[PrefixNode | str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Prefix:
+    """The expression nodes right below a source that run in columns although the unit runs in rows; see `task.prefix`.
+
+    Attributes:
+        schema: what the source sends.
+        children: of the source, as in PrefixNode.
+        targets: nodes that run in rows, neighbours among the children of one node together.
+    """
+
+    schema: EdgeSchema
+    children: tuple[PrefixNode | str, ...]
+    targets: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class SourceProgram:
     """A source of a unit.
 
@@ -24,7 +55,8 @@ class SourceProgram:
         edge: the repartition topic it receives, `None` for topics of the log.
         frames: the edge carries typed columns (both ends run in columns) instead of serialized keys and values.
         schema: what it sends in columns; `None` if it can not.
-        fields: the value fields that anything downstream looks at, in a unit that runs in columns; `None`: all.
+        fields: the value fields that anything downstream looks at, where they are decoded to columns; `None`: all.
+        prefix: the nodes that run in columns in a unit that runs in rows.
     """
 
     name: str
@@ -35,6 +67,7 @@ class SourceProgram:
     frames: bool = False
     schema: EdgeSchema | None = None
     fields: frozenset[str] | None = None
+    prefix: Prefix | None = None
 
 
 @dataclass(frozen=True, slots=True)

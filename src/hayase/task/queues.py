@@ -79,7 +79,7 @@ class Queue:
         raw: what was read; `None` if the edge carried typed columns.
         rows: row numbers in `raw` of the records that are still there after decoding and time extraction.
         timestamps_ms: event time of each of these.
-        content: keys and values as two lists (rows) or a frame (columns), aligned with `rows`.
+        content: in columns a frame, aligned with `rows`; in rows what is left after the source's prefix (`task.prefix.Arrivals`).
     """
 
     source: int

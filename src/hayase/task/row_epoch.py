@@ -1,8 +1,8 @@
-"""One epoch of a task in row form: decode, merge, process, flush."""
+"""One epoch of a task in row form: decode, run the prefixes, merge, process, flush."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,10 +10,13 @@ import numpy as np
 from hayase.core.errors import SerializationError
 from hayase.core.metrics import RECORDS_CONSUMED
 from hayase.core.records import Record
+from hayase.kernel.rows import RowNode
 from hayase.serde.protocol import Serde
 from hayase.state.delta import EdgeRow
+from hayase.task.column_inputs import decode_columns
 from hayase.task.edges import EdgeBuffer, origin_order, raw_records, read_payloads
 from hayase.task.event_time import extract_times
+from hayase.task.prefix import FAILED, Arrivals, run_prefix
 from hayase.task.program import SinkProgram, SourceProgram
 from hayase.task.queues import Queue, RawRecords, merge_order
 from hayase.task.row_task import RowTask
@@ -46,17 +49,65 @@ def run_rows(
 
     queues = row_queues(services, topic_inputs, edge_inputs, partition)
     task.open(services, emit_edge)
-    order = merge_order([queue.timestamps_ms for queue in queues])
-    ready = [
-        (queue.source, queue.raw, queue.rows.tolist(), queue.timestamps_ms.tolist(), *queue.content) for queue in queues
-    ]
-    for number, position in zip(order[0].tolist(), order[1].tolist(), strict=True):
-        source, raw, rows, times, keys, values = ready[number]
-        origin = raw.record(rows[position])
-        task.process(source, Record(keys[position], values[position], times[position], origin.headers), origin)
+    _process(task, queues)
     task.finish()
     for name in sorted(buffers):
         buffers[name].flush(services.outputs)
+
+
+def _process(task: RowTask, queues: Sequence[Queue]) -> None:
+    """Take every record through the nodes, in merged order."""
+    order, position = merge_order([queue.timestamps_ms for queue in queues])
+    ready = [_arriving(queue, task.entries(queue.source)) for queue in queues]
+    if len(queues) == 1:
+        (queue,) = queues
+        for nodes, record, row in ready[0]:
+            task.process(nodes, record, queue.raw, row)
+    else:
+        turns = [np.flatnonzero(order == number)[queue.content.positions] for number, queue in enumerate(queues)]
+        numbers = np.repeat(np.arange(len(queues)), [len(each) for each in turns])
+        if turns:
+            numbers = numbers[np.argsort(np.concatenate(turns), kind="stable")]
+        raw = [queue.raw for queue in queues]
+        for number in numbers.tolist():
+            nodes, record, row = next(ready[number])
+            task.process(nodes, record, raw[number], row)
+    if len(order):
+        last = queues[order[-1]]
+        task.at(last.raw, int(last.rows[position[-1]]))
+
+
+def _arriving(
+    queue: Queue, entries: Sequence[Sequence[RowNode]]
+) -> Iterator[tuple[Sequence[RowNode], Record[Any, Any], int]]:
+    """What comes out of the prefix of a queue: the nodes that it enters, the record, and its row in `queue.raw`."""
+    arrivals: Arrivals = queue.content
+    rows = queue.rows[arrivals.positions].tolist()
+    times = queue.timestamps_ms[arrivals.positions].tolist()
+    headers, targets = queue.raw.headers, arrivals.targets
+    if isinstance(targets, int) and headers is None:
+        nodes = entries[targets]
+        for key, value, time, row in zip(arrivals.keys, arrivals.values, times, rows, strict=True):
+            yield nodes, Record(key, value, time), row
+        return
+    if isinstance(targets, int):
+        targets = [targets] * len(rows)
+    for target, key, value, time, row in zip(targets, arrivals.keys, arrivals.values, times, rows, strict=True):
+        if target == FAILED:
+            yield [_Failed(key, value)], Record(None, None, time), row
+        else:
+            yield entries[target], Record(key, value, time, headers[row] if headers is not None else ()), row
+
+
+class _Failed(RowNode):
+    """Stands for a node of a prefix, when the turn of a record comes on which it failed."""
+
+    def __init__(self, name: str, error: Exception) -> None:
+        super().__init__(name)
+        self._error = error
+
+    def process(self, record: Record[Any, Any]) -> None:
+        raise self._error
 
 
 def row_queues(
@@ -78,8 +129,16 @@ def row_queues(
             ]
         for raw in found:
             services.metrics.add(RECORDS_CONSUMED, raw.topic, len(raw))
-            queues.append(decode_rows(services, position, source, raw))
+            queues.append(_decoded(services, position, source, raw))
     return queues
+
+
+def _decoded(services: TaskServices, position: int, source: SourceProgram, raw: RawRecords) -> Queue:
+    if source.prefix is None:
+        return decode_rows(services, position, source, raw)
+    queue = decode_columns(services, position, source, raw, counted=True)
+    queue.content = run_prefix(source.prefix, queue.content, services)
+    return queue
 
 
 def decode_rows(services: TaskServices, position: int, source: SourceProgram, raw: RawRecords) -> Queue:
@@ -104,7 +163,7 @@ def decode_rows(services: TaskServices, position: int, source: SourceProgram, ra
         rows, times = rows[kept], times[kept]
         keys = [keys[i] for i in kept]
         values = [values[i] for i in kept]
-    return Queue(position, raw, rows, times, (keys, values))
+    return Queue(position, raw, rows, times, Arrivals(np.arange(len(rows)), 0, keys, values))
 
 
 def _decode(serde: Serde[Any], data: Sequence[bytes | None]) -> tuple[list[Any], dict[int, Exception]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from hayase.core.errors import HayaseError, SerializationError
@@ -14,6 +14,7 @@ from hayase.state.protocol import ByteStore
 from hayase.state.spec import StoreSpec
 from hayase.task.failures import SourceRecord
 from hayase.task.program import SinkProgram, UnitProgram
+from hayase.task.queues import RawRecords
 from hayase.task.services import TaskServices
 
 EdgeEmitter = Callable[[SinkProgram, bytes | None, bytes | None, Record[Any, Any]], None]
@@ -63,10 +64,21 @@ class RowTask:
             self._nodes[node.name] = ROWS[type(node.operator)](node)
         self._sinks = [SinkRow(sink) for sink in program.sinks]
         self._nodes.update({sink.name: sink for sink in self._sinks})
-        self._sources = [[self._nodes[child] for child in program.children[source.name]] for source in program.sources]
+        self._entries = [
+            [[self._nodes[name] for name in names] for names in source.prefix.targets]
+            if source.prefix is not None
+            else [[self._nodes[name] for name in program.children[source.name]]]
+            for source in program.sources
+        ]
         self._services: TaskServices
         self._flushing = False
-        self.current: SourceRecord
+        self._raw: RawRecords
+        self._row = 0
+
+    @property
+    def current(self) -> SourceRecord:
+        """The record at hand as it was read; the last one while flushing."""
+        return self._raw.record(self._row)
 
     # what nodes see (hayase.kernel.rows.RowEnvironment)
 
@@ -97,7 +109,8 @@ class RowTask:
         """Where the record at hand was read; `None` while flushing."""
         if self._flushing:
             return None
-        return RecordMetadata(self.current.topic, self.current.partition, self.current.offset)
+        raw = self._raw
+        return RecordMetadata(raw.topic, raw.partition, int(raw.offsets[self._row]))
 
     def processing_failed(self, node: str, error: Exception) -> None:
         """Ask the processing handler about the record at hand."""
@@ -123,10 +136,20 @@ class RowTask:
             sink.services = services
             sink.emit_edge = emit_edge
 
-    def process(self, source: int, record: Record[Any, Any], origin: SourceRecord) -> None:
-        """Run one record of a source through the nodes."""
-        self.current = origin
-        for child in self._sources[source]:
+    def entries(self, source: int) -> Sequence[Sequence[RowNode]]:
+        """Where records of a source enter the nodes: its children, or the targets of its prefix."""
+        return self._entries[source]
+
+    def at(self, raw: RawRecords, row: int) -> None:
+        """Make a record the one at hand."""
+        self._raw = raw
+        self._row = row
+
+    def process(self, nodes: Sequence[RowNode], record: Record[Any, Any], raw: RawRecords, row: int) -> None:
+        """Run one record, read as a row of `raw`, through the nodes that it enters."""
+        self._raw = raw
+        self._row = row
+        for child in nodes:
             try:
                 child.process(record)
             except HayaseError:

@@ -193,6 +193,15 @@ def test_a_custom_aggregate_runs_in_rows_and_columns_can_not_be_forced_on_it() -
     assert refused.value.condition == "NO_COLUMN_FORM"
 
 
+def test_expressions_below_a_source_run_in_columns_although_the_rest_runs_in_rows_and_the_form_says_so() -> None:
+    builder = StreamsBuilder()
+    grouped = builder.stream("orders", ORDER).filter(pl.col("amount") > 0).group_by_key()
+    grouped.aggregate(dict, lambda _k, _v, total: total, Materialized.as_("t").with_value_serde(JSON))
+    unit = compiled(builder.build())["0"]
+    assert unit.shown_form == f"rows, prefix in columns: KSTREAM-FILTER-0000000001 ({unit.reason})"
+    assert compiled(builder.build(), processing_form="rows")["0"].shown_form == "rows (processing.form is 'rows')"
+
+
 def test_rows_know_the_types_that_cross_a_shuffle() -> None:
     builder = StreamsBuilder()
     prices = builder.stream("in", Consumed.with_(TEXT, Serdes.json(schema={"s": pl.String, "x": pl.Float64})))

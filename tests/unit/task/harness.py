@@ -1,11 +1,13 @@
 """Runs an application's tasks in this process, epoch by epoch, level by level: what workers do, without Spark, log and disk.
 
 Records that go in are `Given`s in the order of the log of their partition. `cuts` cuts them into epochs anywhere in the merged
-order of all partitions. What comes out is compared by bytes.
+order of all partitions. What comes out is compared by bytes. With `prefix`, expressions below the sources run in columns in what
+runs in rows.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -74,10 +76,12 @@ class Result:
 class LocalRun:
     """An application between two epochs."""
 
-    def __init__(self, topology: Topology, topics: dict[str, int], threads: int = 1, **settings: Any) -> None:
+    def __init__(
+        self, topology: Topology, topics: dict[str, int], threads: int = 1, *, prefix: bool = False, **settings: Any
+    ) -> None:
         config = StreamsConfig({"application.id": "test", **{k.replace("_", "."): v for k, v in settings.items()}})
         topology = configured(topology, config)
-        options = compile_options(config)
+        options = dataclasses.replace(compile_options(config), prefix=prefix)
         compiled = compile_units(topology, levels_of(topology), options)
         self.plan = make_plan(topology, topics, compiled, threads=threads)
         self.programs = make_programs(topology, self.plan, options)
