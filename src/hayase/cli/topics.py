@@ -10,13 +10,16 @@ import typer
 
 from hayase.cli.consume import consume
 from hayase.cli.options import BootstrapServers, LogDir, opened_log
+from hayase.cli.topic_display import setting_lines, topic_lines
 from hayase.core.errors import ConfigError, UnknownTopicError
-from hayase.core.records import TopicPartition
 from hayase.core.time import Clock, SystemClock
+from hayase.log.embedded.log import EmbeddedLog
 from hayase.log.protocol import OutputBatch
 
 topics = typer.Typer(
-    no_args_is_help=True, help="Topics: list, create, describe, produce, consume.", rich_markup_mode=None
+    no_args_is_help=True,
+    help="Topics: made, looked at, changed, removed; records written and printed.",
+    rich_markup_mode=None,
 )
 topics.command()(consume)
 
@@ -57,20 +60,55 @@ def create(
 
         hayase topics create users -p 4 -c cleanup.policy=compact -b localhost:9092
     """
-    settings: dict[str, str] = {}
-    for pair in config or ():
-        key, equals, value = pair.partition("=")
-        if not equals:
-            raise ConfigError("INVALID_SETTING", f"--config {pair!r} is not KEY=VALUE, e.g. cleanup.policy=compact")
-        settings[key.strip()] = value.strip()
+    settings = _settings(config)
     with opened_log(log_dir, bootstrap_servers) as log:
         info = log.create_topic(topic, partitions, settings)
     typer.echo(f"created {info.name} with {info.partitions} partition{'s' if info.partitions > 1 else ''}")
 
 
 @topics.command()
-def describe(topic: TopicName, log_dir: LogDir = None, bootstrap_servers: BootstrapServers = None) -> None:
-    """Print a topic's id, settings, and the offsets of its partitions.
+def alter(
+    topic: TopicName,
+    config: Annotated[
+        list[str] | None,
+        typer.Option("--config", "-c", metavar="KEY=VALUE", help="A topic setting; may be repeated."),
+    ] = None,
+    delete_config: Annotated[
+        list[str] | None,
+        typer.Option("--delete-config", metavar="KEY", help="Take a setting back to its default; may be repeated."),
+    ] = None,
+    log_dir: LogDir = None,
+    bootstrap_servers: BootstrapServers = None,
+) -> None:
+    """Change settings of a topic, all of those given or none; the others stay.
+
+    For example:
+
+        hayase topics alter users -c cleanup.policy=compact -c min.compaction.lag.ms=60000
+
+        hayase topics alter orders -c remote.storage.enable=true -c remote.storage.url=s3://bucket/topics -c local.retention.ms=86400000
+
+        hayase topics alter orders --delete-config retention.ms
+    """
+    changes: dict[str, str | None] = {**_settings(config), **{key.strip(): None for key in delete_config or ()}}
+    if not changes:
+        raise ConfigError("INVALID_SETTING", "nothing to change: give --config KEY=VALUE or --delete-config KEY")
+    with opened_log(log_dir, bootstrap_servers) as log:
+        if topic not in log.describe([topic]):
+            raise unknown_topic(topic)
+        info = log.alter_topic_config(topic, changes)
+    for line in setting_lines(info.config):
+        typer.echo(line)
+
+
+@topics.command()
+def describe(
+    topic: TopicName,
+    every: Annotated[bool, typer.Option("--all", help="Show the settings that have their default as well.")] = False,
+    log_dir: LogDir = None,
+    bootstrap_servers: BootstrapServers = None,
+) -> None:
+    """Print a topic's id, settings, and of its partitions the offsets and, in the embedded log, where the records are.
 
     For example:
 
@@ -80,14 +118,45 @@ def describe(topic: TopicName, log_dir: LogDir = None, bootstrap_servers: Bootst
         info = log.describe([topic]).get(topic)
         if info is None:
             raise unknown_topic(topic)
-        typer.echo(f"{info.name}: id {info.topic_id}, {info.partitions} partitions")
-        for key, value in sorted(info.config.items()):
-            typer.echo(f"  {key}={value}")
-        partitions = [TopicPartition(topic, number) for number in range(info.partitions)]
-        starts, ends = log.start_offsets(partitions), log.end_offsets(partitions)
-        for partition in partitions:
-            start, end = starts[partition], ends[partition]
-            typer.echo(f"  partition {partition.partition}: offsets {start} to {end}, {end - start} of them")
+        for line in topic_lines(log, info, every=every):
+            typer.echo(line)
+
+
+@topics.command()
+def delete(
+    topic: TopicName,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    log_dir: LogDir = None,
+    bootstrap_servers: BootstrapServers = None,
+) -> None:
+    """Remove a topic with all its records. An application that reads it will stop.
+
+    For example:
+
+        hayase topics delete orders
+    """
+    with opened_log(log_dir, bootstrap_servers) as log:
+        if topic not in log.describe([topic]):
+            raise unknown_topic(topic)
+        if not yes:
+            typer.confirm(f"Remove topic {topic!r} with all its records?", abort=True)
+        log.delete_topic(topic)
+    typer.echo(f"removed {topic}")
+
+
+@topics.command()
+def clean(log_dir: LogDir = None) -> None:
+    """Apply retention, compaction and tiers to all topics of the embedded log now.
+
+    An application that writes to the log does so in the background, and a Kafka cluster by itself.
+
+    For example:
+
+        hayase topics clean --log-dir data/log
+    """
+    with opened_log(log_dir, None) as log:
+        assert isinstance(log, EmbeddedLog)
+        typer.echo(str(log.clean()))
 
 
 @topics.command()
@@ -130,6 +199,16 @@ def produce(
         finally:
             writer.close()
     typer.echo(f"wrote {count} record{'' if count == 1 else 's'}", err=True)
+
+
+def _settings(pairs: list[str] | None) -> dict[str, str]:
+    settings: dict[str, str] = {}
+    for pair in pairs or ():
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise ConfigError("INVALID_SETTING", f"--config {pair!r} is not KEY=VALUE, e.g. cleanup.policy=compact")
+        settings[key.strip()] = value.strip()
+    return settings
 
 
 def unknown_topic(topic: str) -> UnknownTopicError:

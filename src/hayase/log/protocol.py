@@ -157,11 +157,31 @@ class Log(Protocol):
 
         Raises:
             LogError: `TOPIC_EXISTS` if there is one of that name.
+            ConfigError: a setting is unknown or has a value that is not allowed; no topic was made.
         """
         ...
 
     def delete_topic(self, name: str) -> None:
         """Remove a topic with its records; raises UnknownTopicError."""
+        ...
+
+    def topic_config(self, name: str) -> dict[str, str]:
+        """Every setting of a topic with the value in effect: its own, else the default; raises UnknownTopicError.
+
+        What is set on the topic itself is in `describe`.
+        """
+        ...
+
+    def alter_topic_config(self, name: str, changes: Mapping[str, str | None]) -> TopicInfo:
+        """Change settings of a topic, all or none; `None` takes one back to its default. Others stay (KIP-339).
+
+        Returns:
+            The topic as it is now. Another process, and the log's own housekeeping, may see it a little later.
+
+        Raises:
+            UnknownTopicError: there is no such topic.
+            ConfigError: a setting is unknown or has a value that is not allowed; nothing was changed.
+        """
         ...
 
     def topics(self) -> list[str]:

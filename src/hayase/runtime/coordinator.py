@@ -269,12 +269,11 @@ class EpochCoordinator:
     def _first_time(self, starts: Offsets, ends: Offsets, partitions: list[TopicPartition]) -> int:
         reader = self._log.reader()
         try:
-            found = [
-                int(batch.timestamps_ms[0])
-                for p in partitions
-                for batch in reader.fetch(p, starts[p], min(starts[p] + 1, ends[p]))
-                if len(batch)
-            ]
+            # The record at the start itself may have been compacted away.
+            firsts = (
+                next((batch for batch in reader.fetch(p, starts[p], ends[p]) if len(batch)), None) for p in partitions
+            )
+            found = [int(batch.timestamps_ms[0]) for batch in firsts if batch is not None]
         finally:
             reader.close()
         return min(found, default=0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -103,7 +104,7 @@ def test_json_is_indented_and_what_is_no_json_is_text(shell: Shell) -> None:
     assert out == 'null\t{\n  "a": 1\n}\nnull\tnot json\n'
 
 
-@pytest.mark.parametrize("command", ["consume", "produce", "describe"])
+@pytest.mark.parametrize("command", ["consume", "produce", "describe", "delete"])
 def test_an_unknown_topic_is_one_line_on_standard_error(shell: Shell, command: str) -> None:
     assert shell.run("topics", command, "nope", code=1) == ""
     assert shell.err.startswith("error: there is no topic 'nope'; ")
@@ -122,6 +123,64 @@ def test_a_wrong_topic_setting_says_which_there_are(shell: Shell) -> None:
     assert "is not KEY=VALUE" in shell.err
     shell.run("topics", "create", "t", "-c", "retention=1", code=1)
     assert "retention.ms" in shell.err
+
+
+def test_settings_of_a_topic_are_changed_and_taken_back(shell: Shell) -> None:
+    shell.run("topics", "create", "t", "-c", "retention.ms=1000")
+    out = shell.run("topics", "alter", "t", "-c", "retention.bytes=5", "--delete-config", "retention.ms")
+    assert out == "  retention.bytes=5\n"
+    assert "retention.ms" not in shell.run("topics", "describe", "t")
+    assert "  retention.ms=-1\n" in shell.run("topics", "describe", "t", "--all")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("t",), "nothing to change"),
+        (("t", "-c", "retention.ms=soon"), "must be a whole number from -1, not 'soon'"),
+        (("t", "--delete-config", "retention"), "it knows cleanup.policy, "),
+        (("nope", "-c", "retention.ms=1"), "there is no topic 'nope'"),
+        (("t", "-c", "remote.storage.enable=true"), "needs remote.storage.url"),
+    ],
+)
+def test_a_change_of_settings_that_can_not_be_made_is_one_line(
+    shell: Shell, arguments: tuple[str, ...], said: str
+) -> None:
+    shell.run("topics", "create", "t")
+    assert shell.run("topics", "alter", *arguments, code=1) == ""
+    assert said in shell.err
+    assert shell.err.count("\n") == 1
+
+
+def test_a_topic_is_removed_after_a_question(shell: Shell) -> None:
+    shell.run("topics", "create", "t")
+    shell.run("topics", "delete", "t", stdin=b"n\n", code=1)
+    assert shell.run("topics", "list") == "t\n"
+    assert shell.run("topics", "delete", "t", "--yes") == "removed t\n"
+    assert shell.run("topics", "list") == ""
+
+
+def test_cleaning_says_what_it_did_and_describe_where_the_records_are(shell: Shell, tmp_path: Path) -> None:
+    shell.run("topics", "create", "users", "-c", "cleanup.policy=compact")
+    shell.run("topics", "produce", "users", stdin=b"a:1\nb:2\na:3\n")
+    tier = (
+        "remote.storage.enable=true",
+        f"remote.storage.url={tmp_path}/old",
+        "local.retention.bytes=0",
+        "segment.ms=1",
+    )
+    shell.run("topics", "create", "orders", *(part for pair in tier for part in ("-c", pair)))
+    shell.run("topics", "produce", "orders", stdin=b"a:1\nb:2\n")
+    time.sleep(0.002)  # longer than segment.ms
+    assert shell.run("topics", "clean").startswith("1 superseded records, ")
+    assert "offsets 0 to 3, 3 of them; " in shell.run("topics", "describe", "users")
+    described = shell.run("topics", "describe", "orders").splitlines()
+    assert "0 bytes here" in described[-2]
+    assert "in 1 remote part" in described[-2]
+    assert described[-1].startswith("    offsets 0 to 2: 2 records, ")
+    assert shell.run("topics", "clean") == "nothing to clean\n"
+    out = shell.run("topics", "consume", "orders", "--from-beginning", "--stop-at-end")
+    assert out == "a\t1\nb\t2\n"
 
 
 def test_both_kinds_of_log_at_once_are_refused(shell: Shell) -> None:

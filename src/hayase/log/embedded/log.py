@@ -2,21 +2,39 @@
 
 from __future__ import annotations
 
+import threading
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-import numpy as np
-
-from hayase.core.errors import LogError
+from hayase.core.errors import ConfigError, LogError
 from hayase.core.names import check_name
 from hayase.core.records import TopicPartition
-from hayase.log.embedded.blob import read_header, timestamps, unpack
+from hayase.core.time import Clock, SystemClock
+from hayase.log.embedded.cleaner import BackgroundCleaner, Cleaner, CleaningReport
 from hayase.log.embedded.reader import EmbeddedReader
-from hayase.log.embedded.settings import check_topic_config
+from hayase.log.embedded.remote_files import RemotePart
 from hayase.log.embedded.store import LogStore
-from hayase.log.embedded.tables import Tables
+from hayase.log.embedded.tables import Tables, partition_key
+from hayase.log.embedded.times import find_offsets
+from hayase.log.embedded.topic_settings import TopicSettings, all_settings, check_known, check_topic_config
 from hayase.log.embedded.writer import EmbeddedWriter
 from hayase.log.protocol import LogConfig, Marker, TopicInfo
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionStorage:
+    """Where the records of a partition are.
+
+    Attributes:
+        partition: its number.
+        local_bytes: size of what is in the log's folder.
+        remote_parts: the files with older records, in order.
+    """
+
+    partition: int
+    local_bytes: int
+    remote_parts: tuple[RemotePart, ...]
 
 
 class EmbeddedLog:
@@ -30,16 +48,20 @@ class EmbeddedLog:
       loss can take the last seconds, or the whole log; the death of a process takes nothing in either case. All logs
       on one folder in a process must agree on it.
     * `map.size` (1 TiB): bytes of address space to begin with. It grows by itself; the folder is as large as the data.
+    * `cleaner.interval.ms` (30000): how often a log of which a writer was taken cleans in the background; 0: never. One
+      process does it for all.
 
-    Topic settings are checked, stored and shown by `describe`. `compression.type` (default LZ4) and
-    `max.message.bytes` act on writes, `cleanup.policy=compact` refuses null keys. Nothing is removed yet: retention
-    and compaction have no effect.
+    Topic settings are Kafka's, with Kafka's defaults except for these (see `topic_config`): `retention.ms` is -1, nothing is
+    removed unless asked for; `segment.bytes` is 64 MiB; `max.message.bytes` is 1 GiB. `remote.storage.url`, of Hayase's own,
+    says where the records go that `local.retention.*` does not keep: a folder or an fsspec URL. Compaction leaves out no
+    active segment (there is none): `min.compaction.lag.ms` says how long records stay as they are.
 
     Thread-safe, but not to be used after a fork: open another one from the same LogConfig.
 
     Args:
         config: the log. The folder is made if absent; it must not be on a network file system.
-        new_id: makes topic ids.
+        new_id: makes topic ids, and names of remote files.
+        clock: of the background cleaner, and of appends to topics with `message.timestamp.type=LogAppendTime`.
 
     Raises:
         ConfigError: an option is unknown or has a value that is not allowed.
@@ -55,9 +77,15 @@ class EmbeddedLog:
         >>> log.close()
     """
 
-    def __init__(self, config: LogConfig, *, new_id: Callable[[], uuid.UUID] = uuid.uuid4) -> None:
+    def __init__(
+        self, config: LogConfig, *, new_id: Callable[[], uuid.UUID] = uuid.uuid4, clock: Clock | None = None
+    ) -> None:
         self._store = LogStore(config)
         self._new_id = new_id
+        self._clock = clock if clock is not None else SystemClock()
+        self._cleaner = Cleaner(self._store, new_id)
+        self._background: BackgroundCleaner | None = None
+        self._background_lock = threading.Lock()
 
     def create_topic(self, name: str, partitions: int, config: Mapping[str, str] | None = None) -> TopicInfo:
         """As `Log.create_topic`.
@@ -81,13 +109,85 @@ class EmbeddedLog:
         return info
 
     def delete_topic(self, name: str) -> None:
-        """As `Log.delete_topic`; what groups committed for it is forgotten as well."""
+        """As `Log.delete_topic`; what groups committed for it is forgotten as well.
 
-        def delete(tables: Tables) -> None:
+        Remote files go at once if nobody is cleaning, else with the next cleaning.
+        """
+
+        def delete(tables: Tables) -> bool:
             tables.delete_topic(tables.known_topic(name))
             tables.delete_group_offsets_of_topic(name)
+            return bool(tables.garbage())
 
-        self._store.write(delete)
+        if self._store.write(delete):
+            self._cleaner.remove_garbage()
+
+    def topic_config(self, name: str) -> dict[str, str]:
+        """As `Log.topic_config`."""
+        with self._store.read() as tables:
+            return all_settings(tables.known_topic(name).config)
+
+    def alter_topic_config(self, name: str, changes: Mapping[str, str | None]) -> TopicInfo:
+        """As `Log.alter_topic_config`. Writers heed it from the next append on, cleaners from the next cleaning.
+
+        Raises:
+            ConfigError: also if the topic has remote parts and is to be compacted.
+        """
+
+        def alter(tables: Tables) -> TopicInfo:
+            info = tables.known_topic(name)
+            wanted = {**info.config, **changes}
+            for setting in changes:
+                check_known(setting)
+            config = check_topic_config({key: value for key, value in wanted.items() if value is not None})
+            altered = replace(info, config=config)
+            if TopicSettings.of(config).compacts and _has_parts(tables, info):
+                raise ConfigError(
+                    "INVALID_SETTING",
+                    "records of the topic are in remote storage, so its cleanup.policy must be delete",
+                    setting="cleanup.policy",
+                )
+            tables.put_config(altered)
+            return altered
+
+        return self._store.write(alter)
+
+    def clean(self, now_ms: int | None = None) -> CleaningReport:
+        """Do now what the background cleaner does: retention, compaction and tiers of all topics.
+
+        A kill between any two steps loses nothing, and readers go on meanwhile: they see a range as it was or as it is.
+
+        Args:
+            now_ms: what ages are measured from; default: the clock's now.
+
+        Raises:
+            LogError: `CLEANER_BUSY`: another process or thread is cleaning. `REMOTE_STORAGE_FAILED`, `DISK_FULL`, ...: the
+                first failure, after everything else was cleaned; calling again is safe.
+
+        Example:
+            >>> import tempfile
+            >>> from hayase.log.protocol import OutputBatch
+            >>> log = EmbeddedLog(LogConfig("embedded", tempfile.mkdtemp()))
+            >>> info = log.create_topic("users", 1, {"cleanup.policy": "compact"})
+            >>> log.writer().append([OutputBatch("users", [b"ada", b"bob", b"ada"], [b"1", b"2", b"3"], [0, 0, 0])])
+            >>> log.clean().superseded_records
+            1
+            >>> where = TopicPartition("users", 0)
+            >>> [batch.offsets.tolist() for batch in log.reader().fetch(where, 0, 3)]
+            [[1, 2]]
+            >>> log.close()
+        """
+        return self._cleaner.clean(self._clock.now_ms() if now_ms is None else now_ms, lambda: False)
+
+    def storage(self, name: str) -> list[PartitionStorage]:
+        """What the partitions of a topic hold, in order; raises UnknownTopicError."""
+        with self._store.read() as tables:
+            info = tables.known_topic(name)
+            keys = [partition_key(info.topic_id, number) for number in range(info.partitions)]
+            return [
+                PartitionStorage(number, tables.partition_state(key).bytes, tuple(tables.remote_parts(key)))
+                for number, key in enumerate(keys)
+            ]
 
     def topics(self) -> list[str]:
         """Names of all topics, sorted; the log has none of its own."""
@@ -112,8 +212,7 @@ class EmbeddedLog:
 
     def offsets_for_time(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """As `Log.offsets_for_time`; costs the unpacking of one stored batch a partition. Unknown topics raise."""
-        with self._store.read(buffers=True) as tables:
-            return {partition: _offset_for_time(tables, partition, time) for partition, time in times_ms.items()}
+        return find_offsets(self._store, times_ms)
 
     def markers(self, application_id: str) -> dict[str, Marker]:
         """As `Log.markers`."""
@@ -145,25 +244,22 @@ class EmbeddedLog:
         return EmbeddedReader(self._store)
 
     def writer(self) -> EmbeddedWriter:
-        """As `Log.writer`."""
-        return EmbeddedWriter(self._store)
+        """As `Log.writer`. With the first one the background cleaner begins."""
+        interval_ms = self._store.settings.cleaner_interval_ms
+        with self._background_lock:
+            if self._background is None and interval_ms > 0:
+                self._background = BackgroundCleaner(self._cleaner, interval_ms, self._clock.now_ms)
+        return EmbeddedWriter(self._store, self._clock)
 
     def close(self) -> None:
         """Let go of the files. Its readers and writers can not be used any more; closing again does nothing."""
+        with self._background_lock:
+            if self._background is not None:
+                self._background.close()
+            self._background = None
         self._store.close()
 
 
-def _offset_for_time(tables: Tables, partition: TopicPartition, time_ms: int) -> int:
-    key, state = tables.partition(partition)
-    first = tables.first_blob_reaching(key, time_ms)
-    if first is None:
-        return state.end
-    for base, data in tables.blobs(key, max(first, state.start)):
-        header = read_header(data)
-        if header.max_timestamp_ms < time_ms:
-            continue
-        reached = np.flatnonzero(timestamps(unpack(data), header.records) >= time_ms) + base
-        reached = reached[reached >= state.start]
-        if len(reached):
-            return int(reached[0])
-    return state.end
+def _has_parts(tables: Tables, info: TopicInfo) -> bool:
+    keys = (partition_key(info.topic_id, number) for number in range(info.partitions))
+    return any(next(tables.remote_parts(key), None) is not None for key in keys)

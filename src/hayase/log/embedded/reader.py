@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from hayase.core.errors import LogError, SourceRangeLostError, UnknownTopicError
-from hayase.core.records import Headers, TopicPartition
-from hayase.log.embedded.blob import Rows, decode, read_header, unpack
+from hayase.core.records import TopicPartition
+from hayase.log.embedded.blob import BlobHeader, Rows, decode, joined, read_header, unpack
+from hayase.log.embedded.remote_files import PartGoneError, PartReader
 from hayase.log.embedded.store import LogStore
 from hayase.log.embedded.tables import PartitionState, Tables
 from hayase.log.protocol import FetchedBatch
@@ -23,31 +24,33 @@ _BATCH_BYTES = 16 << 20
 class _Packed:
     """A blob taken out of the map: not yet decoded."""
 
-    key: bytes
     base: int
-    records: int
+    header: BlobHeader
     payload: Any
 
     @property
     def end(self) -> int:
-        return self.base + self.records
+        return self.base + self.header.span
 
 
 class EmbeddedReader:
     """A `LogReader`. Batches have up to 65,536 records or 16 MB, more only where one stored batch has.
 
-    No snapshot is held between two batches, so a slow consumer hinders nobody. Not thread-safe.
+    What was moved to remote storage comes from there, a row group at a time. No snapshot is held between two batches, so a
+    slow consumer hinders nobody. Not thread-safe.
     """
 
     def __init__(self, store: LogStore) -> None:
         self._store = store
         self._closed = False
-        # The blob that the end of a range cut, decoded: the next range most likely begins in it.
-        self._cut: tuple[bytes, int, Rows] | None = None
+        # The blob that the end of a range cut, decoded: the next range most likely begins in it. Compaction that changes a
+        # blob changes its header.
+        self._cut: tuple[tuple[bytes, int, BlobHeader], Rows] | None = None
+        self._parts = PartReader()
 
     def fetch(self, partition: TopicPartition, start: int, end: int) -> Iterator[FetchedBatch]:
         """As `LogReader.fetch`; errors are raised when the iterator is first asked, or when they occur."""
-        position, expected_key = start, None
+        position, expected_key, gone = start, None, None
         while True:
             if self._closed:
                 raise LogError("LOG_CLOSED", "the reader was closed; make another one")
@@ -61,16 +64,32 @@ class EmbeddedReader:
                 if position >= end:
                     return
                 _check_range(partition, position, end, state)
-                taken = self._take(tables, key, position, end)
+                part = next(tables.remote_parts(key, position), None)
+                taken = self._take(tables, key, position, end) if part is None else []
+            if part is not None and part.base < end:
+                try:
+                    for rows in self._parts.read(part, position, end):
+                        yield _fetched(partition, rows)
+                        position = int(rows.offsets[-1]) + 1
+                except PartGoneError:
+                    if part == gone:
+                        raise
+                    gone = part  # retention may just have removed it: then the range is lost
+                else:
+                    position = part.end
+                continue
             if not taken:
                 return
-            yield self._batch(partition, taken, position, end)
+            batch = self._batch(partition, key, taken, position, end)
+            if len(batch):
+                yield batch
             position = taken[-1].end
 
     def close(self) -> None:
         """Forget what was kept."""
         self._closed = True
         self._cut = None
+        self._parts.close()
 
     def _take(self, tables: Tables, key: bytes, position: int, end: int) -> list[_Packed]:
         """Unpack blobs that overlap `[position, end)`, at least one if there is any, up to the size of a batch."""
@@ -80,40 +99,37 @@ class EmbeddedReader:
             header = read_header(data)
             if base >= end:
                 break
-            if base + header.records <= position:
+            if base + header.span <= position:
                 continue
             records += header.records
             size += header.payload_bytes
             if taken and (records > _BATCH_RECORDS or size > _BATCH_BYTES):
                 break
-            cut = self._cut is not None and self._cut[:2] == (key, base)
-            taken.append(_Packed(key, base, header.records, None if cut else unpack(data)))
+            cut = self._cut is not None and self._cut[0] == (key, base, header)
+            taken.append(_Packed(base, header, None if cut else unpack(data, header)))
         return taken
 
-    def _batch(self, partition: TopicPartition, taken: list[_Packed], start: int, end: int) -> FetchedBatch:
+    def _batch(self, partition: TopicPartition, key: bytes, taken: list[_Packed], start: int, end: int) -> FetchedBatch:
         decoded = [self._decode(packed) for packed in taken]
-        self._cut = (taken[-1].key, taken[-1].base, decoded[-1]) if taken[-1].end > end else None
-        rows = decoded[0] if len(decoded) == 1 else _joined(decoded)
-        base, behind = taken[0].base, taken[-1].end
-        batch = FetchedBatch(
-            partition.topic,
-            partition.partition,
-            np.concatenate([np.arange(packed.base, packed.end, dtype=np.int64) for packed in taken]),
-            rows.timestamps_ms,
-            rows.keys,
-            rows.values,
-            rows.headers,
-        )
-        if start <= base and behind <= end:
+        last = taken[-1]
+        self._cut = ((key, last.base, last.header), decoded[-1]) if last.end > end else None
+        batch = _fetched(partition, joined(decoded))
+        if start <= taken[0].base and last.end <= end:
             return batch
         low, high = np.searchsorted(batch.offsets, [start, end]).tolist()
         return _sliced(batch, slice(low, high))
 
     def _decode(self, packed: _Packed) -> Rows:
         if packed.payload is not None:
-            return decode(packed.payload, packed.records)
+            return decode(packed.payload, packed.header, packed.base)
         assert self._cut is not None
-        return self._cut[2]
+        return self._cut[1]
+
+
+def _fetched(partition: TopicPartition, rows: Rows) -> FetchedBatch:
+    return FetchedBatch(
+        partition.topic, partition.partition, rows.offsets, rows.timestamps_ms, rows.keys, rows.values, rows.headers
+    )
 
 
 def _check_range(partition: TopicPartition, start: int, end: int, state: PartitionState) -> None:
@@ -126,18 +142,6 @@ def _check_range(partition: TopicPartition, start: int, end: int, state: Partiti
             partition=partition.partition,
             offset=start if start < state.start else end,
         )
-
-
-def _joined(parts: list[Rows]) -> Rows:
-    keys: list[bytes | None] = []
-    values: list[bytes | None] = []
-    headers: list[Headers] = []
-    for part in parts:
-        keys += part.keys
-        values += part.values
-        headers += part.headers if part.headers is not None else [()] * len(part.values)
-    some = any(part.headers is not None for part in parts)
-    return Rows(np.concatenate([part.timestamps_ms for part in parts]), keys, values, headers if some else None)
 
 
 def _sliced(batch: FetchedBatch, rows: slice) -> FetchedBatch:

@@ -21,7 +21,8 @@ from hayase.storage.lmdb_env import close_environment, is_disk_full, open_enviro
 
 T = TypeVar("T")
 
-_FORMAT = b"1"
+_FORMAT = b"2"
+_OLDER = b"1"
 _commits: dict[tuple[int, str], GroupCommit] = {}
 _users: Counter[tuple[int, str]] = Counter()
 _users_lock = threading.Lock()
@@ -42,7 +43,7 @@ class LogStore:
         if not config.location:
             raise ConfigError("INVALID_SETTING", "an embedded log needs a folder as its location")
         self.path = os.path.realpath(config.location)
-        self._settings = read_options(config)
+        self.settings = read_options(config)
         self._prepared: weakref.ref[lmdb.Environment] | None = None
         self._user = (os.getpid(), self.path)
         self._closed = False
@@ -96,7 +97,7 @@ class LogStore:
                 location=self.path,
             )
         try:
-            env = open_environment(self.path, map_size=self._settings.map_size, max_dbs=16, sync=self._settings.fsync)
+            env = open_environment(self.path, map_size=self.settings.map_size, max_dbs=16, sync=self.settings.fsync)
         except StateError as error:
             raise LogError("LOG_NOT_OPENED", f"the embedded log can not be opened: {error.message}") from error
         if self._prepared is None or self._prepared() is not env:
@@ -112,7 +113,7 @@ class LogStore:
             found = txn.get(b"format", db=meta)
             if found is None:
                 txn.put(b"format", _FORMAT, db=meta)
-            elif found != _FORMAT:
+            elif found not in (_FORMAT, _OLDER):
                 raise LogError(
                     "LOG_FORMAT",
                     f"{self.path} has format {found.decode(errors='replace')}, this version reads "
@@ -120,6 +121,9 @@ class LogStore:
                 )
             for name in NAMES:
                 env.open_db(name.encode(), txn=txn)
+            if found == _OLDER:
+                Tables(env, txn).upgrade()
+                txn.put(b"format", _FORMAT, db=meta)
 
         with self._translated():
             run_write(env, prepare)

@@ -4,11 +4,17 @@
 |---|---|---|
 | `meta` | `format` | version of this layout |
 | `topics` | name | id, partition count, settings (JSON) |
-| `partitions` | topic id, partition | first offset, end offset, largest timestamp so far |
+| `partitions` | topic id, partition | first offset, end offset, largest timestamp so far, bytes in `batches` |
 | `batches` | topic id, partition, base offset | blob (see `blob`) |
 | `times` | topic id, partition, timestamp | base offset of the first blob that reached that timestamp |
+| `remote` | topic id, partition, base offset | what is in a Parquet file, and where that is (MessagePack) |
+| `cleaned` | topic id, partition | how far log compaction came, what it left (see `Cleaned`) |
+| `garbage` | digest of a URL | URL of a file that is being written, or that nothing needs any more |
 | `markers` | application, bundle | marker (JSON) |
 | `groups` | group, topic, partition | offset |
+
+The parts in `remote` come before everything in `batches`. A file is in `garbage` before it is there, and until a part
+names it; so a cleaner that dies leaves nothing behind that the next one would not find.
 
 Numbers in keys are big-endian, so that keys of a partition are ordered by offset and by time. Text in keys ends with
 a zero byte.
@@ -16,9 +22,10 @@ a zero byte.
 
 from __future__ import annotations
 
+import hashlib
 import struct
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import lmdb
@@ -26,12 +33,15 @@ import msgspec
 
 from hayase.core.errors import LogError, UnknownTopicError
 from hayase.core.records import TopicPartition
-from hayase.log.embedded.blob import Blob
+from hayase.log.embedded.blob import NO_HORIZON, Blob
+from hayase.log.embedded.remote_files import RemotePart
 from hayase.log.protocol import Marker, TopicInfo
 
-NAMES = ("meta", "topics", "partitions", "batches", "times", "markers", "groups")
+NAMES = ("meta", "topics", "partitions", "batches", "times", "remote", "cleaned", "garbage", "markers", "groups")
 
-_PARTITION = struct.Struct(">qqq")
+_PARTITION = struct.Struct(">qqqq")
+_PARTITION_1 = struct.Struct(">qqq")  # format 1 did not count bytes
+_CLEANED = struct.Struct(">qqq")
 _U32 = struct.Struct(">I")
 _U64 = struct.Struct(">Q")
 _OFFSET = struct.Struct(">q")
@@ -53,11 +63,27 @@ class _MarkerRow(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
-    """How far a partition reaches: offsets `[start, end)`, and the largest timestamp it ever got."""
+    """How far a partition reaches: offsets `[start, end)`; the largest timestamp it ever got; bytes that are not remote."""
 
     start: int = 0
     end: int = 0
     max_timestamp_ms: int = _BEFORE_ALL_TIMES
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Cleaned:
+    """What log compaction did in a partition.
+
+    Attributes:
+        end: offsets before that are clean: each key at most once.
+        bytes: size of the clean part.
+        horizon_ms: when the first of its tombstones may go; `NO_HORIZON` if it has none.
+    """
+
+    end: int = 0
+    bytes: int = 0
+    horizon_ms: int = NO_HORIZON
 
 
 class Tables:
@@ -119,18 +145,29 @@ class Tables:
             raise UnknownTopicError("UNKNOWN_TOPIC", f"there is no topic {name!r}: create it first", topic=name)
         return info
 
-    def put_topic(self, info: TopicInfo) -> None:
-        """Write a new topic with its empty partitions."""
+    def topics(self) -> list[TopicInfo]:
+        """All topics, by name."""
+        return [self.known_topic(name.decode()) for name, _ in self.scan("topics", b"")]
+
+    def put_config(self, info: TopicInfo) -> None:
+        """Write a topic's settings."""
         row = _TopicRow(info.topic_id, info.partitions, dict(info.config))
         self.put("topics", info.name.encode(), msgspec.json.encode(row))
+
+    def put_topic(self, info: TopicInfo) -> None:
+        """Write a new topic with its empty partitions."""
+        self.put_config(info)
         for partition in range(info.partitions):
             self.put_partition(partition_key(info.topic_id, partition), PartitionState())
 
     def delete_topic(self, info: TopicInfo) -> None:
-        """Remove a topic and everything in it."""
+        """Remove a topic and everything in it. Its files become garbage."""
         prefix = bytes.fromhex(info.topic_id)
         self.delete("topics", info.name.encode())
-        for table in ("partitions", "batches", "times"):
+        for partition in range(info.partitions):
+            for part in self.remote_parts(partition_key(info.topic_id, partition)):
+                self.put_garbage(part.url)
+        for table in ("partitions", "batches", "times", "remote", "cleaned"):
             self.delete_prefix(table, prefix)
 
     def partition(self, partition: TopicPartition) -> tuple[bytes, PartitionState]:
@@ -152,19 +189,20 @@ class Tables:
 
     def put_partition(self, key: bytes, state: PartitionState) -> None:
         """Write how far a partition reaches."""
-        self.put("partitions", key, _PARTITION.pack(state.start, state.end, state.max_timestamp_ms))
+        self.put("partitions", key, _PARTITION.pack(state.start, state.end, state.max_timestamp_ms, state.bytes))
 
     def append(self, key: bytes, blobs: list[Blob]) -> None:
         """Put blobs at the end of the partition of that key prefix, and into the index of times."""
         state = self.partition_state(key)
-        end, largest = state.end, state.max_timestamp_ms
+        end, largest, size = state.end, state.max_timestamp_ms, state.bytes
         for blob in blobs:
             self.put("batches", key + _U64.pack(end), blob.data)
             if blob.max_timestamp_ms > largest:
                 largest = blob.max_timestamp_ms
                 self.put("times", key + _U64.pack(largest), _U64.pack(end))
             end += blob.records
-        self.put_partition(key, PartitionState(state.start, end, largest))
+            size += len(blob.data)
+        self.put_partition(key, PartitionState(state.start, end, largest, size))
 
     def first_blob_reaching(self, key: bytes, time_ms: int) -> int | None:
         """Base offset of the first blob ever with a timestamp at or after the time; `None` if there was none."""
@@ -190,6 +228,84 @@ class Tables:
                     return
                 yield _U64.unpack_from(at, len(key))[0], cursor.value()
                 found = cursor.next()
+
+    def remote_parts(self, key: bytes, offset: int = 0) -> Iterator[RemotePart]:
+        """The parts of a partition, from the one that holds `offset`, or is next after it."""
+        with self.cursor("remote") as cursor:
+            found = cursor.set_range(key + _U64.pack(offset + 1))
+            before = cursor.prev() if found else cursor.last()
+            if not before or bytes(cursor.key())[: len(key)] != key:
+                before = cursor.set_range(key)  # none begins at or before the offset
+            found = before
+            while found and bytes(cursor.key())[: len(key)] == key:
+                base = _U64.unpack_from(cursor.key(), len(key))[0]
+                part = RemotePart(base, *msgspec.msgpack.decode(cursor.value()))
+                if part.end > offset:
+                    yield part
+                found = cursor.next()
+
+    def put_remote(self, key: bytes, part: RemotePart) -> None:
+        """Write where a part is."""
+        row = (part.end, part.url, part.bytes, part.records, part.max_timestamp_ms)
+        self.put("remote", key + _U64.pack(part.base), msgspec.msgpack.encode(row))
+
+    def drop_remote(self, key: bytes, part: RemotePart) -> None:
+        """Forget a part; its file becomes garbage."""
+        if self.delete("remote", key + _U64.pack(part.base)):
+            self.put_garbage(part.url)
+
+    def put_garbage(self, url: str) -> None:
+        """A file that may be removed, unless it is taken back from the garbage."""
+        self.put("garbage", _garbage_key(url), url.encode())
+
+    def delete_garbage(self, url: str) -> bool:
+        """The file is removed, or a part names it now; whether it was garbage."""
+        return self.delete("garbage", _garbage_key(url))
+
+    def garbage(self) -> list[str]:
+        """Files that nothing needs."""
+        return [url.decode() for _, url in self.scan("garbage", b"")]
+
+    def cleaned(self, key: bytes) -> Cleaned:
+        """What log compaction did in a partition."""
+        raw = self.get("cleaned", key)
+        return Cleaned() if raw is None else Cleaned(*_CLEANED.unpack(raw))
+
+    def put_cleaned(self, key: bytes, cleaned: Cleaned) -> None:
+        """Write what log compaction did."""
+        self.put("cleaned", key, _CLEANED.pack(cleaned.end, cleaned.bytes, cleaned.horizon_ms))
+
+    def replace_blobs(self, key: bytes, bases: Sequence[int], removed_bytes: int, data: bytes | None = None) -> None:
+        """Put a blob, or nothing, in the place of those at these base offsets, which have so many bytes."""
+        for base in bases:
+            self.delete("batches", key + _U64.pack(base))
+        if data is not None:
+            self.put("batches", key + _U64.pack(bases[0]), data)
+        state = self.partition_state(key)
+        self.put_partition(key, replace(state, bytes=state.bytes - removed_bytes + len(data or b"")))
+
+    def move_start(self, key: bytes, start: int) -> None:
+        """Let a partition begin at an offset; what the index of times says of earlier ones goes."""
+        self.put_partition(key, replace(self.partition_state(key), start=start))
+        # The last entry before the start stays: times up to it are first reached at the start, or later.
+        with self.cursor("times") as cursor:
+            found = cursor.set_range(key)
+            while found and bytes(cursor.key())[: len(key)] == key:
+                following = cursor.next()
+                if not following or bytes(cursor.key())[: len(key)] != key:
+                    return
+                if _U64.unpack(cursor.value())[0] > start:
+                    return
+                cursor.prev()
+                found = cursor.delete()
+
+    def upgrade(self) -> None:
+        """Bring partitions that format 1 wrote up to date."""
+        for key, raw in list(self.scan("partitions", b"")):
+            if len(raw) == _PARTITION_1.size:
+                size = sum(len(data) for _, data in self.blobs(key, 0))
+                start, end, largest = _PARTITION_1.unpack(raw)
+                self.put_partition(key, PartitionState(start, end, largest, size))
 
     def marker(self, application_id: str, bundle: str) -> Marker | None:
         """The last marker of a bundle."""
@@ -253,6 +369,10 @@ def text_key(*parts: str) -> bytes:
         if not raw or len(raw) > _LONGEST_NAME_BYTES or b"\0" in raw:
             raise LogError("INVALID_NAME", f"{part!r} can not be the name of a group or bundle: use 1 to 249 bytes")
     return b"".join(raw + b"\0" for raw in encoded)
+
+
+def _garbage_key(url: str) -> bytes:
+    return hashlib.sha256(url.encode()).digest()
 
 
 def _marker(raw: bytes) -> Marker:

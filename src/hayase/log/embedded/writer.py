@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 from hayase.core.errors import LogError, ProductionError
 from hayase.core.failpoints import reach
-from hayase.log.embedded.blob import Blob, encode
+from hayase.core.time import Clock
+from hayase.log.embedded.blob import Blob, at_append_time, encode
 from hayase.log.embedded.store import LogStore
 from hayase.log.embedded.tables import Tables, partition_key
+from hayase.log.embedded.topic_settings import compression_of, stamps_at_append
 from hayase.log.partitioning import PartitionRows, split_by_partition
 from hayase.log.protocol import Marker, OutputBatch, TopicInfo
 
@@ -22,6 +24,8 @@ class _Prepared:
 
     topics: tuple[TopicInfo, ...]
     appends: tuple[tuple[bytes, list[Blob]], ...]
+    stamped: frozenset[bytes]
+    """Partitions whose records get the time of the append."""
 
 
 class _TopicsChangedError(LogError):
@@ -29,10 +33,16 @@ class _TopicsChangedError(LogError):
 
 
 class EmbeddedWriter:
-    """An `EpochWriter`. Encoding happens before the write lock is taken. Thread-safe."""
+    """An `EpochWriter`. Encoding happens before the write lock is taken. Thread-safe.
 
-    def __init__(self, store: LogStore) -> None:
+    Args:
+        store: the log's transactions.
+        clock: says the time of an append, for topics with `message.timestamp.type=LogAppendTime`.
+    """
+
+    def __init__(self, store: LogStore, clock: Clock) -> None:
         self._store = store
+        self._clock = clock
 
     def append(self, batches: Sequence[OutputBatch]) -> None:
         """Write all batches in one transaction: readers see all of them or none.
@@ -68,8 +78,10 @@ class EmbeddedWriter:
                 return False
             if any(tables.known_topic(info.name).topic_id != info.topic_id for info in prepared.topics):
                 raise _TopicsChangedError("TOPIC_CHANGED", "a topic is deleted and made anew all the time; try again")
+            now_ms = self._clock.now_ms() if prepared.stamped else 0
             for key, blobs in prepared.appends:
-                tables.append(key, blobs)
+                stamped = [at_append_time(blob, now_ms) for blob in blobs] if key in prepared.stamped else blobs
+                tables.append(key, stamped)
             if marked is not None:
                 tables.put_marker(*marked)
                 reach("inside_publish", bundle=marked[1], epoch=marked[2].epoch)
@@ -88,15 +100,18 @@ class EmbeddedWriter:
         with self._store.read() as tables:
             topics = {name: tables.known_topic(name) for name in dict.fromkeys(batch.topic for batch in batches)}
         appends: dict[bytes, list[Blob]] = {}
+        stamped: set[bytes] = set()
         for batch in batches:
             info = topics[batch.topic]
-            compression = info.config.get("compression.type", "producer").replace("producer", "lz4")
+            compression = compression_of(info.config)
             _check_keys(batch, info)
             for rows in split_by_partition(batch, info.partitions):
                 _check_sizes(rows, info)
                 key = partition_key(info.topic_id, rows.partition)
                 appends.setdefault(key, []).extend(encode(rows, compression, info.name))
-        return _Prepared(tuple(topics.values()), tuple(appends.items()))
+                if stamps_at_append(info.config):
+                    stamped.add(key)
+        return _Prepared(tuple(topics.values()), tuple(appends.items()), frozenset(stamped))
 
 
 def _is_published(tables: Tables, application_id: str, bundle: str, marker: Marker) -> bool:

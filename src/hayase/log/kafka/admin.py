@@ -9,9 +9,18 @@ from typing import Any, TypeVar
 
 import confluent_kafka
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource, NewTopic, OffsetSpec, ResourceType
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ConfigSource,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
 
-from hayase.core.errors import LogError
+from hayase.core.errors import ConfigError, LogError
 from hayase.core.records import TopicPartition
 from hayase.log.kafka.clients import ProcessBound, kafka_error, leak, log_error, open_admin, open_consumer
 from hayase.log.protocol import LogConfig, TopicInfo
@@ -92,6 +101,8 @@ class KafkaAdmin(ProcessBound):
             reason = kafka_error(error)
             if reason.code() == KafkaError.TOPIC_ALREADY_EXISTS:
                 raise LogError("TOPIC_EXISTS", f"there is a topic {name!r} already", topic=name) from error
+            if reason.code() == KafkaError.INVALID_CONFIG:
+                raise _invalid_setting(reason, name) from error
             raise log_error(reason, "creating a topic", topic=name) from error
         self._wait(name, there=True)
         # The leader is named before it has opened its files.
@@ -102,6 +113,54 @@ class KafkaAdmin(ProcessBound):
         """As `Log.delete_topic`; returns when the topic can no longer be seen."""
         self._result(self.client.delete_topics([name], request_timeout=self._timeout_s)[name], "deleting a topic", name)
         self._wait(name, there=False)
+
+    def topic_config(self, name: str) -> dict[str, str]:
+        """As `Log.topic_config`."""
+        return {key: str(entry.value) for key, entry in self._settings([name])[name].items() if entry.value is not None}
+
+    def alter_topic_config(self, name: str, changes: Mapping[str, str | None]) -> TopicInfo:
+        """As `Log.alter_topic_config`; returns when the change can be seen."""
+        entries = [
+            ConfigEntry(
+                key,
+                value,
+                incremental_operation=AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET,
+            )
+            for key, value in changes.items()
+        ]
+        if entries:
+            resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=entries)
+            future = self.client.incremental_alter_configs([resource], request_timeout=self._timeout_s)[resource]
+            try:
+                future.result()
+            except KafkaException as error:
+                reason = kafka_error(error)
+                if reason.code() in (KafkaError.INVALID_CONFIG, KafkaError.INVALID_REQUEST):
+                    raise _invalid_setting(reason, name) from error
+                raise log_error(reason, "changing a topic's settings", topic=name) from error
+            self._wait_for_settings(name, changes)
+        self._topic_configs = {}
+        found = self.describe([name])
+        if name not in found:
+            raise log_error(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART), "changing a topic's settings", topic=name)
+        return found[name]
+
+    def _wait_for_settings(self, name: str, changes: Mapping[str, str | None]) -> None:
+        """As `_wait`: the controller has changed them, the broker that is asked may not know yet."""
+        deadline = self._monotonic() + _VISIBLE_S
+        while self._monotonic() < deadline:
+            own = _own(self._settings([name])[name])
+            if all(own.get(key) == value for key, value in changes.items()):
+                return
+            self._sleep(0.005)
+
+    def _settings(self, names: Sequence[str]) -> dict[str, dict[str, ConfigEntry]]:
+        resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
+        futures = self.client.describe_configs(resources, request_timeout=self._timeout_s)
+        return {
+            resource.name: self._result(future, "reading a topic's settings", resource.name)
+            for resource, future in futures.items()
+        }
 
     def _wait(self, name: str, *, there: bool) -> None:
         """A change is made by the controller; the broker that is asked hears of it a little later."""
@@ -151,14 +210,8 @@ class KafkaAdmin(ProcessBound):
         kept = {key: entry for key, entry in self._topic_configs.items() if now - entry[0] < _CONFIG_KEPT_S}
         missing = [name for name, topic_id in topic_ids.items() if topic_id not in kept]
         if missing:
-            resources = [ConfigResource(ResourceType.TOPIC, name) for name in missing]
-            for resource, future in self.client.describe_configs(resources, request_timeout=self._timeout_s).items():
-                settings = self._result(future, "reading a topic's settings", resource.name)
-                own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
-                kept[topic_ids[resource.name]] = (
-                    now,
-                    {name: entry.value for name, entry in settings.items() if entry.source == own},
-                )
+            for name, settings in self._settings(missing).items():
+                kept[topic_ids[name]] = (now, _own(settings))
         self._topic_configs = kept
         return {name: kept[topic_id][1] for name, topic_id in topic_ids.items()}
 
@@ -272,3 +325,15 @@ class KafkaAdmin(ProcessBound):
 def own_partitions(name: str, count: int) -> Iterable[TopicPartition]:
     """All partitions of a topic."""
     return (TopicPartition(name, number) for number in range(count))
+
+
+def _own(settings: Mapping[str, ConfigEntry]) -> dict[str, str]:
+    """Those made on the topic itself."""
+    own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+    return {name: entry.value for name, entry in settings.items() if entry.source == own}
+
+
+def _invalid_setting(reason: KafkaError, topic: str) -> ConfigError:
+    return ConfigError(
+        "INVALID_SETTING", f"Kafka refused the settings of the topic: {reason.str().rstrip('.')}", topic=topic
+    )

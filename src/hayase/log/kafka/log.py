@@ -54,6 +54,14 @@ class KafkaLog:
         """See `Log.delete_topic`."""
         self._admin.delete_topic(name)
 
+    def topic_config(self, name: str) -> dict[str, str]:
+        """See `Log.topic_config`. Asks the cluster in every call."""
+        return self._admin.topic_config(name)
+
+    def alter_topic_config(self, name: str, changes: Mapping[str, str | None]) -> TopicInfo:
+        """See `Log.alter_topic_config`. The brokers act on it when they next look at their logs."""
+        return self._admin.alter_topic_config(name, changes)
+
     def topics(self) -> list[str]:
         """See `Log.topics`. Left out are Kafka's internal topics and Hayase's epochs topics."""
         names = self._admin.topics()
