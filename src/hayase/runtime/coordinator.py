@@ -250,7 +250,7 @@ class EpochCoordinator:
             starts,
             ends,
             most,
-            lambda: self._first_time(starts, ends, lagging),
+            lambda: self._firsts(starts, ends, lagging),
             self._for_time,
         )
 
@@ -266,17 +266,16 @@ class EpochCoordinator:
             reader.close()
         return int(tail[-1].timestamps_ms[-1]) if tail else _NO_LIMIT_MS
 
-    def _first_time(self, starts: Offsets, ends: Offsets, partitions: list[TopicPartition]) -> int:
+    def _firsts(
+        self, starts: Offsets, ends: Offsets, partitions: list[TopicPartition]
+    ) -> dict[TopicPartition, tuple[int, int]]:
+        """Offset and timestamp of the first record of each that has one: that at the start may have been compacted away."""
         reader = self._log.reader()
         try:
-            # The record at the start itself may have been compacted away.
-            firsts = (
-                next((batch for batch in reader.fetch(p, starts[p], ends[p]) if len(batch)), None) for p in partitions
-            )
-            found = [int(batch.timestamps_ms[0]) for batch in firsts if batch is not None]
+            batches = {p: next((b for b in reader.fetch(p, starts[p], ends[p]) if len(b)), None) for p in partitions}
         finally:
             reader.close()
-        return min(found, default=0)
+        return {p: (int(b.offsets[0]), int(b.timestamps_ms[0])) for p, b in batches.items() if b is not None}
 
     def _starts(self, previous: EpochRecord | None) -> dict[TopicPartition, int]:
         if previous is not None:

@@ -48,19 +48,22 @@ class TimeCut:
         starts: Offsets,
         ends: Offsets,
         records_max: int,
-        first_time_ms: Callable[[], int],
+        firsts: Callable[[], Mapping[TopicPartition, tuple[int, int]]],
         offsets_for_time: Callable[[int], Offsets],
     ) -> dict[TopicPartition, int]:
         """Ends that cover at most `records_max` offsets and at least one; fair shares where no time does.
+
+        Offsets at the starts that have no record (compaction) do not count where they would keep a time from being found.
 
         Args:
             starts: where the epoch begins.
             ends: the ends of the log.
             records_max: the bound.
-            first_time_ms: smallest timestamp at the starts; asked only if no earlier epoch tells.
+            firsts: offset and timestamp of the first record from the start on, of each partition that has one; asked only
+                if no earlier epoch tells a time, or no time fits.
             offsets_for_time: first offset at or after a time, of each partition.
         """
-        begin = self._time_ms if self._time_ms is not None else first_time_ms()
+        begin = self._time_ms if self._time_ms is not None else min((time for _, time in firsts().values()), default=0)
         span, too_far = self._span_ms, None
         best: tuple[int, dict[TopicPartition, int]] | None = None
         for _ in range(_TRIES_MAX):
@@ -86,7 +89,13 @@ class TimeCut:
                     span *= 4 if count < records_max // 8 else 2
         if best is None:
             self._time_ms = None
-            return fair_ends(starts, ends, records_max)
+            known = firsts()
+            behind_gaps = {p: known[p][0] if p in known else ends[p] for p in starts}
+            if behind_gaps == starts:
+                return fair_ends(starts, ends, records_max)
+            if sum(ends[p] - behind_gaps[p] for p in starts) <= records_max:
+                return dict(ends)
+            return self.ends(behind_gaps, ends, records_max, lambda: known, offsets_for_time)
         self._time_ms = begin + best[0]
         self._span_ms = best[0]
         return best[1]

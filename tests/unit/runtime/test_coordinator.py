@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
+import numpy as np
 import pytest
 
 from hayase import Consumed, Serdes, StreamsBuilder, Topology, count
@@ -14,6 +15,7 @@ from hayase.core.config import StreamsConfig
 from hayase.core.errors import CheckpointError, SourceRangeLostError, TopologyError
 from hayase.core.records import TopicPartition
 from hayase.core.time import ManualClock
+from hayase.log.embedded.log import EmbeddedLog
 from hayase.log.open import open_log
 from hayase.log.protocol import LogConfig, OutputBatch
 from hayase.planner.build import levels_of, make_plan
@@ -273,3 +275,18 @@ def test_an_epoch_record_survives_its_bytes_with_the_order_of_its_ranges() -> No
     assert list(again.ranges) == ["b", "a"]
     assert list(again.ranges["b"]) == [1, 0]
     assert record.records == 4
+
+
+def test_an_epoch_is_cut_by_time_though_compaction_took_the_first_records(scene: Scene) -> None:
+    begin = 1_767_571_200_000
+    scene.log.alter_topic_config("in", {"cleanup.policy": "compact"})
+    writer, first = scene.log.writer(), np.zeros(1, dtype=np.int32)
+    for step in range(30):
+        writer.append([OutputBatch(topic, [b"a"], [b"v"], [begin + step * 1_000], first) for topic in ("in", "other")])
+    assert isinstance(scene.log, EmbeddedLog)
+    scene.log.clean(begin)
+    planner = scene.planner(topology=merging(), plan=scene.plan_of(merging()))
+    assert planner.next_epoch(-1) == 0
+    ranges = planner.record(0).ranges
+    assert ranges["in"][0] == (0, 29)  # the record left is the last in time, and so not in this epoch
+    assert 0 < ranges["other"][0][1] <= 10

@@ -43,16 +43,32 @@ def test_cuts_by_time_cover_everything_in_bounded_epochs_that_are_prefixes_of_ti
     def offsets_for_time(time_ms: int) -> dict[TopicPartition, int]:
         return {p: sum(1 for t in column if t < time_ms) for p, column in zip(names, times, strict=True)}
 
-    def first_time() -> int:
-        return min(column[at[p]] for p, column in zip(names, times, strict=True) if at[p] < len(column))
+    def firsts() -> dict[TopicPartition, tuple[int, int]]:
+        return {p: (at[p], column[at[p]]) for p, column in zip(names, times, strict=True) if at[p] < len(column)}
 
     for _ in range(1000):
         lag = sum(ends[p] - at[p] for p in names)
         if lag <= most:
             return
-        new = cut.ends(at, ends, most, first_time, offsets_for_time)
+        new = cut.ends(at, ends, most, firsts, offsets_for_time)
         taken = sum(new[p] - at[p] for p in names)
         assert 0 < taken <= most
         assert all(at[p] <= new[p] <= ends[p] for p in names)
         at = new
     raise AssertionError("it did not come to the end")
+
+
+def test_a_cut_by_time_is_found_behind_a_gap_larger_than_the_bound() -> None:
+    a, b = partitions(2)
+    times = {a: {1_000: 5_000, 1_001: 6_000}, b: {offset: 100 * offset for offset in range(40)}}
+    starts, ends = {a: 0, b: 0}, {a: 1_002, b: 40}
+
+    def offsets_for_time(time_ms: int) -> dict[TopicPartition, int]:
+        return {p: min((o for o, t in times[p].items() if t >= time_ms), default=ends[p]) for p in (a, b)}
+
+    def firsts() -> dict[TopicPartition, tuple[int, int]]:
+        return {p: min(times[p].items()) for p in (a, b)}
+
+    found = TimeCut().ends(starts, ends, 20, firsts, offsets_for_time)
+    assert found[a] == 1_000  # behind the gap, none of its records
+    assert 0 < found[b] <= 20
