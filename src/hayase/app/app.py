@@ -6,8 +6,9 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -22,7 +23,8 @@ from hayase.log.protocol import Log
 from hayase.planner.build import check_sinks, levels_of, make_plan, sink_topics, source_topics
 from hayase.planner.compile import compile_units
 from hayase.planner.options import compile_options, configured, failure_policy, log_config
-from hayase.query.stores import StoreHandle, open_store
+from hayase.query.access import History, PinnedStores, StoreAccess
+from hayase.query.stores import StoreHandle
 from hayase.storage.blobs import BlobStore
 from hayase.storage.open import open_blobs, probe_put_if_absent
 from hayase.topology.nodes import SourceNode
@@ -214,14 +216,66 @@ class StreamsApp:
         """Where the time of the last epochs went (`hayase.runtime.progress.EpochTiming`)."""
         return list(self._runner.progress.timings) if self._runner is not None else []
 
-    def store(self, name: str) -> StoreHandle:
+    def store(self, name: str, *, as_of_epoch: int | None = None, as_of: datetime | int | None = None) -> StoreHandle:
         """A store to read, whether the application runs here, elsewhere, or not at all.
+
+        As of an older epoch its state is built, from snapshots and deltas in the checkpoint, in a folder of its own beside
+        the current one, which takes time and room; the last few are kept there. How old it may be: at least
+        `state.history.retention.ms`, and back to the last snapshot; `history` tells.
+
+        Args:
+            name: of the store.
+            as_of_epoch: as it was after that epoch; without it and `as_of` every call sees the last finished one.
+            as_of: as it was after the last epoch that was begun at or before that time, by the wall clock of the machine
+                that planned it (not the time of events); an aware datetime, or milliseconds since 1970.
 
         Raises:
             UnknownStoreError: the topology has no store of that name.
-            StateError: the application never started with these settings, so there is no state.
+            StateError: `NO_STATE`: the application never started with these settings; `HISTORY_GONE`,
+                `TIME_BEFORE_HISTORY`: too long ago, says what is the oldest epoch; `NAIVE_DATETIME`.
+            ConfigError: `INVALID_AS_OF`: the epoch is not through yet, or both were given.
         """
-        return open_store(self.topology, self.config, name)
+        return self._access().store(name, as_of_epoch=as_of_epoch, as_of=as_of)
+
+    def pin(
+        self,
+        *names: str,
+        as_of_epoch: int | None = None,
+        as_of: datetime | int | None = None,
+        max_time: timedelta = timedelta(seconds=10),
+    ) -> AbstractContextManager[PinnedStores]:
+        """Several stores, all their partitions after one and the same epoch, for as long as a `with` lasts.
+
+        Pins a snapshot of each partition; if their epochs differ, for the application is in mid-epoch, it tries again for
+        half a second, then takes those of a follower. Single calls on `store(...)` handles make no such promise between
+        calls. Use it in one thread, and keep it short: what it sees can not be overwritten meanwhile.
+
+        Args:
+            names: of the stores.
+            as_of_epoch: see `store`.
+            as_of: see `store`.
+            max_time: reading longer is an error (`SCAN_TOO_LONG`).
+
+        Raises:
+            StateError: `EPOCHS_DIFFER`: it was not possible, and there is no follower that is far enough; what `store` raises.
+            UnknownStoreError, ConfigError: as `store`.
+
+        Example:
+            >>> with app.pin("orders", "totals") as pinned:  # doctest: +SKIP
+            ...     print(pinned.epoch, pinned.store("totals").get("ada").value, len(pinned.store("orders").all()))
+        """
+        return self._access().pin(names, as_of_epoch=as_of_epoch, as_of=as_of, max_seconds=max_time.total_seconds())
+
+    def history(self, name: str) -> History:
+        """The epochs at which a store can be opened with `as_of_epoch`.
+
+        Raises:
+            UnknownStoreError, StateError: as `store`.
+        """
+        return self._access().history(name)
+
+    def _access(self) -> StoreAccess:
+        return StoreAccess(self.topology, self.config)
 
     def __enter__(self) -> StreamsApp:
         return self

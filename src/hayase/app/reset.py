@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hayase.core.config import StreamsConfig
 from hayase.log.protocol import Log
+from hayase.query.checkpoint import followers_folder, history_folder, workers_folder
 from hayase.runtime.lease import Lease
 from hayase.storage.open import open_blobs
 from hayase.storage.posix_blobs import PosixBlobs
@@ -24,24 +25,26 @@ class ResetPlan:
         application_id: of the application.
         checkpoint: its checkpoint: which epochs are through, changes of state, snapshots.
         state: its local state.
+        copies: states of older epochs, and followers.
     """
 
     application_id: str
     checkpoint: Path
     state: Path
+    copies: tuple[Path, ...] = ()
 
     @property
     def present(self) -> tuple[Path, ...]:
         """The folders that are there."""
-        return tuple(folder for folder in (self.checkpoint, self.state) if folder.exists())
+        return tuple(folder for folder in (self.checkpoint, self.state, *self.copies) if folder.exists())
 
 
 def plan_reset(config: StreamsConfig) -> ResetPlan:
     """What a reset of the application with these settings would remove."""
     blobs = open_blobs(config.checkpoint_dir, fsync=False)
     assert isinstance(blobs, PosixBlobs)
-    folder = Path(config.state_dir) / config.application_id
-    return ResetPlan(config.application_id, Path(blobs.root), folder / "state")
+    copies = (history_folder(config), followers_folder(config))
+    return ResetPlan(config.application_id, Path(blobs.root), workers_folder(config), copies)
 
 
 def reset_application(config: StreamsConfig, log: Log) -> ResetPlan:
@@ -70,8 +73,9 @@ def reset_application(config: StreamsConfig, log: Log) -> ResetPlan:
 
 
 def _remove_state(plan: ResetPlan) -> None:
-    if plan.state.exists():
-        shutil.rmtree(plan.state)
+    for folder in (plan.state, *plan.copies):
+        if folder.exists():
+            shutil.rmtree(folder)
 
 
 def _empty(checkpoint: Path, names: tuple[str, ...]) -> None:

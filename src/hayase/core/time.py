@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime
 from typing import Protocol
 
 
@@ -35,3 +36,13 @@ class ManualClock:
     def advance_ms(self, delta_ms: int) -> None:
         """Move on by that many milliseconds."""
         self._now_ms += delta_ms
+
+
+def to_iso(time_ms: int) -> str:
+    """A time as ISO 8601 text in UTC.
+
+    Example:
+        >>> to_iso(1_500)
+        '1970-01-01T00:00:01.500+00:00'
+    """
+    return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds")

@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-import json
-import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from hayase.core.config import StreamsConfig
-from hayase.core.errors import StateError, UnknownStoreError
+from hayase.core.errors import StateError
 from hayase.core.records import Window, Windowed
-from hayase.planner.build import global_unit_id, levels_of
-from hayase.planner.compile import units_of
+from hayase.query.checkpoint import Checkpoint, unit_of_store
+from hayase.query.source import StateSource
 from hayase.serde.murmur2 import partition_for_key
-from hayase.state.reader import BundleReader, ReaderSnapshot
+from hayase.state.reader import ReaderSnapshot
 from hayase.state.spec import StoreSpec
 from hayase.state.values import ValueAndTimestamp
 from hayase.state.views import open_read_only_view
-from hayase.storage.open import open_blobs
 from hayase.topology.topology import Topology
-
-_SAME_EPOCH_TRIES = 50
-_SAME_EPOCH_WAIT_S = 0.01
 
 
 class StoreAnswer(NamedTuple):
@@ -54,7 +45,8 @@ class StoreRows:
     Attributes:
         rows: the rows.
         epoch: the last epoch that all partitions take into account.
-        epochs: the same by partition; they differ only if the application could not be caught between two epochs.
+        epochs: the same by partition; they differ only if the application could not be caught between two epochs and there
+            is no follower.
     """
 
     rows: tuple[StoreRow, ...]
@@ -72,17 +64,22 @@ class StoreRows:
 class _Place:
     partition: int
     task: str
-    reader: BundleReader
+    bundle: str
 
 
 class StoreHandle:
-    """Reads one store. Cheap to keep; every call sees the last finished epoch."""
+    """Reads one store. Cheap to keep; every call sees the last finished epoch, or the one it was opened as of."""
 
-    def __init__(self, name: str, spec: StoreSpec, places: list[_Place], lineage: str) -> None:
+    def __init__(self, name: str, spec: StoreSpec, places: list[_Place], source: StateSource) -> None:
         self.name = name
         self._spec = spec
         self._places = places
-        self._lineage = lineage
+        self._source = source
+
+    @property
+    def spec(self) -> StoreSpec:
+        """What the store is."""
+        return self._spec
 
     def get(self, key: Any) -> StoreAnswer:
         """The row of a key (key-value stores).
@@ -92,9 +89,9 @@ class StoreHandle:
             StateError: there is no state yet, or it can not be read; WRONG_STORE_KIND for a window store.
         """
         self._want(windowed=False, call="get", instead="fetch")
-        with ExitStack() as stack:
-            view, epoch = self._view(stack, self._place_of(key))
-            return _answer(view.get(key), epoch)
+        place = self._place_of(key)
+        with self._source.one(place.bundle) as snapshot:
+            return _answer(self._view(place, snapshot).get(key), snapshot.epoch)
 
     def range(self, key_from: Any = None, key_to: Any = None) -> StoreRows:
         """Rows of keys from `key_from` to `key_to`, both included, in each partition; `None` is no bound."""
@@ -111,7 +108,7 @@ class StoreHandle:
         Times are aware datetimes or milliseconds since the epoch. Without `time_to`: the window that starts at `time_from`.
         """
         self._want(windowed=True, call="fetch", instead="get")
-        start, end = _to_ms(time_from), _to_ms(time_to if time_to is not None else time_from)
+        start, end = to_ms(time_from), to_ms(time_to if time_to is not None else time_from)
         size = self._spec.window_size_ms or 0
 
         def scan(view: Any) -> Iterator[tuple[Any, Any]]:
@@ -123,14 +120,14 @@ class StoreHandle:
     def fetch_all(self, time_from: datetime | int, time_to: datetime | int) -> StoreRows:
         """Windows of all keys that start from `time_from` to `time_to`, both included (window stores)."""
         self._want(windowed=True, call="fetch_all", instead="range")
-        start, end = _to_ms(time_from), _to_ms(time_to)
+        start, end = to_ms(time_from), to_ms(time_to)
         return self._scan(lambda view: view.fetch_all(start, end))
 
     def approximate_num_entries(self) -> int:
         """About how many rows there are."""
         total = 0
         for place in self._places:
-            with place.reader.snapshot() as snapshot:
+            with self._source.one(place.bundle) as snapshot:
                 total += snapshot.store(place.task, self.name).approximate_count()
         return total
 
@@ -148,67 +145,31 @@ class StoreHandle:
             return self._places[0]
         return self._places[partition_for_key(data, len(self._places))]
 
-    def _view(self, stack: ExitStack, place: _Place) -> tuple[Any, int]:
-        snapshot = stack.enter_context(place.reader.snapshot())
-        self._check(snapshot)
-        return open_read_only_view(self._spec, snapshot.store(place.task, self.name)), snapshot.epoch
-
-    def _check(self, snapshot: ReaderSnapshot) -> None:
-        if snapshot.lineage != self._lineage:
-            raise StateError(
-                "FOREIGN_STATE",
-                "the local state belongs to another checkpoint of this application.id; start the application, which "
-                "rebuilds it, or look at state.dir and checkpoint.dir",
-                store=self.name,
-            )
+    def _view(self, place: _Place, snapshot: ReaderSnapshot) -> Any:
+        return open_read_only_view(self._spec, snapshot.store(place.task, self.name))
 
     def _scan(self, read: Callable[[Any], Iterator[tuple[Any, Any]]], places: list[_Place] | None = None) -> StoreRows:
         places = self._places if places is None else places
-        for attempt in range(_SAME_EPOCH_TRIES):
-            with ExitStack() as stack:
-                views = [self._view(stack, place) for place in places]
-                epochs = {place.partition: epoch for place, (_, epoch) in zip(places, views, strict=True)}
-                if len(set(epochs.values())) <= 1 or attempt == _SAME_EPOCH_TRIES - 1:
-                    rows = tuple(_row(key, value) for view, _ in views for key, value in read(view))
-                    return StoreRows(rows, min(epochs.values(), default=-1), epochs)
-            time.sleep(_SAME_EPOCH_WAIT_S)
-        raise AssertionError("the last try returns")
+        with self._source.pin({place.bundle for place in places}, strict=False) as snapshots:
+            epochs = {place.partition: snapshots[place.bundle].epoch for place in places}
+            views = [self._view(place, snapshots[place.bundle]) for place in places]
+            rows = tuple(_row(key, value) for view in views for key, value in read(view))
+            return StoreRows(rows, min(epochs.values(), default=-1), epochs)
 
 
-def open_store(topology: Topology, config: StreamsConfig, name: str) -> StoreHandle:
-    """The store of an application with these settings; see `StreamsApp.store`."""
-    spec = topology.stores.get(name)
-    if spec is None:
-        raise UnknownStoreError(
-            "UNKNOWN_STORE",
-            f"the topology has no store {name!r}; it has {sorted(topology.stores)}. Name one with Materialized.as_(...)",
-        )
-    blobs = open_blobs(config.checkpoint_dir, fsync=False)
-    plan, lineage = blobs.get("plan.json"), blobs.get("lineage")
-    if plan is None or lineage is None:
-        raise StateError(
-            "NO_STATE",
-            f"application {config.application_id!r} never started on {config.checkpoint_dir}; start it first",
-            store=name,
-        )
-    unit = _unit_of(topology, name)
-    folder = Path(config.state_dir) / config.application_id / "state"
-    places: list[_Place] = []
-    for bundle, details in json.loads(plan)["bundles"].items():
-        if details["unit"] == unit:
-            reader = BundleReader(folder / bundle)
-            places.extend(_Place(int(task.rpartition("_")[2]), task, reader) for task in details["tasks"])
-    return StoreHandle(name, spec, sorted(places, key=lambda place: place.partition), lineage.decode())
+def open_store(topology: Topology, checkpoint: Checkpoint, name: str, source: StateSource) -> StoreHandle:
+    """A store as a source has it.
 
-
-def _unit_of(topology: Topology, store: str) -> str:
-    for position, table in enumerate(topology.global_tables):
-        if table.store == store:
-            return global_unit_id(position)
-    for unit in units_of(topology, levels_of(topology)):
-        if any(store in node.stores for node in unit.processors):
-            return unit.id
-    raise UnknownStoreError("UNKNOWN_STORE", f"no node uses the store {store!r}")
+    Raises:
+        UnknownStoreError: the topology has no such store.
+    """
+    unit = unit_of_store(topology, name)
+    places = [
+        _Place(int(task.rpartition("_")[2]), task, bundle)
+        for bundle in checkpoint.bundles_of(unit)
+        for task in checkpoint.tasks[bundle]
+    ]
+    return StoreHandle(name, topology.stores[name], sorted(places, key=lambda place: place.partition), source)
 
 
 def _answer(found: Any, epoch: int) -> StoreAnswer:
@@ -227,7 +188,8 @@ def _windowed(key: Any, start_ms: int, size_ms: int) -> Windowed[Any]:
     return Windowed(key, Window(start_ms, start_ms + size_ms))
 
 
-def _to_ms(value: datetime | int) -> int:
+def to_ms(value: datetime | int) -> int:
+    """Milliseconds since the epoch of an aware datetime, or of a number that is that already."""
     if isinstance(value, datetime):
         if value.tzinfo is None:
             raise StateError(

@@ -22,7 +22,8 @@ from hayase.runtime.ranges import Offsets, TimeCut, fair_ends
 from hayase.runtime.shipped import ShippedApp, load_shipped
 from hayase.storage.blobs import BlobStore
 from hayase.storage.open import open_blobs
-from hayase.task.epoch_record import EPOCH_FOLDER, EpochRecord, done_name, record_name
+from hayase.task.epoch_record import EpochRecord, done_name, record_name
+from hayase.task.epochs import Epochs
 from hayase.task.plan import partitions_changed
 
 _LOG = logging.getLogger("hayase.runtime")
@@ -35,7 +36,9 @@ FIRST_RECORDS_MAX = 50_000
 _TAIL = 16
 _NO_LIMIT_MS = 1 << 62
 RECORDS_KEPT = 1_000
-"""Epoch records that are kept behind the last one that is through."""
+"""Epoch records that are kept behind the last one that is through, however old they are; younger ones than
+`state.history.retention.ms` are kept as well."""
+_FORGOTTEN_AT_ONCE = 16
 
 
 class PlannerStatus(msgspec.Struct, frozen=True):
@@ -64,7 +67,9 @@ class EpochCoordinator:
         self._cut = TimeCut()
         self._last: _Open | None = None
         self._first = True
-        self._done = self._find_last_done()
+        self._epochs = Epochs(blobs)
+        self._done = self._epochs.last_done()
+        self._oldest: tuple[int, int] | None = None
         self._partitions = [
             TopicPartition(topic, partition) for topic, count in app.plan.topics.items() for partition in range(count)
         ]
@@ -149,10 +154,6 @@ class EpochCoordinator:
         """Let go of the log."""
         self._log.close()
 
-    def _find_last_done(self) -> int:
-        marks = [name for name in self._blobs.list(EPOCH_FOLDER) if name.endswith(".done")]
-        return max((int(name.removeprefix(EPOCH_FOLDER).removesuffix(".done")) for name in marks), default=-1)
-
     def _mark_done(self, epoch: int) -> None:
         record = self.record(epoch)
         reach("before_done", epoch=epoch)
@@ -171,10 +172,28 @@ class EpochCoordinator:
             _LOG.warning(
                 "offsets of epoch %d were not committed to group %s: %s", epoch, self._app.application_id, error
             )
-        forget = epoch - RECORDS_KEPT
-        if forget >= 0:
-            self._blobs.delete(record_name(forget))
-            self._blobs.delete(done_name(forget))
+        self._forget(epoch)
+
+    def _forget(self, last: int) -> None:
+        """Delete records and marks that nobody needs: of epochs long ago that ended before the retention begins."""
+        for _ in range(_FORGOTTEN_AT_ONCE):
+            epoch, ended_ms = self._oldest or self._find_oldest()
+            self._oldest = epoch, ended_ms
+            needed = self._clock.now_ms() - ended_ms < self._app.history_retention_ms
+            if epoch > last - RECORDS_KEPT or needed:
+                return
+            # The record goes last: by it the next run knows where to go on.
+            self._blobs.delete(done_name(epoch))
+            self._blobs.delete(record_name(epoch))
+            self._oldest = epoch + 1, self._wall_clock_ms(epoch + 2)
+
+    def _find_oldest(self) -> tuple[int, int]:
+        epoch = min(self._epochs.recorded(), default=0)
+        return epoch, self._wall_clock_ms(epoch + 1)
+
+    def _wall_clock_ms(self, epoch: int) -> int:
+        record = self._epochs.record(epoch)
+        return record.wall_clock_ms if record is not None else 0
 
     def _adopt(self, record: EpochRecord) -> int:
         """Go on with an epoch that was begun, here or by an earlier run."""

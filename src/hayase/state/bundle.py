@@ -14,6 +14,7 @@ import msgspec
 from hayase.core.errors import StateError
 from hayase.state import boot, layout
 from hayase.state.base import BaseStore, MemoryBase
+from hayase.state.chain import Step
 from hayase.state.changes import StoreChanges, StoreKey
 from hayase.state.delta import Delta
 from hayase.state.epoch import EpochState
@@ -178,8 +179,15 @@ class BundleState:
             StateError: `DELTA_DOES_NOT_FIT`: it follows another delta than the last one applied, or belongs to another
                 checkpoint or bundle; `DISK_FULL`.
         """
-        delta.to_bytes()
-        return self._write(lambda txn: self._apply(txn, delta))
+        return self.apply_step(Step.of(delta))
+
+    def apply_step(self, step: Step) -> bool:
+        """Apply what several deltas did, as `apply` does that of one: all of it or nothing, in one transaction.
+
+        Raises:
+            StateError: as `apply`.
+        """
+        return self._write(lambda txn: self._apply(txn, step))
 
     def wipe(self, expected: Position | None = None) -> None:
         """Empty all stores; the state is then at epoch -1. Nothing happens if it is no longer at `expected`."""
@@ -288,30 +296,31 @@ class BundleState:
         txn.drop(_main(self.path), delete=False)
         txn.put(layout.POSITION_KEY, msgspec.msgpack.encode(self._fresh))
 
-    def _apply(self, txn: layout.Txn, delta: Delta) -> bool:
+    def _apply(self, txn: layout.Txn, step: Step) -> bool:
         meta = read_meta(txn) or self._fresh
-        same_state = (meta.lineage, meta.bundle) == (delta.lineage, delta.bundle)
-        if same_state and (meta.epoch, meta.digest) == (delta.epoch, delta.digest):
+        same_state = (meta.lineage, meta.bundle) == (step.lineage, step.bundle)
+        if same_state and (meta.epoch, meta.digest) == step.end:
             return False
-        if not same_state or (meta.epoch, meta.digest) != (delta.prev_epoch, delta.prev_digest):
+        if not same_state or (meta.epoch, meta.digest) != step.start:
             raise StateError(
                 "DELTA_DOES_NOT_FIT",
-                f"The delta of epoch {delta.epoch} (lineage {delta.lineage}, bundle {delta.bundle}) follows epoch "
-                f"{delta.prev_epoch} ({delta.prev_digest or 'the beginning'}), but the store at {self.path} is of "
+                f"The delta of epoch {step.end[0]} (lineage {step.lineage}, bundle {step.bundle}) follows epoch "
+                f"{step.start[0]} ({step.start[1] or 'the beginning'}), but the store at {self.path} is of "
                 f"lineage {meta.lineage}, bundle {meta.bundle}, at epoch {meta.epoch} ({meta.digest or 'the beginning'}). "
                 "Nothing was changed; Changelog.catch_up brings the store to where the changelog is.",
                 bundle=self.bundle,
-                epoch=delta.epoch,
+                epoch=step.end[0],
             )
         next_number = meta.next_number
-        for (task, store), changes in delta.changes.stores.items():
-            next_number = _apply_store(txn, layout.registry_key(task, store), changes, next_number)
+        for piece in step.pieces():
+            for (task, store), changes in piece.stores.items():
+                next_number = _apply_store(txn, layout.registry_key(task, store), changes, next_number)
         meta = msgspec.structs.replace(
             meta,
-            epoch=delta.epoch,
-            digest=delta.digest,
+            epoch=step.end[0],
+            digest=step.end[1],
             next_number=next_number,
-            delta_bytes=meta.delta_bytes + len(delta.to_bytes()),
+            delta_bytes=meta.delta_bytes + step.delta_bytes,
         )
         txn.put(layout.POSITION_KEY, msgspec.msgpack.encode(meta))
         return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hayase.core.errors import CheckpointError, StateError
 from hayase.state.bundle import START, BundleState, Position
+from hayase.state.chain import Chain
 from hayase.state.delta import Delta
 from hayase.state.snapshot import Manifest, Snapshots, restore
 from hayase.storage.blobs import BlobStore
@@ -81,14 +82,16 @@ class Changelog:
                 raise
             self.catch_up(state, delta.epoch)
 
-    def get(self, epoch: int) -> Delta | None:
-        """The delta of an epoch; `None` if there is none.
+    def get(self, epoch: int, *, journal: bool = True) -> Delta | None:
+        """The delta of an epoch; `None` if there is none. `journal=False`: its journal is left out, unread.
 
         Raises:
             StateError: `DELTA_CORRUPT`.
         """
         data = self._blobs.get(self._name(epoch))
-        return None if data is None else Delta.from_bytes(data, bundle=self._bundle, epoch=epoch)
+        if data is None:
+            return None
+        return Delta.from_bytes(data, bundle=self._bundle, epoch=epoch, journal=journal)
 
     def epochs(self) -> list[int]:
         """Epochs of which there is a delta, ascending."""
@@ -151,7 +154,7 @@ class Changelog:
     def _is_published(self, position: Position) -> bool:
         if position == self._verified:
             return True
-        delta = self.get(position.epoch)
+        delta = self.get(position.epoch, journal=False)
         return delta is not None and delta.digest == position.digest
 
     def _on_chain(self, position: Position) -> bool:
@@ -164,7 +167,7 @@ class Changelog:
         if snapshot is not None:
             return snapshot.digest == position.digest
         later = next((epoch for epoch in self.epochs() if epoch > position.epoch), None)
-        following = self.get(later) if later is not None else None
+        following = self.get(later, journal=False) if later is not None else None
         return following is not None and (following.prev_epoch, following.prev_digest) == position
 
     def _advance(self, state: BundleState, position: Position, to_epoch: int) -> None:
@@ -175,13 +178,25 @@ class Changelog:
             position, pending = self._maybe_restore(state, position, pending, to_epoch)
             if not pending:
                 self._check_nothing_deleted(position)
-            for epoch in pending:
-                delta = self.get(epoch)
-                if delta is None or (delta.prev_epoch, delta.prev_digest) != position:
-                    raise self._gap(position, epoch)
-                state.apply(delta)
-                position = Position(delta.epoch, delta.digest)
+            position = self._replay(state, position, pending)
         self._verified, self._checked_to = position, to_epoch
+
+    def _replay(self, state: BundleState, position: Position, pending: list[int]) -> Position:
+        """Apply the deltas of those epochs, as many in one transaction as fit in memory."""
+        chain = Chain()
+        for epoch in pending:
+            delta = self.get(epoch, journal=False)
+            if delta is None or (delta.prev_epoch, delta.prev_digest) != position:
+                raise self._gap(position, epoch)
+            if chain and not chain.takes(delta):
+                state.apply_step(chain.take())
+            chain.add(delta)
+            position = Position(delta.epoch, delta.digest)
+            if chain.full():
+                state.apply_step(chain.take())
+        if chain:
+            state.apply_step(chain.take())
+        return position
 
     def _maybe_restore(
         self, state: BundleState, position: Position, pending: list[int], to_epoch: int
@@ -213,7 +228,7 @@ class Changelog:
         return [later for later in self.epochs() if epoch < later <= to_epoch]
 
     def _follows(self, pending: list[int], position: Position) -> bool:
-        first = self.get(pending[0]) if pending else None
+        first = self.get(pending[0], journal=False) if pending else None
         return first is not None and (first.prev_epoch, first.prev_digest) == position
 
     def _restored(self, state: BundleState, position: Position, snapshot: Manifest) -> bool:

@@ -131,13 +131,16 @@ class Delta:
         return self._bytes
 
     @classmethod
-    def from_bytes(cls, data: bytes, *, bundle: str | None = None, epoch: int | None = None) -> Delta:
+    def from_bytes(
+        cls, data: bytes, *, bundle: str | None = None, epoch: int | None = None, journal: bool = True
+    ) -> Delta:
         """The delta of a blob.
 
         Args:
             data: what `to_bytes` made.
             bundle: whose it should be, for the error.
             epoch: of which it should be, for the error.
+            journal: whether its journal is wanted; without it what is sent is neither read nor decoded.
 
         Raises:
             StateError: `DELTA_CORRUPT`: the checksum is wrong, or it can not be read.
@@ -152,7 +155,7 @@ class Delta:
                 bundle=bundle,
                 epoch=epoch,
             )
-        return _decode(cls, data, content)
+        return _decode(cls, data, content, journal)
 
     def _encode(self) -> bytes:
         stores = list(self.changes.stores.items())
@@ -188,7 +191,7 @@ class Delta:
         return b"".join([*parts, _digest(parts)])
 
 
-def _decode(cls: type[Delta], data: bytes, content: memoryview) -> Delta:
+def _decode(cls: type[Delta], data: bytes, content: memoryview, journal: bool) -> Delta:
     start = len(_MAGIC) + _LENGTH_BYTES
     end = start + int.from_bytes(content[len(_MAGIC) : start], "big")
     header = _decode_header(content[start:end])
@@ -207,7 +210,9 @@ def _decode(cls: type[Delta], data: bytes, content: memoryview) -> Delta:
             _decode_outputs(header.outputs, content[changes_end:outputs_end]),
             _decode_rows(header.rows, content[outputs_end:]),
             header.summary,
-        ),
+        )
+        if journal
+        else Journal(),
         data,
     )
 

@@ -41,6 +41,8 @@ _LONG = _PREFIX + HEAD + _DIGEST
 _BEHIND_DIGESTS = b"\xff" * (_DIGEST + 1)
 _WORTH_SORTING = 4096
 """Writing 100 k random keys into a million takes 175 ms, with sorting them first 94 ms; into 100 k 63 and 75 ms."""
+_ALWAYS_WORTH_SORTING = 200_000
+"""Of 400 k random keys writing costs 1.3 s of CPU time, with sorting them first 0.8 s, however many are there."""
 _TAIL_LENGTH = struct.Struct(">I")
 _REGISTRY_ENTRY = struct.Struct(">HQ")
 
@@ -223,7 +225,7 @@ def write_stored(txn: Txn, prefix: bytes, count: int, keys: Sequence[bytes], val
                 txn.delete(prefix + key)
         keys = [key for key, value in zip(keys, values, strict=True) if value is not None]
         values = [value for value in values if value is not None]
-    if len(keys) >= _WORTH_SORTING and count > 4 * len(keys):
+    if len(keys) >= _WORTH_SORTING and (count > 4 * len(keys) or len(keys) >= _ALWAYS_WORTH_SORTING):
         keys, values = _sorted_by_key(keys, values)
     with txn.cursor() as cursor:
         cursor.putmulti(zip(map(prefix.__add__, keys), cast("Sequence[bytes]", values), strict=True))

@@ -26,6 +26,7 @@ from hayase.runtime.coordinator import EpochCoordinator, PlannerStatus
 from hayase.runtime.shipped import ShippedApp
 from hayase.storage.open import open_blobs
 from hayase.task.epoch_record import EpochRecord, done_name, record_name
+from hayase.task.epochs import Epochs
 from hayase.task.plan import Plan
 from hayase.topology.nodes import SourceNode
 
@@ -290,3 +291,33 @@ def test_an_epoch_is_cut_by_time_though_compaction_took_the_first_records(scene:
     ranges = planner.record(0).ranges
     assert ranges["in"][0] == (0, 29)  # the record left is the last in time, and so not in this epoch
     assert 0 < ranges["other"][0][1] <= 10
+
+
+def test_records_and_marks_are_forgotten_behind_a_number_and_the_retention(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hayase.runtime.coordinator.RECORDS_KEPT", 2)
+    planner = scene.planner(history_retention_ms=5_000)
+    for epoch in range(12):
+        scene.put(epoch + 1)
+        assert planner.next_epoch(epoch - 1) == epoch
+        scene.clock.advance_ms(1_000)
+    now_ms = scene.clock.now_ms()
+    kept = Epochs(scene.blobs).recorded()
+    assert kept == list(range(kept[0], 12)) and 0 < kept[0] < 9
+    assert all(scene.blobs.exists(done_name(epoch)) for epoch in kept[:-1])
+    assert not scene.blobs.exists(done_name(kept[0] - 1))
+    assert Epochs(scene.blobs).at(now_ms - 5_000) >= kept[0]
+
+    scene.put(100)
+    planner = scene.planner(history_retention_ms=0)  # a later run that keeps less
+    planner.next_epoch(11)
+    assert Epochs(scene.blobs).recorded() == [10, 11, 12]
+
+
+def test_the_last_epoch_that_is_through_is_found_without_listing(scene: Scene) -> None:
+    epochs = Epochs(scene.blobs)
+    for epoch in range(40):
+        assert epochs.last_done_after(-1) == epochs.last_done() == epoch - 1
+        assert epochs.last_done_after(epoch - 1) == epoch - 1
+        scene.blobs.put_if_absent(done_name(epoch), b"")

@@ -1,0 +1,161 @@
+"""The stores of an application: as they are now, as of an older epoch, several at one epoch, or a follower's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+
+from hayase.core.config import StreamsConfig
+from hayase.core.errors import ConfigError, StateError
+from hayase.core.time import to_iso
+from hayase.query.checkpoint import (
+    Checkpoint,
+    followers_folder,
+    history_folder,
+    open_checkpoint,
+    unit_of_store,
+    workers_folder,
+)
+from hayase.query.source import PinnedSource, StateSource
+from hayase.query.stores import StoreHandle, open_store, to_ms
+from hayase.state.changelog import Changelog
+from hayase.state.history import oldest_epoch, open_past_states
+from hayase.topology.topology import Topology
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Epochs at which a store can be opened.
+
+    Attributes:
+        oldest_epoch: the oldest.
+        newest_epoch: the last that is through; -1 if none is.
+        oldest_time_ms: when the oldest was begun, by the wall clock; `None` if its record was deleted.
+        newest_time_ms: the same of the newest.
+    """
+
+    oldest_epoch: int
+    newest_epoch: int
+    oldest_time_ms: int | None
+    newest_time_ms: int | None
+
+
+class PinnedStores:
+    """Stores of an application, all after the same epoch. Valid inside the `with` that made it.
+
+    Attributes:
+        epoch: after which.
+    """
+
+    def __init__(self, epoch: int, handles: dict[str, StoreHandle]) -> None:
+        self.epoch = epoch
+        self._handles = handles
+
+    def store(self, name: str) -> StoreHandle:
+        """One of the stores that were pinned.
+
+        Raises:
+            StateError: `NOT_PINNED`.
+        """
+        if name not in self._handles:
+            raise StateError("NOT_PINNED", f"{name!r} was not pinned; pinned are {sorted(self._handles)}", store=name)
+        return self._handles[name]
+
+
+class StoreAccess:
+    """Opens stores of a topology that runs, or ran, with these settings on this machine."""
+
+    def __init__(self, topology: Topology, config: StreamsConfig) -> None:
+        self._topology = topology
+        self._config = config
+
+    def store(self, name: str, *, as_of_epoch: int | None = None, as_of: datetime | int | None = None) -> StoreHandle:
+        """See `StreamsApp.store`."""
+        unit_of_store(self._topology, name)  # says so if there is none
+        checkpoint = open_checkpoint(self._config)
+        source = self._source(checkpoint, [name], self.epoch_of(checkpoint, as_of_epoch, as_of))
+        return open_store(self._topology, checkpoint, name, source)
+
+    @contextmanager
+    def pin(
+        self,
+        names: Iterable[str],
+        *,
+        as_of_epoch: int | None = None,
+        as_of: datetime | int | None = None,
+        max_seconds: float = 10.0,
+    ) -> Iterator[PinnedStores]:
+        """See `StreamsApp.pin`."""
+        names = list(names)
+        checkpoint = open_checkpoint(self._config)
+        bundles = bundles_of(self._topology, checkpoint, names)
+        source = self._source(checkpoint, names, self.epoch_of(checkpoint, as_of_epoch, as_of))
+        with source.pin(bundles, strict=True, max_seconds=max_seconds) as snapshots:
+            yield pinned_stores(self._topology, checkpoint, names, PinnedSource(source, snapshots))
+
+    def history(self, name: str) -> History:
+        """See `StreamsApp.history`."""
+        checkpoint = open_checkpoint(self._config)
+        bundles = bundles_of(self._topology, checkpoint, [name])
+        oldest = max((oldest_epoch(Changelog(checkpoint.blobs, bundle)) for bundle in bundles), default=0)
+        newest = checkpoint.epochs.last_done()
+        records = [checkpoint.epochs.record(epoch) for epoch in (oldest, newest)]
+        return History(oldest, newest, *(record.wall_clock_ms if record else None for record in records))
+
+    @staticmethod
+    def epoch_of(checkpoint: Checkpoint, epoch: int | None, time: datetime | int | None) -> int | None:
+        """The epoch that is asked for; `None`: the last one.
+
+        Raises:
+            ConfigError: both were given, or an epoch that is not through yet.
+            StateError: `TIME_BEFORE_HISTORY`.
+        """
+        if epoch is not None and time is not None:
+            raise ConfigError("INVALID_AS_OF", "as_of_epoch and as_of are both given; leave one out")
+        if time is not None:
+            epoch = checkpoint.epochs.at(to_ms(time))
+        if epoch is None:
+            return None
+        last = checkpoint.epochs.last_done()
+        if not 0 <= epoch <= last:
+            newest = checkpoint.epochs.record(last)
+            when = f" (begun {to_iso(newest.wall_clock_ms)})" if newest is not None else ""
+            raise ConfigError(
+                "INVALID_AS_OF",
+                f"epoch {epoch} is not one that is through; the last one that is is epoch {last}{when}, the first one is 0",
+            )
+        return epoch
+
+    def _source(self, checkpoint: Checkpoint, names: list[str], epoch: int | None) -> StateSource:
+        if epoch is None:
+            others = partial(follower_sources, self._config, checkpoint.lineage)
+            return StateSource(workers_folder(self._config), checkpoint.lineage, others=others)
+        past = open_past_states(history_folder(self._config), epoch)
+        past.build(
+            checkpoint.blobs,
+            bundles_of(self._topology, checkpoint, names),
+            application_id=checkpoint.application_id,
+            lineage=checkpoint.lineage,
+        )
+        return StateSource(past.folder, checkpoint.lineage, kept=past)
+
+
+def bundles_of(topology: Topology, checkpoint: Checkpoint, names: Iterable[str]) -> list[str]:
+    """The bundles that hold those stores; raises UnknownStoreError."""
+    units = {unit_of_store(topology, name) for name in names}
+    return [bundle for unit in sorted(units) for bundle in checkpoint.bundles_of(unit)]
+
+
+def pinned_stores(topology: Topology, checkpoint: Checkpoint, names: list[str], source: PinnedSource) -> PinnedStores:
+    """Handles of those stores over snapshots that are pinned."""
+    return PinnedStores(source.epoch, {name: open_store(topology, checkpoint, name, source) for name in names})
+
+
+def follower_sources(config: StreamsConfig, lineage: str) -> list[StateSource]:
+    """The followers of an application on this machine that lie where they are looked for."""
+    folder = followers_folder(config)
+    names = sorted(path for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
+    return [StateSource(path, lineage, gate=True) for path in names]

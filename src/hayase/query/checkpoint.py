@@ -1,0 +1,110 @@
+"""What a reader needs to know of an application's checkpoint: lineage, bundles, epochs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from hayase.core.config import StreamsConfig
+from hayase.core.errors import StateError, UnknownStoreError
+from hayase.planner.build import global_unit_id, levels_of
+from hayase.planner.compile import units_of
+from hayase.storage.blobs import BlobStore
+from hayase.storage.open import open_blobs
+from hayase.task.epochs import Epochs
+from hayase.topology.topology import Topology
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A checkpoint on which an application has started.
+
+    Attributes:
+        blobs: where it is.
+        application_id: whose.
+        lineage: its identity.
+        tasks: ids of the tasks by bundle.
+        units: the unit of each bundle.
+    """
+
+    blobs: BlobStore
+    application_id: str
+    lineage: str
+    tasks: dict[str, tuple[str, ...]]
+    units: dict[str, str]
+
+    @property
+    def epochs(self) -> Epochs:
+        """Which epochs are through."""
+        return Epochs(self.blobs)
+
+    def bundles_of(self, unit: str) -> list[str]:
+        """The bundles of a unit."""
+        return [bundle for bundle, name in self.units.items() if name == unit]
+
+
+def find_checkpoint(blobs: BlobStore, application_id: str) -> Checkpoint | None:
+    """The checkpoint; `None` if no application ever started on it."""
+    plan, lineage = blobs.get("plan.json"), blobs.get("lineage")
+    if plan is None or lineage is None:
+        return None
+    bundles = json.loads(plan)["bundles"]
+    tasks = {bundle: tuple(details["tasks"]) for bundle, details in bundles.items()}
+    units = {bundle: details["unit"] for bundle, details in bundles.items()}
+    return Checkpoint(blobs, application_id, lineage.decode(), tasks, units)
+
+
+def open_checkpoint(config: StreamsConfig) -> Checkpoint:
+    """The checkpoint of an application with these settings.
+
+    Raises:
+        StateError: `NO_STATE`: it never started.
+    """
+    found = find_checkpoint(open_blobs(config.checkpoint_dir, fsync=False), config.application_id)
+    if found is None:
+        raise StateError(
+            "NO_STATE",
+            f"application {config.application_id!r} never started on {config.checkpoint_dir}; start it first",
+        )
+    return found
+
+
+def unit_of_store(topology: Topology, store: str) -> str:
+    """The unit that has a store.
+
+    Raises:
+        UnknownStoreError: none has.
+    """
+    if store not in topology.stores:
+        raise UnknownStoreError(
+            "UNKNOWN_STORE",
+            f"the topology has no store {store!r}; it has {sorted(topology.stores)}. Name one with Materialized.as_(...)",
+        )
+    for position, table in enumerate(topology.global_tables):
+        if table.store == store:
+            return global_unit_id(position)
+    for unit in units_of(topology, levels_of(topology)):
+        if any(store in node.stores for node in unit.processors):
+            return unit.id
+    raise UnknownStoreError("UNKNOWN_STORE", f"no node uses the store {store!r}")
+
+
+def application_folder(config: StreamsConfig) -> Path:
+    """The folder of an application's local state on this machine, of its followers, and of states of older epochs."""
+    return Path(config.state_dir) / config.application_id
+
+
+def workers_folder(config: StreamsConfig) -> Path:
+    """Where the workers keep the states of bundles."""
+    return application_folder(config) / "state"
+
+
+def followers_folder(config: StreamsConfig) -> Path:
+    """Where followers are, each in a folder of its name."""
+    return application_folder(config) / "followers"
+
+
+def history_folder(config: StreamsConfig) -> Path:
+    """Where states of older epochs are built."""
+    return application_folder(config) / "history"

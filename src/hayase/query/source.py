@@ -1,0 +1,165 @@
+"""Where the states of an application's bundles are read, and how several of them are read at one epoch."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from hayase.core.errors import StateError
+from hayase.state.gate import Gate
+from hayase.state.reader import BundleReader, ReaderSnapshot
+
+Snapshots = Mapping[str, ReaderSnapshot]
+"""Snapshots by bundle."""
+
+_TRIES = 50
+_TRY_EVERY_S = 0.01
+_ALONE = 5
+"""So often the states here are looked at before followers are asked."""
+_GATE_TIMEOUT_S = 5.0
+
+
+class StateSource:
+    """A folder with the states of bundles: the workers' own, a follower's, or one of an older epoch.
+
+    Args:
+        folder: in it each bundle's state has a folder of its name.
+        lineage: of the checkpoint it must belong to.
+        gate: whether the folder is a follower's, who keeps a gate.
+        others: gives the sources to ask when the states here can not be caught at one epoch.
+        kept: held for as long as this is in use.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        lineage: str,
+        *,
+        gate: bool = False,
+        others: Callable[[], Sequence[StateSource]] = tuple,
+        kept: object = None,
+    ) -> None:
+        self.folder = folder
+        self.lineage = lineage
+        self._gate = Gate(folder) if gate else None
+        self._others = others
+        self._kept = kept
+        self._readers: dict[str, BundleReader] = {}
+
+    @contextmanager
+    def one(self, bundle: str) -> Iterator[ReaderSnapshot]:
+        """The state of one bundle as it is now.
+
+        Raises:
+            StateError: `FOREIGN_STATE`, `STATE_NOT_THERE`.
+        """
+        with self._reader(bundle).snapshot() as snapshot:
+            self._check(snapshot)
+            yield snapshot
+
+    @contextmanager
+    def pin(self, bundles: Iterable[str], *, strict: bool, max_seconds: float = 10.0) -> Iterator[Snapshots]:
+        """The states of several bundles after the same epoch.
+
+        Pins a snapshot of each; if their epochs differ it tries again, then asks followers.
+
+        Args:
+            bundles: which.
+            strict: whether different epochs are an error in the end; else they are given as they are.
+            max_seconds: how long the snapshots may be read.
+
+        Raises:
+            StateError: `EPOCHS_DIFFER`; `FOREIGN_STATE`, `STATE_NOT_THERE`.
+        """
+        names = sorted(set(bundles))
+        with ExitStack() as stack:
+            yield self._pinned(stack, names, strict, max_seconds)
+
+    def _pinned(self, stack: ExitStack, names: list[str], strict: bool, max_seconds: float) -> Snapshots:
+        for attempt in range(_TRIES):
+            with ExitStack() as tried:
+                found = self._try(tried, names, max_seconds)
+                epochs = {snapshot.epoch for snapshot in found.values()}
+                last = attempt == _TRIES - 1
+                if len(epochs) <= 1 or (last and not strict):
+                    stack.push(tried.pop_all())
+                    return found
+            if attempt >= _ALONE:
+                answer = self._ask(stack, names, min(epochs), max_seconds)
+                if answer is not None:
+                    return answer
+            if not last:
+                time.sleep(_TRY_EVERY_S)
+        raise StateError(
+            "EPOCHS_DIFFER",
+            f"The states at {self.folder} could not be caught at one epoch ({min(epochs)} to {max(epochs)}), and there is no "
+            f"follower that is at epoch {min(epochs)}. Try again, set num.standby.replicas, run `hayase follow` beside the "
+            "application, or read as of an older epoch.",
+        )
+
+    def _try(self, stack: ExitStack, names: list[str], max_seconds: float) -> dict[str, ReaderSnapshot]:
+        found = self._look(stack, names, max_seconds)
+        if self._gate is None or len({snapshot.epoch for snapshot in found.values()}) <= 1:
+            return found
+        stack.close()
+        with self._gate.reading(_GATE_TIMEOUT_S):
+            return self._look(stack, names, max_seconds)
+
+    def _look(self, stack: ExitStack, names: list[str], max_seconds: float) -> dict[str, ReaderSnapshot]:
+        found: dict[str, ReaderSnapshot] = {}
+        for name in names:
+            found[name] = stack.enter_context(self._reader(name).snapshot(max_seconds=max_seconds))
+            self._check(found[name])
+        return found
+
+    def _ask(self, stack: ExitStack, names: list[str], epoch: int, max_seconds: float) -> Snapshots | None:
+        """The states of a follower that is as far as every bundle here."""
+        for other in self._others():
+            with ExitStack() as tried:
+                try:
+                    found = other._try(tried, names, max_seconds)
+                except StateError:  # it is being rebuilt, or gone
+                    continue
+                if len({snapshot.epoch for snapshot in found.values()}) == 1 and found[names[0]].epoch >= epoch:
+                    stack.push(tried.pop_all())
+                    return found
+        return None
+
+    def _reader(self, bundle: str) -> BundleReader:
+        reader = self._readers.get(bundle)
+        if reader is None:
+            reader = self._readers[bundle] = BundleReader(self.folder / bundle)
+        return reader
+
+    def _check(self, snapshot: ReaderSnapshot) -> None:
+        if snapshot.lineage != self.lineage:
+            raise StateError(
+                "FOREIGN_STATE",
+                f"The state at {self.folder} belongs to another checkpoint of this application.id; start the application, "
+                "which rebuilds it, or look at state.dir and checkpoint.dir",
+            )
+
+
+class PinnedSource(StateSource):
+    """Snapshots that somebody holds open."""
+
+    def __init__(self, source: StateSource, snapshots: Snapshots) -> None:
+        super().__init__(source.folder, source.lineage)
+        self._snapshots = snapshots
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that all of them are after; -1 if there are none."""
+        return min((snapshot.epoch for snapshot in self._snapshots.values()), default=-1)
+
+    @contextmanager
+    def one(self, bundle: str) -> Iterator[ReaderSnapshot]:
+        """The snapshot of a bundle."""
+        yield self._snapshots[bundle]
+
+    @contextmanager
+    def pin(self, bundles: Iterable[str], *, strict: bool, max_seconds: float = 10.0) -> Iterator[Snapshots]:
+        """The snapshots; how long they may be read was said when they were pinned."""
+        yield self._snapshots

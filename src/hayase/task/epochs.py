@@ -1,0 +1,82 @@
+"""The epochs of a checkpoint: which are through, and when each was begun."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from hayase.core.errors import StateError
+from hayase.core.time import to_iso
+from hayase.storage.blobs import BlobStore
+from hayase.task.epoch_record import EPOCH_FOLDER, EpochRecord, done_name, record_name
+
+_DONE = ".done"
+_PROBES = 24
+
+
+class Epochs:
+    """Reads epoch records and the marks of epochs that are through. Cheap to make; keeps nothing.
+
+    Args:
+        blobs: the checkpoint.
+    """
+
+    def __init__(self, blobs: BlobStore) -> None:
+        self._blobs = blobs
+
+    def record(self, epoch: int) -> EpochRecord | None:
+        """The record of an epoch; `None` if there is none (any more)."""
+        data = self._blobs.get(record_name(epoch))
+        return EpochRecord.from_bytes(data) if data is not None else None
+
+    def recorded(self) -> list[int]:
+        """Epochs of which there is a record, ascending."""
+        names = (name.removeprefix(EPOCH_FOLDER) for name in self._blobs.list(EPOCH_FOLDER))
+        return [int(name) for name in names if not name.endswith(_DONE)]
+
+    def last_done(self) -> int:
+        """The last epoch of which every bundle is through; -1 before the first. Lists all of them."""
+        names = (name.removeprefix(EPOCH_FOLDER) for name in self._blobs.list(EPOCH_FOLDER))
+        return max((int(name.removesuffix(_DONE)) for name in names if name.endswith(_DONE)), default=-1)
+
+    def last_done_after(self, known: int) -> int:
+        """The same, found from an epoch that is known to be through; `known` itself if the mark behind it is not there.
+
+        Looks up few names. Marks are deleted after a while, so who has not looked for long uses `last_done`.
+        """
+        if not self._done(known + 1):
+            return known
+        low, step = known + 1, 1
+        while step < 1 << _PROBES and self._done(low + step):
+            low, step = low + step, step * 2
+        high = low + step
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self._done(middle) else (low, middle)
+        return low
+
+    def at(self, time_ms: int) -> int:
+        """The last epoch that is through and was begun at or before a time, by the wall clock of its record.
+
+        Raises:
+            StateError: `TIME_BEFORE_HISTORY`: the oldest record that is kept is of a later time.
+        """
+        last = self.last_done()
+        epochs = [epoch for epoch in self.recorded() if epoch <= last]
+        found = bisect_right(epochs, time_ms, key=self._wall_clock_ms)
+        if found == 0:
+            oldest = (
+                f"the oldest is epoch {epochs[0]} of {to_iso(self._wall_clock_ms(epochs[0]))}" if epochs else "none"
+            )
+            raise StateError(
+                "TIME_BEFORE_HISTORY",
+                f"No epoch of the application was begun at or before {to_iso(time_ms)} (or it is forgotten): {oldest}. "
+                "Ask for a later time; state.history.retention.ms says how long older epochs are kept.",
+            )
+        return epochs[found - 1]
+
+    def _wall_clock_ms(self, epoch: int) -> int:
+        record = self.record(epoch)
+        return record.wall_clock_ms if record is not None else -1  # forgotten meanwhile: older than all others
+
+    def _done(self, epoch: int) -> bool:
+        return self._blobs.exists(done_name(epoch))

@@ -1,0 +1,180 @@
+"""An application whose bundles run in this process, over an embedded log and a real checkpoint: without Spark.
+
+Each epoch goes through what workers and the planner of epochs do: record, levels, deltas, outputs, mark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from hayase import Consumed, JsonSerde, Materialized, Serdes, StreamsBuilder, TimeWindows, Topology, count, sum_
+from hayase.app.app import StreamsApp
+from hayase.app.checkpoint import fix_plan, lineage_of
+from hayase.core.config import StreamsConfig
+from hayase.core.records import TopicPartition
+from hayase.core.time import ManualClock
+from hayase.log.open import open_log
+from hayase.log.protocol import EpochWriter, LogReader, OutputBatch
+from hayase.planner.build import levels_of, make_plan, source_topics
+from hayase.planner.compile import compile_units
+from hayase.planner.options import compile_options, configured, failure_policy, log_config
+from hayase.planner.programs import make_programs
+from hayase.state.bundle import BundleState
+from hayase.state.changelog import Changelog
+from hayase.state.delta import Delta, EdgeRow
+from hayase.state.snapshot import SnapshotPolicy, maybe_snapshot
+from hayase.storage.open import open_blobs
+from hayase.task.bundle import BundleRunner
+from hayase.task.epoch_record import EpochRecord, done_name, record_name
+from hayase.task.epochs import Epochs
+
+START_MS = 1_700_000_000_000
+EPOCH_MS = 1_000
+
+
+def orders() -> Topology:
+    """Two stores in two sub-topologies, and a windowed one."""
+    import polars as pl
+
+    builder = StreamsBuilder()
+    schema = JsonSerde(schema={"item": pl.String, "amount": pl.Int64})
+    given = builder.stream("orders", Consumed.with_(Serdes.string(), schema))
+    given.group_by_key().agg(Materialized.as_("users"), n=count(), total=sum_("amount"))
+    by_item = given.select_key(pl.col("item")).group_by_key()
+    by_item.agg(Materialized.as_("items"), n=count(), total=sum_("amount"))
+    windows = TimeWindows.of_size_and_grace(timedelta(seconds=10), timedelta(minutes=1))
+    given.group_by_key().windowed_by(windows).agg(Materialized.as_("hourly"), n=count())
+    return builder.build()
+
+
+class LocalApp:
+    """One run of an application; several may follow each other on the same folder."""
+
+    def __init__(self, folder: Path, topology: Topology | None = None, **settings: Any) -> None:
+        self.folder = folder
+        self.topology = topology or orders()
+        self.settings: dict[str, Any] = {
+            "application.id": "app",
+            "log.dir": folder / "log",
+            "state.dir": folder / "state",
+            "checkpoint.fsync": False,
+            **{name.replace("_", "."): value for name, value in settings.items()},
+        }
+        config = StreamsConfig(self.settings)
+        topology = configured(self.topology, config)
+        self.log = open_log(log_config(config))
+        for topic in source_topics(topology):
+            if topic not in self.log.describe([topic]):
+                self.log.create_topic(topic, 3)
+        infos = self.log.describe(source_topics(topology))
+        counts = {name: info.partitions for name, info in infos.items()}
+        options = compile_options(config)
+        plan = make_plan(topology, counts, compile_units(topology, levels_of(topology), options), threads=2)
+        self.plan = plan
+        self.blobs = open_blobs(config.checkpoint_dir, fsync=False)
+        fix_plan(self.blobs, plan.to_json())
+        self.lineage = lineage_of(self.blobs)
+        self.application_id, self.exactly_once, self.policy = "app", True, failure_policy(config)
+        self._config, self._ids = config, {name: info.topic_id for name, info in infos.items()}
+        self._counts = counts
+        self._log_reader, self._log_writer = self.log.reader(), self.log.writer()
+        self.snapshots: SnapshotPolicy | None = None
+        programs = make_programs(topology, plan, options)
+        globals_ = {unit.global_store: unit.id for unit in plan.units.values() if unit.global_store is not None}
+        self._runners = {b.id: BundleRunner(programs[b.unit], b, self, globals_) for b in plan.bundles}
+        self.clock = ManualClock(START_MS)
+
+    # what bundles see
+
+    def reader(self) -> LogReader:
+        return self._log_reader
+
+    def writer(self) -> EpochWriter:
+        return self._log_writer
+
+    def state_path(self, bundle: str) -> Path:
+        return Path(self._config.state_dir) / "app" / "state" / bundle
+
+    def after_apply(self, state: BundleState, changelog: Changelog, delta: Delta) -> None:
+        if self.snapshots is not None:
+            maybe_snapshot(state, changelog, self.snapshots)
+
+    # what tests do
+
+    @property
+    def app(self) -> StreamsApp:
+        """The facade, as any process may have it."""
+        return StreamsApp(self.topology, self.settings)
+
+    def put(self, rows: Iterable[tuple[str, str, int]], topic: str = "orders", time_ms: int = START_MS) -> None:
+        """Append orders: user, item, amount."""
+        rows = list(rows)
+        values: list[bytes | None] = [b'{"item":"%s","amount":%d}' % (item.encode(), n) for _, item, n in rows]
+        keys: list[bytes | None] = [user.encode() for user, _, _ in rows]
+        self._log_writer.append([OutputBatch(topic, keys, values, [time_ms] * len(rows))])
+
+    def plan_epoch(self) -> EpochRecord:
+        """Publish the record of the next epoch: everything that is there."""
+        epochs = Epochs(self.blobs)
+        last = epochs.last_done()
+        previous = epochs.record(last) if last >= 0 else None
+        places = [TopicPartition(topic, p) for topic, n in self._counts.items() for p in range(n)]
+        ends = self.log.end_offsets(places)
+        ranges: dict[str, dict[int, tuple[int, int]]] = {topic: {} for topic in self._counts}
+        for place in places:
+            start = previous.ranges[place.topic][place.partition][1] if previous else 0
+            ranges[place.topic][place.partition] = (start, ends[place])
+        self.clock.advance_ms(EPOCH_MS)
+        record = EpochRecord(
+            last + 1, self.lineage, self.plan.digest, START_MS + EPOCH_MS * (last + 2), ranges, self._ids,
+            previous.digest if previous else "",
+        )  # fmt: skip
+        self.blobs.put_if_absent(record_name(record.epoch), record.to_bytes())
+        return record
+
+    def run_bundle(self, bundle: str, record: EpochRecord, rows: list[EdgeRow]) -> list[EdgeRow]:
+        """One bundle's epoch; the rows that it sends."""
+        found = next(each for each in self.plan.bundles if each.id == bundle)
+        mine = [row for row in rows if any(row.task == task.id for task in found.tasks)]
+        return list(self._runners[bundle].run(record, mine).rows)
+
+    def epoch(self, rows: Iterable[tuple[str, str, int]] = (), *, done: bool = True) -> int:
+        """An epoch over these orders; its number. Without `done` its mark is missing, as right after the last bundle."""
+        rows = list(rows)
+        if rows:
+            self.put(rows)
+        record = self.plan_epoch()
+        edges: list[EdgeRow] = []
+        for bundle in sorted(self.plan.bundles, key=lambda each: each.level):
+            edges += self.run_bundle(bundle.id, record, edges)
+        if done:
+            self.mark_done(record)
+        return record.epoch
+
+    def mark_done(self, record: EpochRecord) -> None:
+        """Every bundle is through."""
+        self.blobs.put_if_absent(done_name(record.epoch), record.digest.encode())
+
+    def close(self) -> None:
+        """Stop."""
+        for runner in self._runners.values():
+            runner.close()
+        self._log_reader.close()
+        self._log_writer.close()
+        self.log.close()
+
+
+def rows_of(epoch: int, users: int = 5) -> list[tuple[str, str, int]]:
+    """The orders of an epoch: every user buys once; the sum over users equals the sum over items."""
+    return [(f"u{number}", f"i{(number + epoch) % 3}", epoch + number) for number in range(users)]
+
+
+def totals_after(epoch: int, users: int = 5) -> Mapping[str, dict[str, int]]:
+    """What the store `users` holds after an epoch in which and before which `rows_of` was put."""
+    return {
+        f"u{number}": {"n": epoch + 1, "total": sum(each + number for each in range(epoch + 1))}
+        for number in range(users)
+    }
