@@ -10,9 +10,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hayase.app.app import ProgressReport as ProgressReport
     from hayase.app.app import StreamsApp as StreamsApp
+    from hayase.app.report import ProgressReport as ProgressReport
     from hayase.app.states import State as State
+    from hayase.app.uncaught import StreamThreadExceptionResponse as StreamThreadExceptionResponse
     from hayase.core.config import StreamsConfig as StreamsConfig
     from hayase.core.errors import HayaseError as HayaseError
     from hayase.core.errors import TopologyError as TopologyError
@@ -58,8 +59,10 @@ if TYPE_CHECKING:
     from hayase.topology.topology import Topology as Topology
 
 _MODULES: dict[str, tuple[str, ...]] = {
-    "hayase.app.app": ("ProgressReport", "StreamsApp"),
+    "hayase.app.app": ("StreamsApp",),
+    "hayase.app.report": ("ProgressReport",),
     "hayase.app.states": ("State",),
+    "hayase.app.uncaught": ("StreamThreadExceptionResponse",),
     "hayase.core.config": ("StreamsConfig",),
     "hayase.core.errors": ("HayaseError", "TopologyError"),
     "hayase.core.records": ("Change", "Record", "Window", "Windowed"),

@@ -7,14 +7,17 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from hayase.app.checkpoint import fix_plan, lineage_of, stored_plan
+from hayase.app.remote import RUNS, leave_note, note_of_end
+from hayase.app.report import ProgressReport
 from hayase.app.states import NEXT, State
+from hayase.app.uncaught import Recovery, UncaughtExceptionHandler, shut_down_client
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import ConfigError, HayaseError, StreamsStoppedError
 from hayase.core.metrics import RECORDS_CONSUMED
@@ -35,39 +38,11 @@ _LOG = logging.getLogger("hayase.app")
 StateListener = Callable[[State, State], None]
 """Called as `(new, old)` after each change of state, in the thread that made it; what it raises is logged."""
 
-_POLL_S = 0.05
 _WAIT_POLL_S = 0.01
 _STOP_AT_START_S = 60.0
 _OF_STOPPING = frozenset({"SPARK_FAILED", "SPARK_GONE"})
 """What Spark may answer when a query is stopped in mid-epoch: no failure of the application."""
 _ENDS = (State.NOT_RUNNING, State.ERROR)
-
-
-@dataclass(frozen=True, slots=True)
-class ProgressReport:
-    """How far an application is.
-
-    Attributes:
-        state: of the application.
-        epochs: number of epochs that came through since the start.
-        last_epoch: number of the last of them, -1 if there was none.
-        consumed: records read since the start.
-        produced: records written.
-        late: records refused because their window was closed.
-        dropped: all records dropped, the late ones included.
-        dead_letters: records sent to the dead-letter topic.
-        lag_records: records in the source topics that no epoch covers yet; `None` if not known yet.
-    """
-
-    state: State
-    epochs: int
-    last_epoch: int
-    consumed: int
-    produced: int
-    late: int
-    dropped: int
-    dead_letters: int
-    lag_records: int | None
 
 
 class StreamsApp:
@@ -103,6 +78,8 @@ class StreamsApp:
         self._runner: Any = None
         self._lease: Any = None
         self._watcher: threading.Thread | None = None
+        self._recovery = Recovery(shut_down_client, self.config.task_timeout_ms / 1000)
+        self._pause_asked = False
 
     @property
     def state(self) -> State:
@@ -123,6 +100,50 @@ class StreamsApp:
         if self._state is not State.CREATED:
             raise StreamsStoppedError("ALREADY_STARTED", "a state listener must be set before start()")
         self._listener = listener
+
+    def set_uncaught_exception_handler(self, handler: UncaughtExceptionHandler) -> None:
+        """Have `handler(error)` decide what happens when the application fails; see StreamThreadExceptionResponse.
+
+        Called in a thread of its own, once for each failure, with the error that would end the application; the query is
+        not at work meanwhile. Not asked about errors of `start`, nor about those that pass by themselves (brokers that do
+        not answer, a process of Spark's that died): they are tried again for `task.timeout.ms`, and only then it is asked.
+
+        Raises:
+            StreamsStoppedError: the application was started already.
+
+        Example:
+            >>> def replace(error):
+            ...     return StreamThreadExceptionResponse.REPLACE_THREAD
+            >>> app.set_uncaught_exception_handler(replace)  # doctest: +SKIP
+        """
+        if self._state is not State.CREATED:
+            raise StreamsStoppedError("ALREADY_STARTED", "the uncaught exception handler must be set before start()")
+        self._recovery = Recovery(handler, self.config.task_timeout_ms / 1000)
+
+    def pause(self) -> None:
+        """Begin no new epochs until `resume`; the one at work is finished. Returns at once.
+
+        The state stays RUNNING; `is_paused` tells. May be called before `start`; lasts until the process ends (KIP-834).
+        Nothing is read, written or punctuated meanwhile; stores can be read. `run_to_end` waits for the `resume`.
+        """
+        with self._lock:
+            self._pause_asked = True
+            if self._runner is not None and self._state not in _ENDS:
+                self._runner.control.ask_pause(True)
+
+    def resume(self) -> None:
+        """Go on after `pause`, whoever asked for it: this program, or `hayase app pause`."""
+        with self._lock:
+            self._pause_asked = False
+            if self._runner is not None and self._state not in _ENDS:
+                self._runner.control.ask_pause(False)
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether somebody paused it."""
+        if self._runner is None or self._state in _ENDS:
+            return self._pause_asked
+        return bool(self._runner.control.pause_asked())
 
     def start(self) -> None:
         """Start and go on until `close`. Returns when the query is started; see `state` and `wait`.
@@ -200,6 +221,8 @@ class StreamsApp:
             counters.get("dropped-records-total", 0),
             counters.get("dead-letter-records-total", 0),
             status.lag_records if status is not None else None,
+            self.is_paused,
+            status.waiting if status is not None else "",
         )
 
     def _consumed(self, runner: Any) -> int:
@@ -299,11 +322,13 @@ class StreamsApp:
         try:
             self._lease = Lease(Path(self.config.checkpoint_dir), self.config.application_id)
             self._lease.__enter__()
-            runner = Runner.make(self.config.state_dir / self.config.application_id / "run")
+            runner = Runner.make(self.config.state_dir / self.config.application_id / RUNS)
             blobs = open_blobs(self.config.checkpoint_dir, fsync=self.config.checkpoint_fsync)
             probe_put_if_absent(blobs)
             shipped = self._prepare(blobs, runner.control_dir)
-            self._runner = runner
+            with self._lock:
+                self._runner = runner
+                runner.control.ask_pause(self._pause_asked)
             interval = self.config.commit_interval_ms
             runner.start(shipped, blobs, self.config.spark_properties, interval_ms=interval, bounded=bounded)
         except HayaseError as error:
@@ -375,18 +400,10 @@ class StreamsApp:
             log.create_topic(topic, 1)
 
     def _watch(self, runner: Any) -> None:
-        """Follow the query to its end; the only place that ends a started application."""
-        error: HayaseError | None = None
-        try:
-            while runner.poll():
-                with self._lock:
-                    if self._state is State.REBALANCING and runner.control.ready():
-                        self._move(State.RUNNING)
-                time.sleep(_POLL_S)
-            error = runner.error()
-        except Exception as failed:  # Spark may be torn down beneath us; the application must still come to an end
-            error = StreamsStoppedError("SPARK_GONE", f"the connection to Spark was lost: {failed}")
-        self._ended(runner, error)
+        """The only place that ends a started application."""
+        from hayase.app.supervisor import Supervisor
+
+        self._ended(runner, Supervisor(self, runner, self._recovery).until_end())
 
     def _ended(self, runner: Any, error: HayaseError | None) -> None:
         if runner is not None:
@@ -397,6 +414,9 @@ class StreamsApp:
         if self._state is State.PENDING_SHUTDOWN and error is not None and error.condition in _OF_STOPPING:
             error = None
         self._error = error
+        if runner is not None:
+            end = State.ERROR if error is not None else State.NOT_RUNNING
+            leave_note(self.config, note_of_end(replace(self.progress(), state=end), self._recovery.replaced, error))
         if error is not None:
             self._move(State.PENDING_ERROR)
             self._move(State.ERROR)
@@ -404,6 +424,14 @@ class StreamsApp:
             self._move(State.PENDING_SHUTDOWN)
             self._move(State.NOT_RUNNING)
         self._ended_event.set()
+
+    def move_if(self, old: State, new: State) -> bool:
+        """Change the state if it is `old`; for the supervisor, not for users."""
+        with self._lock:
+            if self._state is not old:
+                return False
+            self._move(new)
+            return True
 
     def _move(self, new: State) -> None:
         with self._lock:

@@ -6,6 +6,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from hayase.app.remote import forget_note
 from hayase.core.config import StreamsConfig
 from hayase.log.protocol import Log
 from hayase.query.checkpoint import followers_folder, history_folder, workers_folder
@@ -69,6 +70,7 @@ def reset_application(config: StreamsConfig, log: Log) -> ResetPlan:
     else:
         _remove_state(plan)
         log.delete_markers(config.application_id)
+    forget_note(config)
     return plan
 
 

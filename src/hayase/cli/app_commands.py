@@ -1,21 +1,94 @@
-"""`hayase app …`: what can be done to an application that is not running."""
+"""`hayase app …`: looking after applications: status, pause, resume, reset."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 
+from hayase.app.app import StreamsApp
+from hayase.app.remote import ApplicationStatus, application_status, pause_application, resume_application
 from hayase.app.reset import plan_reset, reset_application
+from hayase.cli.load import load
 from hayase.cli.options import BootstrapServers, Config, ConfigFile, LogDir, log_settings, opened_log, read_settings
+from hayase.cli.run import Target, topology_settings
 from hayase.core.config import StreamsConfig
 
-app_commands = typer.Typer(no_args_is_help=True, help="Look after applications: reset.", rich_markup_mode=None)
+_HELP = "Look after applications: status, pause, resume, reset."
+_NOT_RUNNING = 3
+
+app_commands = typer.Typer(no_args_is_help=True, help=_HELP, rich_markup_mode=None)
 
 
-@app_commands.callback()
+@app_commands.callback(help=_HELP)
 def _group() -> None:
-    """Look after applications: reset."""
+    """See `_HELP`."""
+
+
+@app_commands.command()
+def status(
+    target: Target,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object, for programs.")] = False,
+    config: Config = None,
+    config_file: ConfigFile = None,
+) -> None:
+    """Tell how an application is: running, paused, how far, and why it ended.
+
+    Looks at the lease, the checkpoint and what the run says twice a second; changes nothing. Name the application, and
+    the settings, as for `hayase run`; on the machine where it runs.
+
+    Exit codes: 0 it runs, 3 it does not run.
+
+    For example:
+
+        hayase app status examples/quickstart.py
+
+        hayase app status shop.py:topology -c application.id=shop --json
+    """
+    found = application_status(_settings(target, config, config_file))
+    typer.echo(msgspec.json.encode(found).decode() if as_json else "\n".join(_lines(found)))
+    if not found.running:
+        raise typer.Exit(_NOT_RUNNING)
+
+
+@app_commands.command()
+def pause(
+    target: Target,
+    timeout: Annotated[
+        float, typer.Option(min=0, metavar="SECONDS", help="How long to wait until the epoch at work is finished.")
+    ] = 30.0,
+    config: Config = None,
+    config_file: ConfigFile = None,
+) -> None:
+    """Have a running application begin no new epochs until it is resumed.
+
+    The epoch at work is finished; stores can be read meanwhile. A pause ends with the process: a new start is not paused.
+    Name the application, and the settings, as for `hayase run`; on the machine where it runs.
+
+    For example:
+
+        hayase app pause examples/quickstart.py
+    """
+    settings = _settings(target, config, config_file)
+    if pause_application(settings, timeout_s=timeout):
+        typer.echo(f"application {settings.application_id!r} is paused")
+    else:
+        typer.echo(f"application {settings.application_id!r} is paused as soon as the epoch at work is finished")
+
+
+@app_commands.command()
+def resume(target: Target, config: Config = None, config_file: ConfigFile = None) -> None:
+    """Have a paused application go on.
+
+    For example:
+
+        hayase app resume examples/quickstart.py
+    """
+    settings = _settings(target, config, config_file)
+    was_paused = resume_application(settings)
+    typer.echo(f"application {settings.application_id!r} {'goes on' if was_paused else 'was not paused'}")
 
 
 @app_commands.command()
@@ -55,3 +128,42 @@ def reset(
 
 def _servers(config: StreamsConfig) -> str | None:
     return ",".join(config.bootstrap_servers) or None
+
+
+def _settings(target: str, config: list[str] | None, config_file: Path | None) -> StreamsConfig:
+    """Those the application runs with, as far as they say where it is."""
+    loaded = load(target)
+    if isinstance(loaded.found, StreamsApp):
+        return loaded.found.config
+    return topology_settings(loaded, read_settings(config, config_file))
+
+
+def _lines(found: ApplicationStatus) -> list[str]:
+    """The status for people.
+
+    Example:
+        >>> _lines(ApplicationStatus("shop", False, "", False, False, -1, None))
+        ["application 'shop' is not running", 'no epoch is finished']
+    """
+    run = found.run
+    state = f"{run.state if run is not None else 'starting'}, {found.holder}" if found.running else "not running"
+    pause = ", paused" + ("" if found.holding else " after the epoch at work") if found.paused else ""
+    lines = [f"application {found.application_id!r} is {state}{pause}"]
+    done = found.finished_epoch
+    lines.append(f"last epoch marked as finished: {done}" if done >= 0 else "no epoch is finished")
+    if run is None:
+        return lines
+    lag = "unknown" if run.lag_records is None else f"{run.lag_records:,}"
+    lines.append(
+        f"{'this' if found.running else 'last'} run: {run.epochs:,} epochs, {run.consumed:,} records read, {run.produced:,} "
+        f"written, {run.dropped:,} dropped, {run.dead_letters:,} dead letters, lag {lag}"
+    )
+    for what, told in (
+        ("started again after failures", str(run.replaced) if run.replaced else ""),
+        ("waiting", run.waiting),
+        ("metrics", run.metrics_url),
+        ("it failed", run.error),
+    ):
+        if told:
+            lines.append(f"{what}: {told}")
+    return lines

@@ -9,7 +9,8 @@ from datetime import timedelta
 from types import FrameType, TracebackType
 from typing import Any
 
-from hayase.app.app import ProgressReport, StreamsApp
+from hayase.app.app import StreamsApp
+from hayase.app.report import ProgressReport
 from hayase.app.states import State
 from hayase.core.errors import StreamsStoppedError
 

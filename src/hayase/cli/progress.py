@@ -6,7 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from hayase.app.app import ProgressReport
+from hayase.app.report import ProgressReport
 from hayase.app.states import State
 
 _RATE_OVER_S = 3.0
@@ -73,8 +73,9 @@ def progress_text(report: ProgressReport, rate: float) -> str:
     if report.state in (State.CREATED, State.REBALANCING):
         return "starting Spark"
     lag = "unknown" if report.lag_records is None else f"{report.lag_records:,}"
-    name = report.state.value.lower().replace("_", " ")
+    name = "paused" if report.paused else report.state.value.lower().replace("_", " ")
+    waiting = f"; waiting: {report.waiting}" if report.waiting else ""
     return (
         f"{name}: {report.consumed:,} records, {rate:,.0f} records/s, lag {lag}, late {report.late:,}, "
-        f"dead letters {report.dead_letters:,}"
+        f"dead letters {report.dead_letters:,}{waiting}"
     )

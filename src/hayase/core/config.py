@@ -53,6 +53,7 @@ _NAMES_OF_ATTRIBUTES: dict[str, tuple[str, values.Parse]] = {
     "state.dir": ("state_dir", values.folder),
     "state.history.retention.ms": ("state_history_retention_ms", _WHOLE),
     "statestore.cache.max.bytes": ("statestore_cache_max_bytes", _WHOLE),
+    "task.timeout.ms": ("task_timeout_ms", _WHOLE),
     "topology.optimization": ("topology_optimization", values.text),
 }
 _CLIENTS: dict[str, str] = {
@@ -111,6 +112,8 @@ class StreamsConfig:
         production_exception_handler: for records that can not be written.
         dead_letter_topic: `errors.dead.letter.queue.topic.name`.
         replication_factor: `replication.factor`: of topics that Hayase itself makes on Kafka; -1: the brokers' default.
+        task_timeout_ms: `task.timeout.ms`: how long errors that pass by themselves (brokers that do not answer, a process of
+            Spark's that died) are tried again without any progress before the application fails; default 300,000.
         topology_optimization: `topology.optimization`: has no effect, see `notes`.
         consumer_properties: for Kafka consumers: common client settings and those with `consumer.`.
         producer_properties: for Kafka producers.
@@ -151,6 +154,7 @@ class StreamsConfig:
     production_exception_handler: Handler
     dead_letter_topic: str | None
     replication_factor: int
+    task_timeout_ms: int
     topology_optimization: str
     consumer_properties: Mapping[str, str]
     producer_properties: Mapping[str, str]
@@ -239,6 +243,7 @@ def _defaults(env: Mapping[str, str]) -> dict[str, Any]:
         "state_dir": state / "hayase",
         "state_history_retention_ms": 0,
         "statestore_cache_max_bytes": 10 * 1024 * 1024,
+        "task_timeout_ms": 300_000,
         "topology_optimization": "none",
     }
 

@@ -51,7 +51,6 @@ WITHOUT_EFFECT: dict[str, str] = {
     "state.cleanup.delay.ms": "the state folder belongs to one application and is kept; `hayase app reset` removes it",
     "state.cleanup.dir.max.age.ms": "the state folder belongs to one application and is kept",
     "task.assignor.class": _ASSIGNOR,
-    "task.timeout.ms": "Spark retries a task; a range that stays unreachable stops the application",
     "upgrade.from": "an epoch that is open finishes under the plan it was begun with",
     "window.size.ms": "pass TimeWindowedSerde(inner, window_size_ms)",
     "windowed.inner.class.serde": "pass TimeWindowedSerde(inner, window_size_ms)",

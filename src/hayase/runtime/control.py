@@ -1,58 +1,131 @@
-"""How the driver and the process that plans epochs talk: small files in a folder of their own."""
+"""How the driver, the process that plans epochs, and commands of other processes talk: small files in a folder of the run."""
 
 from __future__ import annotations
 
+import os
+import uuid
 from pathlib import Path
 
+import psutil
+
 _PAUSE = "pause"
-_PAUSED = "paused"
+_STOP = "stop"
+_HOLDING = "holding"
 _READY = "ready"
 _STATUS = "status"
+_RUN = "run"
 
 
 class Control:
-    """The folder of one run. The driver asks for a pause; the planner says that it is ready, paused, and how far it is."""
+    """The folder of one run. Driver and commands ask for a hold; the planner says that it is ready, holds, and how far it is.
+
+    A hold is asked for with a token, which the planner repeats: what it said about an earlier hold is not taken for an answer.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._seen: list[str] = []
+
+    @classmethod
+    def of_running(cls, runs: Path) -> Control | None:
+        """That of the application that runs, found by another process; `None` if there is no folder of a run.
+
+        A run that was killed leaves its folder, so whether the application runs is for the lease to say.
+        """
+        folders = [folder for folder in runs.iterdir() if folder.is_dir()] if runs.is_dir() else []
+        return cls(max(folders, key=lambda folder: folder.stat().st_mtime_ns)) if folders else None
 
     def ask_pause(self, pause: bool) -> None:
-        """Driver: no new epochs (or: go on)."""
-        if pause:
-            (self._folder / _PAUSE).touch()
-        else:
+        """Driver, or a command: no new epochs until further notice (or: go on). Asking again changes nothing."""
+        if not pause:
             (self._folder / _PAUSE).unlink(missing_ok=True)
-            (self._folder / _PAUSED).unlink(missing_ok=True)
+        elif not self.pause_asked():
+            self._write(_PAUSE, uuid.uuid4().hex.encode())
+
+    def ask_stop(self) -> None:
+        """Driver: no new epochs; the query is about to be stopped. Can not be taken back."""
+        self._write(_STOP, uuid.uuid4().hex.encode())
 
     def pause_asked(self) -> bool:
-        """Planner: whether to hold."""
+        """Whether somebody paused the application."""
         return (self._folder / _PAUSE).exists()
 
-    def say_paused(self) -> None:
-        """Planner: no epoch is open, and none will be until the driver says so."""
-        (self._folder / _PAUSED).touch()
+    def stop_asked(self) -> bool:
+        """Whether the application is being closed."""
+        return (self._folder / _STOP).exists()
 
-    def paused(self) -> bool:
+    def hold_asked(self) -> bool:
+        """Planner: whether to open no new epoch, for whatever reason."""
+        self._seen = self._tokens()
+        return bool(self._seen)
+
+    def say_holding(self) -> None:
+        """Planner: no epoch is open, and none will be while a hold that it has seen is in place."""
+        self._write(_HOLDING, "\n".join(self._seen).encode())
+
+    def holding(self) -> bool:
         """Driver: whether the planner holds between epochs."""
-        return (self._folder / _PAUSED).exists()
+        said = (self._read(_HOLDING) or b"").decode().split()
+        return any(token in said for token in self._tokens())
 
     def say_ready(self) -> None:
         """Planner: up and asking the log for data."""
-        (self._folder / _READY).touch()
+        if not self.ready():
+            self._write(_READY, str(os.getpid()).encode())
+
+    def say_closed(self) -> None:
+        """Planner: about to end in order."""
+        if self._read(_READY) == str(os.getpid()).encode():
+            (self._folder / _READY).unlink(missing_ok=True)
 
     def ready(self) -> bool:
         """Driver: whether the planner is up."""
         return (self._folder / _READY).exists()
 
+    def planner_lost(self) -> bool:
+        """Driver: whether the planner's process is gone without having ended in order."""
+        data = self._read(_READY)
+        return data is not None and not _alive(int(data))
+
+    def forget_planner(self) -> None:
+        """Driver: the planner is gone, and what it said with it; another one will be started."""
+        for name in (_READY, _HOLDING):
+            (self._folder / name).unlink(missing_ok=True)
+
     def say_status(self, status: bytes) -> None:
         """Planner: how far the application is."""
-        temporary = self._folder / (_STATUS + ".new")
-        temporary.write_bytes(status)
-        temporary.replace(self._folder / _STATUS)
+        self._write(_STATUS, status)
 
     def status(self) -> bytes | None:
         """Driver: what the planner last said."""
+        return self._read(_STATUS)
+
+    def say_run(self, run: bytes) -> None:
+        """Driver: what commands of other processes may know about this run."""
+        self._write(_RUN, run)
+
+    def run(self) -> bytes | None:
+        """A command: what the driver last said."""
+        return self._read(_RUN)
+
+    def _tokens(self) -> list[str]:
+        found = [self._read(name) for name in (_PAUSE, _STOP)]
+        return [data.decode() for data in found if data]
+
+    def _write(self, name: str, data: bytes) -> None:
+        temporary = self._folder / f"{name}.{uuid.uuid4().hex}.new"
+        temporary.write_bytes(data)
+        temporary.replace(self._folder / name)
+
+    def _read(self, name: str) -> bytes | None:
         try:
-            return (self._folder / _STATUS).read_bytes()
+            return (self._folder / name).read_bytes()
         except FileNotFoundError:
             return None
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False

@@ -31,6 +31,7 @@ _LOG = logging.getLogger("hayase.runtime")
 IDLE_WAIT_S = 0.1
 """How long `next_epoch` waits for data before it says that there is none."""
 IDLE_POLL_S = 0.01
+BROKER_POLL_S = 0.2
 FIRST_RECORDS_MAX = 50_000
 """The first epoch of a run is no larger, so that output begins, or what is wrong shows, soon after the start."""
 _TAIL = 16
@@ -42,10 +43,17 @@ _FORGOTTEN_AT_ONCE = 16
 
 
 class PlannerStatus(msgspec.Struct, frozen=True):
-    """How far the planner is, for progress displays: `lag_records` is what the log holds beyond the last epoch planned."""
+    """How far the planner is, for progress displays.
+
+    Attributes:
+        epoch: the last epoch planned.
+        lag_records: what the log holds beyond it.
+        waiting: why no epoch can be planned at the moment, e.g. that the brokers do not answer; empty if nothing is amiss.
+    """
 
     epoch: int
     lag_records: int
+    waiting: str = ""
 
 
 @dataclass(slots=True)
@@ -67,6 +75,8 @@ class EpochCoordinator:
         self._cut = TimeCut()
         self._last: _Open | None = None
         self._first = True
+        self._said_waiting = ""
+        self._lag = 0
         self._epochs = Epochs(blobs)
         self._done = self._epochs.last_done()
         self._oldest: tuple[int, int] | None = None
@@ -133,26 +143,56 @@ class EpochCoordinator:
         if after > self._done:
             self._mark_done(after)
         self._control.say_ready()
-        if self._control.pause_asked():
-            self._control.say_paused()
-            time.sleep(IDLE_POLL_S)
+        if self._holds():
             return after
         begun = self._blobs.get(record_name(after + 1))
         if begun is not None:
             return self._adopt(EpochRecord.from_bytes(begun))
         deadline, waited = time.monotonic() + IDLE_WAIT_S, False
         while True:
-            record = self._plan(after, waited=waited)
+            try:
+                record = self._plan(after, waited=waited)
+            except LogError as error:
+                if error.condition != "BROKER_UNAVAILABLE":
+                    raise
+                self._wait_for_brokers(after, error)
+                if self._frozen is None or self._holds():
+                    return after
+                continue
             if record is not None:
                 return self._publish(record)
-            if self._frozen is not None or time.monotonic() > deadline or self._control.pause_asked():
+            if self._frozen is not None or time.monotonic() > deadline or self._control.hold_asked():
                 return after
             time.sleep(IDLE_POLL_S)
             waited = True
 
     def close(self) -> None:
         """Let go of the log."""
+        self._control.say_closed()
         self._log.close()
+
+    def _holds(self) -> bool:
+        """Whether somebody asked for no new epochs.
+
+        In a run to the end Spark would take "nothing new" for the end of the input, so a pause is sat out here.
+        """
+        if not self._control.hold_asked():
+            return False
+        self._control.say_holding()
+        time.sleep(IDLE_POLL_S)
+        while self._frozen is not None and not self._control.stop_asked():
+            if not self._control.hold_asked():
+                return False
+            time.sleep(IDLE_POLL_S)
+        return True
+
+    def _wait_for_brokers(self, after: int, error: LogError) -> None:
+        """As a consumer does, however long it takes: nothing is lost by waiting."""
+        if not self._said_waiting:
+            _LOG.warning("no epoch can be planned, waiting: %s", error)
+        self._said_waiting = error.message
+        self._say(after, self._lag)
+        time.sleep(BROKER_POLL_S)
 
     def _mark_done(self, epoch: int) -> None:
         record = self.record(epoch)
@@ -229,9 +269,10 @@ class EpochCoordinator:
         else:
             ends = self._hold.ends(starts, ends, lambda p: self._last_time(p, starts[p], ends[p]), self._for_time)
         lag = sum(ends[p] - starts[p] for p in self._partitions)
+        answered, self._said_waiting = bool(self._said_waiting), ""
         # An epoch without input keeps where "latest" was, so that nothing which comes from now on is passed over.
         if lag <= 0 and not (previous is None and self._latest):
-            if not waited:
+            if not waited or answered:
                 self._say(after, 0)
             return None
         if waited:
@@ -253,7 +294,8 @@ class EpochCoordinator:
         )
 
     def _say(self, epoch: int, lag: int) -> None:
-        self._control.say_status(msgspec.json.encode(PlannerStatus(epoch, lag)))
+        self._lag = lag
+        self._control.say_status(msgspec.json.encode(PlannerStatus(epoch, lag, self._said_waiting)))
 
     def _bounded(self, starts: Offsets, ends: Offsets, lag: int) -> Offsets:
         most = self._app.max_records_per_epoch

@@ -3,11 +3,53 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from hayase.core import errors
-from hayase.core.errors import HayaseError
+from hayase.core.errors import HayaseError, ProcessingError, StreamsStoppedError
 
 _RAISED = re.compile(r"hayase\.core\.errors\.(\w+): \[([A-Z_]+)\] (.*)")
+_PYTHON = re.compile(r"^(?:[A-Za-z_][\w.]*\.)?([A-Z]\w*(?:Error|Exception|Interrupt|Exit)): (.+)$", re.MULTILINE)
+_NO_START = "Python worker failed to connect back"
+_STATE_OF_QUERY = "=== Streaming Query ==="
+_REASON_CHARACTERS = 300
+
+
+def query_failure(text: str, spark_log: Path, *, planner_lost: bool = False) -> HayaseError:
+    """The error of a query that failed, in one line.
+
+    Args:
+        text: Spark's account, with traces.
+        spark_log: the file in which more of it is.
+        planner_lost: whether the process that plans epochs is gone without having said why.
+    """
+    found = find_error(text)
+    if found is not None:
+        return found
+    if planner_lost:
+        return ProcessingError(
+            "PLANNER_LOST",
+            "the process that plans epochs died without a word; it may have been killed, for want of memory perhaps. "
+            f"Trying again is safe; Spark's account is in {spark_log}",
+        )
+    if _NO_START in text:
+        return ProcessingError(
+            "PROCESS_NOT_STARTED",
+            "a Python process of Spark's did not start within 10 s: the machine has too much to do, or too little memory. "
+            f"Trying again is safe; Spark's account is in {spark_log}",
+        )
+    return ProcessingError(
+        "SPARK_FAILED", f"the Spark query failed: {_reason(text)}; Spark's account is in {spark_log}"
+    )
+
+
+def spark_gone(error: Exception, spark_log: Path) -> HayaseError:
+    """The error where Spark itself can not be asked any more."""
+    return StreamsStoppedError(
+        "SPARK_GONE",
+        f"the connection to Spark was lost ({_cut(str(error) or type(error).__name__)}): its JVM ended, or was stopped by the "
+        f"program. Start the application again; what Spark said last is in {spark_log}",
+    )
 
 
 def find_error(text: str) -> HayaseError | None:
@@ -30,3 +72,19 @@ def _split_context(text: str) -> tuple[str, dict[str, str]]:
         return text, {}
     pairs = (item.partition(" ") for item in found.group(2).split(", "))
     return found.group(1), {name: value for name, _, value in pairs}
+
+
+def _reason(text: str) -> str:
+    """What a person can do something with: the last Python error, else what Spark says first."""
+    told = text.partition(_STATE_OF_QUERY)[0]
+    python = _PYTHON.findall(told)
+    if python:
+        name, message = python[-1]
+        return _cut(f"{name}: {message}")
+    lines = [line.strip() for line in told.splitlines() if line.strip() and not line.startswith("\tat ")]
+    return _cut(" ".join(lines[:2]) or "Spark gives no reason")
+
+
+def _cut(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _REASON_CHARACTERS else f"{line[:_REASON_CHARACTERS]} …"

@@ -40,6 +40,11 @@ class Progress:
         """Spark's number of the last batch that was added, -1 before the first."""
         return self._seen_batch
 
+    def begin_query(self) -> None:
+        """A new query numbers its batches from 0 again."""
+        with self._lock:
+            self._seen_batch = -1
+
     def take(self, updates: Iterable[Any]) -> None:
         """Add what Spark reported (of `query.recentProgress`, oldest first); what was added before is skipped."""
         with self._lock:

@@ -7,7 +7,7 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,10 @@ import msgspec
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql.streaming.query import StreamingQuery
 
-from hayase.core.errors import HayaseError, ProcessingError
+from hayase.core.errors import HayaseError
 from hayase.runtime.control import Control
 from hayase.runtime.coordinator import PlannerStatus
-from hayase.runtime.failure import find_error
+from hayase.runtime.failure import query_failure
 from hayase.runtime.progress import Progress
 from hayase.runtime.query import build_frame, start_query
 from hayase.runtime.session import SessionUse
@@ -39,6 +39,9 @@ class Runner:
         # A query that stops is seen to be inactive before its stop() has returned; Spark must stay until then.
         self._ending = threading.Lock()
         self._closed = False
+        self._new_query: Callable[[], StreamingQuery] | None = None
+        self._queries = 0
+        self.spark_log = folder.parent.parent / "spark.log"
 
     @classmethod
     def make(cls, folder: Path) -> Runner:
@@ -63,16 +66,33 @@ class Runner:
         Spark's own log of epochs lives in the control folder: which epochs are through is decided by our records
         alone, so it may be damaged or lost without harm.
         """
-        spark_log = self._folder.parent.parent / "spark.log"
-        self._session = SessionUse(app.application_id, app.slots, spark_settings, spark_log)
+        session = SessionUse(app.application_id, app.slots, spark_settings, self.spark_log)
+        self._session = session
         options = {
             "checkpoint": app.checkpoint,
             "fsync": "true" if app.checkpoint_fsync else "false",
             "digest": app.publish(blobs),
         }
-        frame = build_frame(self._session.session, options, app.plan.levels, app.slots)
-        epochs = (self._folder / "spark").as_uri()
-        self._query = start_query(frame, app.application_id, epochs, interval_ms=interval_ms, bounded=bounded)
+
+        def new_query() -> StreamingQuery:
+            frame = build_frame(session.session, options, app.plan.levels, app.slots)
+            self._queries += 1
+            epochs = (self._folder / f"spark-{self._queries}").as_uri()
+            return start_query(frame, app.application_id, epochs, interval_ms=interval_ms, bounded=bounded)
+
+        self._new_query = new_query
+        self._query = new_query()
+
+    def restart(self) -> None:
+        """Start a new query in place of one that failed; it goes on with the epoch that is open.
+
+        Python tasks of the failed one may still be at work: every step of an epoch allows for that.
+        """
+        assert self._new_query is not None
+        self._take_progress()
+        self.control.forget_planner()
+        self.progress.begin_query()
+        self._query = self._new_query()
 
     def poll(self) -> bool:
         """Take in what Spark reported; whether the query is still at work."""
@@ -94,9 +114,7 @@ class Runner:
         failure: StreamingQueryException | None = self._query.exception()
         if failure is None:
             return None
-        text = str(failure)
-        found = find_error(text)
-        return found or ProcessingError("SPARK_FAILED", f"the Spark query failed: {text.strip()[:4000]}")
+        return query_failure(str(failure), self.spark_log, planner_lost=self.control.planner_lost())
 
     def stop(self, timeout_s: float) -> bool:
         """Stop between epochs; in mid-epoch if that takes longer than the timeout. Whether it was between epochs."""
@@ -104,11 +122,11 @@ class Runner:
             return True
         clean = True
         if self._query.isActive:
-            self.control.ask_pause(True)
+            self.control.ask_stop()
             deadline = time.monotonic() + timeout_s
-            while not self.control.paused() and self._query.isActive and time.monotonic() < deadline:
+            while not self.control.holding() and self._query.isActive and time.monotonic() < deadline:
                 time.sleep(0.01)
-            clean = self.control.paused() or not self._query.isActive
+            clean = self.control.holding() or not self._query.isActive
             self._take_progress()
             try:
                 with self._ending:

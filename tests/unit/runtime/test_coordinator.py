@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import subprocess
+import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +15,7 @@ import pytest
 
 from hayase import Consumed, Serdes, StreamsBuilder, Topology, count
 from hayase.core.config import StreamsConfig
-from hayase.core.errors import CheckpointError, SourceRangeLostError, TopologyError
+from hayase.core.errors import CheckpointError, LogError, SourceRangeLostError, TopologyError
 from hayase.core.records import TopicPartition
 from hayase.core.time import ManualClock
 from hayase.log.embedded.log import EmbeddedLog
@@ -210,12 +213,12 @@ def test_a_pause_holds_between_epochs_and_marks_what_is_through(scene: Scene) ->
     planner.next_epoch(-1)
     scene.put(2)
     scene.control.ask_pause(True)
-    assert not scene.control.paused()
+    assert not scene.control.holding()
     assert planner.next_epoch(0) == 0
-    assert scene.control.paused()
+    assert scene.control.holding()
     assert planner.last_done() == 0
     scene.control.ask_pause(False)
-    assert not scene.control.paused()
+    assert not scene.control.holding()
     assert planner.next_epoch(0) == 1
 
 
@@ -321,3 +324,60 @@ def test_the_last_epoch_that_is_through_is_found_without_listing(scene: Scene) -
         assert epochs.last_done_after(-1) == epochs.last_done() == epoch - 1
         assert epochs.last_done_after(epoch - 1) == epoch - 1
         scene.blobs.put_if_absent(done_name(epoch), b"")
+
+
+def test_in_a_run_to_the_end_a_pause_is_sat_out_and_not_taken_for_the_end(scene: Scene) -> None:
+    scene.put(1, 2)
+    planner = scene.planner()
+    planner.freeze()
+    scene.control.ask_pause(True)
+    resumed = threading.Timer(0.1, scene.control.ask_pause, [False])
+    resumed.start()
+    assert planner.next_epoch(-1) == 0
+    resumed.join()
+
+
+def test_a_stop_ends_a_pause_of_a_run_to_the_end(scene: Scene) -> None:
+    scene.put(1, 2)
+    planner = scene.planner()
+    planner.freeze()
+    scene.control.ask_pause(True)
+    stopped = threading.Timer(0.1, scene.control.ask_stop)
+    stopped.start()
+    assert planner.next_epoch(-1) == -1
+    stopped.join()
+    assert scene.control.holding()
+
+
+def test_brokers_that_do_not_answer_are_waited_for_and_the_status_says_so(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene.put(1, 2)
+    planner = scene.planner()
+    with monkeypatch.context() as away:
+
+        def unreachable(_: object) -> dict[TopicPartition, int]:
+            raise LogError("BROKER_UNAVAILABLE", "no answer")
+
+        away.setattr(planner._log, "end_offsets", unreachable)
+        assert planner.next_epoch(-1) == -1
+        assert scene.status().waiting == "no answer"
+    assert planner.next_epoch(-1) == 0
+    assert scene.status() == PlannerStatus(0, 0)
+
+
+def test_a_planner_that_ended_in_order_is_not_lost(scene: Scene) -> None:
+    planner = scene.planner()
+    planner.next_epoch(-1)
+    assert scene.control.ready()
+    assert not scene.control.planner_lost()
+    planner.close()
+    assert not scene.control.ready()
+    assert not scene.control.planner_lost()
+
+
+def test_a_planner_whose_process_is_gone_is_lost(scene: Scene) -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as gone:
+        gone.wait()
+    (scene.folder / "control" / "ready").write_text(str(gone.pid))
+    assert scene.control.planner_lost()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from hayase.core.errors import SerializationError
-from hayase.runtime.failure import find_error
+from hayase.runtime.failure import find_error, query_failure
 
 
 def test_the_error_of_a_worker_comes_back_with_type_condition_and_context() -> None:
@@ -17,3 +19,32 @@ def test_the_error_of_a_worker_comes_back_with_type_condition_and_context() -> N
 
 def test_an_error_that_is_not_ours_is_not_invented() -> None:
     assert find_error("java.lang.OutOfMemoryError: Java heap space") is None
+
+
+ENDING = "\n=== Streaming Query ===\nIdentifier: app\nLogical Plan:\nWriteToMicroBatchDataSource noop-table"
+
+
+def test_any_other_python_error_is_told_in_one_line_with_where_to_read_on() -> None:
+    text = "[STREAM_FAILED] Query\nTraceback (most recent call last):\n  File x\nbuiltins.ValueError: too\tmuch\n\tat org.a.B"
+    error = query_failure(text + ENDING, Path("/var/spark.log"))
+    assert error.condition == "SPARK_FAILED"
+    assert error.message == "the Spark query failed: ValueError: too much; Spark's account is in /var/spark.log"
+
+
+def test_a_failure_without_any_python_in_it_is_told_in_one_line_too() -> None:
+    error = query_failure("Job aborted\n\tat org.apache.Foo\n" + "x" * 5000 + ENDING, Path("spark.log"))
+    assert error.message.startswith("the Spark query failed: Job aborted xxx")
+    assert len(error.message) < 400
+    assert "\n" not in error.message
+    assert "noop" not in error.message
+
+
+def test_a_planner_that_died_is_a_condition_of_its_own_unless_an_error_says_more() -> None:
+    assert query_failure("(no cause message)", Path("s"), planner_lost=True).condition == "PLANNER_LOST"
+    said = "hayase.core.errors.LogError: [BROKER_UNAVAILABLE] no answer"
+    assert query_failure(said, Path("s"), planner_lost=True).condition == "BROKER_UNAVAILABLE"
+
+
+def test_a_process_that_did_not_start_in_time_is_a_condition_of_its_own() -> None:
+    text = "org.apache.spark.SparkException: Python worker failed to connect back.\n\tat org.apache"
+    assert query_failure(text, Path("s")).condition == "PROCESS_NOT_STARTED"

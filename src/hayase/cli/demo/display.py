@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
-from hayase.app.app import ProgressReport
+from hayase.app.report import ProgressReport
 from hayase.cli.demo.check import Report
 from hayase.cli.progress import PlainProgress, ProgressLine
 

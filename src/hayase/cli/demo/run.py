@@ -11,7 +11,8 @@ from typing import Any
 
 from rich.console import Console
 
-from hayase.app.app import ProgressReport, StreamsApp
+from hayase.app.app import StreamsApp
+from hayase.app.report import ProgressReport
 from hayase.app.reset import reset_application
 from hayase.app.states import State
 from hayase.cli.demo.check import check

@@ -1,0 +1,199 @@
+"""Looking at an application, and pausing it, from another process on its machine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from hayase.app.report import ProgressReport
+from hayase.core.config import StreamsConfig
+from hayase.core.errors import HayaseError, StreamsStoppedError
+from hayase.runtime.control import Control
+from hayase.runtime.lease import lease_holder
+from hayase.storage.open import open_blobs
+from hayase.task.epochs import Epochs
+
+RUNS = "run"
+"""Folder of an application's runs, inside its state folder."""
+_LAST_RUN = "last_run.json"
+_SAY_EVERY_S = 0.5
+_POLL_S = 0.02
+_STARTING_S = 5.0
+
+
+class RunStatus(msgspec.Struct, frozen=True):
+    """What an application says about its run.
+
+    Attributes:
+        state: name of its state.
+        epochs: number of epochs that came through in this run.
+        last_epoch: number of the last of them, -1 if there was none.
+        consumed, produced, late, dropped, dead_letters: records; see ProgressReport.
+        lag_records: records that no epoch covers yet.
+        waiting: why no epoch can be planned at the moment.
+        replaced: how often the query was started again after a failure.
+        metrics_url: where its metrics are.
+        error: why it ended, if it failed.
+    """
+
+    state: str
+    epochs: int = 0
+    last_epoch: int = -1
+    consumed: int = 0
+    produced: int = 0
+    late: int = 0
+    dropped: int = 0
+    dead_letters: int = 0
+    lag_records: int | None = None
+    waiting: str = ""
+    replaced: int = 0
+    metrics_url: str = ""
+    error: str = ""
+
+    @classmethod
+    def of(cls, report: ProgressReport, replaced: int, metrics_url: str = "", error: str = "") -> RunStatus:
+        """From a progress report."""
+        return cls(
+            report.state.value, report.epochs, report.last_epoch, report.consumed, report.produced, report.late,
+            report.dropped, report.dead_letters, report.lag_records, report.waiting, replaced, metrics_url, error,
+        )  # fmt: skip
+
+
+class RunTold:
+    """Tells other processes about a run: at most twice a second, and only what has changed."""
+
+    def __init__(self, control: Control, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._control = control
+        self._monotonic = monotonic
+        self._when = -_SAY_EVERY_S
+        self._told: RunStatus | None = None
+
+    def say(self, status: Callable[[], RunStatus]) -> None:
+        """Tell it, if it is time; else it is not asked for."""
+        now = self._monotonic()
+        if now - self._when < _SAY_EVERY_S:
+            return
+        self._when = now
+        if (new := status()) != self._told:
+            self._control.say_run(msgspec.json.encode(new))
+            self._told = new
+
+
+class ApplicationStatus(msgspec.Struct, frozen=True):
+    """An application as seen from outside.
+
+    Attributes:
+        application_id: of the application.
+        running: whether a process runs it.
+        holder: that process, as `pid 123 on host`.
+        paused: whether somebody paused it.
+        holding: whether it has come to rest between epochs since.
+        finished_epoch: the last epoch marked as through in the checkpoint, -1 if there is none. The mark is made when the
+            next epoch is asked for.
+        run: what the run said last; of the last run if it is not running; `None` if nothing is known.
+    """
+
+    application_id: str
+    running: bool
+    holder: str
+    paused: bool
+    holding: bool
+    finished_epoch: int
+    run: RunStatus | None
+
+
+def application_status(config: StreamsConfig) -> ApplicationStatus:
+    """How the application with these settings is; changes nothing."""
+    holder = lease_holder(Path(config.checkpoint_dir))
+    control = Control.of_running(_folder(config) / RUNS) if holder is not None else None
+    data = control.run() if control is not None else _read(_folder(config) / _LAST_RUN) if holder is None else None
+    return ApplicationStatus(
+        config.application_id,
+        holder is not None,
+        holder or "",
+        control is not None and control.pause_asked(),
+        control is not None and control.holding(),
+        _finished(config),
+        msgspec.json.decode(data, type=RunStatus) if data else None,
+    )
+
+
+def pause_application(config: StreamsConfig, *, timeout_s: float) -> bool:
+    """Pause the running application; whether it has come to rest between epochs within the timeout.
+
+    Raises:
+        StreamsStoppedError: NOT_RUNNING.
+    """
+    control = _running(config)
+    control.ask_pause(True)
+    deadline = time.monotonic() + timeout_s
+    while not control.holding() and time.monotonic() < deadline:
+        time.sleep(_POLL_S)
+    return control.holding()
+
+
+def resume_application(config: StreamsConfig) -> bool:
+    """Have a paused application go on; `False` if it was not paused.
+
+    Raises:
+        StreamsStoppedError: NOT_RUNNING.
+    """
+    control = _running(config)
+    paused = control.pause_asked()
+    control.ask_pause(False)
+    return paused
+
+
+def leave_note(config: StreamsConfig, status: RunStatus) -> None:
+    """Keep for later how a run ended; best effort."""
+    try:
+        (_folder(config) / _LAST_RUN).write_bytes(msgspec.json.encode(status))
+    except OSError:
+        return
+
+
+def note_of_end(report: ProgressReport, replaced: int, error: HayaseError | None) -> RunStatus:
+    """How a run ended."""
+    return RunStatus.of(report, replaced, error=str(error) if error is not None else "")
+
+
+def forget_note(config: StreamsConfig) -> None:
+    """Nothing is known of earlier runs any more."""
+    (_folder(config) / _LAST_RUN).unlink(missing_ok=True)
+
+
+def _running(config: StreamsConfig) -> Control:
+    """The control folder of the running application; one that is just starting has it in a moment."""
+    deadline = time.monotonic() + _STARTING_S
+    while lease_holder(Path(config.checkpoint_dir)) is not None:
+        control = Control.of_running(_folder(config) / RUNS)
+        if control is not None:
+            return control
+        if time.monotonic() > deadline:
+            break
+        time.sleep(_POLL_S)
+    raise StreamsStoppedError(
+        "NOT_RUNNING",
+        f"application {config.application_id!r} is not running on this machine with the checkpoint {config.checkpoint_dir}; "
+        "start it with `hayase run`, or name the settings it runs with",
+    )
+
+
+def _finished(config: StreamsConfig) -> int:
+    if not Path(config.checkpoint_dir).exists():
+        return -1
+    return Epochs(open_blobs(config.checkpoint_dir, fsync=False)).last_done()
+
+
+def _folder(config: StreamsConfig) -> Path:
+    return config.state_dir / config.application_id
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None

@@ -1,0 +1,91 @@
+"""Follows the query of a started application to its end, and starts it again where that helps."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Protocol
+
+from hayase.app.remote import RunStatus, RunTold
+from hayase.app.report import ProgressReport
+from hayase.app.states import State
+from hayase.app.uncaught import Recovery
+from hayase.core.errors import HayaseError
+from hayase.runtime.failure import spark_gone
+from hayase.runtime.runner import Runner
+
+_LOG = logging.getLogger("hayase.app")
+
+_POLL_S = 0.05
+_WAIT_POLL_S = 0.01
+_STOP_AT_RESTART_S = 60.0
+
+
+class Supervised(Protocol):
+    """What the supervisor sees of an application."""
+
+    @property
+    def state(self) -> State:
+        """Its state."""
+        ...
+
+    def progress(self) -> ProgressReport:
+        """How far it is."""
+        ...
+
+    def move_if(self, old: State, new: State) -> bool:
+        """Change the state if it is `old`; whether it was."""
+        ...
+
+
+class Supervisor:
+    """One per started application."""
+
+    def __init__(self, app: Supervised, runner: Runner, recovery: Recovery, metrics_url: str = "") -> None:
+        self._app = app
+        self._runner = runner
+        self._recovery = recovery
+        self._told = RunTold(runner.control)
+        self._metrics_url = metrics_url
+
+    def until_end(self) -> HayaseError | None:
+        """Follow the query, and the ones that replace it; why the last one failed, if it has."""
+        error = self._follow()
+        while error is not None and self._app.state is not State.PENDING_SHUTDOWN:
+            delay_s = self._recovery.delay_s(error, self._runner.progress.epochs)
+            if delay_s is None:
+                return error
+            if not self._wait(delay_s):
+                return None  # closed meanwhile; the next start finishes the epoch
+            error = self._restart() or self._follow()
+        return error
+
+    def _follow(self) -> HayaseError | None:
+        try:
+            while self._runner.poll():
+                if self._runner.control.ready():
+                    self._app.move_if(State.REBALANCING, State.RUNNING)
+                self._told.say(self._status)
+                time.sleep(_POLL_S)
+            return self._runner.error()
+        except Exception as failed:  # Spark may be torn down beneath us; the application must still come to an end
+            return spark_gone(failed, self._runner.spark_log)
+
+    def _status(self) -> RunStatus:
+        return RunStatus.of(self._app.progress(), self._recovery.replaced, self._metrics_url)
+
+    def _wait(self, delay_s: float) -> bool:
+        self._app.move_if(State.RUNNING, State.REBALANCING)
+        deadline = time.monotonic() + delay_s
+        while time.monotonic() < deadline and self._app.state is State.REBALANCING:
+            time.sleep(_WAIT_POLL_S)
+        return self._app.state is State.REBALANCING
+
+    def _restart(self) -> HayaseError | None:
+        try:
+            self._runner.restart()
+            if self._app.state is State.PENDING_SHUTDOWN:  # close() saw only the query that had failed
+                self._runner.stop(_STOP_AT_RESTART_S)
+        except Exception as failed:  # as above
+            return spark_gone(failed, self._runner.spark_log)
+        return None
