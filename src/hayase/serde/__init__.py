@@ -2,6 +2,7 @@
 
 from hayase.serde.bare import BytesSerde, StringSerde, VoidSerde
 from hayase.serde.json_serde import JsonSerde
+from hayase.serde.list_serde import ListSerde
 from hayase.serde.murmur2 import murmur2, partition_for_key, partitions_for_array, partitions_for_keys
 from hayase.serde.numbers import (
     BooleanSerde,
@@ -15,6 +16,7 @@ from hayase.serde.protocol import BARE_FIELD, ColumnCodec, Decoded, Schema, Serd
 from hayase.serde.serdes import Serdes
 from hayase.serde.struct_serde import StructSerde
 from hayase.serde.timestamped import decode_timestamped, decode_timestamped_array, encode_timestamped
+from hayase.serde.uuid_serde import UuidSerde
 from hayase.serde.windowed import (
     SessionWindowedSerde,
     TimeWindowedSerde,
@@ -34,6 +36,7 @@ __all__ = [
     "FloatSerde",
     "IntegerSerde",
     "JsonSerde",
+    "ListSerde",
     "LongSerde",
     "Schema",
     "Serde",
@@ -43,6 +46,7 @@ __all__ = [
     "StringSerde",
     "StructSerde",
     "TimeWindowedSerde",
+    "UuidSerde",
     "VoidSerde",
     "decode_session_keys",
     "decode_timestamped",

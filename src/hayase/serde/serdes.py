@@ -7,6 +7,9 @@ from typing import Any
 
 from hayase.serde import bare, numbers
 from hayase.serde.json_serde import JsonSerde
+from hayase.serde.list_serde import ListSerde
+from hayase.serde.protocol import Serde
+from hayase.serde.uuid_serde import UuidSerde
 
 
 class Serdes:
@@ -24,7 +27,7 @@ class Serdes:
 
     @staticmethod
     def bytes() -> bare.BytesSerde:
-        """Bytes as they are."""
+        """Bytes as they are: Kafka's ByteArray, ByteBuffer and Bytes serdes."""
         return bare.BytesSerde()
 
     @staticmethod
@@ -61,6 +64,16 @@ class Serdes:
     def boolean() -> numbers.BooleanSerde:
         """One byte, 1 or 0."""
         return numbers.BooleanSerde()
+
+    @staticmethod
+    def uuid() -> UuidSerde:
+        """UUIDs as text."""
+        return UuidSerde()
+
+    @staticmethod
+    def list(inner: Serde[Any]) -> ListSerde:
+        """Lists of values of another serde; see ListSerde."""
+        return ListSerde(inner)
 
     @staticmethod
     def json(

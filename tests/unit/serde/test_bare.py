@@ -36,6 +36,11 @@ VALUES: dict[str, tuple[Serde[Any], st.SearchStrategy[Any]]] = {
     "float": (Serdes.float(), st.floats(width=32)),
     "boolean": (Serdes.boolean(), st.booleans()),
     "void": (Serdes.void(), st.none()),
+    "uuid": (Serdes.uuid(), st.uuids()),
+    "list_long": (Serdes.list(Serdes.long()), st.lists(st.none() | st.integers(-(2**63), 2**63 - 1), max_size=4)),
+    "list_float": (Serdes.list(Serdes.float()), st.lists(st.none() | st.floats(width=32), max_size=4)),
+    "list_string": (Serdes.list(Serdes.string()), st.lists(st.none() | st.text(), max_size=4)),
+    "list_list": (Serdes.list(Serdes.list(Serdes.short())), st.lists(st.lists(st.just(5), max_size=2), max_size=2)),
 }
 each_serde = pytest.mark.parametrize("name", VALUES)
 
