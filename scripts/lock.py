@@ -25,7 +25,7 @@ def main() -> None:
         python = Path(folder) / "bin" / "python"
         subprocess.run([python, "-m", "pip", "install", "--quiet", UV], check=True)
         compile_ = [str(Path(folder) / "bin" / "uv"), "pip", "compile", *OPTIONS]
-        groups = ["--group", "dev", "--group", "build"]
+        groups = ["--extra", "schema-registry", "--group", "dev", "--group", "build"]
         subprocess.run([*compile_, "pyproject.toml", *groups, "-o", "requirements.lock"], cwd=ROOT, check=True)
         only_java = Path(folder) / "java.in"
         only_java.write_text("\n".join(java) + "\n")

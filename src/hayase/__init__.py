@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from hayase.app.uncaught import StreamThreadExceptionResponse as StreamThreadExceptionResponse
     from hayase.core.config import StreamsConfig as StreamsConfig
     from hayase.core.errors import HayaseError as HayaseError
+    from hayase.core.errors import SchemaRegistryError as SchemaRegistryError
     from hayase.core.errors import TopologyError as TopologyError
     from hayase.core.records import Change as Change
     from hayase.core.records import Record as Record
@@ -54,8 +55,14 @@ if TYPE_CHECKING:
     from hayase.processor.timestamps import record_timestamp as record_timestamp
     from hayase.processor.timestamps import wall_clock_timestamp as wall_clock_timestamp
     from hayase.serde import JsonSerde as JsonSerde
+    from hayase.serde import ListSerde as ListSerde
     from hayase.serde import Serde as Serde
     from hayase.serde import Serdes as Serdes
+    from hayase.serde import UuidSerde as UuidSerde
+    from hayase.serde.avro_serde import AvroSerde as AvroSerde
+    from hayase.serde.registry import RegistrySchema as RegistrySchema
+    from hayase.serde.registry import SchemaReference as SchemaReference
+    from hayase.serde.registry import SchemaRegistry as SchemaRegistry
     from hayase.topology.topology import Topology as Topology
 
 _MODULES: dict[str, tuple[str, ...]] = {
@@ -64,7 +71,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "hayase.app.states": ("State",),
     "hayase.app.uncaught": ("StreamThreadExceptionResponse",),
     "hayase.core.config": ("StreamsConfig",),
-    "hayase.core.errors": ("HayaseError", "TopologyError"),
+    "hayase.core.errors": ("HayaseError", "SchemaRegistryError", "TopologyError"),
     "hayase.core.records": ("Change", "Record", "Window", "Windowed"),
     "hayase.core.windows": ("TimeWindows",),
     "hayase.dsl": (
@@ -78,7 +85,9 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "hayase.processor.timestamps": (
         *("callable_timestamp", "field_timestamp", "record_timestamp", "wall_clock_timestamp"),
     ),
-    "hayase.serde": ("JsonSerde", "Serde", "Serdes"),
+    "hayase.serde": ("JsonSerde", "ListSerde", "Serde", "Serdes", "UuidSerde"),
+    "hayase.serde.avro_serde": ("AvroSerde",),
+    "hayase.serde.registry": ("RegistrySchema", "SchemaReference", "SchemaRegistry"),
     "hayase.topology.topology": ("Topology",),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}

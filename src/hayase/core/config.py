@@ -62,6 +62,14 @@ _CLIENTS: dict[str, str] = {
     "producer.": "producer_properties",
     "admin.": "admin_properties",
 }
+_REGISTRY_PREFIX = "schema.registry."
+_REGISTRY_KEYS = (
+    "auto.register.schemas",
+    "key.subject.name.strategy",
+    "normalize.schemas",
+    "use.latest.version",
+    "value.subject.name.strategy",
+)
 _OPTIMIZATIONS = {
     "none",
     "all",
@@ -118,6 +126,9 @@ class StreamsConfig:
         consumer_properties: for Kafka consumers: common client settings and those with `consumer.`.
         producer_properties: for Kafka producers.
         admin_properties: for Kafka's admin client.
+        schema_registry: for serdes that were given no registry: keys that begin with `schema.registry.`, without that
+            (`url`; others as in `SchemaRegistry`), and `auto.register.schemas`, `use.latest.version`,
+            `normalize.schemas`, `key.subject.name.strategy`, `value.subject.name.strategy`.
         spark_properties: keys that begin with `spark.`, for Spark.
         notes: one line for each given setting that has no effect, with the reason; and for renamed ones.
 
@@ -159,6 +170,7 @@ class StreamsConfig:
     consumer_properties: Mapping[str, str]
     producer_properties: Mapping[str, str]
     admin_properties: Mapping[str, str]
+    schema_registry: Mapping[str, Any]
     spark_properties: Mapping[str, str]
     notes: tuple[str, ...]
 
@@ -264,17 +276,20 @@ def _current_names(settings: Mapping[str, Any]) -> tuple[dict[str, Any], list[st
 
 
 class _Groups:
-    """Settings that are passed on: to Kafka's clients and to Spark."""
+    """Settings that are passed on: to Kafka's clients, to the schema registry's client and to Spark."""
 
     def __init__(self) -> None:
         self._common: dict[str, str] = {}
         self._spark: dict[str, str] = {}
+        self._registry: dict[str, Any] = {}
         self._clients: dict[str, dict[str, str]] = {name: {} for name in _CLIENTS.values()}
 
     def take(self, key: str, value: Any) -> bool:
         """Keep the setting if it belongs to one of the groups."""
         if key.startswith("spark."):
             self._spark[key] = _as_text(value)
+        elif key.startswith(_REGISTRY_PREFIX) or key in _REGISTRY_KEYS:
+            self._registry[key.removeprefix(_REGISTRY_PREFIX)] = value
         elif key in CLIENT_KEYS:
             self._common[CLIENT_KEYS[key]] = _as_text(value)
         elif key.startswith(("ssl.", "sasl.")):
@@ -290,6 +305,7 @@ class _Groups:
         found: dict[str, Mapping[str, str]] = {
             name: MappingProxyType({**self._common, **own}) for name, own in self._clients.items()
         }
+        found["schema_registry"] = MappingProxyType(self._registry)
         found["spark_properties"] = MappingProxyType(self._spark)
         return found
 
@@ -305,7 +321,7 @@ def _without_effect(key: str) -> str | None:
 
 
 def _unknown(key: str) -> ConfigError:
-    known = [*_NAMES_OF_ATTRIBUTES, *WITHOUT_EFFECT, *CLIENT_KEYS, *RENAMED]
+    known = [*_NAMES_OF_ATTRIBUTES, *_REGISTRY_KEYS, f"{_REGISTRY_PREFIX}url", *WITHOUT_EFFECT, *CLIENT_KEYS, *RENAMED]
     dotted = key.replace("_", ".").lower()
     near = difflib.get_close_matches(dotted, known, n=1, cutoff=0.6)
     advice = f"did you mean {near[0]!r}?" if near else "keys for Spark begin with 'spark.', for Kafka's clients with "

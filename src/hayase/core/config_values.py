@@ -14,7 +14,20 @@ Parse = Callable[[str, Any], Any]
 
 _HOST_PORT = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s:/,\[\]]+):(\d{1,5})")
 _LEGAL_ID = re.compile(r"[a-zA-Z0-9._-]{1,200}")
-SERDE_NAMES = ("string", "bytes", "long", "integer", "short", "double", "float", "boolean", "json", "uuid", "void")
+SERDE_NAMES = (
+    "string",
+    "bytes",
+    "long",
+    "integer",
+    "short",
+    "double",
+    "float",
+    "boolean",
+    "json",
+    "uuid",
+    "avro",
+    "void",
+)
 """Names of the serdes of `hayase.serde.Serdes`, for configurations that are text."""
 HANDLER_NAMES = ("log_and_fail", "log_and_continue", "dead_letter")
 """Names of the functions of `hayase.processor.handlers`."""

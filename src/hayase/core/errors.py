@@ -4,6 +4,7 @@ HayaseError
 ├── TopologyError (ValueError)        the topology can not be built or run as written
 ├── ConfigError (ValueError)          a setting is unknown, or its value not allowed
 ├── SerializationError (ValueError)   bytes that are no value, or a value that can not become bytes
+├── SchemaRegistryError               a schema registry is away, refuses, or does not have what was asked for
 ├── ProcessingError                   user code or an expression failed on a record
 ├── ProductionError                   a record could not be written
 ├── LogError                          topics: unknown topic, lost range, broker away
@@ -60,6 +61,10 @@ class ConfigError(HayaseError, ValueError):
 
 class SerializationError(HayaseError, ValueError):
     """Bytes that are no value of the serde, or a value that it can not write."""
+
+
+class SchemaRegistryError(HayaseError):
+    """A schema registry can not be reached, refuses a request, or does not have what was asked for."""
 
 
 class ProcessingError(HayaseError):

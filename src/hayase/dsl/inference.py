@@ -15,9 +15,9 @@ import polars as pl
 
 from hayase.core.errors import ConfigError, TopologyError
 from hayase.serde import JsonSerde, Serdes, TimeWindowedSerde
-from hayase.serde.protocol import BARE_FIELD, Schema, Serde
+from hayase.serde.protocol import BARE_FIELD, Schema, Serde, Side
 from hayase.serde.shapes import shape_of_type
-from hayase.topology.defaults import DefaultSerde, Side
+from hayase.topology.defaults import DefaultSerde
 from hayase.topology.operators import FieldAggregate, Fields
 
 

@@ -17,7 +17,7 @@ from hayase.planner.prefix import find_prefix, prefix_nodes
 from hayase.planner.serdes import AutoSerde, PickleSerde, key_writing_codec, schema_serde, writing_codec
 from hayase.processor.timestamps import TimestampExtractor, record_timestamp
 from hayase.serde import Serdes
-from hayase.serde.protocol import Schema, Serde
+from hayase.serde.protocol import Schema, Serde, Side
 from hayase.state.spec import StoreSpec
 from hayase.task.event_time import needs_partition_time
 from hayase.task.plan import Form
@@ -40,6 +40,13 @@ class CompileOptions:
     """Source topics with compaction: a replay may find fewer records, so nothing that reads them is pure."""
     prefix: bool = True
     """In rows, run the expressions right below the sources in columns (`hayase.task.prefix`)."""
+    registry_settings: Mapping[str, Any] = field(default_factory=dict)
+    """For the default serdes of sinks and edges, see `Serde.for_topic`."""
+
+    def default_serde(self, side: Side, topic: str) -> Serde[Any] | None:
+        """The default serde for keys or values of a topic, if there is one."""
+        found = self.default_key_serde if side == "key" else self.default_value_serde
+        return None if found is None else found.for_topic(topic, side, self.registry_settings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,8 +170,8 @@ def _source(
 ) -> SourceProgram:
     edge = next((topic for topic in node.topics if topic in topology.repartitions), None)
     if edge is None:
-        key = node.key_serde or options.default_key_serde or Serdes.bytes()
-        value = node.value_serde or options.default_value_serde or Serdes.bytes()
+        key = node.key_serde or options.default_serde("key", node.topics[0]) or Serdes.bytes()
+        value = node.value_serde or options.default_serde("value", node.topics[0]) or Serdes.bytes()
         extractor = node.timestamp_extractor or options.default_extractor
         return SourceProgram(node.name, key, value, extractor, schema=_serde_schema(key, value))
     sent = edges.get(edge)
@@ -184,7 +191,7 @@ def _edge_serdes(
             isinstance(other, SinkNode) and other.topic == edge
         ):
             key, value = key or other.key_serde, value or other.value_serde
-    key = key or options.default_key_serde
+    key = key or options.default_serde("key", edge)
     if key is None and sent is not None and sent.schema.key is not None:
         key = schema_serde(sent.schema.key)
     if key is None:
@@ -194,7 +201,7 @@ def _edge_serdes(
             "that makes the key, or set default.key.serde",
             node=node.name,
         )
-    value = value or options.default_value_serde
+    value = value or options.default_serde("value", edge)
     if value is None and sent is not None and sent.frames and sent.schema.value is not None:
         value = schema_serde(sent.schema.value)
     return key, value or PickleSerde()
@@ -324,8 +331,8 @@ def _row_sink(
     if edge:
         key, value = _edge_serdes(topology, node.topic, node, sent, options)
     else:
-        key = node.key_serde or options.default_key_serde or AutoSerde()
-        value = node.value_serde or options.default_value_serde or AutoSerde()
+        key = node.key_serde or options.default_serde("key", node.topic) or AutoSerde()
+        value = node.value_serde or options.default_serde("value", node.topic) or AutoSerde()
     return SinkProgram(node.name, node.parents, node.topic, key, value, edge)
 
 

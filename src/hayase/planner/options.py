@@ -16,7 +16,7 @@ from hayase.processor.timestamps import (
 )
 from hayase.serde import Serde, Serdes
 from hayase.task.program import FailurePolicy
-from hayase.topology.defaults import with_default_serdes
+from hayase.topology.defaults import with_default_serdes, with_topics
 from hayase.topology.topology import Topology
 
 _HANDLERS: dict[str, ExceptionHandler] = {
@@ -33,13 +33,16 @@ _EXTRACTORS: dict[str, TimestampExtractor] = {
 
 
 def configured(topology: Topology, config: StreamsConfig) -> Topology:
-    """The topology with the serdes of the configuration wherever it left them open; do this before anything else.
+    """The topology with the serdes of the configuration wherever it left them open, and all made for their topics.
+
+    Done before anything else.
 
     Raises:
         TopologyError: `UNKNOWN_SERDE`: a key's serde is known to nobody.
     """
     key_serde, value_serde = _serde(config.default_key_serde), _serde(config.default_value_serde)
-    return with_default_serdes(topology, key_serde, value_serde, Serdes.bytes())
+    topology = with_default_serdes(topology, key_serde, value_serde, Serdes.bytes())
+    return with_topics(topology, config.application_id, config.schema_registry)
 
 
 def compile_options(config: StreamsConfig, compacted: frozenset[str] = frozenset()) -> CompileOptions:
@@ -52,6 +55,7 @@ def compile_options(config: StreamsConfig, compacted: frozenset[str] = frozenset
         config.processing_form,
         compacted,
         prefix=config.processing_form == "auto",
+        registry_settings=config.schema_registry,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from hayase.serde.bare import BareCodec, refuse, refuse_bytes
 from hayase.serde.numbers import DoubleSerde, FloatSerde, IntegerSerde, LongSerde, ShortSerde
-from hayase.serde.protocol import BARE_FIELD, ColumnCodec, Serde
+from hayase.serde.protocol import BARE_FIELD, ColumnCodec, Serde, Side
 from hayase.serde.uuid_serde import UuidSerde
 
 _INT = struct.Struct(">i")
@@ -51,6 +51,10 @@ class ListSerde(Serde[list[Any]]):
     def inner(self) -> Serde[Any]:
         """The serde of the items."""
         return self._inner
+
+    def for_topic(self, topic: str, side: Side, settings: Mapping[str, Any]) -> ListSerde:
+        """With the inner serde for that topic."""
+        return ListSerde(self._inner.for_topic(topic, side, settings))
 
     def to_bytes(self, value: list[Any]) -> bytes:
         """Raises SerializationError for what is no list or tuple, or an item the inner serde refuses."""

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import polars as pl
 import pyarrow as pa
 
 T = TypeVar("T")
 """Type of the values."""
+
+Side = Literal["key", "value"]
+"""Which part of a record."""
 
 BARE_FIELD = "value"
 """Field name of a value that is not a record of fields."""
@@ -123,6 +126,19 @@ class Serde(ABC, Generic[T]):
             SerializationError: the bytes are no value of this serde.
         """
         return None if data is None else self.from_bytes(data)
+
+    def for_topic(self, topic: str, side: Side, settings: Mapping[str, Any]) -> Serde[T]:
+        """The serde as it is used for the keys or values of one topic; most are the same for all.
+
+        Called when a topology meets its configuration, once for each source, sink and store, before any record.
+
+        Args:
+            topic: the topic's name; of a store, of its changelog topic in Kafka Streams.
+            side: keys or values.
+            settings: the application's settings that begin with `schema.registry.`, without that, and those of
+                serializers (`auto.register.schemas`, …).
+        """
+        return self
 
     @abstractmethod
     def to_bytes(self, value: T) -> bytes:

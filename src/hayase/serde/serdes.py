@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hayase.serde import bare, numbers
 from hayase.serde.json_serde import JsonSerde
 from hayase.serde.list_serde import ListSerde
 from hayase.serde.protocol import Serde
 from hayase.serde.uuid_serde import UuidSerde
+
+if TYPE_CHECKING:
+    from hayase.serde.avro_serde import AvroSerde
+    from hayase.serde.registry import SchemaRegistry
 
 
 class Serdes:
@@ -81,3 +85,10 @@ class Serdes:
     ) -> JsonSerde:
         """JSON; see JsonSerde."""
         return JsonSerde(python_type, schema=schema, sort_fields=sort_fields)
+
+    @staticmethod
+    def avro(schema: Any = None, registry: SchemaRegistry | str | None = None, **options: Any) -> AvroSerde:
+        """Avro with a schema registry; see AvroSerde, which names the options."""
+        from hayase.serde.avro_serde import AvroSerde
+
+        return AvroSerde(schema, registry, **options)

@@ -6,9 +6,9 @@ Time windows: key, start (8 bytes, big-endian). Session windows: key, end, start
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from operator import add
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -16,7 +16,7 @@ from hayase.core.errors import ConfigError, SerializationError
 from hayase.core.records import Window, Windowed
 from hayase.serde.arrow_bytes import I64, binary_buffers, cut
 from hayase.serde.bare import refuse, refuse_bytes
-from hayase.serde.protocol import Serde
+from hayase.serde.protocol import Serde, Side
 from hayase.serde.timestamped import longs_at, time_bytes
 
 K = TypeVar("K")
@@ -84,6 +84,10 @@ class TimeWindowedSerde(_WindowedSerde[K]):
             raise ConfigError("INVALID_WINDOW", f"window_size_ms is {window_size_ms}; it must be at least 1")
         self._size_ms = window_size_ms
 
+    def for_topic(self, topic: str, side: Side, settings: Mapping[str, Any]) -> TimeWindowedSerde[K]:
+        """With the inner serde for that topic."""
+        return TimeWindowedSerde(self._inner.for_topic(topic, side, settings), self._size_ms)
+
     @property
     def window_size_ms(self) -> int:
         """How long each window is."""
@@ -111,6 +115,10 @@ class SessionWindowedSerde(_WindowedSerde[K]):
         >>> SessionWindowedSerde(StringSerde()).serialize(Windowed("a", Window(1, 2)))
         b'a\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x01'
     """
+
+    def for_topic(self, topic: str, side: Side, settings: Mapping[str, Any]) -> SessionWindowedSerde[K]:
+        """With the inner serde for that topic."""
+        return SessionWindowedSerde(self._inner.for_topic(topic, side, settings))
 
     def to_bytes(self, value: Windowed[K]) -> bytes:
         """Key, end and start; raises SerializationError."""

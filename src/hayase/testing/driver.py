@@ -83,6 +83,7 @@ class TopologyTestDriver:
         self.metrics = Metrics()
         options = compile_options(config)
         self._policy = failure_policy(config)
+        self._registry_settings = config.schema_registry
         topics = dict.fromkeys(source_topics(topology), 1)
         compiled = compile_units(topology, levels_of(topology), options)
         plan = make_plan(topology, topics, compiled, threads=1)
@@ -113,11 +114,16 @@ class TopologyTestDriver:
             raise UnknownTopicError(
                 "UNKNOWN_TOPIC", f"the topology does not read topic {topic!r}; it reads {sorted(self._offsets)}"
             )
+        key_serde, value_serde = self._for_topic(topic, key_serde, value_serde)
         return TestInputTopic(self, topic, key_serde, value_serde, start_timestamp_ms, auto_advance)
 
     def create_output_topic(self, topic: str, key_serde: Serde[Any], value_serde: Serde[Any]) -> TestOutputTopic:
         """A way to read what was, or will be, written to a topic."""
-        return TestOutputTopic(self, topic, key_serde, value_serde)
+        return TestOutputTopic(self, topic, *self._for_topic(topic, key_serde, value_serde))
+
+    def _for_topic(self, topic: str, key: Serde[Any], value: Serde[Any]) -> tuple[Serde[Any], Serde[Any]]:
+        settings = self._registry_settings
+        return key.for_topic(topic, "key", settings), value.for_topic(topic, "value", settings)
 
     def advance_wall_clock_time(self, delta: timedelta) -> None:
         """Move the driver's clock on."""

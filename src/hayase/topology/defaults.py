@@ -7,16 +7,15 @@ named and that can not be inferred, it holds a `DefaultSerde`; `with_default_ser
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Any
 
 from hayase.core.errors import TopologyError
 from hayase.serde import TimeWindowedSerde
-from hayase.serde.protocol import ColumnCodec, Serde
+from hayase.serde.protocol import ColumnCodec, Serde, Side
 from hayase.state.spec import StoreSpec
 from hayase.topology.nodes import GlobalTable, Node, SinkNode, SourceNode
 from hayase.topology.topology import Topology
-
-Side = Literal["key", "value"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -115,6 +114,53 @@ def with_default_serdes(
         topology,
         nodes=tuple(one(node) for node in topology.nodes),
         stores={name: store(spec) for name, spec in topology.stores.items()},
+        global_tables=tuple(
+            GlobalTable(source(table.source), table.processor, table.store) for table in topology.global_tables
+        ),
+    )
+
+
+def with_topics(topology: Topology, application_id: str, settings: Mapping[str, Any]) -> Topology:
+    """The topology with every serde made for its topic (`Serde.for_topic`).
+
+    A source of several topics takes the first: what it reads says itself what it was written by. Stores and repartitions
+    take the names of the topics that Kafka Streams has for them.
+
+    Args:
+        topology: with the default serdes already put in.
+        application_id: the beginning of the names of internal topics.
+        settings: `StreamsConfig.schema_registry`.
+    """
+
+    def made(serde: Serde[Any] | None, topic: str, side: Side) -> Serde[Any] | None:
+        name = f"{application_id}-{topic}" if topic in topology.repartitions else topic
+        return None if serde is None else serde.for_topic(name, side, settings)
+
+    def one(node: Node) -> Node:
+        match node:
+            case SourceNode():
+                return source(node)
+            case SinkNode():
+                key, value = made(node.key_serde, node.topic, "key"), made(node.value_serde, node.topic, "value")
+                return dataclasses.replace(node, key_serde=key, value_serde=value)
+        return node
+
+    def source(node: SourceNode) -> SourceNode:
+        key, value = made(node.key_serde, node.topics[0], "key"), made(node.value_serde, node.topics[0], "value")
+        return dataclasses.replace(node, key_serde=key, value_serde=value)
+
+    def store(name: str, spec: StoreSpec) -> StoreSpec:
+        topic = f"{application_id}-{name}-changelog"
+        return dataclasses.replace(
+            spec,
+            key_serde=spec.key_serde.for_topic(topic, "key", settings),
+            value_serde=spec.value_serde.for_topic(topic, "value", settings),
+        )
+
+    return dataclasses.replace(
+        topology,
+        nodes=tuple(one(node) for node in topology.nodes),
+        stores={name: store(name, spec) for name, spec in topology.stores.items()},
         global_tables=tuple(
             GlobalTable(source(table.source), table.processor, table.store) for table in topology.global_tables
         ),

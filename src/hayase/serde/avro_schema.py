@@ -1,0 +1,326 @@
+"""Avro schemas: parsed, with their column types, and what of them can be decoded by the fast decoder."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import polars as pl
+
+from hayase.core.errors import ConfigError, MissingRequirementError
+from hayase.serde.protocol import BARE_FIELD, Schema
+
+_PRIMITIVES: dict[str, pl.DataType] = {
+    "null": pl.Null(),
+    "boolean": pl.Boolean(),
+    "int": pl.Int32(),
+    "long": pl.Int64(),
+    "float": pl.Float32(),
+    "double": pl.Float64(),
+    "bytes": pl.Binary(),
+    "string": pl.String(),
+}
+_LOGICAL: dict[tuple[str, str], pl.DataType | None] = {
+    ("int", "date"): pl.Date(),
+    ("int", "time-millis"): pl.Time(),
+    ("long", "time-micros"): pl.Time(),
+    ("long", "timestamp-millis"): pl.Datetime("ms", "UTC"),
+    ("long", "timestamp-micros"): pl.Datetime("us", "UTC"),
+    ("long", "local-timestamp-millis"): pl.Datetime("ms"),
+    ("long", "local-timestamp-micros"): pl.Datetime("us"),
+    ("bytes", "decimal"): None,
+    ("fixed", "decimal"): None,
+}
+_MAX_DECIMAL_PRECISION = 38
+_INT_LIMIT = 2**31
+
+
+class NoColumnFormError(Exception):
+    """The schema has no column form; the text says what of it."""
+
+
+class AvroSchema:
+    """A parsed schema.
+
+    Logical types other than decimal, date, time-millis, time-micros, (local-)timestamp-millis and -micros are
+    read as the type they are written in, so a uuid is its text.
+
+    Args:
+        definition: the schema as JSON, references inside replaced by what they refer to.
+
+    Attributes:
+        parsed: for fastavro; every name in it is a full name.
+        name: the full name of the record, enum or fixed type; else the type's name.
+        bare: whether it is no record.
+        columns: column types; `None` if it exists in rows only.
+        no_columns: why, if so.
+        raw_bytes: whether it is plain bytes, whose payload has no length in front.
+        physical: the schema for pyruhvro, without logical types and all integers long; `None` if it can not decode it.
+        over_limit: whether a value has an int beyond 32 bits; `None` if the schema has no int.
+
+    Raises:
+        ConfigError: `INVALID_SCHEMA`.
+    """
+
+    def __init__(self, definition: Any) -> None:
+        self.parsed = _parse(definition)
+        self._named: dict[str, Any] = {}
+        self._numbers = itertools.count()  # a name may be defined once, and here every mention is a definition
+        _collect_names(self.parsed, self._named)
+        self.bare = not (isinstance(self.parsed, dict) and self.parsed["type"] == "record")
+        named = self.parsed.get("name", self.parsed["type"]) if isinstance(self.parsed, dict) else self.parsed
+        self.name = "union" if isinstance(named, list) else str(named)
+        self.columns: Schema | None = None
+        self.no_columns = ""
+        try:
+            self.columns = self._schema()
+        except NoColumnFormError as error:
+            self.no_columns = str(error)
+        self.raw_bytes = self.parsed == "bytes"  # Confluent writes these without a length
+        self.physical = None if self.raw_bytes or self.columns is None else self._physical()
+        self.over_limit: Callable[[Any], bool] | None = None if self.columns is None else self._int_check(self.parsed)
+
+    def fields(self) -> dict[str, dict[str, Any]]:
+        """The fields by name; a bare schema has one, `value`."""
+        if self.bare:
+            return {BARE_FIELD: {"name": BARE_FIELD, "type": self.parsed}}
+        return {field["name"]: field for field in self.parsed["fields"]}
+
+    def kind(self, schema: Any) -> str:
+        """The type's name: of a name, what it stands for; a union is `union`."""
+        if isinstance(schema, list):
+            return "union"
+        if isinstance(schema, str):
+            return schema if schema in _PRIMITIVES else self.kind(self._named[schema])
+        return self.kind(schema["type"]) if isinstance(schema["type"], dict | list) else str(schema["type"])
+
+    def definition(self, schema: Any) -> Any:
+        """A name replaced by what it stands for; primitives as a dict."""
+        if isinstance(schema, str):
+            return {"type": schema} if schema in _PRIMITIVES else self._named[schema]
+        return schema
+
+    def nullable(self, schema: Any) -> tuple[Any, bool]:
+        """The type without null, and whether null is allowed.
+
+        Raises:
+            NoColumnFormError: a union of several types.
+        """
+        if not isinstance(schema, list):
+            return schema, self.kind(schema) == "null"
+        others = [branch for branch in schema if self.kind(branch) != "null"]
+        if len(others) != 1:
+            raise NoColumnFormError(f"a union of {len(others)} types")
+        return others[0], len(others) < len(schema)
+
+    def shape(self, schema: Any) -> Any:
+        """What of a type matters for its bytes and its columns; equal shapes decode alike."""
+        if isinstance(schema, list):
+            return [self.shape(branch) for branch in schema]
+        found = self.definition(schema)
+        kind, logical = found["type"], found.get("logicalType")
+        if kind == "record":
+            return [kind, [[field["name"], self.shape(field["type"])] for field in found["fields"]]]
+        parts = [kind, logical, found.get("precision"), found.get("scale"), found.get("size"), found.get("symbols")]
+        return [*parts, *(self.shape(found[inner]) for inner in ("items", "values") if inner in found)]
+
+    def _schema(self) -> Schema:
+        if self.bare:
+            if isinstance(self.parsed, list):
+                raise NoColumnFormError("a union as the whole value")
+            return Schema(((BARE_FIELD, self._dtype(self.parsed, ())),), bare=True)
+        for name in self.fields():
+            if name.startswith("__"):
+                raise NoColumnFormError(f"field {name!r}: names that begin with __ are reserved")
+        outer = (self.parsed["name"],)
+        found = tuple((field["name"], self._dtype(field["type"], outer)) for field in self.parsed["fields"])
+        return Schema(found, python_type=dict)
+
+    def _dtype(self, schema: Any, outer: tuple[str, ...]) -> pl.DataType:
+        schema, _ = self.nullable(schema)
+        found = self.definition(schema)
+        kind, logical = found["type"], found.get("logicalType")
+        if logical is not None:
+            return self._logical_dtype(found, kind, logical)
+        match kind:
+            case "record":
+                if found["name"] in outer:
+                    raise NoColumnFormError(f"record {found['name']} holds itself")
+                outer = (*outer, found["name"])
+                return pl.Struct([pl.Field(f["name"], self._dtype(f["type"], outer)) for f in found["fields"]])
+            case "enum":
+                return pl.String()
+            case "fixed":
+                return pl.Binary()
+            case "array":
+                return pl.List(self._dtype(found["items"], outer))
+            case "map":
+                return pl.Map(pl.String(), self._dtype(found["values"], outer))
+        return _PRIMITIVES[kind]
+
+    def _logical_dtype(self, found: Mapping[str, Any], kind: str, logical: str) -> pl.DataType:
+        if logical != "decimal":
+            dtype = _LOGICAL[kind, logical]
+            assert dtype is not None
+            return dtype
+        if found["precision"] > _MAX_DECIMAL_PRECISION:
+            raise NoColumnFormError(f"a decimal of {found['precision']} digits")
+        return pl.Decimal(found["precision"], found.get("scale", 0))
+
+    def _physical(self) -> str | None:
+        try:
+            types = {name: self._plain(field["type"]) for name, field in self.fields().items()}
+        except NoColumnFormError:
+            return None
+        made = [{"name": name, "type": kind} for name, kind in types.items()]
+        return json.dumps({"type": "record", "name": "Value", "fields": made}) if made else None
+
+    def _plain(self, schema: Any) -> Any:
+        if isinstance(schema, list):
+            return ["null" if self.kind(branch) == "null" else self._plain(branch) for branch in schema]
+        found = self.definition(schema)
+        kind = found["type"]
+        if kind in ("bytes", "fixed", "null") or found.get("logicalType") in ("time-millis", "time-micros"):
+            raise NoColumnFormError(kind)
+        if kind == "record":
+            if not found["fields"]:
+                raise NoColumnFormError("a record without fields")
+            number = next(self._numbers)
+            inner = [{"name": f["name"], "type": self._plain(f["type"])} for f in found["fields"]]
+            return {"type": kind, "name": f"Record{number}", "fields": inner}
+        if kind == "enum":
+            return {"type": kind, "name": f"Enum{next(self._numbers)}", "symbols": found["symbols"]}
+        if kind == "array":
+            return {"type": kind, "items": self._plain(found["items"])}
+        if kind == "map":
+            return {"type": kind, "values": self._plain(found["values"])}
+        return "long" if kind == "int" else kind
+
+    def _int_check(self, schema: Any) -> Callable[[Any], bool] | None:
+        """Says whether an int somewhere in a value is beyond 32 bits: fastavro reads more than the type holds."""
+        schema, _ = self.nullable(schema)
+        found = self.definition(schema)
+        kind = found["type"]
+        if kind == "int" and "logicalType" not in found:
+            return lambda value: value is not None and not -_INT_LIMIT <= value < _INT_LIMIT
+        if kind == "record":
+            inner = [(f["name"], self._int_check(f["type"])) for f in found["fields"]]
+            checks = [(name, check) for name, check in inner if check is not None]
+            return _any_field(checks) if checks else None
+        if kind in ("array", "map"):
+            check = self._int_check(found["items" if kind == "array" else "values"])
+            return None if check is None else _any_item(check, is_map=kind == "map")
+        return None
+
+
+def _any_field(checks: list[tuple[str, Callable[[Any], bool]]]) -> Callable[[Any], bool]:
+    return lambda value: value is not None and any(check(value[name]) for name, check in checks)
+
+
+def _any_item(check: Callable[[Any], bool], *, is_map: bool) -> Callable[[Any], bool]:
+    if is_map:
+        return lambda value: value is not None and any(map(check, value.values()))
+    return lambda value: value is not None and any(map(check, value))
+
+
+def load(text: str) -> Any:
+    """The JSON of a schema's text; the bare name of a primitive type is allowed, as in Confluent's registry.
+
+    Raises:
+        ConfigError: `INVALID_SCHEMA`.
+    """
+    if text.strip() in _PRIMITIVES:
+        return text.strip()
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise ConfigError("INVALID_SCHEMA", f"the Avro schema is no JSON: {error}; it is {text[:200]!r}") from error
+
+
+def inlined(definition: Any, named: Mapping[str, Any]) -> Any:
+    """The schema with the first mention of each name that is defined elsewhere replaced by its definition.
+
+    Args:
+        definition: the schema as JSON.
+        named: definitions by full name.
+    """
+    seen: set[str] = set()
+
+    def walk(schema: Any, namespace: str) -> Any:
+        if isinstance(schema, str):
+            full = schema if "." in schema or not namespace else f"{namespace}.{schema}"
+            full = full if full in named else schema
+            if schema in _PRIMITIVES or full not in named or full in seen:
+                return schema
+            seen.add(full)
+            space, _, short = full.rpartition(".")
+            return walk({**named[full], "name": short, "namespace": space}, space)
+        if isinstance(schema, list):
+            return [walk(branch, namespace) for branch in schema]
+        made = dict(schema)
+        own = str(made.get("name", ""))
+        space = own.rpartition(".")[0] or made.get("namespace", namespace)
+        if isinstance(made.get("type"), dict | list):
+            made["type"] = walk(made["type"], namespace)
+        for inner in ("items", "values"):
+            if inner in made:
+                made[inner] = walk(made[inner], namespace)
+        if "fields" in made:
+            made["fields"] = [{**field, "type": walk(field["type"], space)} for field in made["fields"]]
+        if isinstance(made.get("type"), str) and made["type"] not in (*_PRIMITIVES, "record", "enum", "fixed"):
+            made["type"] = made["type"] if made["type"] in ("array", "map") else walk(made["type"], namespace)
+        return made
+
+    return walk(definition, "")
+
+
+def _parse(definition: Any) -> Any:
+    try:
+        import fastavro
+    except ImportError as error:
+        raise MissingRequirementError(
+            "PACKAGE_MISSING", f"Avro needs the extra: pip install 'hayase[schema-registry]' ({error})"
+        ) from error
+    try:
+        parsed = fastavro.parse_schema(_without_foreign_types(definition))
+    except Exception as error:  # fastavro's own errors, and whatever odd JSON leads to
+        raise ConfigError("INVALID_SCHEMA", f"not an Avro schema: {error or type(error).__name__}") from error
+    if isinstance(parsed, dict) and parsed["type"] in _PRIMITIVES and "logicalType" not in parsed:
+        return parsed["type"]
+    return parsed
+
+
+def _without_foreign_types(schema: Any) -> Any:
+    """Without the logical types that are read as what they are written in."""
+    if isinstance(schema, list):
+        return [_without_foreign_types(branch) for branch in schema]
+    if not isinstance(schema, dict):
+        return schema
+    made = {name: part for name, part in schema.items() if not name.startswith("__")}
+    kind, logical = made.get("type"), made.get("logicalType")
+    if logical is not None and (not isinstance(kind, str) or (kind, logical) not in _LOGICAL):
+        del made["logicalType"]
+    if isinstance(kind, dict | list):
+        return _without_foreign_types(kind)
+    for inner in ("items", "values"):
+        if inner in made:
+            made[inner] = _without_foreign_types(made[inner])
+    if "fields" in made:
+        made["fields"] = [{**field, "type": _without_foreign_types(field["type"])} for field in made["fields"]]
+    return made
+
+
+def _collect_names(schema: Any, found: dict[str, Any]) -> None:
+    if isinstance(schema, list):
+        for branch in schema:
+            _collect_names(branch, found)
+    elif isinstance(schema, dict):
+        if "name" in schema:
+            found[schema["name"]] = schema
+        for inner in ("type", "items", "values"):
+            if isinstance(schema.get(inner), dict | list):
+                _collect_names(schema[inner], found)
+        for field in schema.get("fields", ()):
+            _collect_names(field["type"], found)

@@ -1,0 +1,308 @@
+"""A schema registry: its address, what it holds, and the client that asks it.
+
+The protocol is Confluent's REST API, spoken by Confluent's own client. Karapace and Apicurio speak it as well.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar, cast
+from urllib.parse import urlsplit, urlunsplit
+
+from hayase.core.errors import ConfigError, MissingRequirementError, SchemaRegistryError
+
+Kind = Literal["AVRO", "PROTOBUF", "JSON"]
+"""What a schema is written in."""
+
+T = TypeVar("T")
+"""What a request answers."""
+
+_NUMBERS: dict[str, type[int] | type[float]] = {
+    "cache.capacity": int,
+    "cache.latest.ttl.sec": float,
+    "max.retries": int,
+    "retries.max.wait.ms": int,
+    "retries.wait.ms": int,
+    "timeout": float,
+}
+_TEXTS = (
+    "basic.auth.user.info",
+    "proxy",
+    "ssl.ca.location",
+    "ssl.certificate.location",
+    "ssl.key.location",
+    "ssl.key.password",
+)
+_DEFAULTS = {"timeout": 30.0}
+_CONDITIONS = {
+    401: "SCHEMA_REGISTRY_REFUSED",
+    403: "SCHEMA_REGISTRY_REFUSED",
+    404: "SCHEMA_NOT_FOUND",
+    409: "SCHEMA_INCOMPATIBLE",
+    422: "INVALID_SCHEMA",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaReference:
+    """That a schema uses another one of the registry.
+
+    Attributes:
+        name: how the schema that refers calls it: a full record name (Avro), a file (Protobuf), a URL (JSON Schema).
+        subject: where it is registered.
+        version: which of the subject's versions.
+    """
+
+    name: str
+    subject: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class RegistrySchema:
+    """The text of a schema, as a registry holds it.
+
+    Attributes:
+        text: the schema.
+        kind: `AVRO`, `PROTOBUF` or `JSON`.
+        references: the schemas it uses.
+    """
+
+    text: str
+    kind: Kind = "AVRO"
+    references: tuple[SchemaReference, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredSchema:
+    """A version of a subject.
+
+    Attributes:
+        id: the number that records carry.
+        subject: where it is registered.
+        version: its place in the subject, from 1; `None` where the registry does not say.
+        schema: the schema.
+    """
+
+    id: int
+    subject: str
+    version: int | None
+    schema: RegistrySchema
+
+
+class SchemaRegistry:
+    """A schema registry: address and credentials.
+
+    Immutable. May be pickled, credentials included; connections and what was fetched are kept once per process and
+    shared by all equal instances. Needs the packages of the extra `schema-registry`.
+
+    Args:
+        url: `http://` or `https://`; several with commas between are tried in turn.
+        settings: of Confluent's client, by its own names: `basic.auth.user.info` (`user:password`), `ssl.ca.location`,
+            `ssl.certificate.location`, `ssl.key.location`, `ssl.key.password`, `bearer.auth.…`, `proxy`, `timeout`
+            (seconds for one request, default 30), `max.retries` (default 3), `retries.wait.ms`, `retries.max.wait.ms`,
+            `cache.capacity`, `cache.latest.ttl.sec`.
+
+    Raises:
+        ConfigError: `UNKNOWN_SETTING`, `INVALID_SETTING`.
+
+    Example:
+        >>> SchemaRegistry("https://user:secret@registry.example:8081", {"max.retries": "1"})
+        SchemaRegistry('https://registry.example:8081')
+    """
+
+    def __init__(self, url: str, settings: Mapping[str, Any] | None = None) -> None:
+        addresses = [part.strip() for part in url.split(",")] if isinstance(url, str) else []
+        if not addresses or not all(urlsplit(part).scheme in ("http", "https") for part in addresses):
+            raise ConfigError(
+                "INVALID_SETTING",
+                f"schema.registry.url is {url!r}; allowed is http://HOST:PORT or https://HOST:PORT, or several of them "
+                "with commas between",
+                setting="schema.registry.url",
+            )
+        self._url = ",".join(addresses)
+        self._settings = {**_DEFAULTS, **{key: _checked(key, value) for key, value in (settings or {}).items()}}
+
+    @property
+    def url(self) -> str:
+        """The address, without credentials."""
+        return ",".join(_without_credentials(part) for part in self._url.split(","))
+
+    def __repr__(self) -> str:
+        return f"SchemaRegistry({self.url!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SchemaRegistry) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._url)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (SchemaRegistry, (self._url, self._settings))
+
+    def _key(self) -> tuple[Any, ...]:
+        return (self._url, *sorted(self._settings.items()))
+
+    def subjects(self) -> list[str]:
+        """All subjects; raises SchemaRegistryError, as every request does."""
+        return sorted(self._ask(lambda client: client.get_subjects(), "list the subjects"))
+
+    def versions(self, subject: str) -> list[int]:
+        """The versions of a subject, ascending; raises `SCHEMA_NOT_FOUND` if there is none."""
+        return sorted(self._ask(lambda client: client.get_versions(subject), f"list the versions of {subject!r}"))
+
+    def schema(self, schema_id: int) -> RegistrySchema:
+        """The schema with this id. Asked once per process.
+
+        Raises:
+            SchemaRegistryError: `SCHEMA_NOT_FOUND`; or the registry can not be reached, refuses or fails.
+        """
+        held = self.held.schemas
+        if schema_id not in held:
+            found = self._ask(lambda client: client.get_schema(schema_id), f"fetch the schema with id {schema_id}")
+            held[schema_id] = _schema_of(found)
+        return held[schema_id]
+
+    def version(self, subject: str, version: int) -> RegisteredSchema:
+        """One version of a subject. Asked once per process."""
+        what = f"fetch version {version} of {subject!r}"
+        return _registered(self._ask(lambda client: client.get_version(subject, version), what))
+
+    def latest(self, subject: str) -> RegisteredSchema:
+        """The newest version of a subject."""
+        what = f"fetch the latest version of {subject!r}"
+        return _registered(self._ask(lambda client: client.get_version(subject, "latest"), what))
+
+    def lookup(self, subject: str, schema: RegistrySchema, *, normalize: bool = False) -> RegisteredSchema:
+        """The version of a subject that is this schema; raises `SCHEMA_NOT_FOUND` if it was never registered there."""
+        given = _client_schema(schema)
+        what = f"look up a schema in {subject!r}"
+        return _registered(self._ask(lambda client: client.lookup_schema(subject, given, normalize), what))
+
+    def register(self, subject: str, schema: RegistrySchema, *, normalize: bool = False) -> int:
+        """Make the schema the newest version of the subject, unless it is one of its versions; its id.
+
+        Raises:
+            SchemaRegistryError: `SCHEMA_INCOMPATIBLE` with the versions before, `INVALID_SCHEMA`.
+        """
+        given = _client_schema(schema)
+        what = f"register a schema under {subject!r}"
+        return int(self._ask(lambda client: client.register_schema(subject, given, normalize), what))
+
+    def is_compatible(self, subject: str, schema: RegistrySchema, version: int | Literal["latest"] = "latest") -> bool:
+        """Whether the schema could follow that version under the subject's compatibility level."""
+        given = _client_schema(schema)
+        what = f"test a schema against {subject!r}"
+        return bool(self._ask(lambda client: client.test_compatibility(subject, given, version), what))
+
+    def compatibility(self, subject: str | None = None) -> str:
+        """The compatibility level of a subject, or the one of all that have none of their own."""
+        return str(self._ask(lambda client: client.get_compatibility(subject), "ask for the compatibility level"))
+
+    def set_compatibility(self, level: str, subject: str | None = None) -> None:
+        """Set it: `BACKWARD`, `FORWARD`, `FULL` (each also `…_TRANSITIVE`) or `NONE`."""
+        self._ask(lambda client: client.set_compatibility(subject, level), f"set the compatibility level to {level!r}")
+
+    def delete(self, subject: str, *, permanent: bool = False) -> None:
+        """Delete a subject with all versions; records that carry their ids can still be read unless `permanent`."""
+        self._ask(lambda client: client.delete_subject(subject), f"delete {subject!r}")
+        if permanent:
+            self._ask(lambda client: client.delete_subject(subject, True), f"delete {subject!r} for good")
+
+    @property
+    def held(self) -> Held:
+        """What this process holds of the registry."""
+        key = (os.getpid(), self._key())
+        with _LOCK:
+            found = _HELD.get(key)
+            if found is None:
+                found = _HELD[key] = Held(self._connect())
+            return found
+
+    def _connect(self) -> Any:
+        try:
+            from confluent_kafka.schema_registry import SchemaRegistryClient
+        except ImportError as error:
+            raise MissingRequirementError(
+                "PACKAGE_MISSING", f"a schema registry needs the extra: pip install 'hayase[schema-registry]' ({error})"
+            ) from error
+        try:
+            return SchemaRegistryClient({"url": self._url, **self._settings})
+        except (ValueError, TypeError, OSError) as error:
+            raise ConfigError("INVALID_SETTING", f"settings of the schema registry {self.url}: {error}") from error
+
+    def _ask(self, request: Callable[[Any], T], what: str) -> T:
+        from confluent_kafka.schema_registry import SchemaRegistryError as Refused
+
+        client = self.held.client
+        try:
+            return request(client)
+        except Refused as error:
+            condition = _CONDITIONS.get(error.http_status_code, "SCHEMA_REGISTRY_FAILED")
+            message = f"the schema registry {self.url} was asked to {what} and answered {error.http_status_code}: "
+            raise SchemaRegistryError(condition, message + str(error.error_message)) from error
+        except Exception as error:  # of the HTTP client, the TLS library, the token source
+            raise SchemaRegistryError(
+                "SCHEMA_REGISTRY_UNREACHABLE",
+                f"the schema registry {self.url} could not be asked to {what}: {error or type(error).__name__}; "
+                "check schema.registry.url, that the registry runs, and its TLS settings",
+            ) from error
+
+
+@dataclass(slots=True)
+class Held:
+    """What one process holds of a registry.
+
+    Attributes:
+        client: Confluent's client.
+        schemas: by id.
+        made: what serdes made of schemas, by their own keys.
+    """
+
+    client: Any
+    schemas: dict[int, RegistrySchema] = field(default_factory=dict)
+    made: dict[Any, Any] = field(default_factory=dict)
+
+
+_HELD: dict[tuple[Any, ...], Held] = {}  # by process: sockets do not survive a fork
+_LOCK = threading.Lock()
+
+
+def _checked(key: str, value: Any) -> Any:
+    if key in _NUMBERS:
+        try:
+            return _NUMBERS[key](value)
+        except (TypeError, ValueError) as error:
+            raise ConfigError(
+                "INVALID_SETTING", f"{key} of the schema registry is {value!r}; allowed is a number"
+            ) from error
+    if key in _TEXTS or key.startswith("bearer.auth."):
+        return value
+    near = difflib.get_close_matches(key, [*_NUMBERS, *_TEXTS], n=1, cutoff=0.6)
+    advice = f"did you mean {near[0]!r}?" if near else f"allowed are {', '.join(sorted((*_NUMBERS, *_TEXTS)))}"
+    raise ConfigError("UNKNOWN_SETTING", f"there is no setting {key!r} of a schema registry; {advice}")
+
+
+def _without_credentials(url: str) -> str:
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+
+
+def _client_schema(schema: RegistrySchema) -> Any:
+    from confluent_kafka import schema_registry as confluent
+
+    references = [confluent.SchemaReference(each.name, each.subject, each.version) for each in schema.references]
+    return confluent.Schema(schema.text, schema.kind, references)
+
+
+def _schema_of(found: Any) -> RegistrySchema:
+    references = tuple(SchemaReference(each.name, each.subject, each.version) for each in found.references or ())
+    return RegistrySchema(found.schema_str, cast("Kind", found.schema_type or "AVRO"), references)
+
+
+def _registered(found: Any) -> RegisteredSchema:
+    return RegisteredSchema(found.schema_id, found.subject, found.version, _schema_of(found.schema))

@@ -1,0 +1,247 @@
+"""What the serdes of a schema registry share: Confluent's wire format, subjects, and the ids of what they write.
+
+Wire format: a zero byte, the id of the writer's schema (4 bytes, big-endian), the payload.
+"""
+
+from __future__ import annotations
+
+import copy
+import struct
+import time
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Self, TypeVar
+
+from hayase.core.config_values import boolean
+from hayase.core.errors import ConfigError, SchemaRegistryError, SerializationError
+from hayase.serde.protocol import Serde, Side
+from hayase.serde.registry import Kind, RegistrySchema, SchemaRegistry
+
+M = TypeVar("M")
+"""What a serde makes of a schema."""
+
+SubjectNameStrategy = str | Callable[[str, Side, str], str]
+"""`TopicNameStrategy`, `RecordNameStrategy`, `TopicRecordNameStrategy`, or a function of (topic, side, record name)."""
+
+_HEAD = struct.Struct(">bI")
+HEAD_SIZE = _HEAD.size
+"""Bytes before the payload."""
+
+_UNKNOWN_SECONDS = 5.0  # so that a run of bad records does not ask the registry for each of them
+_STRATEGIES: dict[str, Callable[[str, Side, str], str]] = {
+    "TopicNameStrategy": lambda topic, side, _: f"{topic}-{side}",
+    "RecordNameStrategy": lambda _topic, _side, record: record,
+    "TopicRecordNameStrategy": lambda topic, _, record: f"{topic}-{record}",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class WriterOptions:
+    """How a serde finds the id that it writes; `None`: the application's setting, else Kafka's default.
+
+    Attributes:
+        auto_register_schemas: register the schema if the subject does not have it; default true.
+        use_latest_version: write by the newest version of the subject instead of the serde's own schema.
+        normalize_schemas: let the registry bring the schema into one form before it compares.
+        subject_name_strategy: how subjects are named; default `TopicNameStrategy`: `<topic>-key`, `<topic>-value`.
+    """
+
+    auto_register_schemas: bool | None = None
+    use_latest_version: bool | None = None
+    normalize_schemas: bool | None = None
+    subject_name_strategy: SubjectNameStrategy | None = None
+
+    def __post_init__(self) -> None:
+        if self.auto_register_schemas and self.use_latest_version:
+            raise ConfigError(
+                "INVALID_SETTING", "auto.register.schemas and use.latest.version are both true; they exclude each other"
+            )
+        _strategy(self.subject_name_strategy)
+
+    def with_settings(self, settings: Mapping[str, Any], side: Side) -> WriterOptions:
+        """These options, completed by the application's settings."""
+        found: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(self)}
+        mode_given = self.auto_register_schemas is not None or self.use_latest_version is not None
+        for name in ("auto_register_schemas", "use_latest_version", "normalize_schemas"):
+            key = name.replace("_", ".")
+            if found[name] is None and key in settings and not (mode_given and name != "normalize_schemas"):
+                found[name] = boolean(key, settings[key])
+        if found["subject_name_strategy"] is None:
+            found["subject_name_strategy"] = settings.get(f"{side}.subject.name.strategy")
+        return WriterOptions(**found)
+
+
+class RegistrySerde(Serde[Any]):
+    """Base of the serdes whose records carry the id of a schema in a registry.
+
+    Args:
+        registry: where schemas are; `None`: the one of the application's settings (`schema.registry.url`).
+        options: how the id that is written is found.
+    """
+
+    kind: ClassVar[Kind]
+
+    def __init__(self, registry: SchemaRegistry | str | None, options: WriterOptions) -> None:
+        self._registry = SchemaRegistry(registry) if isinstance(registry, str) else registry
+        self._options = options
+        self._topic: str | None = None
+        self._side: Side = "value"
+
+    def for_topic(self, topic: str, side: Side, settings: Mapping[str, Any]) -> Self:
+        """A copy that knows its topic, and the application's settings where it was given none."""
+        bound = copy.copy(self)
+        bound._topic, bound._side = topic, side
+        bound._options = self._options.with_settings(settings, side)
+        if bound._registry is None and settings.get("url") is not None:
+            client = {key: value for key, value in settings.items() if key not in _NOT_OF_THE_CLIENT}
+            bound._registry = SchemaRegistry(client.pop("url"), client)
+        bound._forget()
+        return bound
+
+    @property
+    def registry(self) -> SchemaRegistry:
+        """The registry.
+
+        Raises:
+            ConfigError: `MISSING_SETTING`: none was given.
+        """
+        if self._registry is None:
+            raise ConfigError(
+                "MISSING_SETTING",
+                f"{type(self).__name__} was given no schema registry; set schema.registry.url in the application's settings, "
+                "or pass registry=",
+                setting="schema.registry.url",
+            )
+        return self._registry
+
+    @abstractmethod
+    def _identity(self) -> tuple[Any, ...]:
+        """What makes two serdes of this type equal, besides registry, options and topic."""
+
+    @abstractmethod
+    def _forget(self) -> None:
+        """Drop what was derived from the topic."""
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self._whole() == other._whole()
+
+    def __hash__(self) -> int:
+        return hash((type(self), self._topic, self._side))
+
+    def _whole(self) -> tuple[Any, ...]:
+        return (self._registry, self._options, self._topic, self._side, *self._identity())
+
+    def made(self, key: Any, make: Callable[[], M]) -> M:
+        """What `make` makes, once per process, registry and key."""
+        held = self.registry.held.made
+        if key not in held:
+            held[key] = make()
+        found: M = held[key]
+        return found
+
+    def head(self, schema_id: int) -> bytes:
+        """The bytes before the payload."""
+        return _HEAD.pack(0, schema_id)
+
+    def schema_id(self, data: bytes) -> int:
+        """The id that a record carries; raises SerializationError."""
+        if len(data) < HEAD_SIZE or data[0] != 0:
+            raise SerializationError(
+                "VALUE_NOT_DESERIALIZABLE",
+                f"{type(self).__name__} reads a zero byte, a schema id (4 bytes) and the value; it was given {len(data)} bytes: "
+                f"{data[:60]!r}. They were not written with a schema registry",
+            )
+        return int(_HEAD.unpack_from(data)[1])
+
+    def written_schema(self, schema_id: int) -> RegistrySchema:
+        """The schema with an id, from the registry once per process.
+
+        Raises:
+            SerializationError: `UNKNOWN_SCHEMA_ID`: the registry does not have it; or it is of another kind.
+            SchemaRegistryError: the registry did not answer. That is no fault of the record, so no failure policy applies.
+        """
+        known = self.registry.held
+        if schema_id not in known.schemas and known.made.get(("unknown", schema_id), 0.0) > time.monotonic():
+            raise self._unknown(schema_id)
+        try:
+            schema = self.registry.schema(schema_id)
+        except SchemaRegistryError as error:
+            if error.condition != "SCHEMA_NOT_FOUND":
+                raise
+            known.made["unknown", schema_id] = time.monotonic() + _UNKNOWN_SECONDS
+            raise self._unknown(schema_id) from error
+        if schema.kind != self.kind:
+            raise SerializationError(
+                "VALUE_NOT_DESERIALIZABLE",
+                f"{type(self).__name__} reads {self.kind}; schema id {schema_id} in {self.registry.url} is {schema.kind}",
+            )
+        return schema
+
+    def _unknown(self, schema_id: int) -> SerializationError:
+        return SerializationError(
+            "UNKNOWN_SCHEMA_ID",
+            f"the record carries schema id {schema_id}, which the schema registry {self.registry.url} does not have; check "
+            "that schema.registry.url is the registry of the program that wrote it",
+        )
+
+    def subject(self, record_name: str) -> str:
+        """The subject under which this serde's schema is looked up and registered.
+
+        Raises:
+            SerializationError: `TOPIC_UNKNOWN`: the strategy needs the topic and the serde was not made for one.
+        """
+        strategy = self._options.subject_name_strategy
+        if self._topic is None and _strategy(strategy) is not _STRATEGIES["RecordNameStrategy"]:
+            raise SerializationError(
+                "TOPIC_UNKNOWN",
+                f"{type(self).__name__} writes under a subject named after the topic, and does not know its topic; "
+                "use serde.for_topic(topic, 'key' or 'value', {}) outside of a topology",
+            )
+        return _strategy(strategy)(self._topic or "", self._side, record_name)
+
+    def writing(self, own: RegistrySchema | None, record_name: str) -> tuple[int, RegistrySchema]:
+        """Id and schema to write by; asked of the registry once per process.
+
+        Args:
+            own: the serde's own schema; `None`: it has none, and writes by the newest version.
+            record_name: the full name of the type, for the subject.
+
+        Raises:
+            SchemaRegistryError: the registry did not answer, refuses the schema or does not have it.
+        """
+        options = self._options
+        subject = self.subject(record_name)
+        normalize = bool(options.normalize_schemas)
+        if own is None or (options.use_latest_version and not options.auto_register_schemas):
+            key = ("latest", subject)
+            latest = self.made(key, lambda: self.registry.latest(subject))
+            return latest.id, latest.schema
+        if options.auto_register_schemas is None or options.auto_register_schemas:
+            made = ("registered", subject, own, normalize)
+            return self.made(made, lambda: self.registry.register(subject, own, normalize=normalize)), own
+        found = self.made(
+            ("found", subject, own, normalize), lambda: self.registry.lookup(subject, own, normalize=normalize)
+        )
+        return found.id, own
+
+
+_NOT_OF_THE_CLIENT = {
+    *("auto.register.schemas", "use.latest.version", "normalize.schemas"),
+    *("key.subject.name.strategy", "value.subject.name.strategy"),
+}
+
+
+def _strategy(given: SubjectNameStrategy | None) -> Callable[[str, Side, str], str]:
+    if given is None:
+        return _STRATEGIES["TopicNameStrategy"]
+    if callable(given):
+        return given
+    name = given.rpartition(".")[2]  # Java's settings name the class
+    if name not in _STRATEGIES:
+        raise ConfigError(
+            "INVALID_SETTING",
+            f"subject_name_strategy is {given!r}; allowed is one of {', '.join(_STRATEGIES)}, or a function of "
+            "(topic, side, record name)",
+        )
+    return _STRATEGIES[name]
