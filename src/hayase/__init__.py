@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from hayase.serde import Serdes as Serdes
     from hayase.serde import UuidSerde as UuidSerde
     from hayase.serde.avro_serde import AvroSerde as AvroSerde
+    from hayase.serde.json_schema_serde import JsonSchemaSerde as JsonSchemaSerde
     from hayase.serde.registry import RegistrySchema as RegistrySchema
     from hayase.serde.registry import SchemaReference as SchemaReference
     from hayase.serde.registry import SchemaRegistry as SchemaRegistry
@@ -87,6 +88,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     ),
     "hayase.serde": ("JsonSerde", "ListSerde", "Serde", "Serdes", "UuidSerde"),
     "hayase.serde.avro_serde": ("AvroSerde",),
+    "hayase.serde.json_schema_serde": ("JsonSchemaSerde",),
     "hayase.serde.registry": ("RegistrySchema", "SchemaReference", "SchemaRegistry"),
     "hayase.topology.topology": ("Topology",),
 }

@@ -13,6 +13,7 @@ from hayase.serde.uuid_serde import UuidSerde
 
 if TYPE_CHECKING:
     from hayase.serde.avro_serde import AvroSerde
+    from hayase.serde.json_schema_serde import JsonSchemaSerde
     from hayase.serde.registry import SchemaRegistry
 
 
@@ -92,3 +93,12 @@ class Serdes:
         from hayase.serde.avro_serde import AvroSerde
 
         return AvroSerde(schema, registry, **options)
+
+    @staticmethod
+    def json_schema(
+        schema: Any = None, registry: SchemaRegistry | str | None = None, **options: Any
+    ) -> JsonSchemaSerde:
+        """JSON with a schema registry; see JsonSchemaSerde, which names the options."""
+        from hayase.serde.json_schema_serde import JsonSchemaSerde
+
+        return JsonSchemaSerde(schema, registry, **options)
