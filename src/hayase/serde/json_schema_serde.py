@@ -128,9 +128,9 @@ class _FramedCodec(ColumnCodec):
 
     def decode_list(self, values: Sequence[bytes | None], fields: frozenset[str] | None = None) -> Decoded:
         refused: dict[bytes, SerializationError] = {}
-        for head, value in {value[:HEAD_SIZE]: value for value in values if value is not None}.items():
+        for head, sample in {value[:HEAD_SIZE]: value for value in values if value is not None}.items():
             try:
-                self._serde.written_schema(self._serde.schema_id(value))
+                self._serde.written_schema(self._serde.schema_id(sample))
             except SerializationError as error:
                 refused[head] = error
         if not refused:

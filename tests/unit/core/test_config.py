@@ -235,7 +235,7 @@ def test_the_application_id_is_required():
         ("commit.interval.ms", -1),
         ("commit.interval.ms", True),
         ("commit.interval.ms", 1.5),
-        ("default.key.serde", "avro"),
+        ("default.key.serde", "xml"),
         ("default.value.serde", int),
         ("default.timestamp.extractor", "yesterday"),
         ("deserialization.exception.handler", "ignore"),
