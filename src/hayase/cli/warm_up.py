@@ -1,0 +1,96 @@
+"""Making the archive of the JVM's classes: a small application is run once by a JVM that writes down what it loads."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from hayase.core.cache import cached_folder
+from hayase.core.errors import MissingRequirementError
+from hayase.core.java import JavaHome, find_java
+
+_TIMEOUT_S = 300
+
+
+def make_archive(java: JavaHome | None = None) -> tuple[Path, bool]:
+    """Make the archive if it is not there; returns its file, and whether this call made it.
+
+    Raises:
+        MissingRequirementError: there is no Java, or this one can not make such an archive.
+    """
+    from hayase.runtime.class_archive import archive_file
+
+    file = archive_file(java or find_java())
+    made = []
+
+    def fill(folder: Path) -> None:
+        made.append(folder)
+        _record(folder / file.name)
+
+    cached_folder(file.parent, fill)
+    return file, bool(made)
+
+
+def _record(file: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix="hayase-warm-up-") as scratch:
+        command = [sys.executable, "-m", __name__, scratch, str(file)]
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=_TIMEOUT_S, check=False
+        )
+    if done.returncode or not file.exists():
+        said = "\n".join((done.stdout + done.stderr).strip().splitlines()[-5:])
+        raise MissingRequirementError(
+            "NO_CLASS_ARCHIVE",
+            f"this Java can not write an archive of classes, so Spark starts without one (which works, and takes longer): {said}",
+        )
+
+
+def _run_small_application(scratch: Path, file: Path) -> None:
+    """Everything a job needs of the JVM: source, two levels with a shuffle between them, an epoch record, a stop."""
+    from hayase import Consumed, Grouped, Produced, Serdes, StreamsApp, StreamsBuilder
+    from hayase.log.open import open_log
+    from hayase.log.protocol import LogConfig, OutputBatch
+    from hayase.runtime.class_archive import RECORD_OPTION
+
+    text = Serdes.string()
+    log = open_log(LogConfig("embedded", str(scratch / "log"), {"fsync": "false"}))
+    for topic in ("in", "out"):
+        log.create_topic(topic, 2)
+    writer = log.writer()
+    keys: list[bytes | None] = [b"%d" % number for number in range(100)]
+    writer.append([OutputBatch("in", keys, keys, [1] * len(keys))])
+    writer.close()
+    log.close()
+    builder = StreamsBuilder()
+    stream = builder.stream("in", Consumed.with_(text, text))
+    counts = stream.group_by(lambda key, value: value[:1], Grouped.with_(text, text)).count()
+    counts.to_stream().to("out", Produced.with_(text, Serdes.long()))
+    settings = {
+        "application.id": "warm-up",
+        "log.dir": str(scratch / "log"),
+        "state.dir": str(scratch / "state"),
+        "checkpoint.dir": str(scratch / "checkpoint"),
+        "checkpoint.fsync": False,
+        "spark.driver.extraJavaOptions": f"{RECORD_OPTION}{file}",
+    }
+    with StreamsApp(builder.build(), settings) as app:
+        app.run_to_end()
+    _wait_for_the_jvm()
+
+
+def _wait_for_the_jvm() -> None:
+    """The archive is written when the JVM ends, which it does when its standard input is closed."""
+    from pyspark import SparkContext
+
+    gateway = SparkContext._gateway
+    assert gateway is not None
+    process = gateway.proc
+    gateway.shutdown()
+    process.stdin.close()
+    process.wait(_TIMEOUT_S)
+
+
+if __name__ == "__main__":
+    _run_small_application(Path(sys.argv[1]), Path(sys.argv[2]))
