@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from hayase.core.errors import TopologyError as TopologyError
     from hayase.core.records import Change as Change
     from hayase.core.records import Record as Record
+    from hayase.core.records import RecordContext as RecordContext
     from hayase.core.records import Window as Window
     from hayase.core.records import Windowed as Windowed
     from hayase.core.windows import TimeWindows as TimeWindows
@@ -33,7 +34,9 @@ if TYPE_CHECKING:
     from hayase.dsl import KTable as KTable
     from hayase.dsl import Materialized as Materialized
     from hayase.dsl import Named as Named
+    from hayase.dsl import Printed as Printed
     from hayase.dsl import Produced as Produced
+    from hayase.dsl import Repartitioned as Repartitioned
     from hayase.dsl import StreamsBuilder as StreamsBuilder
     from hayase.dsl import TimeWindowedKStream as TimeWindowedKStream
     from hayase.dsl import avg as avg
@@ -73,12 +76,12 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "hayase.app.uncaught": ("StreamThreadExceptionResponse",),
     "hayase.core.config": ("StreamsConfig",),
     "hayase.core.errors": ("HayaseError", "SchemaRegistryError", "TopologyError"),
-    "hayase.core.records": ("Change", "Record", "Window", "Windowed"),
+    "hayase.core.records": ("Change", "Record", "RecordContext", "Window", "Windowed"),
     "hayase.core.windows": ("TimeWindows",),
     "hayase.dsl": (
         *("Branched", "Consumed", "GlobalKTable", "Grouped", "Joined", "KGroupedStream", "KStream", "KTable"),
-        *("Materialized", "Named", "Produced", "StreamsBuilder", "TimeWindowedKStream", "avg", "count", "key"),
-        *("left", "max_", "min_", "right", "sum_", "timestamp"),
+        *("Materialized", "Named", "Printed", "Produced", "Repartitioned", "StreamsBuilder", "TimeWindowedKStream"),
+        *("avg", "count", "key", "left", "max_", "min_", "right", "sum_", "timestamp"),
     ),
     "hayase.processor.handlers": (
         *("ErrorContext", "HandlerAnswer", "dead_letter", "log_and_continue", "log_and_fail"),

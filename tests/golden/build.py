@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -11,9 +12,9 @@ from typing import Any
 
 from tests.golden.functions import UserError, evaluate
 
-from hayase.core.records import Windowed
+from hayase.core.records import RecordContext, Windowed
 from hayase.core.windows import TimeWindows
-from hayase.dsl import Branched, Consumed, Grouped, Joined, Materialized, Produced, StreamsBuilder
+from hayase.dsl import Branched, Consumed, Grouped, Joined, Materialized, Produced, Repartitioned, StreamsBuilder
 from hayase.processor.timestamps import (
     TimestampExtractor,
     callable_timestamp,
@@ -159,6 +160,17 @@ def _field_extractor(path: str, otherwise: str) -> Function:
     return extract
 
 
+@dataclass(frozen=True)
+class DynamicTopic:
+    """A topic extractor; named as the recorder's own, whose name is in the descriptions."""
+
+    function: Function
+
+    def __call__(self, key: Any, value: Any, record_context: RecordContext) -> str:
+        """The topic of a record."""
+        return str(self.function(key, value))
+
+
 class _Interpreter:
     """One method per operation; each gets its node, its arguments and what its parents made."""
 
@@ -186,9 +198,8 @@ class _Interpreter:
         return Consumed.with_(serde_of(args["key"]), serde_of(args["value"]), extractor, name=args.get("name"))
 
     def _op_stream(self, _: Any, args: Any) -> Any:
-        if "pattern" in args:
-            raise Unsupported("topic pattern")
-        return self.builder.stream(args["topics"], self._consumed(args))
+        topics = re.compile(args["pattern"]) if "pattern" in args else args["topics"]
+        return self.builder.stream(topics, self._consumed(args))
 
     def _op_table(self, _: Any, args: Any) -> Any:
         return self.builder.table(args["topic"], self._consumed(args), self._materialized(args))
@@ -221,10 +232,22 @@ class _Interpreter:
         items = of_key_value(args["items"])
         return parent.flat_map_values(lambda key, value: items(key, value) or [])
 
+    def _op_flat_map(self, _: Any, args: Any, parent: Any) -> Any:
+        def pairs(key: Any, value: Any) -> list[tuple[Any, Any]]:
+            found = {"key": plain(key), "value": value}
+            items = [{**found, "it": item} for item in evaluate(args["items"], found) or []]
+            return [(evaluate(args["key"], each), evaluate(args["value"], each)) for each in items]
+
+        return parent.flat_map(pairs)
+
+    def _op_foreach(self, node: Any, args: Any, parent: Any) -> Any:
+        parent.foreach(self._side_effect(node), name=args.get("name"))
+
     def _op_peek(self, node: Any, args: Any, parent: Any) -> Any:
-        return parent.peek(
-            lambda key, value: self.side_effects.append((node["id"], plain(key), value)), name=args.get("name")
-        )
+        return parent.peek(self._side_effect(node), name=args.get("name"))
+
+    def _side_effect(self, node: Any) -> Function:
+        return lambda key, value: self.side_effects.append((node["id"], plain(key), value))
 
     def _op_merge(self, _: Any, args: Any, parent: Any, other: Any) -> Any:
         return parent.merge(other)
@@ -241,9 +264,16 @@ class _Interpreter:
         return parent[args["branch"]]
 
     def _op_to(self, _: Any, args: Any, parent: Any) -> Any:
+        topic = args.get("topic")
         if "topic_expr" in args:
-            raise Unsupported("topic extractor")
-        parent.to(args["topic"], Produced.with_(serde_of(args["key"]), serde_of(args["value"]), args.get("name")))
+            topic = DynamicTopic(of_key_value(args["topic_expr"]))
+        parent.to(topic, Produced.with_(serde_of(args["key"]), serde_of(args["value"]), args.get("name")))
+
+    def _op_repartition(self, _: Any, args: Any, parent: Any) -> Any:
+        made = Repartitioned.with_(
+            serde_of(args.get("key")), serde_of(args.get("value")), args.get("name"), args.get("partitions")
+        )
+        return parent.repartition(made)
 
     def _op_to_table(self, _: Any, args: Any, parent: Any) -> Any:
         return parent.to_table(self._materialized(args))

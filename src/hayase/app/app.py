@@ -18,19 +18,19 @@ from hayase.app.remote import RUNS, leave_note, note_of_end
 from hayase.app.report import ProgressReport
 from hayase.app.states import NEXT, State
 from hayase.app.uncaught import Recovery, UncaughtExceptionHandler, shut_down_client
+from hayase.app.topics import prepare_topics, resets_of
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import ConfigError, HayaseError, StreamsStoppedError
 from hayase.core.metrics import RECORDS_CONSUMED
 from hayase.log.open import open_log
 from hayase.log.protocol import Log
-from hayase.planner.build import check_sinks, levels_of, make_plan, sink_topics, source_topics
+from hayase.planner.build import levels_of, make_plan, source_topics
 from hayase.planner.compile import compile_units
 from hayase.planner.options import compile_options, configured, failure_policy, log_config
 from hayase.query.access import History, PinnedStores, StoreAccess
 from hayase.query.stores import StoreHandle
 from hayase.storage.blobs import BlobStore
 from hayase.storage.open import open_blobs, probe_put_if_absent
-from hayase.topology.nodes import SourceNode
 from hayase.topology.topology import Topology
 
 _LOG = logging.getLogger("hayase.app")
@@ -227,7 +227,7 @@ class StreamsApp:
 
     def _consumed(self, runner: Any) -> int:
         """Records read from topics of the log; rows between tasks are not counted."""
-        topics = set(source_topics(self.topology))
+        topics = set(source_topics(self.topology)) - self.topology.internal_topics.keys()
         rows = runner.progress.rows() if runner is not None else []
         return sum(count for name, owner, count in rows if name == RECORDS_CONSUMED and owner in topics)
 
@@ -359,17 +359,16 @@ class StreamsApp:
         slots = config.num_stream_threads or default_slots()
         log = open_log(log_config(config))
         try:
-            infos = log.describe([*source_topics(self.topology), *sink_topics(self.topology)])
-            check_sinks(self.topology, infos)
+            topology, infos = prepare_topics(log, self.topology)
             compacted = frozenset(n for n, info in infos.items() if "compact" in info.config.get("cleanup.policy", ""))
             options = compile_options(config, compacted)
-            compiled = compile_units(self.topology, levels_of(self.topology), options)
+            compiled = compile_units(topology, levels_of(topology), options)
             stored = stored_plan(blobs)
             bundles = stored.bundles_per_unit if stored is not None else config.num_bundles
-            topics = {name: infos[name].partitions for name in source_topics(self.topology) if name in infos}
+            topics = {name: infos[name].partitions for name in source_topics(topology)}
             if stored is not None:
                 stored.check_partitions(topics)
-            plan = make_plan(self.topology, topics, compiled, threads=slots, bundles_per_unit=bundles)
+            plan = make_plan(topology, topics, compiled, threads=slots, bundles_per_unit=bundles)
             fix_plan(blobs, plan.to_json())
             self._ensure_dead_letter_topic(log)
         finally:
@@ -377,7 +376,7 @@ class StreamsApp:
         return ShippedApp(
             application_id=config.application_id,
             lineage=lineage_of(blobs),
-            topology=self.topology,
+            topology=topology,
             plan=plan,
             options=options,
             policy=failure_policy(config),
@@ -390,7 +389,7 @@ class StreamsApp:
             slots=slots,
             max_records_per_epoch=config.max_records_per_epoch,
             max_task_idle_ms=config.max_task_idle_ms,
-            resets=_resets(self.topology, config.auto_offset_reset),
+            resets=resets_of(topology, config.auto_offset_reset),
             history_retention_ms=config.state_history_retention_ms,
         )
 
@@ -446,9 +445,3 @@ class StreamsApp:
                 self._listener(new, old)
             except Exception:  # a listener must not stop the application
                 _LOG.exception("the state listener failed")
-
-
-def _resets(topology: Topology, default: str) -> dict[str, str]:
-    nodes = [node for node in topology.nodes if isinstance(node, SourceNode)]
-    found = {topic: node.reset or default for node in nodes for topic in node.topics}
-    return {**found, **{t: "earliest" for g in topology.global_tables for t in g.source.topics}}

@@ -1,4 +1,4 @@
-"""Starting an application over: everything it remembers is removed, its topics are left alone."""
+"""Starting an application over: everything it remembers is removed, the topics of others are left alone."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hayase.app.remote import forget_note
+from hayase.app.topics import internal_topics_of
 from hayase.core.config import StreamsConfig
 from hayase.log.protocol import Log
 from hayase.query.checkpoint import followers_folder, history_folder, workers_folder
@@ -49,9 +50,10 @@ def plan_reset(config: StreamsConfig) -> ResetPlan:
 
 
 def reset_application(config: StreamsConfig, log: Log) -> ResetPlan:
-    """Remove checkpoint, local state, and the log's markers and committed offsets; the next start reads from the beginning.
+    """Remove checkpoint, local state, internal topics, and the log's markers and committed offsets.
 
-    Topics are not touched: what the application wrote stays, and the next run writes it again behind that.
+    The next start reads from the beginning. Other topics are not touched: what the application wrote stays, and the
+    next run writes it again behind that. Internal topics are all those named `<application.id>-…-repartition`.
     May be repeated; an interrupted reset is finished by the next.
 
     Raises:
@@ -64,14 +66,20 @@ def reset_application(config: StreamsConfig, log: Log) -> ResetPlan:
             # first would let an epoch that is open write its outputs twice.
             _empty(plan.checkpoint, _CONTENT)
             _remove_state(plan)
-            log.delete_markers(config.application_id)
+            _forget_in_log(config, log)
             _empty(plan.checkpoint, ("lease",))
         _remove_if_empty(plan.checkpoint)
     else:
         _remove_state(plan)
-        log.delete_markers(config.application_id)
+        _forget_in_log(config, log)
     forget_note(config)
     return plan
+
+
+def _forget_in_log(config: StreamsConfig, log: Log) -> None:
+    log.delete_markers(config.application_id)
+    for topic in internal_topics_of(config.application_id, log.topics()):
+        log.delete_topic(topic)
 
 
 def _remove_state(plan: ResetPlan) -> None:

@@ -106,6 +106,24 @@ class TaskId(NamedTuple):
         return cls(int(subtopology), int(partition))
 
 
+class RecordContext(NamedTuple):
+    """What a function that chooses a topic may know of a record besides key and value.
+
+    Attributes:
+        topic: where the record being processed was read; `None` if it is sent by a cache at the end of an epoch.
+        partition: of that topic, -1 if there is none.
+        offset: in that partition, -1 if there is none.
+        timestamp_ms: of the record that is written.
+        headers: of the record that is written.
+    """
+
+    topic: str | None
+    partition: int
+    offset: int
+    timestamp_ms: int
+    headers: Headers
+
+
 class RecordMetadata(NamedTuple):
     """Where the record being processed was read from; absent in punctuations."""
 

@@ -18,7 +18,8 @@ from hayase.dsl.expressions import key, left, right, timestamp
 from hayase.dsl.grouped import KGroupedStream, TimeWindowedKStream
 from hayase.dsl.kstream import KStream
 from hayase.dsl.ktable import GlobalKTable, KTable
-from hayase.dsl.options import Branched, Consumed, Grouped, Joined, Materialized, Named, Produced
+from hayase.dsl.options import Branched, Consumed, Grouped, Joined, Materialized, Named, Produced, Repartitioned
+from hayase.dsl.printed import Printed
 
 __all__ = [
     "Aggregate",
@@ -33,7 +34,9 @@ __all__ = [
     "KTable",
     "Materialized",
     "Named",
+    "Printed",
     "Produced",
+    "Repartitioned",
     "StreamsBuilder",
     "TimeWindowedKStream",
     "avg",

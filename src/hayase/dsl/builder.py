@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
@@ -39,22 +40,39 @@ class StreamsBuilder:
     def __init__(self) -> None:
         self._graph = Graph()
 
-    def stream(self, topics: str | Iterable[str], consumed: Consumed | None = None) -> KStream[Any, Any]:
-        """A stream of the records of one or several topics.
+    def stream(
+        self, topics: str | Iterable[str] | re.Pattern[str], consumed: Consumed | None = None
+    ) -> KStream[Any, Any]:
+        """A stream of the records of one or several topics, or of all topics whose names match a pattern.
 
         Serdes that `consumed` does not give are those of the configuration, else the values are bytes. Asking
-        for the same topics again gives the same source.
+        for the same topics, or the same pattern, again gives the same source. Partition i of each topic goes to
+        the same task, merged by timestamp.
+
+        A pattern must match the whole name; topics that begin with `__` and internal topics are never matched. Which
+        topics it means is found out when the application starts: one that is made later is read from the next start on
+        (from where `reset` says), unlike in Kafka Streams, which notices it while it runs.
 
         Raises:
             TopologyError: a topic is read as a table already, or together with other topics.
+
+        Example:
+            builder.stream(re.compile(r"orders-.*"))
         """
         options = check_option(consumed, Consumed, "stream")
+        if isinstance(topics, re.Pattern):
+            return self._stream((), options, topics)
         several = topics if isinstance(topics, Iterable) and not isinstance(topics, str) else (topics,)
         names = tuple(dict.fromkeys(several))
         if not names or not all(isinstance(name, str) and name for name in names):
             raise TopologyError("INVALID_TOPIC", f"stream takes a topic's name or several, not {topics!r}")
+        return self._stream(names, options)
+
+    def _stream(
+        self, topics: tuple[str, ...], options: Consumed, pattern: re.Pattern[str] | None = None
+    ) -> KStream[Any, Any]:
         name = self._graph.names.name_or_next(options.name, "KSTREAM-SOURCE-")
-        node = self._graph.stream_source(names, name, options)
+        node = self._graph.stream_source(topics, name, options, pattern)
         key, value = _known(options, node.name)
         return KStream(StreamState(self._graph, node.name, key, value))
 

@@ -23,6 +23,7 @@ from typing import Any
 import polars as pl
 
 from hayase.core.errors import TopologyError
+from hayase.topology.nodes import Partitioner, TopicExtractor
 from hayase.topology.operators import Fields
 
 Predicate = Callable[[Any, Any], bool] | pl.Expr
@@ -85,6 +86,13 @@ def list_mapper(function: Callable[..., Any] | pl.Expr | str, what: str) -> Call
     return mapper
 
 
+def pairs_mapper(function: Callable[[Any, Any], Any] | pl.Expr, what: str) -> Callable[[Any, Any], Any] | pl.Expr:
+    """A mapper to a list of pairs of key and value: `(key, value)` or an expression."""
+    if isinstance(function, pl.Expr):
+        return function
+    return callable_of(function, 2, what, "(key, value) that returns pairs (key, value)")
+
+
 def key_mapper(function: KeyFunction, what: str) -> Callable[[Any, Any], Any] | pl.Expr:
     """A mapper to a key: `(key, value)` or an expression; fields become a struct."""
     declared = declarative(function, what)
@@ -135,6 +143,25 @@ def callable_of(function: Any, arguments: int, what: str, form: str) -> Callable
         except TypeError as error:
             raise _invalid(function, what, form) from error
     return typing.cast("Callable[..., Any]", function)
+
+
+def topic_extractor(function: TopicExtractor) -> TopicExtractor:
+    """A function that chooses topics, checked."""
+    if isinstance(function, pl.Expr):
+        return function
+    if not callable(function):
+        raise TopologyError(
+            "INVALID_TOPIC",
+            f"to takes the name of a topic, a function of (key, value, record_context) or an expression, not {function!r}",
+        )
+    return callable_of(function, 3, "to", "(key, value, record_context)")
+
+
+def partitioner(function: Partitioner | None) -> Partitioner | None:
+    """A function that chooses partitions, checked."""
+    if function is None or isinstance(function, pl.Expr):
+        return function
+    return callable_of(function, 4, "the partitioner", "(topic, key, value, partitions)")
 
 
 def _either(function: Any, long: int, short_form: Callable[[Any], Any], what: str, form: str) -> Callable[..., Any]:

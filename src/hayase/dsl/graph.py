@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from hayase.core.errors import TopologyError
 from hayase.core.names import NameCounter
 from hayase.dsl.options import Consumed
+from hayase.processor.timestamps import TimestampExtractor, record_timestamp
 from hayase.serde.protocol import Serde
 from hayase.state.spec import StoreSpec
-from hayase.topology.nodes import GlobalTable, Node, ProcessorNode, RepartitionTopic, SinkNode, SourceNode
+from hayase.topology.nodes import (
+    GlobalTable,
+    InternalTopic,
+    Node,
+    Partitioner,
+    ProcessorNode,
+    RepartitionTopic,
+    SinkNode,
+    SourceNode,
+)
 from hayase.topology.operators import (
     Operator,
     RepartitionFilter,
@@ -43,17 +54,21 @@ class Graph:
         self._nodes: list[Callable[[], Node]] = []
         self._stores: dict[str, StoreSpec] = {}
         self._repartitions: dict[str, RepartitionTopic] = {}
+        self._internal_topics: dict[str, InternalTopic] = {}
         self._global_tables: list[GlobalTable] = []
-        self._streams: dict[frozenset[str], SourceNode] = {}
+        self._streams: dict[tuple[frozenset[str], str | None], SourceNode] = {}
         self._topics: dict[str, str] = {}
+        self._patterns: dict[str, re.Pattern[str]] = {}
 
     def source(self, node: SourceNode) -> None:
         """Add a source of topics that no other source reads."""
         self._claim(node)
         self._nodes.append(lambda: node)
 
-    def stream_source(self, topics: Sequence[str], name: str, consumed: Consumed) -> SourceNode:
-        """The source of a stream: the one that reads exactly these topics already, else a new one."""
+    def stream_source(
+        self, topics: Sequence[str], name: str, consumed: Consumed, pattern: re.Pattern[str] | None = None
+    ) -> SourceNode:
+        """The source of a stream: the one that reads exactly these topics, or this pattern, already, else a new one."""
         node = SourceNode(
             name,
             tuple(topics),
@@ -61,11 +76,13 @@ class Graph:
             consumed.value_serde,
             consumed.timestamp_extractor,
             consumed.reset,
+            pattern,
         )
-        existing = self._streams.get(frozenset(topics))
+        read = frozenset(topics), None if pattern is None else pattern.pattern
+        existing = self._streams.get(read)
         if existing is None:
             self.source(node)
-            self._streams[frozenset(topics)] = node
+            self._streams[read] = node
             return node
         for option in ("key_serde", "value_serde", "timestamp_extractor", "reset"):
             first, second = getattr(existing, option), getattr(node, option)
@@ -73,7 +90,7 @@ class Graph:
             if second is not None and not alike:
                 raise TopologyError(
                     "CONFLICTING_SOURCES",
-                    f"topic {', '.join(topics)} is read twice, with the {option} {first!r} and {second!r}; "
+                    f"topic {', '.join(topics) or read[1]} is read twice, with the {option} {first!r} and {second!r}; "
                     "one topic is read once, so use the same options, or the first stream",
                 )
         return existing
@@ -93,6 +110,17 @@ class Graph:
                     f"topic {topic!r} is already read by {other!r}; a topic can be read once, as a stream, a table or a "
                     "global table (a stream and a table of one topic: stream(…) and its to_table())",
                 )
+        if node.pattern is not None:
+            self._patterns[node.name] = node.pattern
+        internal = self._repartitions.keys() | self._internal_topics.keys()
+        for source, pattern in self._patterns.items():
+            for topic, reader in self._topics.items():
+                if reader != source and topic not in internal and pattern.fullmatch(topic):
+                    raise TopologyError(
+                        "TOPIC_READ_TWICE",
+                        f"the pattern {pattern.pattern!r} of {source!r} matches topic {topic!r}, which {reader!r} reads; "
+                        "a topic can be read once, so make the pattern narrower",
+                    )
 
     def processor(
         self,
@@ -123,11 +151,8 @@ class Graph:
 
         self._nodes.append(made)
 
-    def sink(
-        self, name: str, parent: str, topic: str, key_serde: Serde[Any] | None, value_serde: Serde[Any] | None
-    ) -> None:
+    def sink(self, node: SinkNode) -> None:
         """Add a sink."""
-        node = SinkNode(name, (parent,), topic, key_serde, value_serde)
         self._nodes.append(lambda: node)
 
     def store(self, spec: StoreSpec) -> str:
@@ -157,15 +182,42 @@ class Graph:
         value_serde: Serde[Any] | None,
     ) -> str:
         """Add filter, sink and source of a repartition; the source's name. Serdes may be left to the planner."""
-        topic, sink, drop, source = names
-        if topic in self._repartitions:
+        self._check_repartition(names[0])
+        self._repartitions[names[0]] = RepartitionTopic(names[0])
+        return self._through(parent, names, key_serde, value_serde, None, None)
+
+    def internal_topic(
+        self,
+        parent: str,
+        names: tuple[str, str, str, str],
+        serdes: tuple[Serde[Any], Serde[Any]],
+        partitions: int | None,
+        partitioner: Partitioner | None,
+    ) -> str:
+        """Add filter, sink and source of a repartition that is a topic of the log; the source's name."""
+        self._check_repartition(names[0])
+        self._internal_topics[names[0]] = InternalTopic(names[0], partitions)
+        return self._through(parent, names, *serdes, partitioner, record_timestamp())
+
+    def _check_repartition(self, topic: str) -> None:
+        if topic in self._repartitions or topic in self._internal_topics:
             raise TopologyError(
                 "DUPLICATE_REPARTITION", f"there are two repartitions named {topic!r}; give one another name"
             )
-        self._repartitions[topic] = RepartitionTopic(topic)
+
+    def _through(
+        self,
+        parent: str,
+        names: tuple[str, str, str, str],
+        key_serde: Serde[Any] | None,
+        value_serde: Serde[Any] | None,
+        partitioner: Partitioner | None,
+        extractor: TimestampExtractor | None,
+    ) -> str:
+        topic, sink, drop, source = names
         self.processor(drop, (parent,), RepartitionFilter())
-        self.sink(sink, drop, topic, key_serde, value_serde)
-        self.source(SourceNode(source, (topic,), key_serde, value_serde))
+        self.sink(SinkNode(sink, (drop,), topic, key_serde, value_serde, None, partitioner))
+        self.source(SourceNode(source, (topic,), key_serde, value_serde, extractor))
         return source
 
     def build(self) -> Topology:
@@ -173,14 +225,20 @@ class Graph:
         nodes = [node() for node in self._nodes]
         if not nodes and not self._global_tables:
             raise TopologyError("EMPTY_TOPOLOGY", "the topology has no nodes; begin with builder.stream('topic')")
-        wanted = _null_keys_wanted(nodes, self._repartitions.keys())
+        wanted = _null_keys_wanted(nodes, {*self._repartitions, *self._internal_topics})
         final = tuple(
             dataclasses.replace(node, operator=RepartitionFilter(keep_null_keys=True))
             if node.name in wanted and isinstance(node, ProcessorNode) and isinstance(node.operator, RepartitionFilter)
             else node
             for node in nodes
         )
-        return Topology(final, dict(self._stores), dict(self._repartitions), tuple(self._global_tables))
+        return Topology(
+            final,
+            dict(self._stores),
+            dict(self._repartitions),
+            tuple(self._global_tables),
+            dict(self._internal_topics),
+        )
 
 
 def _null_keys_wanted(nodes: Sequence[Node], repartitions: Collection[str]) -> set[str]:

@@ -166,10 +166,7 @@ def key_schema(mapper: pl.Expr, columns: tuple[dict[str, pl.DataType], bool], wh
     types = infer(mapper, columns, what)
     if types is None:
         return None
-    dtype = types[BARE_FIELD]
-    if isinstance(dtype, pl.Struct):
-        return Schema(tuple((field.name, _instance(field.dtype)) for field in dtype.fields), python_type=dict)
-    return Schema(((BARE_FIELD, dtype),), bare=True)
+    return _schema_of_column(types[BARE_FIELD])
 
 
 def list_item_schema(mapper: pl.Expr, columns: tuple[dict[str, pl.DataType], bool], what: str) -> Schema | None:
@@ -180,10 +177,29 @@ def list_item_schema(mapper: pl.Expr, columns: tuple[dict[str, pl.DataType], boo
     dtype = types[BARE_FIELD]
     if not isinstance(dtype, pl.List | pl.Array):
         raise TopologyError("INVALID_EXPRESSION", f"{what}: the expression gives {dtype}, it must give a list")
-    item = _instance(dtype.inner)
-    if isinstance(item, pl.Struct):
-        return Schema(tuple((field.name, _instance(field.dtype)) for field in item.fields), python_type=dict)
-    return Schema(((BARE_FIELD, item),), bare=True)
+    return _schema_of_column(_instance(dtype.inner))
+
+
+def pair_list_schemas(
+    mapper: pl.Expr, columns: tuple[dict[str, pl.DataType], bool], what: str
+) -> tuple[Schema | None, Schema | None]:
+    """Schemas of the keys and values of lists of pairs that an expression makes."""
+    item = list_item_schema(mapper, columns, what)
+    if item is None:
+        return None, None
+    types = dict(item.fields)
+    if set(types) != {"key", "value"}:
+        raise TopologyError(
+            "INVALID_EXPRESSION", f"{what}: the expression must give a list of structs with the fields key and value"
+        )
+    return _schema_of_column(types["key"]), _schema_of_column(types["value"])
+
+
+def _schema_of_column(dtype: pl.DataType) -> Schema:
+    """A struct is a record of fields, all else a bare value."""
+    if isinstance(dtype, pl.Struct):
+        return Schema(tuple((field.name, _instance(field.dtype)) for field in dtype.fields), python_type=dict)
+    return Schema(((BARE_FIELD, dtype),), bare=True)
 
 
 def check_predicate(predicate: Any, columns: tuple[dict[str, pl.DataType], bool], what: str) -> None:

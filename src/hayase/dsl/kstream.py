@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
@@ -15,15 +15,20 @@ from hayase.dsl.graph import Graph
 from hayase.dsl.inference import (
     Known,
     check_predicate,
+    concrete_serde,
+    infer,
     key_schema,
     list_item_schema,
+    pair_list_schemas,
     schema_of_type,
     transport_serde,
     value_schema,
     visible_columns,
 )
-from hayase.dsl.options import Grouped, Joined, Materialized, Named, Produced, name_of
+from hayase.dsl.options import Grouped, Joined, Materialized, Named, Produced, Repartitioned, name_of
+from hayase.dsl.printed import Printed
 from hayase.topology import operators as op
+from hayase.topology.nodes import SinkNode, TopicExtractor
 
 if TYPE_CHECKING:
     from hayase.dsl.branched import BranchedKStream
@@ -179,6 +184,55 @@ class KStream(Generic[K, V]):
             schema = schema_of_type(functions.item_type(functions.return_type(function)))
         return self._then("KSTREAM-FLATMAPVALUES-", name, op.FlatMapValues(function, schema), value=Known(None, schema))
 
+    def flat_map(
+        self, mapper: Callable[[K, V], Iterable[tuple[Any, Any]]] | pl.Expr, *, name: Name = None
+    ) -> KStream[Any, Any]:
+        """Zero or more records for each, in order: `(key, value)` gives pairs `(key, value)`.
+
+        An expression gives a list of structs with the fields `key` and `value`; null is an empty list. Timestamp and
+        headers are the input's. The stream counts as re-keyed. Only the values change? Then `flat_map_values` is
+        cheaper. If the mapper raises, none of the record's results is passed on.
+
+        Example:
+            lines.flat_map(lambda key, line: [(word, len(word)) for word in line.split()])
+        """
+        function = functions.pairs_mapper(mapper, "flat_map")
+        if isinstance(function, pl.Expr):
+            key, value = pair_list_schemas(function, self._columns(), "flat_map")
+        else:
+            types = functions.pair_types(functions.item_type(functions.return_type(function)))
+            key, value = map(schema_of_type, types)
+        return self._then(
+            "KSTREAM-FLATMAP-",
+            name,
+            op.FlatMap(function, key, value),
+            key=Known(None, key),
+            value=Known(None, value),
+            rekeyed=True,
+        )
+
+    def foreach(self, action: Callable[[K, V], Any], *, name: Name = None) -> None:
+        """Call `action(key, value)` for each record; the stream ends here.
+
+        Called again when an epoch is replayed; for one record once in order, between partitions in no order.
+        """
+        self._then("KSTREAM-FOREACH-", name, op.Foreach(functions.callable_of(action, 2, "foreach", "(key, value)")))
+
+    def print(self, printed: Printed) -> None:
+        """Write each record as a line, `[label]: key, value`, to standard output or a file, for debugging.
+
+        The label is the name of the stream's node unless `printed` has one. An application on Spark prints where the
+        process prints that runs the task: in Spark's log. Printed again when an epoch is replayed.
+
+        Example:
+            orders.print(Printed.to_sys_out().with_label("orders"))
+        """
+        if not isinstance(printed, Printed):
+            raise TopologyError(
+                "INVALID_OPTION", f"print takes a Printed, for example Printed.to_sys_out(), not {printed!r}"
+            )
+        self._then("KSTREAM-PRINTER-", printed.name, op.Foreach(printed.printer(self._state.node)))
+
     def peek(self, action: Callable[[K, V], Any], *, name: Name = None) -> KStream[K, V]:
         """Call `action(key, value)` for each record and pass the record on; called again when an epoch is replayed."""
         return self._then("KSTREAM-PEEK-", name, op.Peek(functions.callable_of(action, 2, "peek", "(key, value)")))
@@ -207,23 +261,68 @@ class KStream(Generic[K, V]):
 
         return BranchedKStream(self._state, name_of(name))
 
-    def to(self, topic: str, produced: Produced | None = None) -> None:
-        """Write the records to a topic, which must exist.
+    def to(self, topic: str | TopicExtractor, produced: Produced | None = None) -> None:
+        """Write the records to a topic, or each to a topic of its own choice; topics must exist.
+
+        Instead of a name `topic` may be `(key, value, record_context) -> name` (Kafka Streams' `TopicNameExtractor`)
+        or an expression that gives the name. A record for a topic that does not exist stops the application; a null or
+        empty name is a processing error.
 
         Serdes that `produced` does not give are those of the stream; after a mapping the settings
         `default.key.serde` and `default.value.serde`, and without these each value is written by its type.
+
+        Example:
+            orders.to(lambda key, order, record_context: f"orders-{order['region']}")
         """
         options = check_option(produced, Produced, "to")
-        if not isinstance(topic, str) or not topic:
-            raise TopologyError("INVALID_TOPIC", f"to takes the name of a topic, not {topic!r}")
+        fixed, extractor = (topic, None) if isinstance(topic, str) else (None, functions.topic_extractor(topic))
+        if fixed == "":
+            raise TopologyError("INVALID_TOPIC", "to takes the name of a topic, which must not be empty")
+        if isinstance(extractor, pl.Expr):
+            infer(extractor, self._columns(), "to")
+        if isinstance(options.partitioner, pl.Expr):
+            infer(options.partitioner, self._columns(), "the partitioner")
         state = self._state
         state.graph.sink(
-            state.graph.names.name_or_next(options.name, "KSTREAM-SINK-"),
-            state.node,
-            topic,
-            options.key_serde or state.key.serde,
-            options.value_serde or state.value.serde,
+            SinkNode(
+                state.graph.names.name_or_next(options.name, "KSTREAM-SINK-"),
+                (state.node,),
+                fixed,
+                options.key_serde or state.key.serde,
+                options.value_serde or state.value.serde,
+                extractor,
+                options.partitioner,
+            )
         )
+
+    def repartition(self, repartitioned: Repartitioned | None = None) -> KStream[K, V]:
+        """Write the records to an internal topic and go on with what is read from it.
+
+        The topic is `<application.id>-<name>-repartition`, made by the application if it is not there; its partition
+        count is the one given, else that of what the stream is joined with, else the largest upstream. What an epoch
+        writes is read in a later one. Keys count as partitioned by then, so that a later group or join does not
+        repartition again; with a partitioner of your own that is your promise. Records with a null key are dropped,
+        uncounted, unless a left join downstream wants them. Serdes that are not given are the stream's or the
+        configuration's; there must be some. Values keep timestamp and headers.
+
+        Needed only to set the number of partitions or to spread work: operations that need records of one key together
+        shuffle inside the epoch by themselves, which is cheaper.
+
+        Example:
+            stream.repartition(Repartitioned.as_("by-region").with_number_of_partitions(12))
+        """
+        options = check_option(repartitioned, Repartitioned, "repartition")
+        state = grouped_state(self._state, options)
+        graph = state.graph
+        prefix = options.name or graph.names.next("KSTREAM-REPARTITION-")
+        serdes = concrete_serde(state.key, "key", prefix), concrete_serde(state.value, "value", prefix)
+        if isinstance(options.partitioner, pl.Expr):
+            infer(options.partitioner, self._columns(), "the partitioner")
+        node = graph.internal_topic(
+            state.node, graph.repartition_names(prefix), serdes, options.number_of_partitions, options.partitioner
+        )
+        key, value = Known(serdes[0], state.key.inferred), Known(serdes[1], state.value.inferred)
+        return KStream(replace(state, node=node, key=key, value=value, rekeyed=False))
 
     def to_table(self, materialized: Materialized | None = None, *, name: Name = None) -> KTable[K, V]:
         """The stream read as upserts: the last value of a key is its row, a null value deletes it.
@@ -348,8 +447,8 @@ def mapped_values(mapper: ValueFunction, columns: tuple[dict[str, pl.DataType], 
     return function, schema_of_type(functions.return_type(function))
 
 
-def grouped_state(state: StreamState, options: Grouped) -> StreamState:
-    """The stream with the serdes that a Grouped gives."""
+def grouped_state(state: StreamState, options: Grouped | Repartitioned) -> StreamState:
+    """The stream with the serdes that the options give."""
     return replace(
         state,
         key=state.key if options.key_serde is None else Known(options.key_serde),

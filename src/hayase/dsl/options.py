@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from hayase.core.errors import TopologyError
 from hayase.core.names import check_name
 from hayase.core.windows import to_ms
+from hayase.dsl import functions
 from hayase.processor.timestamps import ConsumedRecord, TimestampExtractor, callable_timestamp
 from hayase.serde.protocol import Serde
+from hayase.topology.nodes import Partitioner
 
 if TYPE_CHECKING:
     from hayase.dsl.kstream import KStream
@@ -147,7 +149,18 @@ class Consumed(_NamedSerdes):
 
 @dataclass(frozen=True, slots=True)
 class Produced(_NamedSerdes):
-    """How a topic is written. Serdes that are `None` are those of the stream."""
+    """How a topic is written. Serdes that are `None` are those of the stream.
+
+    Attributes:
+        partitioner: chooses the partition of each record: `(topic, key, value, partitions)` gives a number, several
+            (the record goes to each), none at all (it is dropped and counted), or `None` for the partition of the key;
+            or an expression gives a number. Kafka Streams' `StreamPartitioner` (KIP-837).
+
+    Example:
+        Produced.with_(partitioner=lambda topic, key, value, partitions: value["shelf"] % partitions)
+    """
+
+    partitioner: Partitioner | None = None
 
     @classmethod
     def with_(
@@ -155,9 +168,65 @@ class Produced(_NamedSerdes):
         key_serde: Serde[Any] | None = None,
         value_serde: Serde[Any] | None = None,
         name: str | None = None,
+        partitioner: Partitioner | None = None,
     ) -> Produced:
         """All options at once."""
-        return cls(check_serde(key_serde, "key_serde"), check_serde(value_serde, "value_serde"), name_of(name))
+        return cls(
+            check_serde(key_serde, "key_serde"),
+            check_serde(value_serde, "value_serde"),
+            name_of(name),
+            functions.partitioner(partitioner),
+        )
+
+    def with_stream_partitioner(self, partitioner: Partitioner) -> Produced:
+        """The same with a partitioner."""
+        return dataclasses.replace(self, partitioner=functions.partitioner(partitioner))
+
+
+@dataclass(frozen=True, slots=True)
+class Repartitioned(_NamedSerdes):
+    """The topic that `KStream.repartition` goes through.
+
+    Attributes:
+        name: of the topic: `<application.id>-<name>-repartition`.
+        number_of_partitions: of the topic; `None`: that of what the stream is joined with, else the largest upstream.
+        partitioner: see `Produced`.
+    """
+
+    number_of_partitions: int | None = None
+    partitioner: Partitioner | None = None
+
+    @classmethod
+    def with_(
+        cls,
+        key_serde: Serde[Any] | None = None,
+        value_serde: Serde[Any] | None = None,
+        name: str | None = None,
+        number_of_partitions: int | None = None,
+        partitioner: Partitioner | None = None,
+    ) -> Repartitioned:
+        """All options at once."""
+        return cls(
+            check_serde(key_serde, "key_serde"),
+            check_serde(value_serde, "value_serde"),
+            name_of(name),
+            None if number_of_partitions is None else _check_partitions(number_of_partitions),
+            functions.partitioner(partitioner),
+        )
+
+    def with_number_of_partitions(self, number: int) -> Repartitioned:
+        """The same with so many partitions."""
+        return dataclasses.replace(self, number_of_partitions=_check_partitions(number))
+
+    def with_stream_partitioner(self, partitioner: Partitioner) -> Repartitioned:
+        """The same with a partitioner."""
+        return dataclasses.replace(self, partitioner=functions.partitioner(partitioner))
+
+
+def _check_partitions(number: int) -> int:
+    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+        raise TopologyError("INVALID_PARTITIONS", f"a topic has 1 partition or more, not {number!r}")
+    return number
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,11 @@ from typing import Any
 import polars as pl
 
 from hayase.core.errors import HayaseError, SerializationError
-from hayase.kernel.columns import KEY, NULL, ORDER, ColumnContext
+from hayase.kernel.columns import KEY, NULL, ORDER, ColumnContext, order_columns
 from hayase.kernel.python_values import frame_of, keys_of
 from hayase.serde.protocol import Schema
+
+_ROW = "__row"
 
 
 def call_each(
@@ -59,6 +61,23 @@ def with_keys(
     """The frame with results of a function as its keys; what does not fit the schema fails for that record."""
     frame, keys = _fitting(frame, results, lambda some: keys_of(some, schema), ctx)
     return frame.with_columns(keys.alias(column))
+
+
+def with_pairs(
+    frame: pl.DataFrame, pairs: Sequence[tuple[Any, Any]], key: Schema, value: Schema, ctx: ColumnContext
+) -> pl.DataFrame:
+    """The frame with results of a function as its keys and values; what does not fit fails for that record."""
+    rows = frame.with_columns(pl.Series(_ROW, range(len(pairs)), dtype=pl.Int64))
+    keyed = with_keys(rows, [pair[0] for pair in pairs], key, ctx)
+    values = [pairs[row][1] for row in keyed[_ROW].to_list()]
+    return with_values(keyed.drop(_ROW), values, value, ctx)
+
+
+def repeated(frame: pl.DataFrame, items: Sequence[Sequence[Any]]) -> pl.DataFrame:
+    """Each row as often as it has items, numbered by one more order column."""
+    order = f"{ORDER}{len(order_columns(frame))}"
+    positions = pl.Series(order, [list(range(len(some))) for some in items], dtype=pl.List(pl.Int64))
+    return frame.with_columns(positions).explode(order, keep_nulls=False)
 
 
 def _fitting(

@@ -10,7 +10,7 @@ import polars as pl
 
 from hayase.core.errors import TopologyError
 from hayase.core.records import Record
-from hayase.kernel.calls import with_values
+from hayase.kernel.calls import repeated, with_values
 from hayase.kernel.columns import (
     NULL,
     ORDER,
@@ -28,7 +28,7 @@ from hayase.serde.protocol import BARE_FIELD
 from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import FlatMapValues
 
-_ITEMS = "__items"
+ITEMS = "__items"
 
 
 class FlatMapValuesRows(MapperRows):
@@ -43,7 +43,7 @@ class FlatMapValuesRows(MapperRows):
         super().open(ctx)
         if isinstance(self._operator.mapper, pl.Expr):
             mapper = self._map
-            self._map = lambda record: _values(mapper(record))
+            self._map = lambda record: listed(mapper(record), "flat_map_values")
 
     def process(self, record: Record[Any, Any]) -> None:
         """Pass on one record per value, in order."""
@@ -51,11 +51,12 @@ class FlatMapValuesRows(MapperRows):
             self.ctx.forward(record.with_value(value))
 
 
-def _values(result: Any) -> Any:
+def listed(result: Any, what: str) -> list[Any]:
+    """What an expression gave, if it is a list; null is none."""
     if result is None:
-        return ()
+        return []
     if not isinstance(result, list):
-        raise TypeError(f"flat_map_values needs an expression that gives a list; it gives {result!r}")
+        raise TypeError(f"{what} needs an expression that gives a list; it gives {result!r}")
     return result
 
 
@@ -68,10 +69,13 @@ class FlatMapValuesExpression(ColumnNode):
 
     def run(self, inputs: Sequence[pl.DataFrame], ctx: ColumnContext) -> pl.DataFrame:
         """One row per item."""
-        return _exploded(evaluate(inputs[0], self._listed, ctx), self.output)
+        rows = exploded(evaluate(inputs[0], self._listed, ctx))
+        assert self.output.value is not None
+        rows = rows.with_columns(pl.col(ITEMS).is_null().alias(NULL))
+        return rows.rename({ITEMS: BARE_FIELD}) if self.output.value.bare else rows.unnest(ITEMS)
 
     def _listed(self, frame: pl.DataFrame) -> pl.DataFrame:
-        return frame.select(*carried(frame), self._items.alias(_ITEMS))
+        return frame.select(*carried(frame), self._items.alias(ITEMS))
 
 
 class FlatMapValuesCalls(MapperCalls):
@@ -80,24 +84,17 @@ class FlatMapValuesCalls(MapperCalls):
     def run(self, inputs: Sequence[pl.DataFrame], ctx: ColumnContext) -> pl.DataFrame:
         """One row per item."""
         frame, items = self.called(inputs[0], carried(inputs[0]), ctx)
-        positions = pl.Series(_ITEMS, [list(range(len(some))) for some in items], dtype=pl.List(pl.Int64))
-        order = f"{ORDER}{len(order_columns(frame))}"
-        rows = frame.with_columns(positions).explode(_ITEMS, keep_nulls=False).rename({_ITEMS: order})
-        return with_values(rows, [item for some in items for item in some], self._schema, ctx)
+        return with_values(repeated(frame, items), [item for some in items for item in some], self._schema, ctx)
 
 
-def _exploded(frame: pl.DataFrame, output: EdgeSchema) -> pl.DataFrame:
+def exploded(frame: pl.DataFrame) -> pl.DataFrame:
+    """One row per item of the lists in `__items`, numbered by one more order column."""
     order = f"{ORDER}{len(order_columns(frame))}"
-    rows = (
-        frame.filter(pl.col(_ITEMS).list.len() > 0)
-        .with_columns(pl.int_ranges(pl.col(_ITEMS).list.len(), dtype=pl.Int64).alias(order))
-        .explode(_ITEMS, order)
+    return (
+        frame.filter(pl.col(ITEMS).list.len() > 0)
+        .with_columns(pl.int_ranges(pl.col(ITEMS).list.len(), dtype=pl.Int64).alias(order))
+        .explode(ITEMS, order)
     )
-    assert output.value is not None
-    null = pl.col(_ITEMS).is_null().alias(NULL)
-    if output.value.bare:
-        return rows.with_columns(null).rename({_ITEMS: BARE_FIELD})
-    return rows.with_columns(null).unnest(_ITEMS)
 
 
 def flat_map_values_columns(

@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from hayase.core.records import Record
-from hayase.kernel.calls import call_each, with_keys, with_values
+from hayase.kernel.calls import call_each, with_pairs
 from hayase.kernel.columns import (
     KEY,
     TS,
@@ -28,8 +28,6 @@ from hayase.kernel.rows import OperatorRows, RowContext
 from hayase.serde.protocol import Schema
 from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import Map
-
-_ROW = "__row"
 
 
 class MapRows(OperatorRows[Map]):
@@ -99,10 +97,7 @@ class MapCalls(ColumnNode):
         arguments = record_keys(frame, self._edge), record_values(frame, self._edge)
         kept = carried(frame, key=False, windows=False)
         frame, pairs = call_each(frame.select(kept), arguments, self._pair, ctx)
-        rows = frame.with_columns(pl.Series(_ROW, range(len(pairs)), dtype=pl.Int64))
-        keyed = with_keys(rows, [key for key, _ in pairs], self._key, ctx)
-        values = [pairs[row][1] for row in keyed[_ROW].to_list()]
-        return with_values(keyed.drop(_ROW), values, self._value, ctx)
+        return with_pairs(frame, pairs, self._key, self._value, ctx)
 
 
 def map_columns(node: ProcessorNode, inputs: Sequence[EdgeSchema], ctx: CompileContext) -> ColumnNode | None:

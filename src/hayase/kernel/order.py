@@ -199,7 +199,7 @@ def _multiplies(node: ProcessorNode | SinkNode) -> bool:
         return False
     if isinstance(node.operator, op.StreamWindowedAggregate):
         return node.operator.windows.advance_ms < node.operator.windows.size_ms
-    return isinstance(node.operator, op.FlatMapValues)
+    return isinstance(node.operator, op.FlatMapValues | op.FlatMap)
 
 
 def _common(lineages: Sequence[Lineage]) -> int:

@@ -12,7 +12,9 @@ from hayase.kernel.aggregate import StreamAggregateColumns, StreamAggregateRows
 from hayase.kernel.branch import BranchRows, SplitRows, branch_columns, split_columns
 from hayase.kernel.columns import ColumnNode, CompileContext, EdgeSchema
 from hayase.kernel.filter import FilterRows, filter_columns
+from hayase.kernel.flat_map import FlatMapRows, flat_map_columns
 from hayase.kernel.flat_map_values import FlatMapValuesRows, flat_map_values_columns
+from hayase.kernel.foreach import ForeachRows, foreach_columns
 from hayase.kernel.global_join import GlobalJoinRows, global_join_columns
 from hayase.kernel.map import MapRows, map_columns
 from hayase.kernel.map_values import MapValuesRows, map_values_columns
@@ -44,7 +46,9 @@ ROWS: Mapping[type[op.Operator], RowFactory] = {
     op.Map: _rows(MapRows),
     op.SelectKey: _rows(SelectKeyRows),
     op.FlatMapValues: _rows(FlatMapValuesRows),
+    op.FlatMap: _rows(FlatMapRows),
     op.Peek: _rows(PeekRows),
+    op.Foreach: _rows(ForeachRows),
     op.Merge: _rows(MergeRows),
     op.Split: _rows(SplitRows),
     op.Branch: _rows(BranchRows),
@@ -65,7 +69,9 @@ COLUMNS: Mapping[type[op.Operator], ColumnFactory] = {
     op.Map: map_columns,
     op.SelectKey: select_key_columns,
     op.FlatMapValues: flat_map_values_columns,
+    op.FlatMap: flat_map_columns,
     op.Peek: peek_columns,
+    op.Foreach: foreach_columns,
     op.Merge: merge_columns,
     op.Split: split_columns,
     op.Branch: branch_columns,

@@ -200,6 +200,10 @@ class Log(Protocol):
         """The offset behind the last committed record (the last stable offset); raises UnknownTopicError."""
         ...
 
+    def unfinished(self, partitions: Sequence[TopicPartition]) -> bool:
+        """Whether a transaction that wrote to one of them is not finished yet, so that its end offset is about to move."""
+        ...
+
     def offsets_for_time(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """The first offset whose timestamp is at or after the time; the end offset if there is none."""
         ...

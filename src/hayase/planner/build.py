@@ -6,7 +6,7 @@ from collections.abc import Container, Mapping
 
 from hayase.core.errors import TopologyError, UnknownTopicError
 from hayase.planner.compile import CompiledUnit
-from hayase.planner.partitions import repartition_counts, task_count
+from hayase.planner.partitions import partition_counts, task_count
 from hayase.task.plan import BundlePlan, Plan, TaskPlan, UnitPlan
 from hayase.topology import operators as op
 from hayase.topology.nodes import GlobalTable, ProcessorNode, SinkNode, SourceNode
@@ -20,9 +20,23 @@ def source_topics(topology: Topology) -> list[str]:
 
 
 def sink_topics(topology: Topology) -> list[str]:
-    """Topics of the log that a topology writes, sorted."""
-    sinks = {node.topic for node in topology.nodes if isinstance(node, SinkNode)}
+    """Topics of the log that a topology writes, sorted; without those that are chosen record by record."""
+    sinks = {node.topic for node in topology.nodes if isinstance(node, SinkNode) and node.topic is not None}
     return sorted(topic for topic in sinks if topic not in topology.repartitions)
+
+
+def check_sources(topology: Topology, known: Container[str]) -> None:
+    """Check that every topic that is read exists.
+
+    Raises:
+        UnknownTopicError: one does not.
+    """
+    missing = [topic for topic in source_topics(topology) if topic not in known]
+    if missing:
+        raise UnknownTopicError(
+            "UNKNOWN_TOPIC",
+            f"source topics do not exist: {', '.join(missing)}; create them before the application starts",
+        )
 
 
 def check_sinks(topology: Topology, known: Container[str]) -> None:
@@ -88,7 +102,7 @@ def make_plan(
 
     Args:
         topology: what runs.
-        topics: partition count of every source topic of the log.
+        topics: partition count of every source topic of the log, internal ones included.
         compiled: form of every unit.
         threads: slots of the first start.
         bundles_per_unit: at most so many; default `2 * threads`, never more than a unit has tasks.
@@ -97,13 +111,8 @@ def make_plan(
         UnknownTopicError: a source topic is missing.
         TopologyError: partition counts do not fit.
     """
-    missing = [topic for topic in source_topics(topology) if topic not in topics]
-    if missing:
-        raise UnknownTopicError(
-            "UNKNOWN_TOPIC",
-            f"source topics do not exist: {', '.join(missing)}; create them before the application starts",
-        )
-    counts = repartition_counts(topology, topics)
+    check_sources(topology, topics)
+    counts = partition_counts(topology, topics)
     levels = levels_of(topology)
     units: dict[str, UnitPlan] = {}
     bundles: list[BundlePlan] = []
@@ -123,7 +132,11 @@ def make_plan(
         for number in range(min(most, count)):
             members = tuple(tasks[number :: min(most, count)])
             bundles.append(BundlePlan(f"{unit_id}-{number}", levels[unit_id], unit_id, members))
-    return Plan(units, tuple(bundles), dict(topics), counts)
+    edges = {name: counts[name] for name in topology.repartitions}
+    matched = frozenset(
+        topic for n in topology.nodes if isinstance(n, SourceNode) and n.pattern is not None for topic in n.topics
+    )
+    return Plan(units, tuple(bundles), dict(topics), edges, matched)
 
 
 def _unit(

@@ -22,6 +22,7 @@ from hayase.state.spec import StoreSpec
 from hayase.task.event_time import needs_partition_time
 from hayase.task.plan import Form
 from hayase.task.program import SinkProgram, SourceProgram
+from hayase.task.routing import merge_groups, routing_without_columns
 from hayase.topology import operators as op
 from hayase.topology.nodes import ProcessorNode, SinkNode, SourceNode
 from hayase.topology.topology import Topology
@@ -43,10 +44,10 @@ class CompileOptions:
     registry_settings: Mapping[str, Any] = field(default_factory=dict)
     """For the default serdes of sinks and edges, see `Serde.for_topic`."""
 
-    def default_serde(self, side: Side, topic: str) -> Serde[Any] | None:
-        """The default serde for keys or values of a topic, if there is one."""
+    def default_serde(self, side: Side, topic: str | None) -> Serde[Any] | None:
+        """The default serde for keys or values of a topic (`None`: chosen record by record), if there is one."""
         found = self.default_key_serde if side == "key" else self.default_value_serde
-        return None if found is None else found.for_topic(topic, side, self.registry_settings)
+        return found if found is None or topic is None else found.for_topic(topic, side, self.registry_settings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +142,7 @@ def _compile(
     merges: dict[str, MergeOrder] = {}
     if columns is not None:
         sinks, without = _column_sinks(topology, unit, schemas, options)
-        ordered = _sink_merges(unit, stores, options)
+        ordered = _sink_merges(topology, unit, stores, options)
         if sinks is None or ordered is None:
             columns, sinks = None, None
             reason = without or "sinks of one topic get records in an order that only rows can tell"
@@ -170,8 +171,8 @@ def _source(
 ) -> SourceProgram:
     edge = next((topic for topic in node.topics if topic in topology.repartitions), None)
     if edge is None:
-        key = node.key_serde or options.default_serde("key", node.topics[0]) or Serdes.bytes()
-        value = node.value_serde or options.default_serde("value", node.topics[0]) or Serdes.bytes()
+        key = node.key_serde or options.default_serde("key", node.first_topic) or Serdes.bytes()
+        value = node.value_serde or options.default_serde("value", node.first_topic) or Serdes.bytes()
         extractor = node.timestamp_extractor or options.default_extractor
         return SourceProgram(node.name, key, value, extractor, schema=_serde_schema(key, value))
     sent = edges.get(edge)
@@ -302,18 +303,22 @@ def _column_sinks(
         value = writing_codec(sink.value_serde, schema.value) if schema.value is not None else None
         if key is None or value is None:
             return None, f"sink {node.name} has a serde that can not write what arrives in columns"
+        without = routing_without_columns(sink, schema)
+        if without is not None:
+            return None, without
         made.append(dataclasses.replace(sink, key_codec=key, value_codec=value, frames=sink.edge))
     return tuple(made), ""
 
 
 def _sink_merges(
-    unit: UnitNodes, stores: Mapping[str, StoreSpec], options: CompileOptions
+    topology: Topology, unit: UnitNodes, stores: Mapping[str, StoreSpec], options: CompileOptions
 ) -> dict[str, MergeOrder] | None:
     """How frames are merged on their way into one topic; `None` if order columns can not tell for one of them."""
     order = RecordOrder([*unit.processors, *unit.sinks], stores, caching=options.caching)
     edges: dict[str, list[tuple[str, str]]] = {}
-    for sink in unit.sinks:
-        edges.setdefault(sink.topic, []).extend((parent, sink.name) for parent in sink.parents)
+    groups = merge_groups([(sink.topic, sink.topic in topology.repartitions) for sink in unit.sinks])
+    for sink, group in zip(unit.sinks, groups, strict=True):
+        edges.setdefault(group, []).extend((parent, sink.name) for parent in sink.parents)
     found = {}
     for topic, into in edges.items():
         if len(into) > 1:
@@ -329,15 +334,27 @@ def _row_sink(
 ) -> SinkProgram:
     edge = node.topic in topology.repartitions
     if edge:
+        assert node.topic is not None
         key, value = _edge_serdes(topology, node.topic, node, sent, options)
     else:
         key = node.key_serde or options.default_serde("key", node.topic) or AutoSerde()
         value = node.value_serde or options.default_serde("value", node.topic) or AutoSerde()
-    return SinkProgram(node.name, node.parents, node.topic, key, value, edge)
+    return SinkProgram(
+        node.name,
+        node.parents,
+        node.topic or "",
+        key,
+        value,
+        edge,
+        extractor=node.extractor,
+        partitioner=node.partitioner,
+    )
 
 
 def _pure(unit: UnitNodes, options: CompileOptions) -> bool:
     if any(topic in options.compacted for source in unit.sources for topic in source.topics):
+        return False
+    if any(_is_callable(function) for sink in unit.sinks for function in (sink.extractor, sink.partitioner)):
         return False
     return not any(
         isinstance(node.operator, op.StreamGlobalTableJoin) or _has_callable(node.operator) for node in unit.processors
@@ -345,11 +362,12 @@ def _pure(unit: UnitNodes, options: CompileOptions) -> bool:
 
 
 def _has_callable(operator: op.Operator) -> bool:
-    def is_callable(value: Any) -> bool:
-        if isinstance(value, pl.Expr | Schema):
-            return False
-        if isinstance(value, tuple):
-            return any(is_callable(item) for item in value)
-        return callable(value)
+    return any(_is_callable(getattr(operator, item.name)) for item in dataclasses.fields(operator))
 
-    return any(is_callable(getattr(operator, item.name)) for item in dataclasses.fields(operator))
+
+def _is_callable(value: Any) -> bool:
+    if isinstance(value, pl.Expr | Schema):
+        return False
+    if isinstance(value, tuple):
+        return any(_is_callable(item) for item in value)
+    return callable(value)

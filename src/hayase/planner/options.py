@@ -17,6 +17,7 @@ from hayase.processor.timestamps import (
 from hayase.serde import Serde, Serdes
 from hayase.task.program import FailurePolicy
 from hayase.topology.defaults import with_default_serdes, with_topics
+from hayase.topology.resolve import with_application_id
 from hayase.topology.topology import Topology
 
 _HANDLERS: dict[str, ExceptionHandler] = {
@@ -33,7 +34,7 @@ _EXTRACTORS: dict[str, TimestampExtractor] = {
 
 
 def configured(topology: Topology, config: StreamsConfig) -> Topology:
-    """The topology with the serdes of the configuration wherever it left them open, and all made for their topics.
+    """The topology with the names of its internal topics and the configuration's serdes, all made for their topics.
 
     Done before anything else.
 
@@ -42,6 +43,7 @@ def configured(topology: Topology, config: StreamsConfig) -> Topology:
     """
     key_serde, value_serde = _serde(config.default_key_serde), _serde(config.default_value_serde)
     topology = with_default_serdes(topology, key_serde, value_serde, Serdes.bytes())
+    topology = with_application_id(topology, config.application_id)
     return with_topics(topology, config.application_id, config.schema_registry)
 
 

@@ -33,14 +33,18 @@ def copartitioned(topology: Topology) -> list[list[SourceNode]]:
     return groups
 
 
-def repartition_counts(topology: Topology, topics: Mapping[str, int]) -> dict[str, int]:
-    """Partition count of every repartition topic: as given, else that of what it is joined with, else the largest upstream.
+def partition_counts(topology: Topology, topics: Mapping[str, int]) -> dict[str, int]:
+    """Partition count of every repartition, and of every internal topic that is not among `topics`.
+
+    As given, else that of what it is joined with, else the largest upstream.
 
     Raises:
         TopologyError: PARTITIONS_DIFFER, naming the topics and their counts.
     """
-    counts = {name: r.partitions for name, r in topology.repartitions.items() if r.partitions is not None}
-    pending = [name for name in topology.repartitions if name not in counts]
+    wanted = {name: repartition.partitions for name, repartition in topology.repartitions.items()}
+    wanted |= {name: topic.partitions for name, topic in topology.internal_topics.items() if name not in topics}
+    counts = {name: partitions for name, partitions in wanted.items() if partitions is not None}
+    pending = [name for name in wanted if name not in counts]
     groups = copartitioned(topology)
     while pending:
         progressed = False

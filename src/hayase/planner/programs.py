@@ -34,7 +34,7 @@ def _needed_fields(compiled: Mapping[str, CompiledUnit], by_frames: Mapping[str,
     found: dict[str, Fields] = {}
 
     def behind(sink: SinkNode) -> Fields:
-        return found.get(sink.topic) if by_frames.get(sink.topic) else None
+        return found.get(sink.topic) if sink.topic is not None and by_frames.get(sink.topic) else None
 
     for unit in reversed(list(compiled.values())):
         nodes = unit.nodes

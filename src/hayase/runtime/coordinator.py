@@ -83,6 +83,7 @@ class EpochCoordinator:
         self._partitions = [
             TopicPartition(topic, partition) for topic, count in app.plan.topics.items() for partition in range(count)
         ]
+        self._internal = [p for p in self._partitions if p.topic in app.topology.internal_topics]
         self._latest = [p for p in self._partitions if app.resets.get(p.topic) == "latest"]
         # Borders matter only where a task merges several inputs (section 3 of the design).
         self._by_time = (
@@ -112,8 +113,9 @@ class EpochCoordinator:
         return self._done
 
     def freeze(self) -> None:
-        """Read to the ends as they are now, and no further."""
-        self._frozen = self._log.end_offsets(self._partitions)
+        """Read to the ends as they are now, and no further; internal topics to their end."""
+        own = set(self._internal)
+        self._frozen = self._log.end_offsets([p for p in self._partitions if p not in own])
 
     def record(self, epoch: int) -> EpochRecord:
         """The record of an epoch.
@@ -152,6 +154,7 @@ class EpochCoordinator:
         while True:
             try:
                 record = self._plan(after, waited=waited)
+                more = record is None and self._frozen is not None and self._unfinished()
             except LogError as error:
                 if error.condition != "BROKER_UNAVAILABLE":
                     raise
@@ -161,10 +164,17 @@ class EpochCoordinator:
                 continue
             if record is not None:
                 return self._publish(record)
+            if more and not self._control.stop_asked():
+                time.sleep(IDLE_POLL_S)
+                continue
             if self._frozen is not None or time.monotonic() > deadline or self._control.hold_asked():
                 return after
             time.sleep(IDLE_POLL_S)
             waited = True
+
+    def _unfinished(self) -> bool:
+        """Whether more is about to be seen in internal topics: what an epoch wrote may be committed but not visible yet."""
+        return bool(self._internal) and self._log.unfinished(self._internal)
 
     def close(self) -> None:
         """Let go of the log."""
@@ -265,7 +275,7 @@ class EpochCoordinator:
         ends = self._log.end_offsets(self._partitions)
         self._check_ends(starts, ends)
         if self._frozen is not None:
-            ends = {p: max(starts[p], min(ends[p], self._frozen[p])) for p in self._partitions}
+            ends = {p: max(starts[p], min(ends[p], self._frozen.get(p, ends[p]))) for p in self._partitions}
         else:
             ends = self._hold.ends(starts, ends, lambda p: self._last_time(p, starts[p], ends[p]), self._for_time)
         lag = sum(ends[p] - starts[p] for p in self._partitions)
@@ -340,9 +350,23 @@ class EpochCoordinator:
 
     def _starts(self, previous: EpochRecord | None) -> dict[TopicPartition, int]:
         if previous is not None:
-            return {p: previous.ranges[p.topic][p.partition][1] for p in self._partitions}
+            return self._continued(previous)
         starts = self._log.start_offsets(self._partitions)
         return {**starts, **(self._log.end_offsets(self._latest) if self._latest else {})}
+
+    def _continued(self, previous: EpochRecord) -> dict[TopicPartition, int]:
+        """Where the epoch before ended; topics that a pattern matches since then are begun as at a first start."""
+        starts: dict[TopicPartition, int] = {}
+        for p in self._partitions:
+            before = previous.ranges.get(p.topic)
+            if before is None:
+                log = self._log
+                starts |= log.end_offsets([p]) if p in self._latest else log.start_offsets([p])
+            elif p.partition not in before:
+                raise partitions_changed(p.topic, len(before), self._app.plan.topics[p.topic])
+            else:
+                starts[p] = before[p.partition][1]
+        return starts
 
     def _check_topics(self, previous: EpochRecord | None) -> dict[str, str]:
         infos = self._log.describe(list(self._app.plan.topics))
@@ -353,7 +377,7 @@ class EpochCoordinator:
                     "SOURCE_RANGE_LOST", f"topic {topic!r} was deleted while the application reads it; make it again and "
                     "start over with `hayase app reset`", topic=topic
                 )  # fmt: skip
-            if previous is not None and previous.topic_ids[topic] != info.topic_id:
+            if previous is not None and previous.topic_ids.get(topic, info.topic_id) != info.topic_id:
                 raise SourceRangeLostError(
                     "SOURCE_RANGE_LOST",
                     f"topic {topic!r} was deleted and made anew, so offsets mean other records now; start over with "

@@ -24,7 +24,9 @@ def task_inputs(topology: Topology, plan: Plan) -> list[tuple[Input, ...]]:
     Global tables are left out: they are not merged with anything.
     """
     edges_from = {
-        str(sub.id): [sink.topic for sink in sub.sinks if sink.topic in topology.repartitions]
+        str(sub.id): [
+            sink.topic for sink in sub.sinks if sink.topic is not None and sink.topic in topology.repartitions
+        ]
         for sub in topology.subtopologies
     }
     fed: dict[str, set[TopicPartition]] = {}  # by repartition topic

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from hayase.core.errors import UnknownTopicError
 from hayase.core.failpoints import reach
 from hayase.log.open import open_log
 from hayase.log.protocol import EpochWriter, Log, LogReader
@@ -41,6 +42,7 @@ class WorkerHost:
         self._log: Log | None = None
         self._reader: LogReader | None = None
         self._writer: EpochWriter | None = None
+        self._partitions: dict[str, int] = {}
         self._global_bundles = {
             unit.global_store: unit.id for unit in app.plan.units.values() if unit.global_store is not None
         }
@@ -71,6 +73,20 @@ class WorkerHost:
     def state_path(self, bundle: str) -> Path:
         """Folder of a bundle's local state."""
         return Path(self._app.state_dir) / bundle
+
+    def partitions_of(self, topic: str) -> int:
+        """How many partitions a topic has; asked once, so one that grows is seen to have grown after a restart."""
+        if topic not in self._partitions:
+            info = self._opened_log().describe([topic]).get(topic)
+            if info is None:
+                raise UnknownTopicError(
+                    "UNKNOWN_TOPIC",
+                    f"a record is to be written to topic {topic!r}, which does not exist; create it and start the "
+                    "application again: nothing of the record's epoch has been written",
+                    topic=topic,
+                )
+            self._partitions[topic] = info.partitions
+        return self._partitions[topic]
 
     def after_apply(self, state: BundleState, changelog: Changelog, delta: Delta) -> None:
         """Take a snapshot in the background when the policy says so."""

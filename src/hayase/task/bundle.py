@@ -58,6 +58,10 @@ class Host(Protocol):
         """Folder of a bundle's local state."""
         ...
 
+    def partitions_of(self, topic: str) -> int:
+        """How many partitions a topic of the log has; raises UnknownTopicError."""
+        ...
+
     def after_apply(self, state: BundleState, changelog: Changelog, delta: Delta) -> None:
         """Called when a delta has been applied: time for a snapshot, perhaps."""
         ...
@@ -239,6 +243,7 @@ class BundleRunner:
             outputs=outputs,
             policy=self._host.policy,
             wall_clock_ms=record.wall_clock_ms,
+            partitions_of=self._host.partitions_of,
         )
         if self._program.columns is not None:
             run_columns(self._program, services, topic_inputs, edge_inputs, task.partition)

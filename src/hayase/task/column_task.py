@@ -24,6 +24,7 @@ from hayase.task.edges import edge_rows, headers_series, strip_order
 from hayase.task.outputs import stable_groups
 from hayase.task.program import SinkProgram, UnitProgram
 from hayase.task.queues import RawRecords
+from hayase.task.routing import PARTITIONS, TOPIC, FrameRoute, is_routed, merge_groups
 from hayase.task.services import TaskServices
 
 
@@ -86,32 +87,57 @@ def run_columns(
         if table is not None:
             tables[node.name] = table
     services.clocks.save()
-    _run_sinks(program, services, inputs, sent)
+    _run_sinks(program, services, inputs, sent, tables)
 
 
 def _run_sinks(
-    program: UnitProgram, services: TaskServices, inputs: ColumnInputs, sent: Mapping[str, pl.DataFrame]
+    program: UnitProgram,
+    services: TaskServices,
+    inputs: ColumnInputs,
+    sent: Mapping[str, pl.DataFrame],
+    tables: Mapping[str, TableColumns],
 ) -> None:
     by_topic: dict[str, list[pl.DataFrame]] = {}
-    for sink in program.sinks:
+    groups = merge_groups([(sink.topic, sink.edge) for sink in program.sinks])
+    routed = any(is_routed(sink) for sink in program.sinks)
+    for sink, group in zip(program.sinks, groups, strict=True):
         frames = [sent[parent] for parent in sink.parents]
         if sink.edge:
             frame = _merged(program, sink.topic, frames)
             if frame.height:
                 _send_edge(sink, services, inputs, frame)
-        else:
-            by_topic.setdefault(sink.topic, []).extend(_serialized(sink, services, inputs, frame) for frame in frames)
-    for topic, frames in by_topic.items():
-        merged = _merged(program, topic, frames)
-        if not merged.height:
             continue
-        services.outputs.topic(topic).extend(
-            merged["key"].to_list(),
-            merged["bytes"].to_list(),
-            merged[TS].to_list(),
-            _headers_of(merged, inputs),
-        )
-        services.metrics.add(RECORDS_PRODUCED, topic, merged.height)
+        if routed:
+            context = NodeContext(sink.name, program.order.index(sink.name), services, inputs, tables)
+            frames = [
+                FrameRoute(
+                    sink,
+                    program.schemas[parent],
+                    inputs,
+                    lambda rows: _headers_of(rows, inputs),
+                    services.partitions_of,
+                ).run(frame, context)
+                for parent, frame in zip(sink.parents, frames, strict=True)
+            ]
+        by_topic.setdefault(group, []).extend(_serialized(sink, services, inputs, frame) for frame in frames)
+    for group, frames in by_topic.items():
+        merged = _merged(program, group, frames)
+        if not routed:
+            _write(services, inputs, group, merged)
+            continue
+        for rows in merged.explode(PARTITIONS).partition_by(TOPIC, maintain_order=True):
+            _write(services, inputs, rows[TOPIC][0], rows)
+
+
+def _write(services: TaskServices, inputs: ColumnInputs, topic: str, rows: pl.DataFrame) -> None:
+    """Serialized rows for one topic."""
+    if not rows.height:
+        return
+    output = services.outputs.topic(topic)
+    output.extend(rows["key"].to_list(), rows["bytes"].to_list(), rows[TS].to_list(), _headers_of(rows, inputs))
+    if PARTITIONS in rows.columns and rows[PARTITIONS].null_count() < rows.height:
+        output.choose(rows[PARTITIONS].fill_null(-1).to_list(), services.partitions_of(topic))
+    services.metrics.add(RECORDS_PRODUCED, topic, rows.height)
 
 
 def _merged(program: UnitProgram, topic: str, frames: list[pl.DataFrame]) -> pl.DataFrame:
@@ -139,7 +165,7 @@ def _serialized(sink: SinkProgram, services: TaskServices, inputs: ColumnInputs,
         half = frame.height // 2
         parts = [_serialized(sink, services, inputs, part) for part in (frame[:half], frame[half:])]
         return pl.concat(parts)
-    kept = [TS, *order_columns(frame), *([HEADERS] if HEADERS in frame.columns else [])]
+    kept = [TS, *order_columns(frame), *(name for name in (HEADERS, TOPIC, PARTITIONS) if name in frame.columns)]
     return frame.select(kept).with_columns(encoded.get_columns())
 
 

@@ -7,14 +7,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from hayase.core.records import Headers
-from hayase.log.protocol import OutputBatch
+from hayase.log.protocol import Int32Array, OutputBatch
+from hayase.serde.murmur2 import partitions_for_keys
 from hayase.state.delta import EdgeRow
 
 
 class TopicOutput:
     """Records for one topic in the order they were sent."""
 
-    __slots__ = ("any_headers", "headers", "keys", "timestamps_ms", "topic", "values")
+    __slots__ = ("_count", "any_headers", "headers", "keys", "partitions", "timestamps_ms", "topic", "values")
 
     def __init__(self, topic: str) -> None:
         self.topic = topic
@@ -23,9 +24,12 @@ class TopicOutput:
         self.timestamps_ms: list[int] = []
         self.headers: list[Headers] = []
         self.any_headers = False
+        self.partitions: list[int] = []
+        """Where functions chose: of each record so far, -1 where the key decides; may be shorter than the others."""
+        self._count = 0
 
     def add(self, key: bytes | None, value: bytes | None, timestamp_ms: int, headers: Headers) -> None:
-        """One record."""
+        """One record, to the partition of its key."""
         self.keys.append(key)
         self.values.append(value)
         self.timestamps_ms.append(timestamp_ms)
@@ -50,11 +54,33 @@ class TopicOutput:
             self.headers.extend(headers)
             self.any_headers = True
 
+    def choose(self, partitions: Sequence[int], count: int) -> None:
+        """Say where the last records go.
+
+        Args:
+            partitions: of as many of the last records, -1 where the key decides.
+            count: how many partitions the topic has.
+        """
+        self._count = count
+        self.partitions.extend([-1] * (len(self.keys) - len(partitions) - len(self.partitions)))
+        self.partitions.extend(partitions)
+
     def batch(self) -> OutputBatch:
         """What the log writes."""
         return OutputBatch(
-            self.topic, self.keys, self.values, self.timestamps_ms, None, self.headers if self.any_headers else None
+            self.topic,
+            self.keys,
+            self.values,
+            self.timestamps_ms,
+            self._chosen() if self.partitions else None,
+            self.headers if self.any_headers else None,
         )
+
+    def _chosen(self) -> Int32Array:
+        chosen = np.full(len(self.keys), -1, np.int32)
+        chosen[: len(self.partitions)] = self.partitions
+        by_key = partitions_for_keys(self.keys, self._count)
+        return np.where(chosen < 0, by_key, chosen)
 
 
 class Outputs:

@@ -73,6 +73,8 @@ class Plan:
     """Source topics of the log with their partition counts."""
     repartitions: Mapping[str, int]
     """Repartition topics with their partition counts."""
+    matched: frozenset[str] = frozenset()
+    """Source topics that were found by pattern: from start to start there may be more of them."""
 
     @property
     def levels(self) -> int:
@@ -116,6 +118,6 @@ def _canonical(plan: Plan) -> dict[str, Any]:
             bundle.id: {"level": bundle.level, "unit": bundle.unit, "tasks": [task.id for task in bundle.tasks]}
             for bundle in plan.bundles
         },
-        "topics": dict(plan.topics),
+        "topics": {topic: count for topic, count in plan.topics.items() if topic not in plan.matched},
         "repartitions": dict(plan.repartitions),
     }

@@ -13,7 +13,7 @@ from hayase.processor.timestamps import TimestampExtractor
 from hayase.serde.protocol import ColumnCodec, Serde
 from hayase.state.spec import StoreSpec
 from hayase.task.plan import UnitPlan
-from hayase.topology.nodes import ProcessorNode
+from hayase.topology.nodes import Partitioner, ProcessorNode, TopicExtractor
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +75,7 @@ class SinkProgram:
     """A sink of a unit.
 
     Attributes:
+        topic: empty if the extractor chooses it for each record.
         edge: whether `topic` is a repartition topic, a shuffle to other tasks.
         partitions: of the repartition topic (0 for topics of the log).
         target_unit: the unit that reads the repartition topic.
@@ -95,6 +96,8 @@ class SinkProgram:
     fields: frozenset[str] | None = None
     key_codec: ColumnCodec | None = None
     value_codec: ColumnCodec | None = None
+    extractor: TopicExtractor | None = None
+    partitioner: Partitioner | None = None
 
 
 @dataclass(frozen=True)

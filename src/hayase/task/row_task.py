@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from hayase.core.errors import HayaseError, SerializationError
-from hayase.core.metrics import RECORDS_PRODUCED, Metrics
+from hayase.core.metrics import DROPPED_RECORDS, RECORDS_PRODUCED, Metrics
 from hayase.core.records import Change, Record, RecordMetadata
 from hayase.kernel.registry import ROWS
 from hayase.kernel.rows import Clocks, RowContext, RowNode, TableRows
@@ -15,6 +15,7 @@ from hayase.state.spec import StoreSpec
 from hayase.task.failures import SourceRecord
 from hayase.task.program import SinkProgram, UnitProgram
 from hayase.task.queues import RawRecords
+from hayase.task.routing import RowRoute, is_routed
 from hayase.task.services import TaskServices
 
 EdgeEmitter = Callable[[SinkProgram, bytes | None, bytes | None, Record[Any, Any]], None]
@@ -27,18 +28,29 @@ class SinkRow(RowNode):
     def __init__(self, sink: SinkProgram) -> None:
         super().__init__(sink.name)
         self._sink = sink
+        self._route: RowRoute | None = None
         self.services: TaskServices
         self.emit_edge: EdgeEmitter
+
+    def open(self, ctx: RowContext) -> None:
+        """Start of an epoch."""
+        super().open(ctx)
+        self._route = None
 
     def process(self, record: Record[Any, Any]) -> None:
         """Write one record; a serialization error goes to the production handler."""
         sink = self._sink
-        value = record.value
-        if isinstance(value, Change):
-            value = value.new
+        if isinstance(record.value, Change):
+            record = record.with_value(record.value.new)
+        topic, partitions, count = sink.topic, None, 0
+        if is_routed(sink):
+            topic, partitions, count = self._routed(record)
+            if partitions is not None and not partitions:
+                self.services.metrics.add(DROPPED_RECORDS, self.name)
+                return
         try:
             key_bytes = sink.key_serde.serialize(record.key)
-            value_bytes = sink.value_serde.serialize(value)
+            value_bytes = sink.value_serde.serialize(record.value)
         except SerializationError as error:
             env = self.ctx.env
             assert isinstance(env, RowTask)
@@ -47,8 +59,18 @@ class SinkRow(RowNode):
         if sink.edge:
             self.emit_edge(sink, key_bytes, value_bytes, record)
             return
-        self.services.outputs.topic(sink.topic).add(key_bytes, value_bytes, record.timestamp_ms, record.headers)
-        self.services.metrics.add(RECORDS_PRODUCED, sink.topic)
+        output = self.services.outputs.topic(topic)
+        for partition in (-1,) if partitions is None else partitions:
+            output.add(key_bytes, value_bytes, record.timestamp_ms, record.headers)
+            if partition >= 0:
+                output.choose([partition], count)
+            self.services.metrics.add(RECORDS_PRODUCED, topic)
+
+    def _routed(self, record: Record[Any, Any]) -> tuple[str, list[int] | None, int]:
+        if self._route is None:
+            edge = self.ctx.schemas.get(self._sink.parents[0])
+            self._route = RowRoute(self._sink, edge, self.services.partitions_of)
+        return self._route(record, self.ctx.env.metadata())
 
 
 class RowTask:

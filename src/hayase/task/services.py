@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from hayase.core.errors import UnknownStoreError
@@ -28,6 +28,7 @@ class TaskServices:
     outputs: Outputs
     failures: Failures
     wall_clock_ms: int
+    partitions_of: Callable[[str], int]
 
     @classmethod
     def make(
@@ -41,11 +42,18 @@ class TaskServices:
         outputs: Outputs,
         policy: FailurePolicy,
         wall_clock_ms: int,
+        partitions_of: Callable[[str], int],
     ) -> TaskServices:
-        """Services of a task for one epoch; `state` is `None` for a unit without state."""
+        """Services of a task for one epoch.
+
+        `state` is `None` for a unit without state; `partitions_of` says how many partitions a topic has, or raises
+        UnknownTopicError.
+        """
         failures = Failures(policy, task, metrics, outputs)
         clocks = StateClocks(state)
-        return cls(program, task, state, global_stores, clocks, metrics, outputs, failures, wall_clock_ms)
+        return cls(
+            program, task, state, global_stores, clocks, metrics, outputs, failures, wall_clock_ms, partitions_of
+        )
 
     def byte_store(self, name: str) -> ByteStore:
         """A store of the task, or a global store.

@@ -38,6 +38,8 @@ from hayase.task.services import TaskServices
 from hayase.testing.stores import open_view
 from hayase.testing.topics import RawRecord, TestInputTopic, TestOutputTopic
 from hayase.testing.waiting import WaitingQueues
+from hayase.topology.nodes import SourceNode
+from hayase.topology.resolve import with_pattern_topics
 from hayase.topology.topology import Topology
 
 
@@ -84,18 +86,46 @@ class TopologyTestDriver:
         options = compile_options(config)
         self._policy = failure_policy(config)
         self._registry_settings = config.schema_registry
-        topics = dict.fromkeys(source_topics(topology), 1)
-        compiled = compile_units(topology, levels_of(topology), options)
-        plan = make_plan(topology, topics, compiled, threads=1)
-        self._programs = make_programs(topology, plan, options)
-        self._tasks: list[TaskPlan] = [task for bundle in plan.bundles for task in bundle.tasks]
-        self._states = {task.id: MemoryState() for task in self._tasks}
-        self._row_tasks = {unit: RowTask(p) for unit, p in self._programs.items() if p.columns is None}
+        self._options = options
+        self._states: dict[str, MemoryState] = {}
+        self._offsets: dict[str, int] = {}
+        self._matched: dict[str, tuple[str, ...]] = {}
+        self._programs: dict[str, UnitProgram]
+        self._tasks: list[TaskPlan]
+        self._row_tasks: dict[str, RowTask]
+        self._plan()
         self._queues: dict[str, deque[RawRecord]] = {}
         self._waiting = WaitingQueues()
-        self._offsets = dict.fromkeys(topics, 0)
         self._epoch = 0
         self._global_tasks = {table.store: f"{global_unit_id(i)}_0" for i, table in enumerate(topology.global_tables)}
+
+    def _plan(self) -> None:
+        """Make programs and tasks for the topics that are read; called again when a pattern matches another one."""
+        # a pattern that matches nothing yet has a task all the same, for its stores
+        topology = with_pattern_topics(
+            self._topology, lambda node: self._matched.get(node.name, (node.pattern.pattern if node.pattern else "",))
+        )
+        topics = dict.fromkeys(source_topics(topology), 1)
+        compiled = compile_units(topology, levels_of(topology), self._options)
+        plan = make_plan(topology, topics, compiled, threads=1)
+        self._programs = make_programs(topology, plan, self._options)
+        self._tasks = [task for bundle in plan.bundles for task in bundle.tasks]
+        for task in self._tasks:
+            self._states.setdefault(task.id, MemoryState())
+        self._row_tasks = {unit: RowTask(p) for unit, p in self._programs.items() if p.columns is None}
+        for topic in topics:
+            self._offsets.setdefault(topic, 0)
+
+    def _reads(self, topic: str) -> bool:
+        """Whether the topology reads a topic, by name or by pattern; a topic of a pattern is one of its sources from now on."""
+        if topic in self._offsets:
+            return True
+        for node in self._topology.nodes:
+            if isinstance(node, SourceNode) and node.pattern is not None and node.pattern.fullmatch(topic):
+                self._matched[node.name] = tuple(sorted((*self._matched.get(node.name, ()), topic)))
+                self._plan()
+                return True
+        return False
 
     def create_input_topic(
         self,
@@ -110,7 +140,7 @@ class TopologyTestDriver:
         Raises:
             UnknownTopicError: the topology does not read that topic.
         """
-        if topic not in self._offsets:
+        if not self._reads(topic):
             raise UnknownTopicError(
                 "UNKNOWN_TOPIC", f"the topology does not read topic {topic!r}; it reads {sorted(self._offsets)}"
             )
@@ -130,7 +160,7 @@ class TopologyTestDriver:
         self._clock.advance_ms(to_ms("delta", delta))
 
     def produced_topic_names(self) -> list[str]:
-        """Topics that something was written to, in the order of the first record."""
+        """Topics that something was written to, in the order of the first record; internal ones among them."""
         return [topic for topic, queue in self._queues.items() if queue]
 
     def store(self, name: str) -> Any:
@@ -166,6 +196,7 @@ class TopologyTestDriver:
         Of the topics' heads, and those of internal topics, the one with the smallest timestamp goes next.
         """
         for record in records:
+            self._reads(record.topic)
             self._waiting.add_record(record)
         while (waiting := self._waiting.next()) is not None:
             if isinstance(waiting, RawRecord):
@@ -214,6 +245,7 @@ class TopologyTestDriver:
             outputs=outputs,
             policy=self._policy,
             wall_clock_ms=self._clock.now_ms(),
+            partitions_of=lambda _: 1,
         )
         try:
             if program.columns is not None:
@@ -239,7 +271,7 @@ class TopologyTestDriver:
             for record in zip(batch.keys, batch.values, batch.timestamps_ms, headers, strict=True):
                 raw = RawRecord(batch.topic, *record)
                 queue.append(raw)
-                if batch.topic in self._offsets:
+                if self._reads(batch.topic):
                     self._waiting.add_record(raw)
         self._waiting.add(outputs.rows)
 

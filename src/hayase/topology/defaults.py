@@ -46,7 +46,7 @@ class DefaultSerde(Serde[Any]):
             raise TopologyError(
                 "UNKNOWN_SERDE",
                 f"{self.owner} needs a serde for its {self.side}s, and none is known: pass one by Grouped.with_(…), "
-                f"Joined.with_(…), Materialized or Consumed, annotate the function's return type, or set "
+                f"Joined.with_(…), Repartitioned.with_(…), Materialized or Consumed, annotate the function's return type, or set "
                 f"default.{self.side}.serde",
             )
         return found
@@ -124,7 +124,7 @@ def with_topics(topology: Topology, application_id: str, settings: Mapping[str, 
     """The topology with every serde made for its topic (`Serde.for_topic`).
 
     A source of several topics takes the first: what it reads says itself what it was written by. Stores and repartitions
-    take the names of the topics that Kafka Streams has for them.
+    take the names of the topics that Kafka Streams has for them. Serdes of sinks that choose topics stay as they are.
 
     Args:
         topology: with the default serdes already put in.
@@ -132,9 +132,10 @@ def with_topics(topology: Topology, application_id: str, settings: Mapping[str, 
         settings: `StreamsConfig.schema_registry`.
     """
 
-    def made(serde: Serde[Any] | None, topic: str, side: Side) -> Serde[Any] | None:
-        name = f"{application_id}-{topic}" if topic in topology.repartitions else topic
-        return None if serde is None else serde.for_topic(name, side, settings)
+    def made(serde: Serde[Any] | None, topic: str | None, side: Side) -> Serde[Any] | None:
+        if serde is None or topic is None:
+            return serde
+        return serde.for_topic(f"{application_id}-{topic}" if topic in topology.repartitions else topic, side, settings)
 
     def one(node: Node) -> Node:
         match node:
@@ -146,7 +147,7 @@ def with_topics(topology: Topology, application_id: str, settings: Mapping[str, 
         return node
 
     def source(node: SourceNode) -> SourceNode:
-        key, value = made(node.key_serde, node.topics[0], "key"), made(node.value_serde, node.topics[0], "value")
+        key, value = made(node.key_serde, node.first_topic, "key"), made(node.value_serde, node.first_topic, "value")
         return dataclasses.replace(node, key_serde=key, value_serde=value)
 
     def store(name: str, spec: StoreSpec) -> StoreSpec:

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+import polars as pl
+
 from hayase.topology.nodes import GlobalTable, Node, ProcessorNode, SinkNode, SourceNode
 from hayase.topology.topology import SubTopology, Topology
 
@@ -24,7 +26,8 @@ def describe(topology: Topology) -> str:
             Sink: KSTREAM-SINK-0000000001 (topic: copy)
               <-- KSTREAM-SOURCE-0000000000
     """
-    parts: list[tuple[int, str]] = [(part.id, _subtopology(part)) for part in topology.subtopologies]
+    shown = {topic: internal.name for topic, internal in topology.internal_topics.items()}
+    parts: list[tuple[int, str]] = [(part.id, _subtopology(part, shown)) for part in topology.subtopologies]
     parts += [(topology.global_table_ids[table.store], _global(table, topology)) for table in topology.global_tables]
     return "Topologies:\n " + "".join("  " + text for _, text in sorted(parts))
 
@@ -51,7 +54,7 @@ class _Drawn:
         return (-self.size, self.node.name) < (-other.size, other.node.name)
 
 
-def _subtopology(part: SubTopology) -> str:
+def _subtopology(part: SubTopology, shown: Mapping[str, str]) -> str:
     drawn = {name: _Drawn(node) for name, node in _in_hash_order({node.name: node for node in part.nodes})}
     for node in drawn.values():
         for name in node.node.parents:
@@ -60,7 +63,7 @@ def _subtopology(part: SubTopology) -> str:
             _insert(parent.children, node)
             parent.grow(node.size)
     ordered = sorted(drawn.values(), key=lambda node: (-node.size, node.node.name))
-    text = "".join(_node(node.node, _names(node.parents), _names(node.children)) for node in ordered)
+    text = "".join(_node(node.node, _names(node.parents), _names(node.children), shown) for node in ordered)
     return f"Sub-topology: {part.id}\n{text}\n"
 
 
@@ -79,26 +82,40 @@ def _names(nodes: Sequence[_Drawn]) -> list[str]:
     return [node.node.name for node in nodes]
 
 
-def _node(node: Node, parents: Sequence[str], children: Sequence[str]) -> str:
+def _node(node: Node, parents: Sequence[str], children: Sequence[str], shown: Mapping[str, str]) -> str:
     below = f"      --> {', '.join(children) or 'none'}\n"
     above = f"      <-- {', '.join(parents) or 'none'}\n"
     match node:
         case SourceNode():
-            topics = ", ".join(name for name, _ in _in_hash_order(dict.fromkeys(node.topics)))
-            return f"    Source: {node.name} (topics: [{topics}])\n{below}"
+            return f"    Source: {node.name} (topics: {_topics(node, shown)})\n{below}"
         case SinkNode():
-            return f"    Sink: {node.name} (topic: {node.topic})\n{above}"
+            return f"    Sink: {node.name} ({_target(node, shown)})\n{above}"
         case ProcessorNode():
             stores = ", ".join(name for name, _ in _in_hash_order(dict.fromkeys(node.stores)))
             return f"    Processor: {node.name} (stores: [{stores}])\n{below}{above}"
+
+
+def _topics(node: SourceNode, shown: Mapping[str, str]) -> str:
+    if node.pattern is not None:
+        return node.pattern.pattern
+    names = dict.fromkeys(shown.get(topic, topic) for topic in node.topics)
+    return f"[{', '.join(name for name, _ in _in_hash_order(names))}]"
+
+
+def _target(node: SinkNode, shown: Mapping[str, str]) -> str:
+    if node.topic is not None:
+        return f"topic: {shown.get(node.topic, node.topic)}"
+    extractor = node.extractor
+    name = extractor if isinstance(extractor, pl.Expr) else getattr(extractor, "__qualname__", type(extractor).__name__)
+    return f"extractor class: {name}"
 
 
 def _global(table: GlobalTable, topology: Topology) -> str:
     number = topology.global_table_ids[table.store]
     return (
         f"Sub-topology: {number} for global store (will not generate tasks)\n"
-        + _node(table.source, [], [table.processor.name])
-        + _node(table.processor, [table.source.name], [])
+        + _node(table.source, [], [table.processor.name], {})
+        + _node(table.processor, [table.source.name], [], {})
     )
 
 

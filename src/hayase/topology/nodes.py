@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import polars as pl
+
+from hayase.core.records import RecordContext
 from hayase.processor.timestamps import TimestampExtractor
 from hayase.serde.protocol import Serde
 from hayase.topology.operators import Operator
+
+TopicExtractor = Callable[[Any, Any, RecordContext], str] | pl.Expr
+"""The topic of a record: `(key, value, record_context) -> topic`, or an expression."""
+
+Partitioner = Callable[[str, Any, Any, int], int | Collection[int] | None] | pl.Expr
+"""The partition of a record: `(topic, key, value, partitions)`, or an expression; `None`: the one of the key.
+
+Several numbers: the record is written to each of them; none at all: it is dropped (KIP-837).
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceNode:
     """Reads topics, or the records of an internal repartition topic.
 
-    Serdes are `None` where the configuration's defaults apply.
+    Serdes are `None` where the configuration's defaults apply. A source with a `pattern` reads every topic whose whole
+    name it matches; `topics` are those that were found when the application started.
     """
 
     name: str
@@ -23,6 +38,12 @@ class SourceNode:
     value_serde: Serde[Any] | None
     timestamp_extractor: TimestampExtractor | None = None
     reset: Literal["earliest", "latest"] | None = None
+    pattern: re.Pattern[str] | None = None
+
+    @property
+    def first_topic(self) -> str:
+        """The first topic; the pattern's text while it is not known what that matches."""
+        return self.topics[0] if self.topics or self.pattern is None else self.pattern.pattern
 
     @property
     def parents(self) -> tuple[str, ...]:
@@ -45,13 +66,19 @@ class SinkNode:
     """Writes a topic, or the records of an internal repartition topic.
 
     Serdes are `None` where they are derived from what arrives (see `planner`).
+
+    Attributes:
+        topic: `None` if `extractor` chooses it for each record.
+        partitioner: chooses the partition; `None`: the key does.
     """
 
     name: str
     parents: tuple[str, ...]
-    topic: str
+    topic: str | None
     key_serde: Serde[Any] | None
     value_serde: Serde[Any] | None
+    extractor: TopicExtractor | None = None
+    partitioner: Partitioner | None = None
 
 
 Node = SourceNode | ProcessorNode | SinkNode
@@ -62,6 +89,21 @@ class RepartitionTopic:
     """An internal topic between two sub-topologies: a Spark shuffle, not a topic of the log.
 
     `partitions` is `None` where the largest upstream partition count applies.
+    """
+
+    name: str
+    partitions: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class InternalTopic:
+    """A topic of the log between two sub-topologies that the user asked for with `repartition()`.
+
+    The application makes it, and nobody else should write it. In the log its name is `<application.id>-<name>`.
+
+    Attributes:
+        name: ends in `-repartition`; shown by `describe()`.
+        partitions: `None`: that of what it is joined with, else the largest upstream.
     """
 
     name: str

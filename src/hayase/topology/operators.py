@@ -75,8 +75,27 @@ class FlatMapValues(Operator):
 
 
 @dataclass(frozen=True, slots=True)
+class FlatMap(Operator):
+    """Zero or more records from `(key, value)`, in order: pairs of key and value. Timestamp and headers are kept.
+
+    An expression must give a list of structs with the fields `key` and `value`.
+    """
+
+    mapper: Callable[[Any, Any], Any] | pl.Expr
+    key_schema: Schema | None = None
+    value_schema: Schema | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Peek(Operator):
     """Call `(key, value)` for its side effect and pass the record on."""
+
+    action: Callable[[Any, Any], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Foreach(Operator):
+    """Call `(key, value)` for its side effect; nothing is passed on."""
 
     action: Callable[[Any, Any], None]
 

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from hayase.core.errors import TopologyError
 from hayase.state.spec import StoreSpec
-from hayase.topology.nodes import GlobalTable, Node, ProcessorNode, RepartitionTopic, SinkNode, SourceNode
+from hayase.topology.nodes import (
+    GlobalTable,
+    InternalTopic,
+    Node,
+    ProcessorNode,
+    RepartitionTopic,
+    SinkNode,
+    SourceNode,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +54,18 @@ class Topology:
     """What an application does: nodes in the order they were added, stores, repartition topics, global tables.
 
     Made by `StreamsBuilder.build()`; immutable.
+
+    Attributes:
+        repartitions: edges between sub-topologies that are shuffles inside the epoch, by name.
+        internal_topics: edges that are topics of the log, by the name that nodes have for them: without the
+            application's id in what the builder makes, with it once the configuration is known.
     """
 
     nodes: tuple[Node, ...]
     stores: Mapping[str, StoreSpec]
     repartitions: Mapping[str, RepartitionTopic]
     global_tables: tuple[GlobalTable, ...] = ()
+    internal_topics: Mapping[str, InternalTopic] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         seen: set[str] = set()

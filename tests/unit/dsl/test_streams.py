@@ -1,18 +1,21 @@
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import polars as pl
 import pytest
 
-from hayase.core.errors import TopologyError
+from hayase.core.errors import TopologyError, UnknownTopicError
 from hayase.dsl import (
     Branched,
     Consumed,
     Grouped,
     Joined,
     Materialized,
+    Printed,
     Produced,
+    Repartitioned,
     StreamsBuilder,
     key,
     left,
@@ -21,8 +24,9 @@ from hayase.dsl import (
 )
 from hayase.serde import JsonSerde, LongSerde, Schema, Serdes, StringSerde
 from hayase.topology.defaults import DefaultSerde, with_default_serdes
-from hayase.topology.nodes import SinkNode
-from hayase.topology.operators import Branch, Filter, Map, MapValues, RepartitionFilter, SelectKey, Split
+from hayase.topology.nodes import InternalTopic, SinkNode, SourceNode
+from hayase.topology.operators import Branch, Filter, FlatMap, Map, MapValues, RepartitionFilter, SelectKey, Split
+from hayase.topology.resolve import resolve_patterns, with_application_id
 
 ORDERS = Consumed.with_(
     Serdes.string(), Serdes.json(schema={"user": pl.String, "amount": pl.Int64, "tags": pl.List(pl.String)})
@@ -322,3 +326,129 @@ def test_grouped_serdes_and_name_are_used(builder, orders):
         "KSTREAM-AGGREGATE-0000000002",
         "KSTREAM-REDUCE-0000000006",
     )
+
+
+def test_flat_map_takes_the_types_of_its_pairs_from_the_annotation_or_the_expression(builder, orders):
+    def pairs(key, value) -> list[tuple[str, int]]: ...
+
+    orders.flat_map(pairs)
+    operator = last_operator(builder)
+    assert isinstance(operator, FlatMap)
+    assert (operator.key_schema.fields, operator.value_schema.fields) == (
+        (("value", pl.String()),),
+        (("value", pl.Int64()),),
+    )
+    orders.flat_map(pl.concat_list(pl.struct(key="user", value=pl.struct("amount"))))
+    operator = last_operator(builder)
+    assert operator.key_schema.bare
+    assert operator.value_schema == Schema((("amount", pl.Int64()),), python_type=dict)
+
+
+@pytest.mark.parametrize(
+    "mapper", [pl.col("tags"), pl.col("user"), pl.concat_list(pl.struct("user")), lambda value: []]
+)
+def test_flat_map_refuses_what_gives_no_pairs(orders, mapper):
+    assert condition_of(lambda: orders.flat_map(mapper)) in ("INVALID_EXPRESSION", "INVALID_FUNCTION")
+
+
+def test_a_flat_mapped_stream_is_repartitioned_before_it_is_grouped(builder, orders):
+    orders.flat_map(lambda key, value: [(key, value)]).group_by_key(Grouped.with_(Serdes.string())).count()
+    assert len(builder.build().repartitions) == 1
+
+
+def test_print_writes_lines_with_a_label(builder, orders, capsys, tmp_path):
+    orders.print(Printed.to_sys_out())
+    last_operator(builder).action("k", {"n": 1})
+    assert capsys.readouterr().out == "[KSTREAM-SOURCE-0000000000]: k, {'n': 1}\n"
+    file = tmp_path / "records.txt"
+    printed = Printed.to_file(file).with_label("orders").with_key_value_mapper(lambda key, value: f"{key}={value}")
+    orders.print(printed.with_name("printer"))
+    assert builder.build().nodes[-1].name == "printer"
+    for value in ("one", "zwei \ud800"):
+        last_operator(builder).action("k", value)
+    assert file.read_bytes() == b"[orders]: k=one\n[orders]: k=zwei \\ud800\n"
+    assert condition_of(lambda: orders.print("orders")) == "INVALID_OPTION"
+    assert condition_of(lambda: Printed.to_file("")) == "INVALID_OPTION"
+
+
+def test_a_repartition_is_a_topic_with_the_serdes_of_the_stream_or_its_own(builder, orders):
+    again = orders.select_key("user").repartition(Repartitioned.with_(name="users", number_of_partitions=5))
+    topology = configured(builder)
+    assert topology.internal_topics == {"users-repartition": InternalTopic("users-repartition", 5)}
+    assert topology.repartitions == {}
+    source = topology.nodes[-1]
+    assert (source.name, source.topics) == ("users-repartition-source", ("users-repartition",))
+    assert isinstance(source.key_serde, StringSerde) and isinstance(source.value_serde, JsonSerde)
+    assert not again._state.rekeyed
+    orders.repartition(Repartitioned.with_(Serdes.string()).with_value_serde(Serdes.string()))
+    assert isinstance(configured(builder).nodes[-1].value_serde, StringSerde)
+    assert configured(builder).nodes[-1].topics == ("KSTREAM-REPARTITION-0000000005-repartition",)
+
+
+def test_a_repartition_of_values_of_unknown_type_needs_a_serde(builder, orders):
+    orders.map_values(lambda value: value).repartition()
+    assert condition_of(lambda: configured(builder)) == "UNKNOWN_SERDE"
+
+
+@pytest.mark.parametrize("number", [0, -1, True, "2"])
+def test_a_repartition_has_one_partition_or_more(number):
+    assert condition_of(lambda: Repartitioned.as_("x").with_number_of_partitions(number)) == "INVALID_PARTITIONS"
+
+
+def test_two_repartitions_need_two_names(orders):
+    orders.repartition(Repartitioned.as_("x"))
+    assert condition_of(lambda: orders.repartition(Repartitioned.as_("x"))) == "DUPLICATE_REPARTITION"
+
+
+def test_an_internal_topic_carries_the_id_of_the_application_but_is_shown_without(builder, orders):
+    orders.repartition(Repartitioned.as_("x")).to("out")
+    named = with_application_id(builder.build(), "app")
+    assert list(named.internal_topics) == ["app-x-repartition"]
+    assert [node.topics for node in named.nodes if isinstance(node, SourceNode)] == [
+        ("orders",),
+        ("app-x-repartition",),
+    ]
+    assert named.describe() == builder.build().describe()
+    assert "(topics: [x-repartition])" in named.describe()
+
+
+def test_a_pattern_reads_the_topics_that_match_it_whole(builder):
+    builder.stream(re.compile("in-.*"), ORDERS).to("out")
+    builder.stream(re.compile("in-.*"), ORDERS)
+    topology = resolve_patterns(builder.build(), ["in-b", "not-in-a", "in-a", "__in-x", "in-"])
+    assert topology.nodes[0].topics == ("in-", "in-a", "in-b")
+    assert len(topology.nodes) == 2
+    assert "Source: KSTREAM-SOURCE-0000000000 (topics: in-.*)" in topology.describe()
+
+
+def test_a_pattern_never_matches_an_internal_topic(builder):
+    builder.stream(re.compile(".*"), ORDERS).repartition(Repartitioned.as_("x")).to("out")
+    topology = with_application_id(builder.build(), "app")
+    assert resolve_patterns(topology, ["a", "app-x-repartition"]).nodes[0].topics == ("a",)
+
+
+def test_a_pattern_that_nothing_matches_is_an_error_that_names_it(builder):
+    builder.stream(re.compile("in-.*"), ORDERS).to("out")
+    with pytest.raises(UnknownTopicError, match="in-\\.\\*"):
+        resolve_patterns(builder.build(), ["other"])
+
+
+def test_a_topic_is_read_once_also_by_patterns(builder):
+    builder.stream("in-a", ORDERS)
+    assert condition_of(lambda: builder.stream(re.compile("in-.*"), ORDERS)) == "TOPIC_READ_TWICE"
+
+
+def test_a_topic_that_two_patterns_match_is_refused_when_it_is_found(builder):
+    builder.stream(re.compile("in-.*"), ORDERS)
+    builder.stream(re.compile(".*-a"), ORDERS)
+    assert condition_of(lambda: resolve_patterns(builder.build(), ["in-a", "in-b"])) == "TOPIC_READ_TWICE"
+
+
+def test_a_sink_whose_topic_is_chosen_is_shown_with_the_function(builder, orders):
+    def by_user(key, value, record_context):
+        return value["user"]
+
+    orders.to(by_user)
+    assert "(extractor class: test_a_sink_whose" in builder.build().describe()
+    orders.to(pl.lit("to-") + pl.col("user"))
+    assert "(extractor class: [(" in builder.build().describe()

@@ -65,6 +65,13 @@ def words(key: Any, value: Any) -> Any:
         yield word
 
 
+def pairs(key: Any, value: Any) -> Any:
+    for n in range(value["n"]):
+        if n == 7:
+            raise ValueError("seven")
+        yield n, Line(key, n)
+
+
 STATELESS: dict[str, op.Operator] = {
     "filter": op.Filter(pl.col("n") > 2),
     "filter_not": op.Filter((pl.col("n") > 2) | (pl.col("__key") == "a"), negate=True),
@@ -87,6 +94,14 @@ STATELESS: dict[str, op.Operator] = {
     "flat_map_values": op.FlatMapValues(pl.col("tags")),
     "flat_map_values_struct": op.FlatMapValues(pl.col("tags").list.eval(pl.struct(tag=pl.element()))),
     "flat_map_values_call": op.FlatMapValues(words, TEXT),
+    "flat_map": op.FlatMap(
+        pl.col("tags").list.eval(
+            pl.when(pl.element() == "x").then(pl.struct(key=pl.element(), value=pl.element().str.len_chars()))
+        )
+    ),
+    "flat_map_struct": op.FlatMap(pl.concat_list(pl.struct(value=pl.struct("n", "s"), key=pl.col("__key")))),
+    "flat_map_call": op.FlatMap(pairs, NUMBER, LINE),
+    "foreach": op.Foreach(fails_on_seven),
     "peek": op.Peek(fails_on_seven),
     "repartition_filter": op.RepartitionFilter(),
 }

@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 import polars as pl
 import pytest
 
-from hayase import Consumed, Grouped, Materialized, Produced, Serdes, StreamsBuilder, Topology, count, left, right, sum_
+from hayase import (
+    Consumed,
+    Grouped,
+    Materialized,
+    Produced,
+    Repartitioned,
+    Serdes,
+    StreamsBuilder,
+    Topology,
+    count,
+    left,
+    right,
+    sum_,
+)
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import TopologyError, UnknownTopicError
 from hayase.planner.build import check_sinks, levels_of, make_plan, sink_topics, source_topics
 from hayase.planner.compile import CompiledUnit, compile_units
 from hayase.planner.options import compile_options, configured
+from hayase.planner.partitions import partition_counts
 from hayase.processor.timestamps import callable_timestamp, record_timestamp
 from hayase.task.plan import Plan
+from hayase.topology.resolve import resolve_patterns, with_application_id
 
 TEXT, JSON = Serdes.string(), Serdes.json()
 ORDER = Consumed.with_(TEXT, Serdes.json(schema={"region": pl.String, "product": pl.String, "amount": pl.Int64}))
@@ -212,3 +228,48 @@ def test_rows_know_the_types_that_cross_a_shuffle() -> None:
     value = units["1"].schemas[source.name].value
     assert value is not None
     assert dict(value.fields)["x"] == pl.Float64
+
+
+def internal(partitions: int | None = None, *, join: bool = False) -> Topology:
+    builder = StreamsBuilder()
+    made = Repartitioned.with_(name="x", number_of_partitions=partitions)
+    stream = builder.stream("orders", ORDER).repartition(made)
+    if join:
+        stream = stream.join(builder.table("users", ORDER), {"amount": left("amount")})
+    stream.to("out", Produced.with_(TEXT, JSON))
+    return with_application_id(builder.build(), "a")
+
+
+@pytest.mark.parametrize(("given", "join", "wanted"), [(None, False, 4), (7, False, 7), (None, True, 5)])
+def test_an_internal_topic_has_the_partitions_it_was_given_else_its_partners_else_those_upstream(
+    given: int | None, join: bool, wanted: int
+) -> None:
+    topics = {"orders": 4} | ({"users": 5} if join else {})
+    assert partition_counts(internal(given, join=join), topics) == {"a-x-repartition": wanted}
+
+
+def test_an_internal_topic_is_read_like_a_topic_and_makes_no_level() -> None:
+    topology = internal(3)
+    assert source_topics(topology) == ["a-x-repartition", "orders"]
+    found = make_plan(topology, {"orders": 2, "a-x-repartition": 3}, compiled(internal(3)), threads=1)
+    assert found.levels == 1
+    assert {unit.id: unit.partitions for unit in found.units.values()} == {"0": 2, "1": 3}
+    assert found.repartitions == {}
+
+
+def test_topics_that_a_pattern_matches_are_no_part_of_what_must_stay_the_same() -> None:
+    builder = StreamsBuilder()
+    builder.stream(re.compile("in-.*"), ORDER).to("out", Produced.with_(TEXT, JSON))
+    one = resolve_patterns(builder.build(), ["in-a"])
+    two = resolve_patterns(builder.build(), ["in-a", "in-b"])
+    assert plan(one, {"in-a": 2}).digest == plan(two, {"in-a": 2, "in-b": 1}).digest
+    assert plan(one, {"in-a": 2}).digest != plan(two, {"in-a": 2, "in-b": 3}).digest
+
+
+def test_a_unit_whose_sink_calls_a_function_is_not_pure() -> None:
+    builder = StreamsBuilder()
+    builder.stream("orders", ORDER).to(pl.col("region"), Produced.with_(TEXT, JSON))
+    assert compiled(builder.build())["0"].pure
+    builder = StreamsBuilder()
+    builder.stream("orders", ORDER).to(lambda key, value, context: "x", Produced.with_(TEXT, JSON))
+    assert not compiled(builder.build())["0"].pure

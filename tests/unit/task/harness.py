@@ -52,6 +52,7 @@ class Sent(NamedTuple):
     value: bytes | None
     timestamp_ms: int
     headers: Headers
+    partition: int | None
 
 
 @dataclass
@@ -77,7 +78,14 @@ class LocalRun:
     """An application between two epochs."""
 
     def __init__(
-        self, topology: Topology, topics: dict[str, int], threads: int = 1, *, prefix: bool = False, **settings: Any
+        self,
+        topology: Topology,
+        topics: dict[str, int],
+        threads: int = 1,
+        *,
+        prefix: bool = False,
+        sink_partitions: int = 1,
+        **settings: Any,
     ) -> None:
         config = StreamsConfig({"application.id": "test", **{k.replace("_", "."): v for k, v in settings.items()}})
         topology = configured(topology, config)
@@ -85,6 +93,7 @@ class LocalRun:
         compiled = compile_units(topology, levels_of(topology), options)
         self.plan = make_plan(topology, topics, compiled, threads=threads)
         self.programs = make_programs(topology, self.plan, options)
+        self._sink_partitions = sink_partitions
         self._policy = failure_policy(config)
         self._states = {task.id: MemoryState() for bundle in self.plan.bundles for task in bundle.tasks}
         self._global_tasks = {t.store: f"{global_unit_id(i)}_0" for i, t in enumerate(topology.global_tables)}
@@ -144,7 +153,8 @@ class LocalRun:
             self._run_task(task, raw, [row for row in rows if row.task == task.id], outputs)
         for batch in outputs.batches():
             headers: Sequence[Headers] = batch.headers or [()] * len(batch)
-            records = zip(batch.keys, batch.values, batch.timestamps_ms, headers, strict=True)
+            partitions: Sequence[Any] = [None] * len(batch) if batch.partitions is None else batch.partitions.tolist()
+            records = zip(batch.keys, batch.values, batch.timestamps_ms, headers, partitions, strict=True)
             self.result.sent.setdefault(batch.topic, []).extend(Sent(*record) for record in records)
         return outputs.rows
 
@@ -171,6 +181,7 @@ class LocalRun:
             outputs=outputs,
             policy=self._policy,
             wall_clock_ms=0,
+            partitions_of=lambda _: self._sink_partitions,
         )
         if program.columns is not None:
             run_columns(program, services, inputs, edges, task.partition)

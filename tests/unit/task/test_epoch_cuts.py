@@ -19,6 +19,7 @@ from hayase import (
     Grouped,
     Materialized,
     Produced,
+    RecordContext,
     Serdes,
     StreamsBuilder,
     TimeWindows,
@@ -97,8 +98,29 @@ def rekeyed(**_: Any) -> Topology:
     return builder.build()
 
 
+def routed(**_: Any) -> Topology:
+    """Two sinks that choose topics, and one that writes a topic which both may choose."""
+    builder = StreamsBuilder()
+    stream = builder.stream("a", READ).filter(pl.col("s").is_not_null() & (pl.col("n") > -4))
+    words = stream.flat_map_values(pl.concat_list("s", pl.lit("p")))
+
+    def named(key: str | None, word: str, context: RecordContext) -> str:
+        return f"to-{word}" if context.offset % 2 else f"{context.topic}-{len(context.headers)}"
+
+    words.to(named, Produced.with_(TEXT, TEXT))
+    stream.map_values(pl.col("s")).to("to-p", Produced.with_(TEXT, TEXT))
+    stream.to(pl.lit("to-") + pl.col("s"), Produced.with_(TEXT, JSON, partitioner=spread_out))
+    return builder.build()
+
+
+def spread_out(topic: str, key: str | None, value: dict[str, Any], partitions: int) -> Any:
+    """By the sum: by key, to several, to one, to none."""
+    return {0: None, 1: [partitions - 1, 0, 0], 2: 0}.get(value["n"] % 4, set())
+
+
 ONE_TASK: dict[str, Callable[..., Topology]] = {
     "stateless": stateless,
+    "routed": routed,
     "aggregated": aggregated,
     "windowed": windowed,
     "joined": joined,
@@ -175,6 +197,15 @@ def test_rows_and_columns_send_the_same_and_keep_the_same_stores(name: str, foun
         in_rows = run(topology, found, at, processing_form="rows", **caching)
         in_columns = run(topology, found, at, processing_form="columns", **caching)
         assert_same(in_columns, in_rows)
+
+
+@settings(max_examples=30, deadline=None)
+@given(found=records, at=cuts)
+def test_both_forms_send_records_to_the_same_partitions(found: list[Given], at: list[int]) -> None:
+    in_rows = run(routed(), found, at, processing_form="rows", sink_partitions=3, **OFF)
+    in_columns = run(routed(), found, at, processing_form="columns", sink_partitions=3, **OFF)
+    for topic in {*in_rows.sent, *in_columns.sent} - {"dead"}:
+        assert in_columns.sent[topic] == in_rows.sent[topic], topic
 
 
 def dead_letters(result: Result) -> dict[bytes | None, list[Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -14,6 +15,7 @@ from hayase import (
     Materialized,
     Produced,
     Record,
+    Repartitioned,
     Serdes,
     StreamsBuilder,
     TimeWindows,
@@ -180,3 +182,40 @@ def test_what_user_code_sees_is_a_record_at_a_time() -> None:
         source.pipe_input("b", "2")
     assert seen == [("a", "1"), ("b", "2")]
     assert Record("a", "1", 0).headers == ()
+
+
+def test_a_repartition_goes_through_a_topic_that_can_be_looked_at() -> None:
+    builder = StreamsBuilder()
+    keyed = builder.stream("in", READ).select_key(pl.col("s")).repartition(Repartitioned.as_("by-s"))
+    keyed.group_by_key().count().to_stream().to("out", Produced.with_(TEXT, LONG))
+    with TopologyTestDriver(builder.build()) as driver:
+        source, sink = driver.create_input_topic("in", TEXT, JSON), driver.create_output_topic("out", TEXT, LONG)
+        for text in ("x", "y", None, "x"):
+            source.pipe_input("k", {"n": 1, "s": text})
+        assert sink.read_key_values_to_list() == [("x", 1), ("y", 1), ("x", 2)]
+        between = driver.create_output_topic("test-by-s-repartition", TEXT, JSON)
+        assert [record.key for record in between.read_records_to_list()] == ["x", "y", "x"]
+
+
+def test_a_pattern_reads_whatever_topic_is_made_that_matches() -> None:
+    builder = StreamsBuilder()
+    counts = builder.stream(re.compile("in-.*"), READ).group_by_key().count(Materialized.as_("counts"))
+    counts.to_stream().to("out", Produced.with_(TEXT, LONG))
+    with TopologyTestDriver(builder.build()) as driver:
+        assert driver.store("counts").get("k") is None
+        for name in ("in-b", "in-a", "in-b"):
+            driver.create_input_topic(name, TEXT, JSON).pipe_input("k", {"n": 1, "s": name})
+        assert driver.store("counts").get("k").value == 3
+        with pytest.raises(UnknownTopicError):
+            driver.create_input_topic("other", TEXT, JSON)
+
+
+def test_a_sink_that_chooses_its_topic_writes_each() -> None:
+    builder = StreamsBuilder()
+    builder.stream("in", READ).to(lambda key, value, context: f"{context.topic}-{value['s']}", WRITE)
+    with TopologyTestDriver(builder.build()) as driver:
+        source = driver.create_input_topic("in", TEXT, JSON)
+        for text in ("x", "y", "x"):
+            source.pipe_input("k", {"n": 1, "s": text})
+        assert driver.produced_topic_names() == ["in-x", "in-y"]
+        assert driver.create_output_topic("in-x", TEXT, JSON).queue_size() == 2

@@ -210,6 +210,10 @@ class EmbeddedLog:
         with self._store.read() as tables:
             return {partition: tables.partition(partition)[1].end for partition in partitions}
 
+    def unfinished(self, partitions: Sequence[TopicPartition]) -> bool:
+        """See `Log.unfinished`. Never: a transaction is seen when its commit returns."""
+        return False
+
     def offsets_for_time(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """As `Log.offsets_for_time`; costs the unpacking of one stored batch a partition. Unknown topics raise."""
         return find_offsets(self._store, times_ms)

@@ -81,6 +81,13 @@ class KafkaLog:
         """See `Log.end_offsets`."""
         return self._admin.offsets(dict.fromkeys(partitions, OffsetSpec.latest()))
 
+    def unfinished(self, partitions: Sequence[TopicPartition]) -> bool:
+        """See `Log.unfinished`."""
+        latest = dict.fromkeys(partitions, OffsetSpec.latest())
+        written = self._admin.offsets(latest, committed=False)
+        committed = self._admin.offsets(latest)
+        return any(committed[partition] < end for partition, end in written.items())
+
     def offsets_for_time(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """See `Log.offsets_for_time`."""
         found = self._admin.offsets(

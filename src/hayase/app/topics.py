@@ -1,0 +1,70 @@
+"""The topics of an application when it starts: those that patterns mean, and the internal ones, which it makes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hayase.core.errors import TopologyError
+from hayase.log.protocol import Log, TopicInfo
+from hayase.planner.build import check_sinks, check_sources, sink_topics, source_topics
+from hayase.planner.partitions import partition_counts
+from hayase.topology.nodes import SourceNode
+from hayase.topology.resolve import has_patterns, resolve_patterns
+from hayase.topology.topology import Topology
+
+INTERNAL_TOPIC_CONFIG = {"cleanup.policy": "delete", "retention.ms": "-1"}
+"""Kafka Streams' own: time removes nothing, so a topic that waits to be read loses nothing."""
+
+INTERNAL_SUFFIX = "-repartition"
+
+
+def prepare_topics(log: Log, topology: Topology) -> tuple[Topology, dict[str, TopicInfo]]:
+    """The topology with the topics that its patterns mean, and all its topics; internal ones are made if need be.
+
+    Raises:
+        UnknownTopicError: a source or sink topic does not exist, or nothing matches a pattern.
+        TopologyError: partition counts do not fit.
+    """
+    if has_patterns(topology):
+        topology = resolve_patterns(topology, log.topics())
+    infos = log.describe([*source_topics(topology), *sink_topics(topology)])
+    check_sources(topology, [*infos, *topology.internal_topics])
+    infos |= _internal_topics(log, topology, infos)
+    check_sinks(topology, infos)
+    return topology, infos
+
+
+def _internal_topics(log: Log, topology: Topology, infos: Mapping[str, TopicInfo]) -> dict[str, TopicInfo]:
+    internal = topology.internal_topics
+    if not internal:
+        return {}
+    given = [topic for topic in source_topics(topology) if topic not in internal]
+    wanted = partition_counts(topology, {topic: infos[topic].partitions for topic in given})
+    found = {}
+    for topic in internal:
+        info = infos.get(topic) or log.create_topic(topic, wanted[topic], INTERNAL_TOPIC_CONFIG)
+        if info.partitions != wanted[topic]:
+            raise TopologyError(
+                "INTERNAL_TOPIC_DIFFERS",
+                f"the internal topic {topic!r} has {info.partitions} partitions, and {wanted[topic]} are wanted. Give the "
+                f"repartition that number, or remove the topic with the application's state by `hayase app reset`",
+                topic=topic,
+            )
+        found[topic] = info
+    return found
+
+
+def internal_topics_of(application_id: str, names: list[str]) -> list[str]:
+    """Which topics are internal ones of an application."""
+    return [name for name in names if name.startswith(f"{application_id}-") and name.endswith(INTERNAL_SUFFIX)]
+
+
+def resets_of(topology: Topology, default: str) -> dict[str, str]:
+    """Where each source topic is begun: `earliest` or `latest`.
+
+    Internal topics at their end: what is in one before the first epoch is of an application that was reset.
+    """
+    nodes = [node for node in topology.nodes if isinstance(node, SourceNode)]
+    found = {topic: node.reset or default for node in nodes for topic in node.topics}
+    found |= dict.fromkeys(topology.internal_topics, "latest")
+    return found | {topic: "earliest" for table in topology.global_tables for topic in table.source.topics}
