@@ -40,8 +40,12 @@ if TYPE_CHECKING:
     from hayase.dsl import StreamsBuilder as StreamsBuilder
     from hayase.dsl import TimeWindowedKStream as TimeWindowedKStream
     from hayase.dsl import avg as avg
+    from hayase.dsl import collect_list as collect_list
+    from hayase.dsl import collect_set as collect_set
     from hayase.dsl import count as count
+    from hayase.dsl import earliest_by_offset as earliest_by_offset
     from hayase.dsl import key as key
+    from hayase.dsl import latest_by_offset as latest_by_offset
     from hayase.dsl import left as left
     from hayase.dsl import max_ as max_
     from hayase.dsl import min_ as min_
@@ -68,6 +72,7 @@ if TYPE_CHECKING:
     from hayase.serde.registry import SchemaReference as SchemaReference
     from hayase.serde.registry import SchemaRegistry as SchemaRegistry
     from hayase.topology.topology import Topology as Topology
+    from hayase.topology.topology import TopologyDescription as TopologyDescription
 
 _MODULES: dict[str, tuple[str, ...]] = {
     "hayase.app.app": ("StreamsApp",),
@@ -81,7 +86,21 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "hayase.dsl": (
         *("Branched", "Consumed", "GlobalKTable", "Grouped", "Joined", "KGroupedStream", "KStream", "KTable"),
         *("Materialized", "Named", "Printed", "Produced", "Repartitioned", "StreamsBuilder", "TimeWindowedKStream"),
-        *("avg", "count", "key", "left", "max_", "min_", "right", "sum_", "timestamp"),
+        *(
+            "avg",
+            "collect_list",
+            "collect_set",
+            "count",
+            "earliest_by_offset",
+            "key",
+            "latest_by_offset",
+            "left",
+            "max_",
+            "min_",
+            "right",
+            "sum_",
+            "timestamp",
+        ),
     ),
     "hayase.processor.handlers": (
         *("ErrorContext", "HandlerAnswer", "dead_letter", "log_and_continue", "log_and_fail"),
@@ -93,7 +112,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "hayase.serde.avro_serde": ("AvroSerde",),
     "hayase.serde.json_schema_serde": ("JsonSchemaSerde",),
     "hayase.serde.registry": ("RegistrySchema", "SchemaReference", "SchemaRegistry"),
-    "hayase.topology.topology": ("Topology",),
+    "hayase.topology.topology": ("Topology", "TopologyDescription"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 

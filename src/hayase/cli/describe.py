@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+from typing import Annotated
+
 import typer
 
 from hayase.app.app import StreamsApp
@@ -15,7 +18,21 @@ from hayase.planner.options import compile_options, configured
 from hayase.topology.topology import Topology
 
 
-def describe(target: Target, config: Config = None, config_file: ConfigFile = None) -> None:
+class Format(StrEnum):
+    """How a topology is shown."""
+
+    TEXT = "text"
+    MERMAID = "mermaid"
+
+
+def describe(
+    target: Target,
+    config: Config = None,
+    config_file: ConfigFile = None,
+    output: Annotated[Format, typer.Option("--format", help="text, or a Mermaid flowchart for a Markdown page")] = (
+        Format.TEXT
+    ),
+) -> None:
     """Show a topology as Kafka Streams describes it, and the form each part runs in.
 
     A part runs in columns (whole batches at a time: fast) if every node in it allows that, else in rows, and the reason
@@ -26,12 +43,17 @@ def describe(target: Target, config: Config = None, config_file: ConfigFile = No
         hayase describe examples/ecommerce.py:topology
 
         hayase describe shop.py:topology -c processing.form=rows
+
+        hayase describe shop.py:topology --format mermaid
     """
     loaded = load(target)
     settings = loaded.found.config if isinstance(loaded.found, StreamsApp) else None
     if settings is None:
         settings = topology_settings(loaded, read_settings(config, config_file))
     topology = configured(loaded.topology, settings)
+    if output is Format.MERMAID:
+        typer.echo(topology.describe().to_mermaid(), nl=False)
+        return
     typer.echo(topology.describe().rstrip())
     typer.echo()
     for line in form_lines(topology, settings):

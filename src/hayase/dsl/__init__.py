@@ -11,7 +11,18 @@ Ways of saying things, and why there is one of each:
 Names of nodes, stores and repartition topics are those that Kafka Streams 4.3 gives (`topology.optimization=none`).
 """
 
-from hayase.dsl.aggregates import Aggregate, avg, count, max_, min_, sum_
+from hayase.dsl.aggregates import (
+    Aggregate,
+    avg,
+    collect_list,
+    collect_set,
+    count,
+    earliest_by_offset,
+    latest_by_offset,
+    max_,
+    min_,
+    sum_,
+)
 from hayase.dsl.branched import BranchedKStream
 from hayase.dsl.builder import StreamsBuilder
 from hayase.dsl.expressions import key, left, right, timestamp
@@ -40,8 +51,12 @@ __all__ = [
     "StreamsBuilder",
     "TimeWindowedKStream",
     "avg",
+    "collect_list",
+    "collect_set",
     "count",
+    "earliest_by_offset",
     "key",
+    "latest_by_offset",
     "left",
     "max_",
     "min_",

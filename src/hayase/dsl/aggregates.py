@@ -23,6 +23,8 @@ class Aggregate:
 
     function: AggregateFunction
     input: pl.Expr | None
+    ignore_nulls: bool = True
+    size: int | None = None
 
 
 def count(of: Input | None = None) -> Aggregate:
@@ -48,6 +50,54 @@ def max_(of: Input) -> Aggregate:
 def avg(of: Input) -> Aggregate:
     """The mean of the non-null values as a double, null if there is none."""
     return Aggregate("avg", _expression("avg", of))
+
+
+def earliest_by_offset(of: Input, n: int | None = None, *, ignore_nulls: bool = True) -> Aggregate:
+    """The first value; with `n` the list of the first `n` values. ksqlDB's function of that name.
+
+    First is what the task processed first: of records of one partition the one with the smallest offset.
+
+    Args:
+        of: text, a number, a truth value, bytes, a list or a struct of these.
+        n: how many values; `None`: one, not as a list.
+        ignore_nulls: null is no value; else it is one like any other. Without values the result is null, or empty.
+
+    Example:
+        grouped.agg(opened=earliest_by_offset("price"), last_three=latest_by_offset("price", 3))
+    """
+    return _kept("earliest", "earliest_by_offset", of, n, ignore_nulls)
+
+
+def latest_by_offset(of: Input, n: int | None = None, *, ignore_nulls: bool = True) -> Aggregate:
+    """The last value; with `n` the list of the last `n` values, oldest first. Otherwise as `earliest_by_offset`."""
+    return _kept("latest", "latest_by_offset", of, n, ignore_nulls)
+
+
+def collect_list(of: Input, *, ignore_nulls: bool = False, max_size: int | None = None) -> Aggregate:
+    """All values as a list in the order of processing.
+
+    The whole list is in the table's row: with a row that many records go into, give a `max_size`.
+
+    Args:
+        of: as in `earliest_by_offset`.
+        ignore_nulls: leave nulls out; ksqlDB does not.
+        max_size: values that would make the list longer are passed over (ksqlDB's `ksql.functions.collect_list.limit`).
+    """
+    return _kept("collect_list", "collect_list", of, max_size, ignore_nulls)
+
+
+def collect_set(of: Input, *, ignore_nulls: bool = False, max_size: int | None = None) -> Aggregate:
+    """The different values as a list in the order of their first occurrence; of text, numbers, truth values or bytes.
+
+    `ignore_nulls` and `max_size` as in `collect_list`.
+    """
+    return _kept("collect_set", "collect_set", of, max_size, ignore_nulls)
+
+
+def _kept(function: AggregateFunction, name: str, of: Input, size: int | None, ignore_nulls: bool) -> Aggregate:
+    if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 1):
+        raise TopologyError("INVALID_AGGREGATE", f"{name} keeps 1 value or more, not {size!r}")
+    return Aggregate(function, _expression(name, of), ignore_nulls, size)
 
 
 def _expression(function: str, of: Input) -> pl.Expr:

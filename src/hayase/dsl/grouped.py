@@ -143,9 +143,12 @@ class _Aggregating(Generic[K, V]):
             if not isinstance(aggregate, Aggregate):
                 raise TopologyError(
                     "INVALID_AGGREGATE",
-                    f"agg: {field} is {aggregate!r}; use count(), sum_, min_, max_ or avg",
+                    f"agg: {field} is {aggregate!r}; use one of count(), sum_, min_, max_, avg, "
+                    "earliest_by_offset, latest_by_offset, collect_list, collect_set",
                 )
-            made.append(FieldAggregate(field, aggregate.function, aggregate.input))
+            made.append(
+                FieldAggregate(field, aggregate.function, aggregate.input, aggregate.ignore_nulls, aggregate.size)
+            )
         state = self._group.state
         schema = aggregate_schema(made, visible_columns(state.key, state.value))
         value = Known(JsonSerde()) if schema is None else Known(None, schema)

@@ -288,6 +288,8 @@ def aggregate_schema(fields: Sequence[FieldAggregate], columns: tuple[dict[str, 
 def _aggregate_type(field: FieldAggregate, dtype: pl.DataType) -> pl.DataType:
     if field.function in ("min", "max"):
         return dtype
+    if field.function in ("earliest", "latest", "collect_list", "collect_set"):
+        return pl.List(dtype) if field.size is not None or field.function.startswith("collect") else dtype
     if not dtype.is_numeric():
         raise TopologyError(
             "INVALID_AGGREGATE",

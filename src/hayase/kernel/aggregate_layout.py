@@ -80,8 +80,8 @@ def aggregate_layout(serde: Serde[Any], parts: Sequence[BuiltIn]) -> AggregateLa
     """The layout of a store's value serde; `None` if it has no column form, or not that of these values."""
     types = [dtype for part in parts for dtype in part.stored_types]
     if isinstance(serde, AggregateSerde):
-        if any(isinstance(dtype, pl.String | pl.Binary) for dtype in types):
-            return _Texts(serde, types)
+        if any(isinstance(dtype, pl.String | pl.Binary | pl.Null) or dtype.is_nested() for dtype in types):
+            return _VariableWidth(serde, types)
         return _FixedWidth(types, tagged=True)
     if type(serde) is LongSerde and types == [pl.Int64()]:
         return _FixedWidth(types, tagged=False)
@@ -154,8 +154,8 @@ class _FixedWidth(AggregateLayout):
         return split_fixed_width(block.tobytes(), self._layout.itemsize)
 
 
-class _Texts(AggregateLayout):
-    """Texts or bytes are among the values: row by row."""
+class _VariableWidth(AggregateLayout):
+    """Texts, bytes, lists or records of fields are among the values: row by row."""
 
     def __init__(self, serde: AggregateSerde, types: Sequence[pl.DataType]) -> None:
         self._serde = serde

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from hayase.core.errors import SerializationError, TopologyError
-from hayase.kernel.built_in import BuiltIn, built_ins
+from hayase.kernel.built_in import BuiltIn
+from hayase.kernel.built_ins import built_ins
 from hayase.serde import Serdes
 from hayase.serde.protocol import BARE_FIELD, Serde
-from hayase.topology.operators import AggregateFunction, BuiltInAggregate, FieldAggregate
+from hayase.topology.operators import BuiltInAggregate, FieldAggregate
 
-NULL_TAG, INT_TAG, FLOAT_TAG, BOOL_TAG, TEXT_TAG, BYTES_TAG = range(6)
+NULL_TAG, INT_TAG, FLOAT_TAG, BOOL_TAG, TEXT_TAG, BYTES_TAG, LIST_TAG, MAP_TAG = range(8)
 
 _LONG = struct.Struct(">Bq")
 _DOUBLE = struct.Struct(">Bd")
@@ -24,20 +26,20 @@ _NULL = bytes(9)
 class AggregateSerde(Serde[Any]):
     """Values of `agg(…)` as a store keeps them: for each stored value a tag (1 byte), then 8 bytes or length and bytes.
 
-    Tags: 0 null, 1 whole number, 2 double, 3 truth value, 4 text, 5 bytes. avg keeps a sum and a count instead of its
-    value. Reading gives the visible value (a dict, or the one field if `bare`). Writing a visible value works unless
-    there is an avg among the fields; operators write the stored values by `pack`.
+    Tags: 0 null, 1 whole number, 2 double, 3 truth value, 4 text, 5 bytes, 6 list, 7 record of fields; of the last two
+    the length is that of all that follows, items (and names before them) being stored in the same way. avg keeps a sum
+    and a count instead of its value. Reading gives the visible value (a dict, or the one field if `bare`). Writing a
+    visible value works unless a field keeps more than its value; operators write the stored values by `pack`.
 
     Args:
-        fields: name and function of each field, in order.
+        fields: in order; their inputs do not matter.
         bare: the one field is the value itself.
     """
 
-    def __init__(self, fields: Sequence[tuple[str, AggregateFunction]], *, bare: bool = False) -> None:
-        self._fields = tuple(fields)
+    def __init__(self, fields: Sequence[FieldAggregate], *, bare: bool = False) -> None:
+        self._fields = tuple(dataclasses.replace(field, input=None) for field in fields)
         self._bare = bare
-        known = tuple(FieldAggregate(name, function) for name, function in self._fields)
-        self._parts = built_ins(BuiltInAggregate(known, bare))
+        self._parts = built_ins(BuiltInAggregate(self._fields, bare))
         self._count = sum(len(part.stored_names) for part in self._parts)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -47,11 +49,13 @@ class AggregateSerde(Serde[Any]):
         """Bytes of a visible value.
 
         Raises:
-            SerializationError: there is an avg, whose value does not tell sum and count; or a value has another type.
+            SerializationError: a field keeps more than its value, as an avg its sum and count; or a value has another type.
         """
         if self._count != len(self._parts):
-            raise SerializationError("NOT_SERIALIZABLE", "an average can not be stored without its sum and count")
-        return self.pack([value] if self._bare else [value[name] for name, _ in self._fields])
+            raise SerializationError(
+                "NOT_SERIALIZABLE", "an average can not be stored without its sum and count, nor the like"
+            )
+        return self.pack([value] if self._bare else [value[field.name] for field in self._fields])
 
     def from_bytes(self, data: bytes) -> Any:
         """The visible value; raises SerializationError for bytes of other fields."""
@@ -76,7 +80,7 @@ class AggregateSerde(Serde[Any]):
         return stored
 
 
-def _remake(fields: Sequence[tuple[str, AggregateFunction]], bare: bool) -> AggregateSerde:
+def _remake(fields: Sequence[FieldAggregate], bare: bool) -> AggregateSerde:
     return AggregateSerde(fields, bare=bare)
 
 
@@ -102,19 +106,21 @@ def aggregate_serde(aggregation: BuiltInAggregate, given: Serde[Any] | None = No
         given: from `Materialized`; must read back what it wrote: a number for a bare aggregate, else fields by name.
 
     Raises:
-        TopologyError: a serde is given and there is an avg, which keeps more than its value.
+        TopologyError: a serde is given and a field keeps more than its value, as an avg does.
     """
     if given is not None:
-        if any(field.function == "avg" for field in aggregation.fields):
+        more = [part.name for part in built_ins(aggregation) if len(part.stored_names) > 1]
+        if more:
             raise TopologyError(
                 "INVALID_AGGREGATE",
-                "the store of an aggregate with avg keeps sums and counts besides the values, so it can not have a value "
-                "serde; leave it out of Materialized (the topic's serde is given to `to`)",
+                f"the store of an aggregate with {more[0]!r} (an avg, or an earliest that may be null) keeps more than "
+                "its value, so it can not have a value serde; leave it out of Materialized (the topic's serde is given "
+                "to `to`)",
             )
         return given
     if aggregation.bare and aggregation.fields[0].function == "count":
         return Serdes.long()
-    return AggregateSerde([(field.name, field.function) for field in aggregation.fields], bare=aggregation.bare)
+    return AggregateSerde(aggregation.fields, bare=aggregation.bare)
 
 
 def stored_field_names(aggregation: BuiltInAggregate) -> list[str]:
@@ -138,6 +144,12 @@ def _packed(value: Any) -> bytes:
             return b"".join((_LENGTH.pack(TEXT_TAG, len(data)), data))
         if kind is bytes:
             return b"".join((_LENGTH.pack(BYTES_TAG, len(value)), value))
+        if kind is list:
+            data = b"".join(map(_packed, value))
+            return b"".join((_LENGTH.pack(LIST_TAG, len(data)), data))
+        if kind is dict:
+            data = b"".join(_packed(each) for item in value.items() for each in item)
+            return b"".join((_LENGTH.pack(MAP_TAG, len(data)), data))
     except (struct.error, UnicodeEncodeError) as error:
         raise SerializationError("NOT_SERIALIZABLE", f"{value!r} does not fit into a stored aggregate") from error
     raise SerializationError("NOT_SERIALIZABLE", f"an aggregate can not keep a {kind.__name__}: {value!r}")
@@ -148,12 +160,12 @@ def _unpacked(data: bytes) -> list[Any]:
     place = 0
     while place < len(data):
         tag = data[place]
-        if tag in (TEXT_TAG, BYTES_TAG):
+        if tag in _WITH_LENGTH:
             (length,) = struct.unpack_from(">I", data, place + 1)
             piece = data[place + 5 : place + 5 + length]
             if len(piece) != length:
                 raise struct.error("cut off")
-            stored.append(piece.decode() if tag == TEXT_TAG else piece)
+            stored.append(_WITH_LENGTH[tag](piece))
             place += 5 + length
             continue
         if tag == FLOAT_TAG:
@@ -163,3 +175,16 @@ def _unpacked(data: bytes) -> list[Any]:
             stored.append((None, number, None, bool(number))[tag])
         place += 9
     return stored
+
+
+def _unpacked_map(data: bytes) -> dict[str, Any]:
+    items = _unpacked(data)
+    return dict(zip(items[::2], items[1::2], strict=True))
+
+
+_WITH_LENGTH: dict[int, Callable[[bytes], Any]] = {
+    TEXT_TAG: bytes.decode,
+    BYTES_TAG: bytes,
+    LIST_TAG: _unpacked,
+    MAP_TAG: _unpacked_map,
+}

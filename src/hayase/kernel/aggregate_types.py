@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from hayase.kernel.built_in import built_ins
+from hayase.kernel.built_ins import built_ins
 from hayase.kernel.columns import EdgeSchema
 from hayase.kernel.compiled import result_type, visible
 from hayase.serde.protocol import BARE_FIELD, Schema

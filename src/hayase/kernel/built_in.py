@@ -1,4 +1,6 @@
-"""The built-in aggregates count, sum, min, max and avg: what each keeps, its row form and its column form side by side.
+"""The built-in aggregates of numbers and extremes: what each keeps, its row form and its column form side by side.
+
+Those that keep inputs as they are, are in `built_in_values`.
 
 Both forms take the inputs of a row in record order, so that sums of fractions are equal to the last bit. Of fractions,
 min and max pass over NaN unless there is nothing else, and know one zero only.
@@ -17,15 +19,16 @@ import polars as pl
 
 from hayase.core.errors import TopologyError
 from hayase.kernel.groups import Accumulate
-from hayase.topology.operators import BuiltInAggregate, FieldAggregate
+from hayase.topology.operators import FieldAggregate
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 
 _INT64 = pl.Int64()
 _FLOAT64 = pl.Float64()
 _INTEGERS = (pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32)
-_FLOATS = (pl.Float32, pl.Float64)
-_ORDERED = (*_INTEGERS, *_FLOATS, pl.Boolean, pl.String, pl.Binary)
+FLOATS = (pl.Float32, pl.Float64)
+SCALARS = (*_INTEGERS, *FLOATS, pl.Boolean, pl.String, pl.Binary)
+"""Types that have an order, and that a store can keep."""
 
 
 class BuiltIn(ABC):
@@ -91,7 +94,7 @@ class BuiltIn(ABC):
         Args:
             stored: for each group, null where there was no row.
             values: inputs, one per row.
-            accumulate: `Groups.totals` or `Groups.running`.
+            accumulate: says which.
         """
 
     def result_column(self, stored: Sequence[pl.Series]) -> pl.Series:
@@ -128,12 +131,12 @@ class Count(BuiltIn):
 class Sum(BuiltIn):
     """The sum of non-null inputs: 64-bit whole numbers, or doubles."""
 
-    takes = (*_INTEGERS, *_FLOATS)
+    takes = (*_INTEGERS, *FLOATS)
 
     @property
     def whole(self) -> bool:
         """Whether whole numbers are added, which may leave 64 bits."""
-        return not isinstance(self.dtype, _FLOATS)
+        return not isinstance(self.dtype, FLOATS)
 
     @property
     def stored_types(self) -> tuple[pl.DataType, ...]:
@@ -174,7 +177,7 @@ class Sum(BuiltIn):
 class Extreme(BuiltIn):
     """The smallest or the largest of non-null inputs."""
 
-    takes = _ORDERED
+    takes = SCALARS
 
     def __init__(self, field: FieldAggregate, dtype: pl.DataType | None) -> None:
         super().__init__(field, dtype)
@@ -196,7 +199,7 @@ class Extreme(BuiltIn):
             return (current,)
         if not isinstance(value, int | float | str | bytes):
             raise TypeError(f"{self._function} of {self.name!r} can not take {value!r}")
-        if isinstance(value, float) or (isinstance(value, int) and isinstance(self.dtype, _FLOATS)):
+        if isinstance(value, float) or (isinstance(value, int) and isinstance(self.dtype, FLOATS)):
             value = value + 0.0  # one zero only
         if current is None or (isinstance(current, float) and math.isnan(current)):
             return (value,)
@@ -212,7 +215,7 @@ class Extreme(BuiltIn):
         absent = accumulate(np.maximum, _present(stored[0]), _present(values)) == 0
         if isinstance(dtype, pl.String | pl.Binary):
             found = self._texts(stored[0], values, accumulate)
-        elif isinstance(dtype, _FLOATS):
+        elif isinstance(dtype, FLOATS):
             function = np.fmax if self._largest else np.fmin
             start = stored[0].fill_null(np.nan).to_numpy() + 0.0
             found = pl.Series(accumulate(function, start, values.fill_null(np.nan).to_numpy() + 0.0))
@@ -239,7 +242,7 @@ class Extreme(BuiltIn):
 class Average(BuiltIn):
     """The mean of non-null inputs as a double; sum and count are kept."""
 
-    takes = (*_INTEGERS, *_FLOATS)
+    takes = (*_INTEGERS, *FLOATS)
 
     @property
     def stored_names(self) -> tuple[str, ...]:
@@ -276,23 +279,6 @@ class Average(BuiltIn):
         count = stored[1].to_numpy()
         mean = pl.Series(stored[0].to_numpy() / np.maximum(count, 1))
         return nulls_where(count == 0, mean)
-
-
-_CLASSES: dict[str, type[BuiltIn]] = {"count": Count, "sum": Sum, "min": Extreme, "max": Extreme, "avg": Average}
-
-
-def built_ins(aggregation: BuiltInAggregate, types: Sequence[pl.DataType | None] | None = None) -> list[BuiltIn]:
-    """The fields of an aggregate, made ready.
-
-    Args:
-        aggregation: the fields.
-        types: type of each field's input, `None` where it is unknown or there is no input.
-
-    Raises:
-        TopologyError: `INVALID_AGGREGATE`: a function does not take this type.
-    """
-    known = types if types is not None else [None] * len(aggregation.fields)
-    return [_CLASSES[field.function](field, dtype) for field, dtype in zip(aggregation.fields, known, strict=True)]
 
 
 def overflow(name: str) -> OverflowError:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import polars as pl
 
 from hayase.kernel.aggregate_layout import AggregateLayout, Stored, aggregate_layout
 from hayase.kernel.aggregate_types import input_types, result_schema
-from hayase.kernel.built_in import INT64_MAX, INT64_MIN, BuiltIn, Sum, built_ins, nulls_where, overflow
+from hayase.kernel.built_in import INT64_MAX, INT64_MIN, BuiltIn, Sum, nulls_where, overflow
+from hayase.kernel.built_ins import built_ins
 from hayase.kernel.columns import (
     HEADERS,
     KEY,
@@ -27,7 +28,7 @@ from hayase.kernel.columns import (
     order_columns,
 )
 from hayase.kernel.compiled import carried, known
-from hayase.kernel.groups import I64, Groups, group_numbers
+from hayase.kernel.groups import I64, Accumulate, Groups, group_numbers
 from hayase.serde.protocol import BARE_FIELD, ColumnCodec, Schema
 from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import BuiltInAggregate, StreamAggregate, StreamWindowedAggregate
@@ -157,7 +158,7 @@ class ColumnAggregation:
         return Aggregated(rows, groups, start, last, running)
 
     def _stepped(self, rows: pl.DataFrame, groups: Groups, start: Stored, *, running: bool) -> Stored:
-        accumulate = groups.running if running else groups.totals
+        accumulate = Accumulate(groups, running)
         values: list[pl.Series] = []
         for number, part in enumerate(self.parts):
             place = len(values)
@@ -245,7 +246,7 @@ class ColumnAggregation:
         """What the initializer gives where there is no row."""
         initial = [value for part in self.parts for value in part.start()]
         values = [
-            series if value is None else series.fill_null(value)
+            series if value is None else _filled(series, value)
             for series, value in zip(stored.values, initial, strict=True)
         ]
         return Stored(stored.times, values)
@@ -258,6 +259,12 @@ class ColumnAggregation:
             found.append(part.result_column(stored.values[place:end]).alias(name))
             place = end
         return found
+
+
+def _filled(series: pl.Series, value: Any) -> pl.Series:
+    if not isinstance(series.dtype, pl.List):
+        return series.fill_null(value)
+    return series if not series.null_count() else series.fill_null(pl.Series([value], dtype=series.dtype).first())
 
 
 def _headers(frame: pl.DataFrame) -> list[str]:

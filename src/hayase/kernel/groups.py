@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -12,9 +12,6 @@ import polars as pl
 import pyarrow as pa
 
 I64 = npt.NDArray[np.int64]
-Accumulate = Callable[[np.ufunc, npt.NDArray[Any], npt.NDArray[Any]], npt.NDArray[Any]]
-"""Takes a binary function, one start value per group and one value per row; see `Groups.totals` and `Groups.running`."""
-
 _FEW = 64
 
 
@@ -152,3 +149,22 @@ class Groups:
         begins = np.cumsum(sizes) - sizes
         longest_first = np.argsort(-sizes, kind="stable")
         return order, begins[longest_first], sizes[longest_first]
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulate:
+    """Accumulates over the rows of groups: what comes out per group at the end, or per row if `running`."""
+
+    groups: Groups
+    running: bool
+
+    def __call__(self, function: np.ufunc, start: npt.NDArray[Any], values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """See `Groups.totals` and `Groups.running`.
+
+        Args:
+            function: of two values.
+            start: one value per group.
+            values: one value per row.
+        """
+        accumulate = self.groups.running if self.running else self.groups.totals
+        return accumulate(function, start, values)

@@ -11,7 +11,7 @@ import polars as pl
 from hayase.core.records import Record
 from hayase.kernel.aggregate_serde import AggregateSerde, aggregate_serde, stored_field_names, visible
 from hayase.kernel.aggregate_types import input_types
-from hayase.kernel.built_in import built_ins
+from hayase.kernel.built_ins import built_ins
 from hayase.kernel.columns import KEY, TS, EdgeSchema
 from hayase.kernel.compiled import known
 from hayase.kernel.functions import OneRow, RecordFunction, field_of

@@ -177,7 +177,7 @@ class TableToStream(Operator):
     """A table's updates as a stream: new values, null for a delete."""
 
 
-AggregateFunction = Literal["count", "sum", "min", "max", "avg"]
+AggregateFunction = Literal["count", "sum", "min", "max", "avg", "earliest", "latest", "collect_list", "collect_set"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,11 +186,20 @@ class FieldAggregate:
 
     count: number of records (`input` is `None`), or of non-null inputs. sum: of non-null inputs, 0 if there are none; whole
     numbers are 64-bit and overflowing is a processing error. min, max, avg: of non-null inputs, null if there are none.
+    earliest, latest: the first or last input in the order of processing, or with a `size` the list of the first or last
+    so many. collect_list, collect_set: all inputs, or the different ones, in that order, at most `size`; what comes
+    after is passed over.
+
+    Attributes:
+        ignore_nulls: null inputs do not count; earliest, latest, collect_list and collect_set only.
+        size: see above; `None`: one value, not a list, or no limit.
     """
 
     name: str
     function: AggregateFunction
     input: pl.Expr | None = None
+    ignore_nulls: bool = True
+    size: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

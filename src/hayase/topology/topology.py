@@ -146,8 +146,48 @@ class Topology:
                     join(owner.setdefault(store, node.name), node.name)
         return groups
 
-    def describe(self) -> str:
+    def describe(self) -> TopologyDescription:
         """The topology as text, in the format of Kafka Streams' `Topology.describe()`."""
         from hayase.topology.describe import describe
 
-        return describe(self)
+        return TopologyDescription(self, describe(self))
+
+
+class TopologyDescription(str):
+    """What `Topology.describe()` gives: a string to print, which can be drawn as well."""
+
+    __slots__ = ("_topology",)
+    _topology: Topology
+
+    def __new__(cls, topology: Topology, text: str) -> TopologyDescription:
+        """The text of a topology."""
+        made = super().__new__(cls, text)
+        made._topology = topology
+        return made
+
+    def to_mermaid(self) -> str:
+        """The topology as a Mermaid flowchart, for a fenced block of a Markdown page.
+
+        Topics are stadiums (a shuffle is a hexagon), stores are cylinders; an arrow is what records flow along, a
+        dotted line joins a node with a store that it uses.
+
+        Example:
+            >>> from hayase import StreamsBuilder
+            >>> builder = StreamsBuilder()
+            >>> builder.stream("in").to("out")
+            >>> print(builder.build().describe().to_mermaid())
+            flowchart TD
+                subgraph sub0["Sub-topology 0"]
+                    node0["KSTREAM-SOURCE-0000000000"]
+                    node1["KSTREAM-SINK-0000000001"]
+                end
+                topic0(["in"])
+                topic1(["out"])
+                topic0 --> node0
+                node0 --> node1
+                node1 --> topic1
+            <BLANKLINE>
+        """
+        from hayase.topology.mermaid import to_mermaid
+
+        return to_mermaid(self._topology)

@@ -7,9 +7,25 @@ import pytest
 
 from hayase.core.errors import TopologyError
 from hayase.core.windows import TimeWindows
-from hayase.dsl import Consumed, Materialized, StreamsBuilder, avg, count, max_, min_, sum_, timestamp
+from hayase.dsl import (
+    Consumed,
+    Materialized,
+    Produced,
+    StreamsBuilder,
+    avg,
+    collect_list,
+    collect_set,
+    count,
+    earliest_by_offset,
+    latest_by_offset,
+    max_,
+    min_,
+    sum_,
+    timestamp,
+)
 from hayase.kernel.aggregate_serde import AggregateSerde
 from hayase.serde import JsonSerde, LongSerde, Serdes, StringSerde, TimeWindowedSerde
+from hayase.testing import TopologyTestDriver
 from hayase.topology.defaults import DefaultSerde, with_default_serdes
 from hayase.topology.operators import (
     BuiltInAggregate,
@@ -246,3 +262,49 @@ def test_a_filter_knows_old_values_if_the_rows_are_kept_when_it_is_made(builder,
         "KTABLE-SOURCE-0000000006",
         "late",
     }
+
+
+@pytest.mark.parametrize("make", [earliest_by_offset, latest_by_offset])
+@pytest.mark.parametrize("n", [0, -1, True, 1.5])
+def test_a_number_of_values_is_one_or_more(make, n):
+    assert condition_of(lambda: make("amount", n)) == "INVALID_AGGREGATE"
+
+
+def test_what_keeps_values_has_their_type_or_a_list_of_it(grouped):
+    table = grouped.agg(
+        first=earliest_by_offset("amount"), three=latest_by_offset("user", 3), every=collect_list("amount")
+    )
+    assert dict(table._state.value.schema.fields) == {
+        "first": pl.Int64(),
+        "three": pl.List(pl.String()),
+        "every": pl.List(pl.Int64()),
+    }
+
+
+def test_values_are_kept_in_the_order_of_processing():
+    builder = StreamsBuilder()
+    read = Consumed.with_(Serdes.string(), Serdes.json(schema={"n": pl.Int64}))
+    table = (
+        builder.stream("in", read)
+        .group_by_key()
+        .agg(
+            first=earliest_by_offset("n"),
+            first_or_null=earliest_by_offset("n", ignore_nulls=False),
+            last_two=latest_by_offset("n", 2),
+            every=collect_list("n"),
+            different=collect_set("n", ignore_nulls=True, max_size=2),
+        )
+    )
+    table.to_stream().to("out", Produced.with_(Serdes.string(), Serdes.json()))
+    for form in ("rows", "columns"):
+        with TopologyTestDriver(builder.build(), {"processing.form": form}) as driver:
+            source = driver.create_input_topic("in", Serdes.string(), Serdes.json())
+            for n in (None, 3, 3, 1, 2):
+                source.pipe_input("k", {"n": n})
+            assert driver.create_output_topic("out", Serdes.string(), Serdes.json()).read_values_to_list()[-1] == {
+                "first": 3,
+                "first_or_null": None,
+                "last_two": [1, 2],
+                "every": [None, 3, 3, 1, 2],
+                "different": [3, 1],
+            }

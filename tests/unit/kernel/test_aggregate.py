@@ -20,7 +20,7 @@ from hayase.core.windows import TimeWindows
 from hayase.kernel.aggregate_layout import aggregate_layout
 from hayase.kernel.aggregate_serde import AggregateSerde, aggregate_serde
 from hayase.kernel.aggregate_types import input_types, result_schema
-from hayase.kernel.built_in import built_ins
+from hayase.kernel.built_ins import built_ins
 from hayase.serde import Serdes
 from hayase.serde.protocol import Serde
 from hayase.state.spec import StoreSpec
@@ -228,13 +228,13 @@ stored_values = (
 
 @given(st.lists(stored_values, min_size=2, max_size=2))
 def test_stored_aggregates_are_read_as_they_were_written(values: list[Any]) -> None:
-    serde = pickle.loads(pickle.dumps(AggregateSerde([("a", "min"), ("b", "max")])))
+    serde = pickle.loads(pickle.dumps(AggregateSerde([op.FieldAggregate("a", "min"), op.FieldAggregate("b", "max")])))
     read = serde.from_bytes(serde.to_bytes({"a": values[0], "b": values[1]}))
     assert repr(read) == repr({"a": values[0], "b": values[1]})
 
 
 def test_a_stored_average_is_read_as_the_mean() -> None:
-    serde = AggregateSerde([("n", "count"), ("mean", "avg")])
+    serde = AggregateSerde([op.FieldAggregate("n", "count"), op.FieldAggregate("mean", "avg")])
     assert serde.from_bytes(serde.pack([2, 3.0, 2])) == {"n": 2, "mean": 1.5}
     with pytest.raises(SerializationError):
         serde.to_bytes({"n": 2, "mean": 1.5})
@@ -243,13 +243,13 @@ def test_a_stored_average_is_read_as_the_mean() -> None:
 @pytest.mark.parametrize("data", [b"", b"\x01", b"\x09" + bytes(8), b"\x04\x00\x00\x00\x05ab", bytes(18)])
 def test_damaged_aggregates_are_refused(data: bytes) -> None:
     with pytest.raises(SerializationError):
-        AggregateSerde([("n", "count")]).from_bytes(data)
+        AggregateSerde([op.FieldAggregate("n", "count")]).from_bytes(data)
 
 
 def test_the_store_of_other_fields_is_refused_in_columns() -> None:
     layout = aggregate_layout(aggregate_serde(SUM_X), built_ins(SUM_X, [pl.Float64()]))
     assert layout is not None
-    other = AggregateSerde([("a", "count"), ("b", "count")])
+    other = AggregateSerde([op.FieldAggregate("a", "count"), op.FieldAggregate("b", "count")])
     with pytest.raises(StateError):
         layout.read([bytes(8) + other.pack([1, 2])])
 

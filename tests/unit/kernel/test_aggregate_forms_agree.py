@@ -53,7 +53,35 @@ HUGE = op.BuiltInAggregate(
         op.FieldAggregate("double", "sum", pl.col("n") * 2),
     )
 )
-AGGREGATIONS = {"count": COUNT, "everything": EVERYTHING, "texts": TEXTS, "failing": FAILING}
+KEPT = op.BuiltInAggregate(
+    (
+        op.FieldAggregate("first", "earliest", pl.col("n")),
+        op.FieldAggregate("first_or_null", "earliest", pl.col("x"), ignore_nulls=False),
+        op.FieldAggregate("last", "latest", pl.col("small")),
+        op.FieldAggregate("last_or_null", "latest", pl.col("b"), ignore_nulls=False),
+        op.FieldAggregate("last_struct", "latest", pl.when(pl.col("n") > 3).then(pl.struct("n", "s"))),
+    )
+)
+LISTS = op.BuiltInAggregate(
+    (
+        op.FieldAggregate("first_two", "earliest", pl.col("n"), size=2),
+        op.FieldAggregate("last_two", "latest", pl.col("s"), ignore_nulls=False, size=2),
+        op.FieldAggregate("all", "collect_list", pl.col("x"), ignore_nulls=False),
+        op.FieldAggregate("some", "collect_list", pl.struct("n", "b"), size=3),
+        op.FieldAggregate("different", "collect_set", pl.col("x")),
+        op.FieldAggregate("texts", "collect_set", pl.col("s"), ignore_nulls=False, size=3),
+        op.FieldAggregate("flags", "collect_set", pl.col("b")),
+        op.FieldAggregate("lists", "collect_list", pl.concat_list("small", "small"), size=4),
+    )
+)
+AGGREGATIONS = {
+    "count": COUNT,
+    "everything": EVERYTHING,
+    "texts": TEXTS,
+    "failing": FAILING,
+    "kept": KEPT,
+    "lists": LISTS,
+}
 
 WINDOWS = {
     "tumbling": TimeWindows(10, 10, 0),
@@ -168,7 +196,7 @@ double_inputs = st.lists(
 @settings(max_examples=60, deadline=None)
 def test_every_double_agrees(caching: bool, records: list[Input], at: list[int]) -> None:
     value = pl.col("value")
-    functions: list[Any] = ["sum", "min", "max", "avg", "count"]
+    functions: list[Any] = ["sum", "min", "max", "avg", "count", "earliest", "latest", "collect_list", "collect_set"]
     fields = tuple(op.FieldAggregate(function, function, value) for function in functions)
     operator = op.StreamAggregate(op.BuiltInAggregate(fields), "rows")
     assert_agree(case_of(operator, DOUBLES, caching=caching), records, at)
