@@ -10,8 +10,9 @@ from hayase.core.names import check_name
 from hayase.dsl import functions
 from hayase.dsl.functions import Predicate
 from hayase.dsl.inference import check_predicate, visible_columns
-from hayase.dsl.kstream import KStream, StreamState, check_option
+from hayase.dsl.kstream import KStream
 from hayase.dsl.options import Branched
+from hayase.dsl.stream_state import StreamState, check_option
 from hayase.topology.operators import Branch, Split
 
 K = TypeVar("K")

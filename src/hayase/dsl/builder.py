@@ -10,9 +10,10 @@ from typing import Any
 from hayase.core.errors import TopologyError
 from hayase.dsl.graph import Graph, TableView
 from hayase.dsl.inference import Known
-from hayase.dsl.kstream import KStream, StreamState, check_option
+from hayase.dsl.kstream import KStream
 from hayase.dsl.ktable import GlobalKTable, GlobalTableState, KTable, TableState, key_value_spec
 from hayase.dsl.options import Consumed, Materialized
+from hayase.dsl.stream_state import StreamState, check_option
 from hayase.serde import Serdes
 from hayase.topology.defaults import DefaultSerde
 from hayase.topology.nodes import GlobalTable, ProcessorNode, SourceNode

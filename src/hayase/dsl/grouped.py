@@ -18,9 +18,9 @@ from hayase.dsl.inference import (
     visible_columns,
     windowed_key,
 )
-from hayase.dsl.kstream import Name, StreamState, check_option, repartitioned
 from hayase.dsl.ktable import KTable, TableState, key_value_spec
 from hayase.dsl.options import Materialized, Named, name_of
+from hayase.dsl.stream_state import Name, StreamState, check_option, repartitioned
 from hayase.kernel.aggregate_serde import aggregate_serde
 from hayase.serde import JsonSerde, Serdes
 from hayase.serde.protocol import BARE_FIELD

@@ -18,8 +18,8 @@ from hayase.dsl.inference import (
     visible_columns,
     visible_in_join,
 )
-from hayase.dsl.kstream import StreamState, repartitioned
 from hayase.dsl.options import Joined
+from hayase.dsl.stream_state import StreamState, repartitioned
 from hayase.serde.protocol import Schema
 from hayase.topology.operators import StreamGlobalTableJoin, StreamTableJoin
 

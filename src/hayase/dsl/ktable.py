@@ -9,8 +9,9 @@ from hayase.dsl import functions
 from hayase.dsl.functions import KeyFunction, Predicate, ValueFunction
 from hayase.dsl.graph import Graph, TableView
 from hayase.dsl.inference import Known, check_predicate, concrete_serde, visible_columns
-from hayase.dsl.kstream import KStream, Name, StreamState, check_option, mapped_values, repartitioned
+from hayase.dsl.kstream import KStream
 from hayase.dsl.options import Materialized, name_of
+from hayase.dsl.stream_state import Name, StreamState, check_option, mapped_values, repartitioned
 from hayase.serde import JsonSerde
 from hayase.state.spec import StoreSpec
 from hayase.topology.operators import TableFilter, TableMapValues, TableSource, TableToStream

@@ -1,0 +1,110 @@
+"""What a stream knows of itself, and how operations check what they are given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import polars as pl
+
+from hayase.core.errors import TopologyError
+from hayase.dsl import functions
+from hayase.dsl.functions import ValueFunction
+from hayase.dsl.graph import Graph
+from hayase.dsl.inference import (
+    Known,
+    concrete_serde,
+    infer,
+    schema_of_type,
+    transport_serde,
+    value_schema,
+    visible_columns,
+)
+from hayase.dsl.options import Grouped, Named, Repartitioned
+
+Option = TypeVar("Option")
+
+Name = str | Named | None
+"""Name of a node; `None`: a generated one."""
+
+
+@dataclass(frozen=True)
+class StreamState:
+    """What a stream knows of itself.
+
+    Attributes:
+        graph: of the topology.
+        node: the node that sends its records.
+        key: what is known about keys.
+        value: what is known about values.
+        rekeyed: the key changed since the records were last partitioned by it; a later operation that needs
+            records of one key together repartitions first.
+    """
+
+    graph: Graph
+    node: str
+    key: Known
+    value: Known
+    rekeyed: bool = False
+
+
+def check_option(given: Option | None, kind: type[Option], what: str) -> Option:
+    """The option object, or one without options."""
+    if given is None:
+        return kind()
+    if not isinstance(given, kind):
+        raise TopologyError("INVALID_OPTION", f"{what} takes a {kind.__name__} here, not {given!r}")
+    return given
+
+
+def bind_arguments(
+    what: str, given: tuple[Any, ...], keywords: dict[str, Any], names: tuple[str, ...], required: int
+) -> tuple[Any, ...]:
+    """Arguments of an overload by position or by name; `None` for optional ones that are not given."""
+    found = dict(zip(names, given, strict=False))
+    wrong = len(given) > len(names) or bool(keywords.keys() - set(names)) or bool(keywords.keys() & found.keys())
+    found.update(keywords)
+    if wrong or any(name not in found for name in names[:required]):
+        raise TopologyError("INVALID_JOIN", f"{what} takes ({', '.join(names)}) after this kind of table, and name=")
+    return tuple(found.get(name) for name in names)
+
+
+def mapped_values(mapper: ValueFunction, columns: tuple[dict[str, pl.DataType], bool], what: str) -> tuple[Any, Any]:
+    """A value mapper and the schema of its results."""
+    function = functions.value_mapper(mapper, what)
+    if isinstance(function, pl.Expr | tuple):
+        return function, value_schema(function, columns, what)
+    return function, schema_of_type(functions.return_type(function))
+
+
+def grouped_state(state: StreamState, options: Grouped | Repartitioned) -> StreamState:
+    """The stream with the serdes that the options give."""
+    return replace(
+        state,
+        key=state.key if options.key_serde is None else Known(options.key_serde),
+        value=state.value if options.value_serde is None else Known(options.value_serde),
+    )
+
+
+def repartitioned(state: StreamState, prefix: str) -> StreamState:
+    """The stream behind a repartition whose names begin with `prefix`."""
+    graph = state.graph
+    names = graph.repartition_names(prefix)
+    key = transport_serde(state.key, "key", prefix)
+    node = graph.repartition(state.node, names, key, state.value.serde)
+    return replace(state, node=node, key=Known(key, state.key.inferred), rekeyed=False)
+
+
+def through_topic(state: StreamState, options: Repartitioned) -> StreamState:
+    """The stream behind an internal topic."""
+    state = grouped_state(state, options)
+    graph = state.graph
+    prefix = options.name or graph.names.next("KSTREAM-REPARTITION-")
+    serdes = concrete_serde(state.key, "key", prefix), concrete_serde(state.value, "value", prefix)
+    if isinstance(options.partitioner, pl.Expr):
+        infer(options.partitioner, visible_columns(state.key, state.value), "the partitioner")
+    node = graph.internal_topic(
+        state.node, graph.repartition_names(prefix), serdes, options.number_of_partitions, options.partitioner
+    )
+    key, value = Known(serdes[0], state.key.inferred), Known(serdes[1], state.value.inferred)
+    return replace(state, node=node, key=key, value=value, rekeyed=False)
