@@ -391,6 +391,7 @@ class StreamsApp:
             max_task_idle_ms=config.max_task_idle_ms,
             resets=resets_of(topology, config.auto_offset_reset),
             history_retention_ms=config.state_history_retention_ms,
+            purge_interval_ms=config.repartition_purge_interval_ms,
         )
 
     def _ensure_dead_letter_topic(self, log: Log) -> None:

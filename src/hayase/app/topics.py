@@ -13,7 +13,7 @@ from hayase.topology.resolve import has_patterns, resolve_patterns
 from hayase.topology.topology import Topology
 
 INTERNAL_TOPIC_CONFIG = {"cleanup.policy": "delete", "retention.ms": "-1"}
-"""Kafka Streams' own: time removes nothing, so a topic that waits to be read loses nothing."""
+"""Kafka Streams' own: time removes nothing; what is through is deleted every `repartition.purge.interval.ms`."""
 
 INTERNAL_SUFFIX = "-repartition"
 

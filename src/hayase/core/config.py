@@ -49,6 +49,7 @@ _NAMES_OF_ATTRIBUTES: dict[str, tuple[str, values.Parse]] = {
         ),
     ),
     "production.exception.handler": ("production_exception_handler", values.handler),
+    "repartition.purge.interval.ms": ("repartition_purge_interval_ms", _WHOLE),
     "replication.factor": ("replication_factor", values.replication_factor),
     "state.dir": ("state_dir", values.folder),
     "state.history.retention.ms": ("state_history_retention_ms", _WHOLE),
@@ -106,6 +107,8 @@ class StreamsConfig:
         checkpoint_dir: `checkpoint.dir`: where epochs, deltas and snapshots are published, local or fsspec;
             default `<state.dir>/<application.id>/checkpoint`.
         checkpoint_fsync: `checkpoint.fsync`: survive a power loss, not only a crash; default true.
+        repartition_purge_interval_ms: `repartition.purge.interval.ms`: how often records that every reader is through with
+            are deleted from internal topics; default 30,000.
         state_history_retention_ms: `state.history.retention.ms`: how long older epochs stay readable; default 0.
         statestore_cache_max_bytes: `statestore.cache.max.bytes`: 0 passes on every update of a table; any other
             value passes on the last update of each key of an epoch.
@@ -154,6 +157,7 @@ class StreamsConfig:
     state_dir: Path
     checkpoint_dir: str
     checkpoint_fsync: bool
+    repartition_purge_interval_ms: int
     state_history_retention_ms: int
     statestore_cache_max_bytes: int
     default_key_serde: Any
@@ -251,6 +255,7 @@ def _defaults(env: Mapping[str, str]) -> dict[str, Any]:
         "processing_form": "auto",
         "processing_guarantee": "exactly_once_v2",
         "production_exception_handler": "log_and_fail",
+        "repartition_purge_interval_ms": 30_000,
         "replication_factor": -1,
         "state_dir": state / "hayase",
         "state_history_retention_ms": 0,

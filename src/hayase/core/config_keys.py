@@ -45,7 +45,6 @@ WITHOUT_EFFECT: dict[str, str] = {
     "rack.aware.assignment.strategy": _ASSIGNOR,
     "rack.aware.assignment.tags": _ASSIGNOR,
     "rack.aware.assignment.traffic_cost": _ASSIGNOR,
-    "repartition.purge.interval.ms": _SHUFFLE,
     "request.timeout.ms": "set it for one client: producer.request.timeout.ms or consumer.socket.timeout.ms",
     "rocksdb.config.setter": _STORE,
     "state.cleanup.delay.ms": "the state folder belongs to one application and is kept; `hayase app reset` removes it",

@@ -208,6 +208,17 @@ class Log(Protocol):
         """The first offset whose timestamp is at or after the time; the end offset if there is none."""
         ...
 
+    def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
+        """Remove the records of each partition whose offset is smaller; who reads such an offset gets SourceRangeLostError.
+
+        Records that are stored together may stay until all of them may go.
+
+        Raises:
+            UnknownTopicError: there is no such topic or partition.
+            LogError: the log could not be reached.
+        """
+        ...
+
     def markers(self, application_id: str) -> dict[str, Marker]:
         """The last marker of every bundle of an application, by bundle."""
         ...

@@ -84,6 +84,7 @@ class EpochCoordinator:
             TopicPartition(topic, partition) for topic, count in app.plan.topics.items() for partition in range(count)
         ]
         self._internal = [p for p in self._partitions if p.topic in app.topology.internal_topics]
+        self._purge_at = time.monotonic() + app.purge_interval_ms / 1000
         self._latest = [p for p in self._partitions if app.resets.get(p.topic) == "latest"]
         # Borders matter only where a task merges several inputs (section 3 of the design).
         self._by_time = (
@@ -222,6 +223,7 @@ class EpochCoordinator:
             _LOG.warning(
                 "offsets of epoch %d were not committed to group %s: %s", epoch, self._app.application_id, error
             )
+        self._purge(record)
         self._forget(epoch)
 
     def _forget(self, last: int) -> None:
@@ -244,6 +246,16 @@ class EpochCoordinator:
     def _wall_clock_ms(self, epoch: int) -> int:
         record = self._epochs.record(epoch)
         return record.wall_clock_ms if record is not None else 0
+
+    def _purge(self, record: EpochRecord) -> None:
+        """Delete from internal topics what is through: nobody reads it again, and time does not remove it."""
+        if not self._internal or time.monotonic() < self._purge_at:
+            return
+        self._purge_at = time.monotonic() + self._app.purge_interval_ms / 1000
+        try:
+            self._log.delete_records({p: record.ranges[p.topic][p.partition][1] for p in self._internal})
+        except LogError as error:  # the next purge deletes it
+            _LOG.warning("internal topics were not purged: %s", error)
 
     def _adopt(self, record: EpochRecord) -> int:
         """Go on with an epoch that was begun, here or by an earlier run."""

@@ -45,6 +45,7 @@ class ShippedApp:
     max_task_idle_ms: int
     resets: Mapping[str, str]
     history_retention_ms: int
+    purge_interval_ms: int
 
     def to_bytes(self) -> bytes:
         """Pickled, with the user's functions and classes.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -239,3 +240,30 @@ def test_offsets_are_dense_arrays_that_belong_to_the_caller(log: Log, topic: str
     reader.close()
     assert np.array_equal([row.timestamp_ms for row in everything(log, topic)], [1_000, 2_000, 3_000])
     assert values(log, topic) == [b"a", b"b", b"c"]
+
+
+def test_records_before_an_offset_can_be_deleted(log: Log, four: str) -> None:
+    for number in range(3):
+        append(log, batch(four, [b"%d" % number, b"x"], partitions=[0, 1]))
+    first, second = TopicPartition(four, 0), TopicPartition(four, 1)
+    log.delete_records({first: 2, second: 0})
+    assert log.start_offsets([first, second]) == {first: 2, second: 0}
+    assert values(log, four) == [b"2"]
+    with pytest.raises(SourceRangeLostError):
+        fetch(log, four, 1, 3)
+    log.delete_records({first: 2})
+    append(log, batch(four, [b"3"]))
+    assert values(log, four) == [b"2", b"3"]
+
+
+def test_records_of_a_topic_that_does_not_exist_can_not_be_deleted(log: Log) -> None:
+    with pytest.raises(UnknownTopicError):
+        log.delete_records({TopicPartition("no-such-topic", 0): 1})
+
+
+def test_what_was_committed_has_no_unfinished_transaction_for_long(log: Log, topic: str) -> None:
+    append(log, batch(topic, [b"1"]))
+    deadline = time.monotonic() + 30
+    while log.unfinished([TopicPartition(topic, 0)]):
+        assert time.monotonic() < deadline
+    assert values(log, topic) == [b"1"]

@@ -6,6 +6,7 @@ import dataclasses
 import subprocess
 import sys
 import threading
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from hayase import Consumed, Serdes, StreamsBuilder, Topology, count
+from hayase import Consumed, Repartitioned, Serdes, StreamsBuilder, Topology, count
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import CheckpointError, LogError, SourceRangeLostError, TopologyError
 from hayase.core.records import TopicPartition
@@ -32,6 +33,7 @@ from hayase.task.epoch_record import EpochRecord, done_name, record_name
 from hayase.task.epochs import Epochs
 from hayase.task.plan import Plan
 from hayase.topology.nodes import SourceNode
+from hayase.topology.resolve import resolve_patterns, with_application_id
 
 
 class Scene:
@@ -60,6 +62,7 @@ class Scene:
             policy=failure_policy(config), log=self.log_config, checkpoint=str(self.folder / "checkpoint"),
             checkpoint_fsync=False, state_dir=str(self.folder / "state"), control_dir=str(self.folder / "control"),
             exactly_once=True, slots=1, max_records_per_epoch=10, max_task_idle_ms=0, resets={"in": "earliest"}, history_retention_ms=0,
+            purge_interval_ms=0,
         )  # fmt: skip
 
     def plan_of(self, topology: Topology) -> Plan:
@@ -381,3 +384,80 @@ def test_a_planner_whose_process_is_gone_is_lost(scene: Scene) -> None:
         gone.wait()
     (scene.folder / "control" / "ready").write_text(str(gone.pid))
     assert scene.control.planner_lost()
+
+
+BETWEEN = "app-x-repartition"
+
+
+def with_internal_topic(scene: Scene, **changes: object) -> EpochCoordinator:
+    """A planner of an application that writes a topic which it reads itself."""
+    scene.log.create_topic(BETWEEN, 2)
+    put_between(scene, 0)  # of an application that was reset
+    builder = StreamsBuilder()
+    text = Consumed.with_(Serdes.string(), Serdes.string())
+    builder.stream("in", text).repartition(Repartitioned.as_("x")).group_by_key().count()
+    topology = with_application_id(builder.build(), "app")
+    resets = {"in": "earliest", BETWEEN: "latest"}
+    return scene.planner(topology=topology, plan=scene.plan_of(topology), resets=resets, **changes)
+
+
+def put_between(scene: Scene, *times: int) -> None:
+    writer = scene.log.writer()
+    writer.append([OutputBatch(BETWEEN, [b"k"] * len(times), [b"v"] * len(times), list(times))])
+    writer.close()
+
+
+def read_between(planner: EpochCoordinator, epoch: int) -> int:
+    return sum(end - start for start, end in planner.record(epoch).ranges[BETWEEN].values())
+
+
+def test_an_internal_topic_is_read_from_where_it_ended_when_the_application_first_started(scene: Scene) -> None:
+    planner = with_internal_topic(scene)
+    assert planner.next_epoch(-1) == 0
+    assert read_between(planner, 0) == 0
+    put_between(scene, 1, 2)
+    assert planner.next_epoch(0) == 1
+    assert read_between(planner, 1) == 2
+
+
+def test_a_frozen_planner_reads_internal_topics_to_their_end(scene: Scene) -> None:
+    planner = with_internal_topic(scene)
+    scene.put(1)
+    planner.freeze()
+    assert planner.next_epoch(-1) == 0
+    scene.put(2)  # not of this run
+    put_between(scene, 1)  # what the epoch wrote
+    assert planner.next_epoch(0) == 1
+    assert (planner.record(1).records, read_between(planner, 1)) == (1, 1)
+    assert planner.next_epoch(1) == 1
+
+
+def test_what_is_through_is_deleted_from_internal_topics(scene: Scene) -> None:
+    planner = with_internal_topic(scene)
+    planner.next_epoch(-1)
+    put_between(scene, 1, 2)
+    planner.next_epoch(0)
+    put_between(scene, 3)
+    planner.next_epoch(1)
+    places = [TopicPartition(BETWEEN, number) for number in range(2)]
+    starts, ends = scene.log.start_offsets(places), scene.log.end_offsets(places)
+    assert sum(ends[p] - starts[p] for p in places) == 1
+    scene.put(1)
+    assert planner.next_epoch(2) == 3
+
+
+def test_a_topic_that_a_pattern_matches_since_the_last_epoch_is_begun_as_at_a_first_start(scene: Scene) -> None:
+    scene.put(1, 2)
+    planner = scene.planner()
+    planner.next_epoch(-1)
+    planner.next_epoch(0)
+    builder = StreamsBuilder()
+    builder.stream(re.compile("in|other"), Consumed.with_(Serdes.string(), Serdes.string())).group_by_key().count()
+    topology = resolve_patterns(builder.build(), ["in", "other"])
+    writer = scene.log.writer()
+    writer.append([OutputBatch("other", [b"k"], [b"v"], [1])])
+    writer.close()
+    later = scene.planner(plan=scene.plan_of(topology), topology=topology)
+    assert later.next_epoch(0) == 1
+    assert sum(end - start for start, end in later.record(1).ranges["other"].values()) == 1
+    assert later.record(1).records == 1

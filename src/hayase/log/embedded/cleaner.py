@@ -9,15 +9,16 @@ import struct
 import threading
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 
 from hayase.core.errors import LogError
+from hayase.core.records import TopicPartition
 from hayase.log.embedded.compaction import compact
 from hayase.log.embedded.partition import CleanedPartition
-from hayase.log.embedded.retention import remove_expired
+from hayase.log.embedded.retention import remove_before, remove_expired
 from hayase.log.embedded.store import LogStore
 from hayase.log.embedded.tiers import move_segment, remove_garbage
 from hayase.log.protocol import TopicInfo
@@ -90,6 +91,17 @@ class Cleaner:
         """
         with self._locked():
             return self._clean(now_ms, stop)
+
+    def delete_before(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """As `Log.delete_records`; raises LogError `CLEANER_BUSY` if another process or thread cleans."""
+        with self._locked():
+            for (topic, number), offset in offsets.items():
+                with self._store.read() as tables:
+                    info = tables.known_topic(topic)
+                    tables.partition(TopicPartition(topic, number))
+                partition = CleanedPartition.of(self._store, info)[number]
+                while remove_before(partition, offset) is not None:
+                    pass
 
     def cleaned_at_ms(self) -> int | None:
         """When somebody last cleaned the log; `None` if nobody did."""

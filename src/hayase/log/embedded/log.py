@@ -214,6 +214,14 @@ class EmbeddedLog:
         """See `Log.unfinished`. Never: a transaction is seen when its commit returns."""
         return False
 
+    def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
+        """As `Log.delete_records`. A batch that was appended at once goes when all of its records may.
+
+        Raises:
+            LogError: `CLEANER_BUSY`: another process or thread is cleaning the log.
+        """
+        self._cleaner.delete_before(before)
+
     def offsets_for_time(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """As `Log.offsets_for_time`; costs the unpacking of one stored batch a partition. Unknown topics raise."""
         return find_offsets(self._store, times_ms)

@@ -7,6 +7,7 @@ The first that stays ends it. Remote parts count.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from hayase.core.failpoints import reach
@@ -36,10 +37,22 @@ class Expired:
 
 def remove_expired(partition: CleanedPartition, now_ms: int) -> Expired | None:
     """Remove some of what retention does not keep, in one transaction; `None` if all of it is removed."""
+    return _remove(partition, lambda tables: _find(partition, tables, now_ms))
+
+
+def remove_before(partition: CleanedPartition, offset: int) -> Expired | None:
+    """Remove some of what is stored before an offset, in one transaction; `None` if all of it is removed.
+
+    A stored batch or remote part that goes beyond the offset stays whole.
+    """
+    return _remove(partition, lambda tables: _before(partition, tables, offset))
+
+
+def _remove(partition: CleanedPartition, find: Callable[[Tables], Expired]) -> Expired | None:
     with partition.store.read(buffers=True) as tables:
         if not partition.is_there(tables):
             return None
-        expired = _find(partition, tables, now_ms)
+        expired = find(tables)
     if not expired.parts and not expired.bases:
         return None
 
@@ -64,27 +77,37 @@ def remove_expired(partition: CleanedPartition, now_ms: int) -> Expired | None:
 
 
 def _find(partition: CleanedPartition, tables: Tables, now_ms: int) -> Expired:
-    settings, expired = partition.settings, Expired()
-    parts = list(tables.remote_parts(partition.key))
-    left = tables.partition_state(partition.key).bytes + sum(part.bytes for part in parts)
+    settings = partition.settings
+    left = tables.partition_state(partition.key).bytes
+    left += sum(part.bytes for part in tables.remote_parts(partition.key))
 
-    def stays(max_timestamp_ms: int, size: int) -> bool:
+    def goes(max_timestamp_ms: int, size: int, _: int) -> bool:
+        nonlocal left
         too_old = settings.retention_ms is not None and now_ms - max_timestamp_ms > settings.retention_ms
         too_much = settings.retention_bytes is not None and left - size >= settings.retention_bytes
-        return not (too_old or too_much)
+        left -= size
+        return too_old or too_much
 
-    for part in parts:
-        if stays(part.max_timestamp_ms, part.bytes):
+    return _from_start(partition, tables, goes)
+
+
+def _before(partition: CleanedPartition, tables: Tables, offset: int) -> Expired:
+    return _from_start(partition, tables, lambda _, __, end: end <= offset)
+
+
+def _from_start(partition: CleanedPartition, tables: Tables, goes: Callable[[int, int, int], bool]) -> Expired:
+    """Remote parts and batches up to the first that stays; `goes` gets largest timestamp, size and end offset of each."""
+    expired = Expired()
+    for part in tables.remote_parts(partition.key):
+        if not goes(part.max_timestamp_ms, part.bytes, part.end):
             return expired
-        left -= part.bytes
         expired.parts.append(part)
         expired.start = part.end
         expired.records += part.records
     for base, data in tables.blobs(partition.key, 0):
         header = read_header(data)
-        if len(expired.bases) == _AT_A_TIME or stays(header.max_timestamp_ms, len(data)):
+        if len(expired.bases) == _AT_A_TIME or not goes(header.max_timestamp_ms, len(data), base + header.span):
             break
-        left -= len(data)
         expired.bases.append(base)
         expired.sizes.append(len(data))
         expired.start = base + header.span

@@ -258,6 +258,18 @@ class KafkaAdmin(ProcessBound):
                     raise log_error(reason, "asking for offsets", topic=key.topic, partition=key.partition) from error
         return found
 
+    def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
+        """As `Log.delete_records`."""
+        wanted = [confluent_kafka.TopicPartition(*partition, offset) for partition, offset in before.items()]
+        futures = self.client.delete_records(wanted, request_timeout=self._timeout_s) if wanted else {}
+        for key, future in futures.items():
+            try:
+                future.result()
+            except KafkaException as error:
+                raise log_error(
+                    kafka_error(error), "deleting records", topic=key.topic, partition=key.partition
+                ) from error
+
     def commit_group(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         """As `Log.commit_group_offsets`."""
         if not offsets:

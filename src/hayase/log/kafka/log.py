@@ -96,6 +96,10 @@ class KafkaLog:
         behind = [partition for partition, offset in found.items() if offset < 0]
         return found | self.end_offsets(behind)
 
+    def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
+        """See `Log.delete_records`."""
+        self._admin.delete_records(before)
+
     def markers(self, application_id: str) -> dict[str, Marker]:
         """See `Log.markers`. Transactions that are open at the time of the call are waited for.
 
