@@ -17,8 +17,8 @@ from hayase.app.checkpoint import fix_plan, lineage_of, stored_plan
 from hayase.app.remote import RUNS, leave_note, note_of_end
 from hayase.app.report import ProgressReport
 from hayase.app.states import NEXT, State
-from hayase.app.uncaught import Recovery, UncaughtExceptionHandler, shut_down_client
 from hayase.app.topics import prepare_topics, resets_of
+from hayase.app.uncaught import Recovery, UncaughtExceptionHandler, shut_down_client
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import ConfigError, HayaseError, StreamsStoppedError
 from hayase.core.metrics import RECORDS_CONSUMED

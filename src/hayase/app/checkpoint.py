@@ -29,6 +29,11 @@ class StoredPlan:
             counts[bundle["unit"]] = counts.get(bundle["unit"], 0) + 1
         return max(counts.values(), default=None)
 
+    @property
+    def internal_topics(self) -> list[str]:
+        """Topics that the application made for itself."""
+        return sorted(json.loads(self.text).get("internal", {}))
+
     def check_partitions(self, topics: Mapping[str, int]) -> None:
         """Check that source topics that are still read have as many partitions as at the first start.
 

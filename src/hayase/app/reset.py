@@ -6,8 +6,8 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from hayase.app.checkpoint import stored_plan
 from hayase.app.remote import forget_note
-from hayase.app.topics import internal_topics_of
 from hayase.core.config import StreamsConfig
 from hayase.log.protocol import Log
 from hayase.query.checkpoint import followers_folder, history_folder, workers_folder
@@ -53,7 +53,7 @@ def reset_application(config: StreamsConfig, log: Log) -> ResetPlan:
     """Remove checkpoint, local state, internal topics, and the log's markers and committed offsets.
 
     The next start reads from the beginning. Other topics are not touched: what the application wrote stays, and the
-    next run writes it again behind that. Internal topics are all those named `<application.id>-…-repartition`.
+    next run writes it again behind that. Internal topics are those that the plan in the checkpoint names.
     May be repeated; an interrupted reset is finished by the next.
 
     Raises:
@@ -62,23 +62,26 @@ def reset_application(config: StreamsConfig, log: Log) -> ResetPlan:
     plan = plan_reset(config)
     if plan.checkpoint.exists():
         with Lease(plan.checkpoint, config.application_id):
-            # The checkpoint goes first: without it, markers and state that are left belong to nobody. Markers that went
+            _delete_internal_topics(config, log)
+            # The checkpoint goes next: without it, markers and state that are left belong to nobody. Markers that went
             # first would let an epoch that is open write its outputs twice.
             _empty(plan.checkpoint, _CONTENT)
             _remove_state(plan)
-            _forget_in_log(config, log)
+            log.delete_markers(config.application_id)
             _empty(plan.checkpoint, ("lease",))
         _remove_if_empty(plan.checkpoint)
     else:
         _remove_state(plan)
-        _forget_in_log(config, log)
+        log.delete_markers(config.application_id)
     forget_note(config)
     return plan
 
 
-def _forget_in_log(config: StreamsConfig, log: Log) -> None:
-    log.delete_markers(config.application_id)
-    for topic in internal_topics_of(config.application_id, log.topics()):
+def _delete_internal_topics(config: StreamsConfig, log: Log) -> None:
+    """Only the checkpoint knows their names, so they go before it."""
+    stored = stored_plan(open_blobs(config.checkpoint_dir, fsync=False))
+    internal = stored.internal_topics if stored is not None else []
+    for topic in log.describe(internal):
         log.delete_topic(topic)
 
 

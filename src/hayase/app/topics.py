@@ -15,8 +15,6 @@ from hayase.topology.topology import Topology
 INTERNAL_TOPIC_CONFIG = {"cleanup.policy": "delete", "retention.ms": "-1"}
 """Kafka Streams' own: time removes nothing; what is through is deleted every `repartition.purge.interval.ms`."""
 
-INTERNAL_SUFFIX = "-repartition"
-
 
 def prepare_topics(log: Log, topology: Topology) -> tuple[Topology, dict[str, TopicInfo]]:
     """The topology with the topics that its patterns mean, and all its topics; internal ones are made if need be.
@@ -47,16 +45,11 @@ def _internal_topics(log: Log, topology: Topology, infos: Mapping[str, TopicInfo
             raise TopologyError(
                 "INTERNAL_TOPIC_DIFFERS",
                 f"the internal topic {topic!r} has {info.partitions} partitions, and {wanted[topic]} are wanted. Give the "
-                f"repartition that number, or remove the topic with the application's state by `hayase app reset`",
+                f"repartition that number, or start over with `hayase app reset`, which deletes the topic",
                 topic=topic,
             )
         found[topic] = info
     return found
-
-
-def internal_topics_of(application_id: str, names: list[str]) -> list[str]:
-    """Which topics are internal ones of an application."""
-    return [name for name in names if name.startswith(f"{application_id}-") and name.endswith(INTERNAL_SUFFIX)]
 
 
 def resets_of(topology: Topology, default: str) -> dict[str, str]:

@@ -136,7 +136,7 @@ def make_plan(
     matched = frozenset(
         topic for n in topology.nodes if isinstance(n, SourceNode) and n.pattern is not None for topic in n.topics
     )
-    return Plan(units, tuple(bundles), dict(topics), edges, matched)
+    return Plan(units, tuple(bundles), dict(topics), edges, matched, frozenset(topology.internal_topics))
 
 
 def _unit(

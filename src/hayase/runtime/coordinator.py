@@ -154,8 +154,9 @@ class EpochCoordinator:
         deadline, waited = time.monotonic() + IDLE_WAIT_S, False
         while True:
             try:
+                # asked first: what becomes visible after the ends were read must not be taken for nothing
+                more = self._frozen is not None and self._unfinished()
                 record = self._plan(after, waited=waited)
-                more = record is None and self._frozen is not None and self._unfinished()
             except LogError as error:
                 if error.condition != "BROKER_UNAVAILABLE":
                     raise

@@ -75,6 +75,8 @@ class Plan:
     """Repartition topics with their partition counts."""
     matched: frozenset[str] = frozenset()
     """Source topics that were found by pattern: from start to start there may be more of them."""
+    internal: frozenset[str] = frozenset()
+    """Source topics that the application makes and writes itself."""
 
     @property
     def levels(self) -> int:
@@ -109,7 +111,9 @@ def partitions_changed(topic: str, before: int, now: int) -> TopologyError:
 
 
 def _canonical(plan: Plan) -> dict[str, Any]:
+    internal = {"internal": {topic: plan.topics[topic] for topic in plan.internal}} if plan.internal else {}
     return {
+        **internal,
         "units": {
             unit.id: {"level": unit.level, "nodes": unit.nodes, "partitions": unit.partitions}
             for unit in plan.units.values()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -88,3 +89,13 @@ def test_the_command_asks_and_does_nothing_without_a_yes(
     assert run_cli([*arguments, "--yes"]) == 0
     assert not Path(config.checkpoint_dir).exists()
     assert "starts over when it is run next" in capsys.readouterr().out
+
+
+def test_internal_topics_are_deleted_and_those_of_others_are_not(config: StreamsConfig, log: Log) -> None:
+    for topic in ("shop-x-repartition", "shop-2-x-repartition"):
+        log.create_topic(topic, 1)
+    plan = {"units": {}, "bundles": {}, "topics": {}, "repartitions": {}, "internal": {"shop-x-repartition": 1}}
+    Path(config.checkpoint_dir, "plan.json").write_text(json.dumps(plan))
+    reset_application(config, log)
+    assert log.topics() == ["out", "shop-2-x-repartition"]
+    reset_application(config, log)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import subprocess
 import sys
 import threading
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
