@@ -14,6 +14,7 @@ from hayase import Consumed, Materialized, Produced, Repartitioned, Serdes, Stre
 from hayase.app.reset import reset_application
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import TopologyError, UnknownTopicError
+from hayase.core.records import TopicPartition
 
 ORDERS = Consumed.with_(TEXT, Serdes.json(schema={"region": pl.String, "amount": pl.Int64}))
 TOPIC = "app-by-region-repartition"
@@ -23,13 +24,14 @@ def order(region: str | None, amount: int = 1) -> dict[str, Any]:
     return {"region": region, "amount": amount}
 
 
-def through_a_topic(partitions: int | None = 3) -> Topology:
+def through_a_topic(partitions: int | None = 3, prefix: str = "") -> Topology:
     builder = StreamsBuilder()
     options = Repartitioned.as_("by-region")
     if partitions is not None:
         options = options.with_number_of_partitions(partitions)
-    keyed = builder.stream("in", ORDERS).select_key(pl.col("region")).repartition(options)
-    keyed.group_by_key().count(Materialized.as_("regions")).to_stream().to("out", Produced.with_(TEXT, Serdes.long()))
+    keyed = builder.stream(prefix + "in", ORDERS).select_key(pl.col("region")).repartition(options)
+    counts = keyed.group_by_key().count(Materialized.as_("regions"))
+    counts.to_stream().to(prefix + "out", Produced.with_(TEXT, Serdes.long()))
     return builder.build()
 
 
@@ -52,6 +54,18 @@ def test_a_repartition_that_is_asked_for_is_a_topic_that_a_later_epoch_reads(pla
     place.put("in", [("k", order("r1"), 60)])
     place.run(through_a_topic())
     assert numbers(place)["r1"] == 11
+
+
+@pytest.mark.kafka
+def test_on_kafka_a_run_to_the_end_reads_what_its_own_epochs_wrote(kafka_place: Place) -> None:
+    place = kafka_place
+    place.topic("in", 2), place.topic("out", 1)
+    for run in range(1, 4):
+        place.put("in", [(f"k{i}", order(f"r{i % 4}"), i) for i in range(8)])
+        place.run(through_a_topic(prefix=place.prefix), repartition_purge_interval_ms=0)
+        assert numbers(place) == {f"r{i}": 2 * run for i in range(4)}
+    between = [TopicPartition(f"{place.application_id}-by-region-repartition", number) for number in range(3)]
+    assert sum(place.log.start_offsets(between).values()) > 0  # what is through was deleted
 
 
 def test_an_internal_topic_is_made_once_and_reset_removes_it(place: Place) -> None:
