@@ -25,7 +25,7 @@ def prepare_topics(log: Log, topology: Topology) -> tuple[Topology, dict[str, To
     """
     if has_patterns(topology):
         topology = resolve_patterns(topology, log.topics())
-    infos = log.describe([*source_topics(topology), *sink_topics(topology)])
+    infos = log.describe(sorted({*source_topics(topology), *sink_topics(topology)}))
     check_sources(topology, [*infos, *topology.internal_topics])
     infos |= _internal_topics(log, topology, infos)
     check_sinks(topology, infos)
