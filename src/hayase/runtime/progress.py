@@ -52,7 +52,7 @@ class Progress:
                 batch = int(update["batchId"])
                 if batch <= self._seen_batch:
                     continue
-                observed = (update["observedMetrics"] or {}).get(SUMMARIES)
+                observed = (update.get("observedMetrics") or {}).get(SUMMARIES)
                 if observed is None:  # an idle trigger, under the number of the batch to come
                     continue
                 self._seen_batch = batch
