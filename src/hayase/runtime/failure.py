@@ -11,6 +11,7 @@ from hayase.core.errors import HayaseError, ProcessingError, StreamsStoppedError
 _RAISED = re.compile(r"hayase\.core\.errors\.(\w+): \[([A-Z_]+)\] (.*)")
 _PYTHON = re.compile(r"^(?:[A-Za-z_][\w.]*\.)?([A-Z]\w*(?:Error|Exception|Interrupt|Exit)): (.+)$", re.MULTILINE)
 _NO_START = "Python worker failed to connect back"
+_OF_A_TASK = "stage failure"
 _STATE_OF_QUERY = "=== Streaming Query ==="
 _REASON_CHARACTERS = 300
 
@@ -26,7 +27,7 @@ def query_failure(text: str, spark_log: Path, *, planner_lost: bool = False) -> 
     found = find_error(text)
     if found is not None:
         return found
-    if planner_lost:
+    if planner_lost and _OF_A_TASK not in text:  # Spark ends the planner with a query that failed for another reason
         return ProcessingError(
             "PLANNER_LOST",
             "the process that plans epochs died without a word; it may have been killed, for want of memory perhaps. "

@@ -41,6 +41,8 @@ def test_a_failure_without_any_python_in_it_is_told_in_one_line_too() -> None:
 
 def test_a_planner_that_died_is_a_condition_of_its_own_unless_an_error_says_more() -> None:
     assert query_failure("(no cause message)", Path("s"), planner_lost=True).condition == "PLANNER_LOST"
+    crashed = "Job aborted due to stage failure: Task 1 in stage 0.0 failed 4 times: Python worker exited unexpectedly"
+    assert query_failure(crashed, Path("s"), planner_lost=True).condition == "SPARK_FAILED"
     said = "hayase.core.errors.LogError: [BROKER_UNAVAILABLE] no answer"
     assert query_failure(said, Path("s"), planner_lost=True).condition == "BROKER_UNAVAILABLE"
 
