@@ -20,7 +20,7 @@ demo: $(STAMP)  ## run the e-commerce job on the embedded log and show its resul
 	$(BIN)/hayase demo
 
 test-fast: $(STAMP) ## the tests that need no JVM, under a minute
-	$(BIN)/python -m pytest -n auto -m "not spark and not kafka and not slow and not crash"
+	$(BIN)/python -m pytest -n auto -m "not spark and not kafka and not s3 and not slow and not crash"
 
 test: $(STAMP)  ## the whole suite with its real servers
 	$(BIN)/python -m pytest -m "not slow"

@@ -25,7 +25,9 @@ def main() -> None:
         python = Path(folder) / "bin" / "python"
         subprocess.run([python, "-m", "pip", "install", "--quiet", UV], check=True)
         compile_ = [str(Path(folder) / "bin" / "uv"), "pip", "compile", *OPTIONS]
-        groups = ["--extra", "schema-registry", "--group", "dev", "--group", "build"]
+        # Tests need every extra but Java.
+        extras = ["--extra", "schema-registry", "--extra", "s3"]
+        groups = [*extras, "--group", "dev", "--group", "build"]
         subprocess.run([*compile_, "pyproject.toml", *groups, "-o", "requirements.lock"], cwd=ROOT, check=True)
         only_java = Path(folder) / "java.in"
         only_java.write_text("\n".join(java) + "\n")

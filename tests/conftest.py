@@ -8,6 +8,7 @@ import pytest
 from hypothesis import settings
 
 from hayase.testing.kafka_broker import KafkaBroker
+from hayase.testing.s3_server import ACCESS_KEY, SECRET_KEY, S3Server
 
 # Shared and slow machines are no failure; a failing example is printed so that it can be run again.
 settings.register_profile("hayase", deadline=None, print_blob=True)
@@ -18,6 +19,28 @@ settings.load_profile("hayase")
 def broker() -> Iterator[KafkaBroker]:
     """A running Kafka broker, shared by the session: tests use topics and application ids of their own."""
     with KafkaBroker() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def aws_environment() -> Iterator[None]:
+    """Credentials for the S3 server, nothing of this machine's own, and no look for a role on the network."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_REGION"):
+            patch.delenv(name, raising=False)
+        patch.setenv("AWS_ACCESS_KEY_ID", ACCESS_KEY)
+        patch.setenv("AWS_SECRET_ACCESS_KEY", SECRET_KEY)
+        patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+        patch.setenv("AWS_CONFIG_FILE", "/dev/null")
+        patch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/dev/null")
+        yield
+
+
+@pytest.fixture(scope="session")
+def s3_server(aws_environment: None) -> Iterator[S3Server]:
+    """A running S3 server with the bucket `data`, shared by the session: tests use folders of their own."""
+    with S3Server() as running:
+        running.make_bucket("data")
         yield running
 
 

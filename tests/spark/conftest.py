@@ -21,8 +21,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A session that every application finds and leaves running: starting a JVM takes longer than most tests."""
+def spark(tmp_path_factory: pytest.TempPathFactory, aws_environment: None) -> Iterator[None]:
+    """A session that every application finds and leaves running: starting a JVM takes longer than most tests.
+
+    Its workers inherit the environment as it is now, with the credentials of the S3 server.
+    """
     from hayase.runtime.session import build_session
 
     session = build_session("tests", 2, {}, tmp_path_factory.mktemp("spark") / "spark.log")

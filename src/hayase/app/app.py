@@ -66,10 +66,12 @@ class StreamsApp:
 
         Raises:
             ConfigError: a setting is unknown, missing, or its value not allowed.
+            MissingRequirementError: the checkpoint is on a storage whose package is not installed.
             TopologyError: neither the topology nor the settings name a serde that is needed.
         """
         self.config = config if isinstance(config, StreamsConfig) else StreamsConfig(config)
         self.topology = configured(topology, self.config)
+        self._blobs = open_blobs(self.config.checkpoint_dir, fsync=self.config.checkpoint_fsync)
         self._state = State.CREATED
         self._listener: StateListener | None = None
         self._lock = threading.RLock()
@@ -309,7 +311,7 @@ class StreamsApp:
         self.close()
 
     def _start(self, *, bounded: bool) -> None:
-        from hayase.runtime.lease import Lease
+        from hayase.runtime.lease import lease_for
         from hayase.runtime.runner import Runner
 
         with self._lock:
@@ -320,17 +322,16 @@ class StreamsApp:
             self._move(State.REBALANCING)
         runner: Runner | None = None
         try:
-            self._lease = Lease(Path(self.config.checkpoint_dir), self.config.application_id)
+            probe_put_if_absent(self._blobs, exactly_once=self.config.exactly_once)
+            self._lease = lease_for(self._blobs, self.config.application_id)
             self._lease.__enter__()
             runner = Runner.make(self.config.state_dir / self.config.application_id / RUNS)
-            blobs = open_blobs(self.config.checkpoint_dir, fsync=self.config.checkpoint_fsync)
-            probe_put_if_absent(blobs)
-            shipped = self._prepare(blobs, runner.control_dir)
+            shipped = self._prepare(self._blobs, runner.control_dir)
             with self._lock:
                 self._runner = runner
                 runner.control.ask_pause(self._pause_asked)
             interval = self.config.commit_interval_ms
-            runner.start(shipped, blobs, self.config.spark_properties, interval_ms=interval, bounded=bounded)
+            runner.start(shipped, self._blobs, self.config.spark_properties, interval_ms=interval, bounded=bounded)
         except HayaseError as error:
             self._ended(runner, error)
             raise
@@ -404,6 +405,11 @@ class StreamsApp:
         from hayase.app.supervisor import Supervisor
 
         self._ended(runner, Supervisor(self, runner, self._recovery).until_end())
+
+    def lease_lost(self) -> HayaseError | None:
+        """Why another copy may run now; `None` as long as the lease is held."""
+        lost: HayaseError | None = self._lease.lost()
+        return lost
 
     def _ended(self, runner: Any, error: HayaseError | None) -> None:
         if runner is not None:

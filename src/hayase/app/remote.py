@@ -13,6 +13,7 @@ from hayase.core.config import StreamsConfig
 from hayase.core.errors import HayaseError, StreamsStoppedError
 from hayase.runtime.control import Control
 from hayase.runtime.lease import lease_holder
+from hayase.storage.blobs import BlobStore
 from hayase.storage.open import open_blobs
 from hayase.task.epochs import Epochs
 
@@ -107,7 +108,7 @@ class ApplicationStatus(msgspec.Struct, frozen=True):
 
 def application_status(config: StreamsConfig) -> ApplicationStatus:
     """How the application with these settings is; changes nothing."""
-    holder = lease_holder(Path(config.checkpoint_dir))
+    holder = lease_holder(_blobs(config))
     control = Control.of_running(_folder(config) / RUNS) if holder is not None else None
     data = control.run() if control is not None else _read(_folder(config) / _LAST_RUN) if holder is None else None
     return ApplicationStatus(
@@ -168,7 +169,7 @@ def forget_note(config: StreamsConfig) -> None:
 def _running(config: StreamsConfig) -> Control:
     """The control folder of the running application; one that is just starting has it in a moment."""
     deadline = time.monotonic() + _STARTING_S
-    while lease_holder(Path(config.checkpoint_dir)) is not None:
+    while lease_holder(_blobs(config)) is not None:
         control = Control.of_running(_folder(config) / RUNS)
         if control is not None:
             return control
@@ -183,9 +184,11 @@ def _running(config: StreamsConfig) -> Control:
 
 
 def _finished(config: StreamsConfig) -> int:
-    if not Path(config.checkpoint_dir).exists():
-        return -1
-    return Epochs(open_blobs(config.checkpoint_dir, fsync=False)).last_done()
+    return Epochs(_blobs(config)).last_done()
+
+
+def _blobs(config: StreamsConfig) -> BlobStore:
+    return open_blobs(config.checkpoint_dir, fsync=False)
 
 
 def _folder(config: StreamsConfig) -> Path:

@@ -11,11 +11,12 @@ from hayase.app.remote import forget_note
 from hayase.core.config import StreamsConfig
 from hayase.log.protocol import Log
 from hayase.query.checkpoint import followers_folder, history_folder, workers_folder
-from hayase.runtime.lease import Lease
+from hayase.runtime.lease import lease_for
+from hayase.storage.blobs import BlobStore
 from hayase.storage.open import open_blobs
-from hayase.storage.posix_blobs import PosixBlobs
 
-_CONTENT = ("lineage", "plan.json", "epochs", "changelog", "snapshots", "programs", "probe", ".tmp")
+_FILES = ("lineage", "plan.json")
+_FOLDERS = ("epochs/", "changelog/", "snapshots/", "programs/", "probe/")
 """What a checkpoint holds besides the lease."""
 
 
@@ -25,28 +26,26 @@ class ResetPlan:
 
     Attributes:
         application_id: of the application.
-        checkpoint: its checkpoint: which epochs are through, changes of state, snapshots.
+        checkpoint: its checkpoint, a folder or URL: which epochs are through, changes of state, snapshots.
         state: its local state.
         copies: states of older epochs, and followers.
+        present: those of all these that are there.
     """
 
     application_id: str
-    checkpoint: Path
+    checkpoint: str
     state: Path
-    copies: tuple[Path, ...] = ()
-
-    @property
-    def present(self) -> tuple[Path, ...]:
-        """The folders that are there."""
-        return tuple(folder for folder in (self.checkpoint, self.state, *self.copies) if folder.exists())
+    copies: tuple[Path, ...]
+    present: tuple[str, ...]
 
 
 def plan_reset(config: StreamsConfig) -> ResetPlan:
-    """What a reset of the application with these settings would remove."""
-    blobs = open_blobs(config.checkpoint_dir, fsync=False)
-    assert isinstance(blobs, PosixBlobs)
-    copies = (history_folder(config), followers_folder(config))
-    return ResetPlan(config.application_id, Path(blobs.root), workers_folder(config), copies)
+    """What a reset of the application with these settings would remove.
+
+    Raises:
+        ConfigError, StorageError: the checkpoint can not be looked at.
+    """
+    return _plan(config, open_blobs(config.checkpoint_dir, fsync=False))
 
 
 def reset_application(config: StreamsConfig, log: Log) -> ResetPlan:
@@ -58,28 +57,40 @@ def reset_application(config: StreamsConfig, log: Log) -> ResetPlan:
 
     Raises:
         LeaseHeldError: the application is running.
+        ConfigError, StorageError: the checkpoint can not be read or emptied.
     """
-    plan = plan_reset(config)
-    if plan.checkpoint.exists():
-        with Lease(plan.checkpoint, config.application_id):
-            _delete_internal_topics(config, log)
-            # The checkpoint goes next: without it, markers and state that are left belong to nobody. Markers that went
-            # first would let an epoch that is open write its outputs twice.
-            _empty(plan.checkpoint, _CONTENT)
-            _remove_state(plan)
-            log.delete_markers(config.application_id)
-            _empty(plan.checkpoint, ("lease",))
-        _remove_if_empty(plan.checkpoint)
-    else:
+    blobs = open_blobs(config.checkpoint_dir, fsync=False)
+    plan = _plan(config, blobs)
+    if blobs.is_empty():
         _remove_state(plan)
         log.delete_markers(config.application_id)
+    else:
+        with lease_for(blobs, config.application_id) as lease:
+            _delete_internal_topics(blobs, log)
+            # The checkpoint goes next: without it, markers and state that are left belong to nobody. Markers that went
+            # first would let an epoch that is open write its outputs twice.
+            for name in _FILES:
+                blobs.delete(name)
+            for folder in _FOLDERS:
+                blobs.delete_below(folder)
+            _remove_state(plan)
+            log.delete_markers(config.application_id)
+            lease.forget()
+    blobs.tidy()
     forget_note(config)
     return plan
 
 
-def _delete_internal_topics(config: StreamsConfig, log: Log) -> None:
+def _plan(config: StreamsConfig, blobs: BlobStore) -> ResetPlan:
+    state, copies = workers_folder(config), (history_folder(config), followers_folder(config))
+    present = [] if blobs.is_empty() else [config.checkpoint_dir]
+    present += [str(folder) for folder in (state, *copies) if folder.exists()]
+    return ResetPlan(config.application_id, config.checkpoint_dir, state, copies, tuple(present))
+
+
+def _delete_internal_topics(blobs: BlobStore, log: Log) -> None:
     """Only the checkpoint knows their names, so they go before it."""
-    stored = stored_plan(open_blobs(config.checkpoint_dir, fsync=False))
+    stored = stored_plan(blobs)
     internal = stored.internal_topics if stored is not None else []
     for topic in log.describe(internal):
         log.delete_topic(topic)
@@ -89,20 +100,3 @@ def _remove_state(plan: ResetPlan) -> None:
     for folder in (plan.state, *plan.copies):
         if folder.exists():
             shutil.rmtree(folder)
-
-
-def _empty(checkpoint: Path, names: tuple[str, ...]) -> None:
-    """Remove what Hayase keeps there, and nothing else that may be in the folder."""
-    for name in names:
-        item = checkpoint / name
-        if item.is_dir() and not item.is_symlink():
-            shutil.rmtree(item)
-        else:
-            item.unlink(missing_ok=True)
-
-
-def _remove_if_empty(folder: Path) -> None:
-    try:
-        folder.rmdir()
-    except OSError:
-        return

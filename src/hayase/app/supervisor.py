@@ -10,7 +10,7 @@ from hayase.app.remote import RunStatus, RunTold
 from hayase.app.report import ProgressReport
 from hayase.app.states import State
 from hayase.app.uncaught import Recovery
-from hayase.core.errors import HayaseError
+from hayase.core.errors import HayaseError, LeaseHeldError
 from hayase.runtime.failure import spark_gone
 from hayase.runtime.runner import Runner
 
@@ -33,6 +33,10 @@ class Supervised(Protocol):
         """How far it is."""
         ...
 
+    def lease_lost(self) -> HayaseError | None:
+        """Why another copy may run now; `None` as long as the lease is held."""
+        ...
+
     def move_if(self, old: State, new: State) -> bool:
         """Change the state if it is `old`; whether it was."""
         ...
@@ -52,6 +56,8 @@ class Supervisor:
         """Follow the query, and the ones that replace it; why the last one failed, if it has."""
         error = self._follow()
         while error is not None and self._app.state is not State.PENDING_SHUTDOWN:
+            if isinstance(error, LeaseHeldError):
+                return error  # the other copy goes on
             delay_s = self._recovery.delay_s(error, self._runner.progress.epochs)
             if delay_s is None:
                 return error
@@ -63,6 +69,9 @@ class Supervisor:
     def _follow(self) -> HayaseError | None:
         try:
             while self._runner.poll():
+                if (lost := self._app.lease_lost()) is not None:
+                    self._runner.stop(0)
+                    return lost
                 if self._runner.control.ready():
                     self._app.move_if(State.REBALANCING, State.RUNNING)
                 self._told.say(self._status)

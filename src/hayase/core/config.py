@@ -104,9 +104,12 @@ class StreamsConfig:
         processing_form: `processing.form`: `auto`, `rows` (every node takes one record at a time, the reference) or `columns`.
         state_dir: `state.dir`: local folder for state; default `hayase` in the user's state folder
             (`XDG_STATE_HOME`, else `~/.local/state`), so that it outlives a reboot.
-        checkpoint_dir: `checkpoint.dir`: where epochs, deltas and snapshots are published, local or fsspec;
-            default `<state.dir>/<application.id>/checkpoint`.
-        checkpoint_fsync: `checkpoint.fsync`: survive a power loss, not only a crash; default true.
+        checkpoint_dir: `checkpoint.dir`: where epochs, deltas and snapshots are published: a local folder, or
+            `s3://bucket/folder`; for an S3 store other than Amazon's `s3://bucket/folder?endpoint=https://host:port`,
+            also with `region`, `path_style` and `conditional_put` (`hayase.storage.s3_location`); needs `hayase[s3]`;
+            credentials come from the environment, `~/.aws` or the machine's role.
+            Default `<state.dir>/<application.id>/checkpoint`.
+        checkpoint_fsync: `checkpoint.fsync`: survive a power loss, not only a crash; default true. On S3 always so.
         repartition_purge_interval_ms: `repartition.purge.interval.ms`: how often records that every reader is through with
             are deleted from internal topics; default 30,000.
         state_history_retention_ms: `state.history.retention.ms`: how long older epochs stay readable; default 0.

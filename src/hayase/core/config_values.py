@@ -126,7 +126,7 @@ def folder(key: str, value: Any) -> Path:
 
 
 def location(key: str, value: Any) -> str:
-    """A folder, local or on any file system that fsspec knows (`s3://…`)."""
+    """A local folder, or the URL of an object store (`s3://…`), which is checked when it is opened."""
     if isinstance(value, str) and "://" in value:
         return value
     return str(folder(key, value))

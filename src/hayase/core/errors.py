@@ -13,6 +13,7 @@ HayaseError
 ├── StateError                        stores: damaged, foreign, behind, full disk
 │   └── UnknownStoreError (KeyError)
 ├── CheckpointError                   the checkpoint does not fit what is started on it
+├── StorageError                      the storage of the checkpoint can not be read or written
 ├── LeaseHeldError                    another copy of the application runs
 ├── MissingRequirementError (RuntimeError) something is missing on this machine
 └── StreamsStoppedError               the application is not in a state that allows the call
@@ -99,6 +100,10 @@ class UnknownStoreError(StateError, KeyError):
 
 class CheckpointError(HayaseError):
     """The checkpoint does not fit what is started on it."""
+
+
+class StorageError(HayaseError):
+    """The storage of the checkpoint can not be read or written."""
 
 
 class LeaseHeldError(HayaseError):

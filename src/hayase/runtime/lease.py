@@ -1,4 +1,4 @@
-"""One running copy per application: a lock in the checkpoint, held by the driver for as long as it lives."""
+"""One running copy per application: a lease in the checkpoint, held by the driver for as long as it lives."""
 
 from __future__ import annotations
 
@@ -8,17 +8,23 @@ import socket
 import time
 from pathlib import Path
 from types import TracebackType
+from typing import Protocol
 
 from hayase.core.errors import LeaseHeldError
+from hayase.runtime.blob_lease import BlobLease, blob_lease_holder
+from hayase.storage.blobs import BlobStore
+from hayase.storage.posix_blobs import PosixBlobs
 
 _PROBE_S = 0.2
 """`lease_holder` holds the lock for microseconds; a start that meets it tries again for so long."""
 
 
-def lease_holder(checkpoint: Path) -> str | None:
+def lease_holder(blobs: BlobStore) -> str | None:
     """Who has the lease, as `pid 123 on host`; `None` if nobody has."""
+    if not isinstance(blobs, PosixBlobs):
+        return blob_lease_holder(blobs)
     try:
-        handle = os.open(checkpoint / "lease", os.O_RDONLY | os.O_CLOEXEC)
+        handle = os.open(blobs.root / "lease", os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
     try:
@@ -30,15 +36,45 @@ def lease_holder(checkpoint: Path) -> str | None:
     return None
 
 
-class Lease:
-    """Holds the lock from `__enter__` to `__exit__`; the operating system lets go of it when the process dies."""
+class Lease(Protocol):
+    """Held from `__enter__` to `__exit__`."""
+
+    def __enter__(self) -> Lease:
+        """Take the lease; raises LeaseHeldError `LEASE_HELD` if another copy has it."""
+        ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Give it back."""
+        ...
+
+    def lost(self) -> LeaseHeldError | None:
+        """Why it is not ours any more, though it was not given back; `None` as long as it is."""
+        ...
+
+    def forget(self) -> None:
+        """While it is held: what it keeps in the checkpoint goes when it is given back."""
+        ...
+
+
+def lease_for(blobs: BlobStore, application_id: str) -> Lease:
+    """The lease of the checkpoint in that store: a lock of the operating system where there is one."""
+    if isinstance(blobs, PosixBlobs):
+        return FileLease(blobs.root, application_id)
+    return BlobLease(blobs, application_id)
+
+
+class FileLease:
+    """A lock on a file of the checkpoint; the operating system lets go of it when the process dies, and only then."""
 
     def __init__(self, checkpoint: Path, application_id: str) -> None:
         self._path = checkpoint / "lease"
         self._application_id = application_id
         self._file: int | None = None
+        self._forget = False
 
-    def __enter__(self) -> Lease:
+    def __enter__(self) -> FileLease:
         """Take the lease.
 
         Raises:
@@ -63,8 +99,17 @@ class Lease:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._file is not None:
+            if self._forget:
+                self._path.unlink(missing_ok=True)
             os.close(self._file)
             self._file = None
+
+    def lost(self) -> None:
+        """Never: the lock ends with the process."""
+
+    def forget(self) -> None:
+        """The file goes when the lease is given back."""
+        self._forget = True
 
 
 def _locked(handle: int) -> bool:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import errno
 import itertools
 import os
+import shutil
 import socket
 from pathlib import Path
 
 from hayase.core.errors import ConfigError
+from hayase.storage.blobs import check_folder, name_parts
 from hayase.storage.disk_full import disk_full, is_out_of_space
 
 _TEMPORARIES = ".tmp"
@@ -38,6 +40,11 @@ class PosixBlobs:
 
     def __setstate__(self, state: tuple[Path, bool]) -> None:
         self.__init__(*state)  # type: ignore[misc]
+
+    @property
+    def publishes_once(self) -> bool:
+        """Always: `link` fails if the name is taken."""
+        return True
 
     def put_if_absent(self, name: str, data: bytes) -> bool:
         """Publish a blob; `False`, and nothing changed, if there is one of that name already.
@@ -74,6 +81,13 @@ class PosixBlobs:
         except (FileNotFoundError, NotADirectoryError):
             return None
 
+    def size(self, name: str) -> int | None:
+        """Bytes of the blob; `None` if there is none."""
+        try:
+            return self._path(name).stat().st_size
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
     def exists(self, name: str) -> bool:
         """Whether there is a blob of that name."""
         return self._path(name).is_file()
@@ -91,12 +105,37 @@ class PosixBlobs:
         """Remove a blob; nothing happens if there is none."""
         self._path(name).unlink(missing_ok=True)
 
+    def delete_below(self, folder: str) -> None:
+        """Remove a folder (`a/b/`) and everything in it; a symbolic link is removed, not followed."""
+        check_folder(folder)
+        path = self._path(folder[:-1])
+        if path.is_symlink():
+            path.unlink()
+        elif path.is_dir():
+            shutil.rmtree(path)
+
+    def is_empty(self) -> bool:
+        """Whether there is nothing but temporaries in the folder, or no folder."""
+        try:
+            with os.scandir(self.root) as entries:
+                return all(entry.name == _TEMPORARIES for entry in entries)
+        except (FileNotFoundError, NotADirectoryError):
+            return True
+
+    def tidy(self) -> None:
+        """Remove the temporaries, and the folder if it is empty then."""
+        if self.is_empty() and self.root.exists():
+            shutil.rmtree(self.root / _TEMPORARIES, ignore_errors=True)
+            self._ready = False
+            try:
+                self.root.rmdir()
+            except OSError:
+                return
+
     def _path(self, name: str) -> Path:
-        parts = name.split("/")
-        if any(part in ("", ".", "..") for part in parts) or parts[0] == _TEMPORARIES:
-            raise ValueError(
-                f"{name!r} is no name of a blob: it must be a relative path without '.', '..' and '{_TEMPORARIES}'"
-            )
+        parts = name_parts(name)
+        if parts[0] == _TEMPORARIES:
+            raise ValueError(f"{name!r} is no name of a blob: '{_TEMPORARIES}' is where unfinished ones are")
         return self.root.joinpath(*parts)
 
     def _prepare(self) -> None:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import base64
 import logging
-import os
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
@@ -20,15 +18,18 @@ from confluent_kafka.admin import AdminClient
 
 from hayase.core.errors import LogError
 from hayase.core.java import JavaHome, find_java
-from hayase.testing.kafka_jars import kafka_jars
+from hayase.testing.maven_jars import Artifact, maven_jars
+from hayase.testing.servers import HOST, ServerProcess, free_ports
 
-_HOST = "127.0.0.1"
+KAFKA_VERSION = "4.3.1"
+_ARTIFACTS = (
+    Artifact("org.apache.kafka", "kafka_2.13", KAFKA_VERSION),
+    # Kafka's own distribution adds this binding; without it the broker logs nothing.
+    Artifact("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4"),
+)
 _START_ATTEMPTS = 3
 _LOG_TAIL_LINES = 25
 _LOG_ERROR_LINES = 5
-# Below the range of ports that the kernel gives to outgoing connections: a client that keeps trying to reach a
-# stopped broker on such a port could be given the very same port and connect to itself.
-_PORTS = range(20_000, 32_000)
 
 _CONFIG = {
     "process.roles": "broker,controller",
@@ -65,18 +66,6 @@ appender.console.type = Console
 appender.console.name = console
 appender.console.layout.type = PatternLayout
 appender.console.layout.pattern = %d{ISO8601} %-5p %c{1} %m%n
-"""
-# The JVM replaces this shell, so it keeps its process id ($$). The background part waits for one line on the pipe
-# that the parent holds open. If the pipe ends without it, the parent is gone, and the JVM is ended.
-_LAUNCHER = """
-exec 3<&0 </dev/null
-(
-  read -r _ && exit 0
-  kill -TERM $$
-  for _ in 1 2 3 4 5 6 7 8 9 10; do sleep 0.5; kill -0 $$ 2>/dev/null || exit 0; done
-  kill -KILL $$
-) <&3 &
-exec "$@" 3<&-
 """
 
 
@@ -127,7 +116,7 @@ class KafkaBroker:
         self._java = java
         self._monotonic = monotonic
         self._sleep = sleep
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: ServerProcess | None = None
         self._log_start = 0
 
     @property
@@ -139,7 +128,7 @@ class KafkaBroker:
         """
         if self._ports is None:
             raise LogError("KAFKA_BROKER_NOT_STARTED", "The broker has no address yet: call start() first.")
-        return f"{_HOST}:{self._ports[0]}"
+        return f"{HOST}:{self._ports[0]}"
 
     @property
     def data_folder(self) -> Path:
@@ -160,22 +149,22 @@ class KafkaBroker:
     @property
     def pid(self) -> int | None:
         """Process id of the running broker; None if it does not run."""
-        return self._process.pid if self._process is not None and self._process.poll() is None else None
+        return self._process.pid if self._process is not None else None
 
     def start(self) -> KafkaBroker:
         """Start the broker and return once a client gets an answer from it. Does nothing if it runs.
 
-        The first start on a machine downloads Kafka's jars (see `kafka_jars`).
+        The first start on a machine downloads Kafka's jars (see `maven_jars`).
 
         Raises:
             LogError: `KAFKA_BROKER_FAILED` with the last lines of the log, if the broker ended or gave no
                 answer in time.
-            MissingRequirementError: `JAVA_NOT_FOUND` or `KAFKA_JARS_UNAVAILABLE`.
+            MissingRequirementError: `JAVA_NOT_FOUND` or `JARS_UNAVAILABLE`.
         """
         if self.pid is not None:
             return self
         self._java = self._java or find_java()
-        jars = kafka_jars(self._java)
+        jars = maven_jars(f"kafka-{KAFKA_VERSION}", _ARTIFACTS, self._java)
         if self._folder is None:
             self._folder = Path(tempfile.mkdtemp(prefix="hayase-kafka-"))
         attempts = 1 if self._ports or self._wanted_port else _START_ATTEMPTS
@@ -197,7 +186,7 @@ class KafkaBroker:
         Does nothing if it does not run. No process is left when it returns.
         """
         if self._process is not None:
-            self._end(self._process.terminate)
+            self._end()
         self._forget_temporary_folder()
 
     def kill(self) -> None:
@@ -208,7 +197,7 @@ class KafkaBroker:
         endpoint" in its log); `read_committed` readers then wait at that transaction for good.
         """
         if self._process is not None:
-            self._end(self._process.kill)
+            self._end(by_force=True)
 
     def restart(self) -> None:
         """Stop the broker if it runs and start it again on the same port with the same data.
@@ -217,7 +206,7 @@ class KafkaBroker:
             LogError, MissingRequirementError: as `start`.
         """
         if self._process is not None:
-            self._end(self._process.terminate)
+            self._end()
         self.start()
 
     def __enter__(self) -> KafkaBroker:
@@ -230,11 +219,6 @@ class KafkaBroker:
         traceback: TracebackType | None,
     ) -> None:
         self.stop()
-
-    def _process_or_fail(self) -> subprocess.Popen[bytes]:
-        if self._process is None:
-            raise LogError("KAFKA_BROKER_NOT_STARTED", "The broker does not run: call start() first.")
-        return self._process
 
     def _try_to_start(self, jars: Path) -> str | None:
         """Start the process on the chosen ports; what went wrong, or None. Then no process is left."""
@@ -249,19 +233,11 @@ class KafkaBroker:
         return failure
 
     def _choose_ports(self, skip: int) -> tuple[int, int]:
-        """Two free ports. Processes start looking at different places, so that they seldom meet."""
-        found = [] if self._wanted_port is None else [self._wanted_port]
-        first = (os.getpid() * 37 + skip * 101) % len(_PORTS)
-        for step in range(len(_PORTS)):
-            port = _PORTS[(first + step) % len(_PORTS)]
-            if port != self._wanted_port and _is_free(port):
-                found.append(port)
-            if len(found) == 2:
-                return found[0], found[1]
-        raise LogError(
-            "KAFKA_BROKER_FAILED",
-            f"No two free ports between {_PORTS.start} and {_PORTS.stop - 1} on {_HOST}: stop what uses them.",
-        )
+        """Two free ports."""
+        found = free_ports(2, skip, self._wanted_port)
+        if found is None:
+            raise LogError("KAFKA_BROKER_FAILED", f"There are no two free ports on {HOST}: stop what uses them.")
+        return found[0], found[1]
 
     def _write_config(self) -> Path:
         folder = self.data_folder
@@ -269,9 +245,9 @@ class KafkaBroker:
         broker, controller = self._ports or (0, 0)
         config = {
             **_CONFIG,
-            "controller.quorum.voters": f"1@{_HOST}:{controller}",
-            "listeners": f"PLAINTEXT://{_HOST}:{broker},CONTROLLER://{_HOST}:{controller}",
-            "advertised.listeners": f"PLAINTEXT://{_HOST}:{broker}",
+            "controller.quorum.voters": f"1@{HOST}:{controller}",
+            "listeners": f"PLAINTEXT://{HOST}:{broker},CONTROLLER://{HOST}:{controller}",
+            "advertised.listeners": f"PLAINTEXT://{HOST}:{broker}",
             "log.dirs": str(folder / "log"),
             **self._extra_config,
         }
@@ -310,26 +286,19 @@ class KafkaBroker:
             "-Djava.awt.headless=true",
         ]
         command = [*self._java_command(jars, options), "kafka.Kafka", str(config)]
-        with self.log_file.open("ab") as log:
-            # A session of its own: Ctrl-C in the terminal must not end the broker before its users.
-            self._process = subprocess.Popen(
-                ["sh", "-c", _LAUNCHER, "hayase-kafka", *command],
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+        self._process = ServerProcess(command, self.log_file)
 
     def _wait_for_answer(self) -> str | None:
         """Wait until a client lists the topics; what went wrong, or None."""
-        process = self._process_or_fail()
+        process = self._process
+        assert process is not None
         quiet = logging.Logger("hayase.testing.kafka_broker", level=logging.CRITICAL)
         admin = AdminClient(
             {"bootstrap.servers": self.bootstrap_servers, "reconnect.backoff.max.ms": 200}, logger=quiet
         )
         deadline = self._monotonic() + self._start_timeout_s
         while self._monotonic() < deadline:
-            if (status := process.poll()) is not None:
+            if (status := process.status) is not None:
                 return f"The Kafka broker ended with status {status} while starting. {self._log_tail()}"
             try:
                 if admin.list_topics(timeout=1).brokers:
@@ -350,34 +319,12 @@ class KafkaBroker:
             log.seek(self._log_start)
             return log.read().decode(errors="replace")
 
-    def _end(self, signal: Callable[[], None]) -> None:
-        """End the JVM and its watcher, and wait for both."""
-        process = self._process_or_fail()
-        signal()
-        try:
-            process.wait(timeout=20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        assert process.stdin is not None
-        try:
-            process.stdin.write(b"done\n")  # tells the watcher that nothing is left to end
-            process.stdin.close()
-        except BrokenPipeError:
-            pass  # the watcher was ended by somebody else
+    def _end(self, *, by_force: bool = False) -> None:
+        assert self._process is not None
+        self._process.end(by_force=by_force)
         self._process = None
 
     def _forget_temporary_folder(self) -> None:
         if self._given_folder is None and self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((_HOST, port))
-        except OSError:
-            return False
-    return True

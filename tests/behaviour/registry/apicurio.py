@@ -15,7 +15,7 @@ from pathlib import Path
 
 from hayase.core.cache import cache_root, cached_folder
 from hayase.core.java import find_java
-from hayase.testing.kafka_broker import _LAUNCHER
+from hayase.testing.servers import LAUNCHER
 
 VERSION = "2.6.13.Final"  # the newest for Java 17
 _GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy"
@@ -53,7 +53,7 @@ def apicurio(folder: Path) -> Iterator[str]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     command = [
-        "/bin/sh", "-c", _LAUNCHER, "sh", str(find_java().executable), "-Xmx400m", "-XX:TieredStopAtLevel=1",
+        "/bin/sh", "-c", LAUNCHER, "sh", str(find_java().executable), "-Xmx400m", "-XX:TieredStopAtLevel=1",
         "-Dquarkus.http.host=127.0.0.1", f"-Dquarkus.http.port={port}", "-jar", str(runner),
     ]  # fmt: skip
     with (folder / "apicurio.log").open("wb") as log:

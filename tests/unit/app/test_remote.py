@@ -23,7 +23,7 @@ from hayase.app.remote import (
 from hayase.app.report import ProgressReport
 from hayase.core.errors import ProcessingError, StreamsStoppedError
 from hayase.runtime.control import Control
-from hayase.runtime.lease import Lease
+from hayase.runtime.lease import FileLease
 
 REPORT = ProgressReport(State.RUNNING, 3, 2, 100, 40, 1, 2, 1, 7)
 
@@ -38,7 +38,7 @@ def control(config: StreamsConfig) -> Iterator[Control]:
     """Of a running application."""
     folder = config.state_dir / "shop" / RUNS / "one"
     folder.mkdir(parents=True)
-    with Lease(Path(config.checkpoint_dir), "shop"):
+    with FileLease(Path(config.checkpoint_dir), "shop"):
         yield Control(folder)
 
 
@@ -121,7 +121,7 @@ def test_what_does_not_run_can_not_be_paused(config: StreamsConfig) -> None:
 
 def test_looking_does_not_keep_an_application_from_starting(config: StreamsConfig) -> None:
     checkpoint = Path(config.checkpoint_dir)
-    with Lease(checkpoint, "shop"):
+    with FileLease(checkpoint, "shop"):
         pass
     stop = threading.Event()
 
@@ -133,7 +133,7 @@ def test_looking_does_not_keep_an_application_from_starting(config: StreamsConfi
     thread.start()
     try:
         for _ in range(200):
-            with Lease(checkpoint, "shop"):
+            with FileLease(checkpoint, "shop"):
                 pass
     finally:
         stop.set()

@@ -15,7 +15,7 @@ from hayase.core.records import TopicPartition
 from hayase.log.open import open_log
 from hayase.log.protocol import Log, Marker, OutputBatch
 from hayase.planner.options import log_config
-from hayase.runtime.lease import Lease
+from hayase.runtime.lease import FileLease
 
 PLACE = TopicPartition("out", 0)
 
@@ -66,7 +66,7 @@ def test_it_may_be_repeated(config: StreamsConfig, log: Log) -> None:
 
 
 def test_a_running_application_is_not_reset(config: StreamsConfig, log: Log) -> None:
-    with Lease(Path(config.checkpoint_dir), "shop"), pytest.raises(LeaseHeldError, match="is running already"):
+    with FileLease(Path(config.checkpoint_dir), "shop"), pytest.raises(LeaseHeldError, match="is running already"):
         reset_application(config, log)
     assert (Path(config.checkpoint_dir) / "lineage").exists()
     assert set(log.markers("shop")) == {"0-0"}

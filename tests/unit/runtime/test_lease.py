@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from hayase.core.errors import LeaseHeldError
-from hayase.runtime.lease import Lease
+from hayase.runtime.lease import FileLease
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from hayase.runtime.lease import Lease
-with Lease(Path(sys.argv[1]), "app"):
+from hayase.runtime.lease import FileLease
+with FileLease(Path(sys.argv[1]), "app"):
     print("held", flush=True)
     time.sleep(60)
 """
@@ -26,17 +26,17 @@ def test_a_second_copy_is_refused_while_the_first_lives_and_let_in_when_it_was_k
     try:
         assert first.stdout is not None
         assert first.stdout.readline() == "held\n"
-        with pytest.raises(LeaseHeldError) as refused, Lease(tmp_path, "app"):
+        with pytest.raises(LeaseHeldError) as refused, FileLease(tmp_path, "app"):
             pass
         assert f"pid {first.pid}" in str(refused.value)
     finally:
         first.kill()
         first.wait()
-    with Lease(tmp_path, "app"):
+    with FileLease(tmp_path, "app"):
         pass
 
 
 def test_the_lease_is_free_again_after_a_clean_end(tmp_path: Path) -> None:
     for _ in range(2):
-        with Lease(tmp_path, "app"):
+        with FileLease(tmp_path, "app"):
             pass
