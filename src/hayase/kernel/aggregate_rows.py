@@ -36,8 +36,9 @@ class AggregateRows:
     def __init__(
         self, store: Places, aggregation: RowAggregation, emitter: TableEmitter, *, caching: bool, old_values: bool
     ) -> None:
-        self._store = store
+        self._get, self._put = store.get, store.put
         self._aggregation = aggregation
+        self._is_shown_as_kept = type(aggregation).visible is RowAggregation.visible
         self._emitter = emitter
         self._caching = caching
         self._old_values = old_values
@@ -54,26 +55,27 @@ class AggregateRows:
             Exception: whatever user code raises; nothing is written then.
         """
         aggregation = self._aggregation
-        found = self._store.get(*place)
+        found = self._get(*place)
         timestamp_ms = record.timestamp_ms
         if found is None:
             state = aggregation.start()
         else:
-            timestamp_ms = max(timestamp_ms, _TIMESTAMP.unpack_from(found)[0])
+            (stored_ms,) = _TIMESTAMP.unpack_from(found)
+            timestamp_ms = max(timestamp_ms, stored_ms)
             state = aggregation.load(found[8:])
         new = aggregation.step(state, inputs)
         data = None if new is None else aggregation.dump(new)
         if self._old_values and new is state:  # user code may have changed the very object that was the old value
             state = aggregation.start() if found is None else aggregation.load(found[8:])
-        self._store.put(*place, None if data is None else _TIMESTAMP.pack(timestamp_ms) + data)
+        self._put(*place, None if data is None else _TIMESTAMP.pack(timestamp_ms) + data)
         if (found is None and self._caching) or not (self._caching or self._old_values):
             state = None
-        change = Change(self._visible(new), self._visible(state))
-        self._emitter.emit(Record(record.key, change, timestamp_ms, record.headers))
+        change = Change(new, state) if self._is_shown_as_kept else Change(self._visible(new), self._visible(state))
+        self._emitter.emit(Record(record.key, change, timestamp_ms, record.headers), place)
 
     def get(self, place: tuple[Any, ...]) -> tuple[Any, int] | None:
         """Value and timestamp of a row; `None` if there is none."""
-        found = self._store.get(*place)
+        found = self._get(*place)
         if found is None:
             return None
         value = self._visible(self._aggregation.load(found[8:]))

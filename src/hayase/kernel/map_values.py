@@ -22,7 +22,7 @@ class MapValuesRows(MapperRows):
 
     def process(self, record: Record[Any, Any]) -> None:
         """Pass the record on with its new value."""
-        self.ctx.forward(record.with_value(self._map(record)))
+        self.ctx.forward(Record(record.key, self._map(record), record.timestamp_ms, record.headers))
 
 
 class MapValuesExpressions(ColumnNode):

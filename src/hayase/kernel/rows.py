@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from hayase.core.errors import HayaseError, UnknownStoreError
 from hayase.core.metrics import Metrics
-from hayase.core.records import Record, RecordMetadata
+from hayase.core.records import Change, Record, RecordMetadata
 from hayase.state.protocol import ByteStore
 from hayase.state.spec import StoreSpec
 from hayase.topology.nodes import ProcessorNode
@@ -191,24 +191,28 @@ class TableEmitter:
     def __init__(self, ctx: RowContext, *, caching: bool, key_bytes: Callable[[Any], Any]) -> None:
         self._ctx = ctx
         self._key_bytes = key_bytes
-        self._held: dict[Any, Record[Any, Any]] | None = {} if caching else None
+        self._held: dict[Any, tuple[Record[Any, Any], Any]] | None = {} if caching else None
 
-    def emit(self, record: Record[Any, Any]) -> None:
-        """Take an update: `record.value` is a `Change`, `new` and `old` both `None` if nothing is there and was not."""
-        if self._held is None:
+    def emit(self, record: Record[Any, Any], place: Any = None) -> None:
+        """Take an update: `record.value` is a `Change`, `new` and `old` both `None` if nothing is there and was not.
+
+        `place` stands for what `key_bytes` gives, where it is known already.
+        """
+        held = self._held
+        if held is None:
             self._ctx.forward(record)
             return
-        key = self._key_bytes(record.key)
-        earlier = self._held.pop(key, None)
-        if earlier is not None:
-            record = record.with_value(type(record.value)(record.value.new, earlier.value.old))
-        self._held[key] = record
+        if place is None:
+            place = self._key_bytes(record.key)
+        earlier = held.pop(place, None)
+        held[place] = (record, record.value.old if earlier is None else earlier[1])
 
     def flush(self) -> None:
         """Send what was held back."""
         if not self._held:
             return
         held, self._held = self._held, {}
-        for record in held.values():
-            if record.value.new is not None or record.value.old is not None:
-                self._ctx.forward(record)
+        for record, old in held.values():
+            new = record.value.new
+            if new is not None or old is not None:
+                self._ctx.forward(record.with_value(Change(new, old)))

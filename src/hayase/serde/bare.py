@@ -191,6 +191,15 @@ class StringSerde(Serde[str]):
         except UnicodeDecodeError as error:
             raise refuse_bytes(self, data, "UTF-8") from error
 
+    def deserialize_many(self, data: Sequence[bytes | None]) -> list[str | None]:
+        """See Serde."""
+        if type(self).from_bytes is not StringSerde.from_bytes:
+            return super().deserialize_many(data)
+        try:
+            return [None if item is None else item.decode() for item in data]
+        except UnicodeDecodeError as error:
+            raise refuse_bytes(self, error.object, "UTF-8") from error
+
     @property
     def columns(self) -> ColumnCodec:
         """One field of type String."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 import msgspec
 
-from hayase.core.errors import ConfigError
+from hayase.core.errors import ConfigError, SerializationError
 from hayase.serde.bare import READ_ERRORS, refuse
 from hayase.serde.json_columns import JsonCodec, bad_json
 from hayase.serde.protocol import ColumnCodec, Serde
@@ -100,6 +100,17 @@ class JsonSerde(Serde[Any]):
             return value if value is None or self._shape is None else self._shape.make(value)
         except READ_ERRORS as error:
             raise bad_json(data, error) from error
+
+    def deserialize_many(self, data: Sequence[bytes | None]) -> list[Any]:
+        """See Serde; one loop in C."""
+        if type(self).from_bytes is not JsonSerde.from_bytes:
+            return super().deserialize_many(data)
+        texts: Sequence[Any] = [b"null" if text is None else text for text in data] if None in data else data
+        try:
+            values = list(map(self._decoder.decode, texts))
+            return values if self._shape is None else self._shape.make_many(values)
+        except READ_ERRORS as error:
+            raise SerializationError("VALUE_NOT_DESERIALIZABLE", str(error)) from error
 
     @property
     def columns(self) -> ColumnCodec | None:

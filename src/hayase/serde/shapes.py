@@ -81,6 +81,7 @@ class Shape:
         self._accepted = Mapping if python_type is dict else python_type
         self.nested = any(f.dtype.is_nested() for f in fields)
         self._empty = self.twin(**dict.fromkeys(self.schema.names))
+        self._are_twins_dicts = python_type is dict and not self.nested
         self._positional = python_type is not dict and _takes_positional(python_type, self.schema.names)
 
     @property
@@ -114,7 +115,16 @@ class Shape:
 
     def make(self, twin: Any) -> Any:
         """The row form's value of a twin."""
+        if self._are_twins_dicts:
+            return msgspec.structs.asdict(twin)
         return self.make_of(msgspec.structs.astuple(twin))
+
+    def make_many(self, twins: list[Any]) -> list[Any]:
+        """The row form's values of twins; those that are `None` stay so."""
+        make = msgspec.structs.asdict if self._are_twins_dicts else self.make
+        if None in twins:
+            return [None if twin is None else make(twin) for twin in twins]
+        return list(map(make, twins))
 
     def make_of(self, values: Sequence[Any]) -> Any:
         """The row form's value of the fields in order; nested ones may be structs or dicts."""

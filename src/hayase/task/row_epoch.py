@@ -167,11 +167,11 @@ def decode_rows(services: TaskServices, position: int, source: SourceProgram, ra
 
 
 def _decode(serde: Serde[Any], data: Sequence[bytes | None]) -> tuple[list[Any], dict[int, Exception]]:
-    decode = serde.from_bytes
     try:
-        return [None if item is None else decode(item) for item in data], {}
+        return serde.deserialize_many(data), {}
     except SerializationError:
         pass
+    decode = serde.from_bytes
     values: list[Any] = []
     bad: dict[int, Exception] = {}
     for row, item in enumerate(data):

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hayase.core.errors import SerializationError
-from hayase.serde import Serdes
+from hayase.serde import JsonSerde, Serdes, StringSerde
 from hayase.serde.protocol import Serde
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "data" / "serdes.json"
@@ -91,6 +91,11 @@ def test_only_bad_values_are_reported_and_the_others_still_read(name: str, data:
     bad = {index for index, _ in decoded.bad}
     read = codec.to_python(decoded.frame, decoded.null)
     assert len(read) == len(data)
+    good = [item for index, item in enumerate(data) if index not in bad]
+    assert all(map(same, serde.deserialize_many(good), map(serde.deserialize, good)))
+    if bad:
+        with pytest.raises(SerializationError):
+            serde.deserialize_many(data)
     for index, item in enumerate(data):
         if index in bad:
             with pytest.raises(SerializationError):
@@ -164,3 +169,16 @@ def test_rows_marked_null_have_no_bytes() -> None:
     assert codec is not None
     frame = pl.DataFrame({"value": ["a", "b", None]})
     assert codec.encode(frame, pl.Series([False, True, False])) == [b"a", None, None]
+
+
+def test_a_serde_that_reads_in_its_own_way_reads_many_in_that_way_too() -> None:
+    class Upper(StringSerde):
+        def from_bytes(self, data: bytes) -> str:
+            return super().from_bytes(data).upper()
+
+    class Wrapped(JsonSerde):
+        def from_bytes(self, data: bytes) -> list[object]:
+            return [super().from_bytes(data)]
+
+    assert Upper().deserialize_many([b"a", None]) == ["A", None]
+    assert Wrapped().deserialize_many([b"1", None]) == [[1], None]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import pickle
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -96,6 +97,14 @@ def columns_of(serde: Serde[Any]) -> ColumnCodec:
     return codec
 
 
+def assert_many_are_read_as_one(serde: Serde[Any], texts: list[bytes | None], bad: Collection[int]) -> None:
+    good = [text for index, text in enumerate(texts) if index not in bad]
+    assert list(map(repr, serde.deserialize_many(good))) == [repr(serde.deserialize(text)) for text in good]
+    if bad:
+        with pytest.raises(SerializationError):
+            serde.deserialize_many(texts)
+
+
 def assert_forms_read_alike(serde: Serde[Any], texts: list[bytes | None]) -> None:
     codec = columns_of(serde)
     decoded = codec.decode(pa.array(texts, pa.binary()))
@@ -103,6 +112,7 @@ def assert_forms_read_alike(serde: Serde[Any], texts: list[bytes | None]) -> Non
     assert decoded.frame.height == len(decoded.null) == len(texts)
     assert [index for index, _ in decoded.bad] == sorted({index for index, _ in decoded.bad})
     bad = dict(decoded.bad)
+    assert_many_are_read_as_one(serde, texts, bad)
     unread = pl.Series([index in bad for index in range(len(texts))], dtype=pl.Boolean)
     read = codec.to_python(decoded.frame, decoded.null | unread)
     for index, text in enumerate(texts):
@@ -292,6 +302,20 @@ def test_a_null_in_a_field_that_is_never_null_is_refused_by_columns_as_by_rows()
     frame, _ = columns_of(serde).from_python([Order(1, "c", 2.0)])
     with pytest.raises(SerializationError, match="never null"):
         columns_of(serde).encode(frame.with_columns(customer=pl.lit(None, pl.String)))
+
+
+def test_without_schema_many_texts_are_read_as_each_of_them() -> None:
+    texts = [text for text in ODD_TEXTS if _is_json(text)]
+    assert_many_are_read_as_one(JsonSerde(), [None, *texts, b"null"], ())
+    assert_many_are_read_as_one(JsonSerde(), [*texts, b"nonsense"], {len(texts)})
+
+
+def _is_json(text: bytes) -> bool:
+    try:
+        JsonSerde().deserialize(text)
+    except SerializationError:
+        return False
+    return True
 
 
 def test_without_schema_any_json_is_read_and_there_are_rows_only() -> None:

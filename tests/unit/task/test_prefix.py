@@ -109,8 +109,21 @@ def timed(seen: Seen) -> Topology:
     return builder.build()
 
 
+def met_too_often(seen: Seen) -> Topology:
+    """Eight ways lead to eight filters, more than there are copies made."""
+    builder = StreamsBuilder()
+    stream = builder.stream("a", READ)
+    met = stream.filter(pl.col("n") == 0)
+    for n in range(1, 8):
+        met = met.merge(stream.filter(pl.col("n") == n))
+    for n in range(8):
+        observed(met.filter(pl.col("n") != n), seen, str(n))
+    return builder.build()
+
+
 TOPOLOGIES: dict[str, Callable[[Seen], Topology]] = {
-    made.__name__: made for made in (chain, aggregated, forked, branched, met_again, one_source_in_rows, timed)
+    made.__name__: made
+    for made in (chain, aggregated, forked, branched, met_again, met_too_often, one_source_in_rows, timed)
 }
 
 keys = st.none() | st.sampled_from([b"k", b"l"])
@@ -184,6 +197,13 @@ def made(topology: Topology, *, topics: int = 1, **settings: Any) -> LocalRun:
 def test_every_one_of_these_topologies_has_a_prefix(name: str) -> None:
     programs = made(TOPOLOGIES[name]([])).programs
     assert any(source.prefix is not None for program in programs.values() for source in program.sources)
+
+
+def test_no_node_is_copied_for_each_of_very_many_ways() -> None:
+    (program,) = made(met_too_often([])).programs.values()
+    (source,) = program.sources
+    assert source.prefix is not None
+    assert all(name.startswith("KSTREAM-MERGE-") for target in source.prefix.targets for name in target)
 
 
 def source_fields(build: Callable[[KStream[Any, Any]], Any], read: Any = READ) -> frozenset[str] | str | None:
