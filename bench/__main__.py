@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bench import epoch
+from bench import epoch, restore
 from bench.measure import RunError
 from bench.report import json_line, show
 from bench.run import Benchmark, Options
@@ -24,6 +24,9 @@ def main(arguments: list[str] | None = None) -> int:
     console = Console(width=None if sys.stdout.isatty() else _WIDTH_OF_FILES)
     if parsed.command == "epoch":
         epoch.run(parsed.epochs, console)
+        return 0
+    if parsed.command == "restore":
+        restore.run(parsed.records, parsed.keys, parsed.deltas, console)
         return 0
     options = Options(
         scenarios=parsed.scenarios or list(SCENARIOS.values()),
@@ -83,6 +86,10 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--seed", type=int, default=42, help="seed of the orders (default 42)")
     small = commands.add_parser("epoch", help="the time of a nearly empty epoch and its split")
     small.add_argument("--epochs", type=_positive, default=100, help="how many (default 100)")
+    lost = commands.add_parser("restore", help="how fast lost state comes back: from deltas, a snapshot, a follower")
+    lost.add_argument("--records", type=_positive, default=4_000_000, help="changes in all (default 4,000,000)")
+    lost.add_argument("--keys", type=_positive, default=1_000_000, help="different keys (default 1,000,000)")
+    lost.add_argument("--deltas", type=_positive, default=40, help="epochs (default 40)")
     return parser
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hayase.app.app import StreamsApp as StreamsApp
+    from hayase.app.follower import Follower as Follower
     from hayase.app.report import ProgressReport as ProgressReport
     from hayase.app.states import State as State
     from hayase.app.uncaught import StreamThreadExceptionResponse as StreamThreadExceptionResponse
@@ -76,6 +77,7 @@ if TYPE_CHECKING:
 
 _MODULES: dict[str, tuple[str, ...]] = {
     "hayase.app.app": ("StreamsApp",),
+    "hayase.app.follower": ("Follower",),
     "hayase.app.report": ("ProgressReport",),
     "hayase.app.states": ("State",),
     "hayase.app.uncaught": ("StreamThreadExceptionResponse",),

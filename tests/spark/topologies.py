@@ -81,3 +81,13 @@ def shop() -> Topology:
     )
     sizes.to_stream().to("sizes", WRITTEN)
     return builder.build()
+
+
+def both_ways() -> Topology:
+    """Orders counted by user and, in another sub-topology, by item: the sums of both stores are equal after every epoch."""
+    builder = StreamsBuilder()
+    schema = Serdes.json(schema={"item": pl.String, "amount": pl.Int64})
+    orders = builder.stream("orders", Consumed.with_(Serdes.string(), schema))
+    orders.group_by_key().agg(Materialized.as_("users"), n=count())
+    orders.select_key(pl.col("item")).group_by_key().agg(Materialized.as_("items"), n=count())
+    return builder.build()

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import datetime, timedelta
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -28,6 +27,8 @@ from hayase.planner.build import levels_of, make_plan, source_topics
 from hayase.planner.compile import compile_units
 from hayase.planner.options import compile_options, configured, failure_policy, log_config
 from hayase.query.access import History, PinnedStores, StoreAccess
+from hayase.query.checkpoint import followers_folder, workers_folder
+from hayase.query.standby import Standbys, standbys_of
 from hayase.query.stores import StoreHandle
 from hayase.storage.blobs import BlobStore
 from hayase.storage.open import open_blobs, probe_put_if_absent
@@ -79,6 +80,7 @@ class StreamsApp:
         self._error: HayaseError | None = None
         self._runner: Any = None
         self._lease: Any = None
+        self._standbys: Standbys | None = None
         self._watcher: threading.Thread | None = None
         self._recovery = Recovery(shut_down_client, self.config.task_timeout_ms / 1000)
         self._pause_asked = False
@@ -330,6 +332,7 @@ class StreamsApp:
             with self._lock:
                 self._runner = runner
                 runner.control.ask_pause(self._pause_asked)
+            self._standbys = standbys_of(self.config)
             interval = self.config.commit_interval_ms
             runner.start(shipped, self._blobs, self.config.spark_properties, interval_ms=interval, bounded=bounded)
         except HayaseError as error:
@@ -384,7 +387,8 @@ class StreamsApp:
             log=log_config(config),
             checkpoint=config.checkpoint_dir,
             checkpoint_fsync=config.checkpoint_fsync,
-            state_dir=str(Path(config.state_dir) / config.application_id / "state"),
+            state_dir=str(workers_folder(config)),
+            followers_dir=str(followers_folder(config)),
             control_dir=control_dir,
             exactly_once=config.exactly_once,
             slots=slots,
@@ -404,7 +408,7 @@ class StreamsApp:
         """The only place that ends a started application."""
         from hayase.app.supervisor import Supervisor
 
-        self._ended(runner, Supervisor(self, runner, self._recovery).until_end())
+        self._ended(runner, Supervisor(self, runner, self._recovery, standbys=self._standbys).until_end())
 
     def lease_lost(self) -> HayaseError | None:
         """Why another copy may run now; `None` as long as the lease is held."""
@@ -414,6 +418,8 @@ class StreamsApp:
     def _ended(self, runner: Any, error: HayaseError | None) -> None:
         if runner is not None:
             runner.close()
+        if self._standbys is not None:
+            self._standbys.stop()
         if self._lease is not None:
             self._lease.__exit__(None, None, None)
             self._lease = None

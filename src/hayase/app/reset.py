@@ -11,6 +11,7 @@ from hayase.app.remote import forget_note
 from hayase.core.config import StreamsConfig
 from hayase.log.protocol import Log
 from hayase.query.checkpoint import followers_folder, history_folder, workers_folder
+from hayase.query.tail import is_running
 from hayase.runtime.lease import lease_for
 from hayase.storage.blobs import BlobStore
 from hayase.storage.open import open_blobs
@@ -99,4 +100,16 @@ def _delete_internal_topics(blobs: BlobStore, log: Log) -> None:
 def _remove_state(plan: ResetPlan) -> None:
     for folder in (plan.state, *plan.copies):
         if folder.exists():
-            shutil.rmtree(folder)
+            _remove(folder)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder, but not followers at work in it: they empty themselves when the application begins anew."""
+    running = [each for each in folder.iterdir() if is_running(each)]
+    for item in folder.iterdir():
+        if item.is_dir() and item not in running:
+            shutil.rmtree(item)
+        elif not item.is_dir():
+            item.unlink(missing_ok=True)
+    if not running:
+        folder.rmdir()

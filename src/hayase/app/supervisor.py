@@ -11,6 +11,7 @@ from hayase.app.report import ProgressReport
 from hayase.app.states import State
 from hayase.app.uncaught import Recovery
 from hayase.core.errors import HayaseError, LeaseHeldError
+from hayase.query.standby import Standbys
 from hayase.runtime.failure import spark_gone
 from hayase.runtime.runner import Runner
 
@@ -45,12 +46,20 @@ class Supervised(Protocol):
 class Supervisor:
     """One per started application."""
 
-    def __init__(self, app: Supervised, runner: Runner, recovery: Recovery, metrics_url: str = "") -> None:
+    def __init__(
+        self,
+        app: Supervised,
+        runner: Runner,
+        recovery: Recovery,
+        metrics_url: str = "",
+        standbys: Standbys | None = None,
+    ) -> None:
         self._app = app
         self._runner = runner
         self._recovery = recovery
         self._told = RunTold(runner.control)
         self._metrics_url = metrics_url
+        self._standbys = standbys
 
     def until_end(self) -> HayaseError | None:
         """Follow the query, and the ones that replace it; why the last one failed, if it has."""
@@ -75,6 +84,8 @@ class Supervisor:
                 if self._runner.control.ready():
                     self._app.move_if(State.REBALANCING, State.RUNNING)
                 self._told.say(self._status)
+                if self._standbys is not None:
+                    self._standbys.check()
                 time.sleep(_POLL_S)
             return self._runner.error()
         except Exception as failed:  # Spark may be torn down beneath us; the application must still come to an end

@@ -14,7 +14,9 @@ from hayase.cli.app_commands import app_commands
 from hayase.cli.demo.command import demo
 from hayase.cli.describe import describe
 from hayase.cli.dev import dev
+from hayase.cli.follow import follow
 from hayase.cli.run import run
+from hayase.cli.state import state
 from hayase.cli.topics import topics
 from hayase.core.errors import HayaseError
 
@@ -52,7 +54,9 @@ def hayase(
 app.command()(demo)
 app.command()(run)
 app.command()(describe)
+app.command()(follow)
 app.add_typer(app_commands, name="app")
+app.add_typer(state, name="state")
 app.add_typer(topics, name="topics")
 app.add_typer(dev, name="dev")
 

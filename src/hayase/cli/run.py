@@ -80,14 +80,26 @@ def topology_settings(loaded: Loaded, settings: dict[str, Any]) -> StreamsConfig
     return StreamsConfig({"application.id": _application_id(loaded.name), **settings})
 
 
-def _application(loaded: Loaded, settings: dict[str, Any], topics: dict[str, Any]) -> StreamsApp:
+def settings_of(loaded: Loaded, settings: dict[str, Any]) -> StreamsConfig:
+    """The settings of what was loaded: its own if it is a StreamsApp, else those given.
+
+    Raises:
+        ConfigError: a StreamsApp and settings.
+    """
     if not isinstance(loaded.found, StreamsApp):
-        return StreamsApp(loaded.found, topology_settings(loaded, {**topics, **settings}))
+        return topology_settings(loaded, settings)
     if settings:
         raise ConfigError(
             "INVALID_SETTING",
             "a StreamsApp has its own settings, so --config and --config-file can not be used; name its topology instead",
         )
+    return loaded.found.config
+
+
+def _application(loaded: Loaded, settings: dict[str, Any], topics: dict[str, Any]) -> StreamsApp:
+    if not isinstance(loaded.found, StreamsApp):
+        return StreamsApp(loaded.found, topology_settings(loaded, {**topics, **settings}))
+    settings_of(loaded, settings)
     return loaded.found
 
 

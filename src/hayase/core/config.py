@@ -37,6 +37,7 @@ _NAMES_OF_ATTRIBUTES: dict[str, tuple[str, values.Parse]] = {
     "max.records.per.epoch": ("max_records_per_epoch", values.whole(1)),
     "max.task.idle.ms": ("max_task_idle_ms", values.whole(-1)),
     "num.bundles": ("num_bundles", values.optional(values.whole(1))),
+    "num.standby.replicas": ("num_standby_replicas", _WHOLE),
     "num.stream.threads": ("num_stream_threads", values.optional(values.whole(1))),
     "processing.exception.handler": ("processing_exception_handler", values.handler),
     "processing.form": ("processing_form", values.one_of("auto", "rows", "columns")),
@@ -92,6 +93,9 @@ class StreamsConfig:
         bootstrap_servers: `bootstrap.servers`: Kafka brokers; empty: the embedded log in `log_dir`.
         log_dir: `log.dir`: folder of the embedded log; default `hayase/log` in the user's data folder.
         num_stream_threads: `num.stream.threads`: how many bundles run at a time; `None`: the cores Spark has.
+        num_standby_replicas: `num.standby.replicas`: followers that run as processes beside the application, each
+            with a copy of all stores, which readers may use and from which a worker whose own state is lost
+            begins; default 0.
         num_bundles: `num.bundles`: units of scheduling and commit, fixed at the first start; `None`: 2 per thread.
         processing_guarantee: `processing.guarantee`: `exactly_once_v2` or `at_least_once`. The default is
             exactly-once, unlike Kafka Streams', because an epoch is published by one transaction anyway.
@@ -150,6 +154,7 @@ class StreamsConfig:
     application_id: str
     bootstrap_servers: tuple[str, ...]
     log_dir: Path
+    num_standby_replicas: int
     num_stream_threads: int | None
     num_bundles: int | None
     processing_guarantee: Guarantee
@@ -253,6 +258,7 @@ def _defaults(env: Mapping[str, str]) -> dict[str, Any]:
         "max_records_per_epoch": 1_000_000,
         "max_task_idle_ms": 0,
         "num_bundles": None,
+        "num_standby_replicas": 0,
         "num_stream_threads": None,
         "processing_exception_handler": "log_and_fail",
         "processing_form": "auto",

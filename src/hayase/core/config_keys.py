@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 _ASSIGNOR = "Spark places tasks; there is no consumer group whose members are assigned"
-_STANDBY = "recovery is from snapshots and deltas in the checkpoint; there are no standbys yet"
 _SHUFFLE = "repartitions are Spark shuffles inside an epoch, not topics"
 _STORE = "stores are LMDB environments; there is no other backend to tune"
 _METRICS = "metrics are counters in the epoch's summary; nothing is sampled or reported over JMX"
@@ -36,7 +35,6 @@ WITHOUT_EFFECT: dict[str, str] = {
     "metric.reporters": _METRICS,
     "metrics.num.samples": _METRICS,
     "metrics.sample.window.ms": _METRICS,
-    "num.standby.replicas": _STANDBY,
     "poll.ms": _POLL,
     "probing.rebalance.interval.ms": _ASSIGNOR,
     "processing.exception.handler.global.enabled": "global tables run no user code that could fail",

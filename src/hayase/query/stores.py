@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from hayase.core.errors import StateError
@@ -93,14 +94,22 @@ class StoreHandle:
         with self._source.one(place.bundle) as snapshot:
             return _answer(self._view(place, snapshot).get(key), snapshot.epoch)
 
-    def range(self, key_from: Any = None, key_to: Any = None) -> StoreRows:
-        """Rows of keys from `key_from` to `key_to`, both included, in each partition; `None` is no bound."""
-        self._want(windowed=False, call="range", instead="fetch_all")
-        return self._scan(lambda view: view.range(key_from, key_to))
+    def epoch(self) -> int:
+        """The last epoch that answers take into account now; -1 before the first."""
+        with self._source.pin({place.bundle for place in self._places}, strict=False) as snapshots:
+            return min((snapshot.epoch for snapshot in snapshots.values()), default=-1)
 
-    def all(self) -> StoreRows:
+    def range(self, key_from: Any = None, key_to: Any = None, *, limit: int | None = None) -> StoreRows:
+        """Rows of keys from `key_from` to `key_to`, both included, in each partition; `None` is no bound.
+
+        With `limit` at most so many are read; so have `all` and `fetch_all`.
+        """
+        self._want(windowed=False, call="range", instead="fetch_all")
+        return self._scan(lambda view: view.range(key_from, key_to), limit=limit)
+
+    def all(self, *, limit: int | None = None) -> StoreRows:
         """All rows."""
-        return self._scan(lambda view: view.all())
+        return self._scan(lambda view: view.all(), limit=limit)
 
     def fetch(self, key: Any, time_from: datetime | int, time_to: datetime | int | None = None) -> StoreRows:
         """Windows of a key that start from `time_from` to `time_to`, both included (window stores), by start.
@@ -117,11 +126,11 @@ class StoreHandle:
 
         return self._scan(scan, [self._place_of(key)])
 
-    def fetch_all(self, time_from: datetime | int, time_to: datetime | int) -> StoreRows:
+    def fetch_all(self, time_from: datetime | int, time_to: datetime | int, *, limit: int | None = None) -> StoreRows:
         """Windows of all keys that start from `time_from` to `time_to`, both included (window stores)."""
         self._want(windowed=True, call="fetch_all", instead="range")
         start, end = to_ms(time_from), to_ms(time_to)
-        return self._scan(lambda view: view.fetch_all(start, end))
+        return self._scan(lambda view: view.fetch_all(start, end), limit=limit)
 
     def approximate_num_entries(self) -> int:
         """About how many rows there are."""
@@ -148,12 +157,17 @@ class StoreHandle:
     def _view(self, place: _Place, snapshot: ReaderSnapshot) -> Any:
         return open_read_only_view(self._spec, snapshot.store(place.task, self.name))
 
-    def _scan(self, read: Callable[[Any], Iterator[tuple[Any, Any]]], places: list[_Place] | None = None) -> StoreRows:
+    def _scan(
+        self,
+        read: Callable[[Any], Iterator[tuple[Any, Any]]],
+        places: list[_Place] | None = None,
+        limit: int | None = None,
+    ) -> StoreRows:
         places = self._places if places is None else places
         with self._source.pin({place.bundle for place in places}, strict=False) as snapshots:
             epochs = {place.partition: snapshots[place.bundle].epoch for place in places}
             views = [self._view(place, snapshots[place.bundle]) for place in places]
-            rows = tuple(_row(key, value) for view in views for key, value in read(view))
+            rows = tuple(_row(key, value) for key, value in islice(chain.from_iterable(map(read, views)), limit))
             return StoreRows(rows, min(epochs.values(), default=-1), epochs)
 
 

@@ -24,6 +24,7 @@ class ShippedApp:
 
     Attributes:
         control_dir: folder of the running application on the driver's machine, through which it tells the planner to pause.
+        followers_dir: folder with the followers on this machine; a worker whose state is missing copies theirs.
         resets: topic → `earliest` or `latest`: where the first epoch begins.
         slots: how many Python tasks run at once; bundles of a level are dealt out to them.
     """
@@ -38,6 +39,7 @@ class ShippedApp:
     checkpoint: str
     checkpoint_fsync: bool
     state_dir: str
+    followers_dir: str
     control_dir: str
     exactly_once: bool
     slots: int

@@ -88,6 +88,10 @@ class WorkerHost:
             self._partitions[topic] = info.partitions
         return self._partitions[topic]
 
+    def state_copies(self, bundle: str) -> Sequence[Path]:
+        """Those of followers of the application."""
+        return [folder / bundle for folder in sorted(Path(self._app.followers_dir).glob("*"))]
+
     def after_apply(self, state: BundleState, changelog: Changelog, delta: Delta) -> None:
         """Take a snapshot in the background when the policy says so."""
         maybe_snapshot(state, changelog, self._snapshots)

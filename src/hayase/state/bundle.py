@@ -266,7 +266,7 @@ class BundleState:
 
     def _discard_untrusted(self) -> None:
         written = boot.read_boot(self.path)
-        if written is not None and written.trusted(self._boot_id) and not _is_cut_off(self.path):
+        if written is not None and written.trusted(self._boot_id) and not is_cut_off(self.path):
             return
         close_environment(self.path)
         for name in ("data.mdb", "lock.mdb"):
@@ -365,7 +365,7 @@ def _apply_store(txn: layout.Txn, registry_key: bytes, changes: StoreChanges, ne
     return next_number
 
 
-def _is_cut_off(path: Path) -> bool:
+def is_cut_off(path: Path) -> bool:
     """Whether the file of an environment ends before its last page, or is none: reading it could kill the process.
 
     Looks only at the first two pages and the length; other damage is not found.

@@ -7,6 +7,7 @@ import os
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
+from weakref import WeakSet
 
 from hayase.core.errors import StateError
 from hayase.state.bundle import BundleState
@@ -17,6 +18,8 @@ from hayase.storage.lmdb_env import close_environment
 KEPT = 3
 """Older epochs that stay built when nobody reads them any more."""
 _LOCK = "LOCK"
+_in_use: WeakSet[PastStates] = WeakSet()
+_opened_here: set[Path] = set()
 
 
 def oldest_epoch(changelog: Changelog) -> int:
@@ -44,6 +47,12 @@ class PastStates:
         self.folder = folder / f"{epoch:020d}"
         self._lock: int | None = _locked(self.folder)
         os.utime(self.folder)
+        _in_use.add(self)
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was let go of."""
+        return self._lock is None
 
     def build(self, blobs: BlobStore, bundles: Iterable[str], *, application_id: str, lineage: str) -> None:
         """Build the states of those bundles that are not there yet. Others may do so at the same time.
@@ -53,6 +62,7 @@ class PastStates:
                 `Changelog.catch_up`.
         """
         for bundle in bundles:
+            _opened_here.add(self.folder / bundle)
             state = BundleState(self.folder / bundle, application_id=application_id, lineage=lineage, bundle=bundle)
             try:
                 if state.epoch != self.epoch:
@@ -93,10 +103,19 @@ class PastStates:
 def open_past_states(folder: Path, epoch: int) -> PastStates:
     """Open the folder of an older epoch; of those that nobody reads, only the few used last are kept."""
     opened = PastStates(folder, epoch)
+    _close_unused()
     others = [each for each in folder.iterdir() if each.is_dir() and each != opened.folder]
     for unused in sorted(others, key=_used, reverse=True)[KEPT - 1 :]:
         _remove_unused(unused)
     return opened
+
+
+def _close_unused() -> None:
+    """Close environments that this process opened for epochs it reads no more: each takes a part of its address space."""
+    used = {past.folder for past in _in_use if not past.closed}
+    for path in [path for path in _opened_here if path.parent not in used]:
+        _opened_here.discard(path)
+        close_environment(path)
 
 
 def _used(folder: Path) -> float:

@@ -180,6 +180,11 @@ def close_environment(path: str | os.PathLike[str]) -> None:
         del _entries[(os.getpid(), entry.path)]
 
 
+def is_environment_open(path: str | os.PathLike[str]) -> bool:
+    """Whether this process has it open."""
+    return (os.getpid(), os.path.realpath(path)) in _entries
+
+
 @overload
 def read_transaction(
     env: lmdb.Environment, *, buffers: Literal[False] = False

@@ -19,6 +19,7 @@ from hayase.core.errors import CheckpointError, StateError
 from hayase.core.failpoints import reach
 from hayase.core.metrics import Metrics
 from hayase.log.protocol import EpochWriter, LogReader, Marker, OutputBatch
+from hayase.state.adopt import adopt_copy
 from hayase.state.bundle import BundleState
 from hayase.state.changelog import Changelog
 from hayase.state.delta import Delta, EdgeRow, Journal
@@ -60,6 +61,10 @@ class Host(Protocol):
 
     def partitions_of(self, topic: str) -> int:
         """How many partitions a topic of the log has; raises UnknownTopicError."""
+        ...
+
+    def state_copies(self, bundle: str) -> Sequence[Path]:
+        """Folders of other states of a bundle on this machine; a state that is missing begins as a copy of one."""
         ...
 
     def after_apply(self, state: BundleState, changelog: Changelog, delta: Delta) -> None:
@@ -284,9 +289,7 @@ class BundleRunner:
         return state
 
     def _open(self, bundle: str) -> BundleState:
-        return BundleState(
-            self._host.state_path(bundle),
-            application_id=self._host.application_id,
-            lineage=self._host.lineage,
-            bundle=bundle,
-        )
+        path, application_id, lineage = self._host.state_path(bundle), self._host.application_id, self._host.lineage
+        copies = self._host.state_copies(bundle)
+        adopt_copy(path, copies, application_id=application_id, lineage=lineage, bundle=bundle)
+        return BundleState(path, application_id=application_id, lineage=lineage, bundle=bundle)

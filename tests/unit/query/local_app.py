@@ -98,6 +98,12 @@ class LocalApp:
     def state_path(self, bundle: str) -> Path:
         return Path(self._config.state_dir) / "app" / "state" / bundle
 
+    def state_copies(self, bundle: str) -> list[Path]:
+        return [folder / bundle for folder in (Path(self._config.state_dir) / "app" / "followers").glob("*")]
+
+    def partitions_of(self, topic: str) -> int:
+        return self.log.describe([topic])[topic].partitions
+
     def after_apply(self, state: BundleState, changelog: Changelog, delta: Delta) -> None:
         if self.snapshots is not None:
             maybe_snapshot(state, changelog, self.snapshots)

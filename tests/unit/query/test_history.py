@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 from tests.unit.query.local_app import EPOCH_MS, START_MS, LocalApp, rows_of, totals_after
@@ -14,13 +12,6 @@ from hayase.core.time import ManualClock
 from hayase.query.stores import StoreHandle
 from hayase.state.history import KEPT
 from hayase.state.snapshot import SnapshotPolicy
-
-
-@pytest.fixture
-def local(tmp_path: Path) -> Iterator[LocalApp]:
-    made = LocalApp(tmp_path)
-    yield made
-    made.close()
 
 
 def users(store: StoreHandle) -> dict[str, object]:

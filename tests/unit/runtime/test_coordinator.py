@@ -60,7 +60,7 @@ class Scene:
         return ShippedApp(
             application_id="app", lineage="L", topology=topology, plan=plan, options=options,
             policy=failure_policy(config), log=self.log_config, checkpoint=str(self.folder / "checkpoint"),
-            checkpoint_fsync=False, state_dir=str(self.folder / "state"), control_dir=str(self.folder / "control"),
+            checkpoint_fsync=False, state_dir=str(self.folder / "state"), followers_dir="", control_dir=str(self.folder / "control"),
             exactly_once=True, slots=1, max_records_per_epoch=10, max_task_idle_ms=0, resets={"in": "earliest"}, history_retention_ms=0,
             purge_interval_ms=0,
         )  # fmt: skip

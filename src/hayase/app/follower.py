@@ -1,0 +1,172 @@
+"""A follower: copies of an application's stores, kept up to date beside it, that answer the same queries."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from datetime import timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from hayase.core.config import StreamsConfig
+from hayase.core.errors import HayaseError, StreamsStoppedError
+from hayase.planner.options import configured
+from hayase.query.access import PinnedStores, bundles_of, pinned_stores
+from hayase.query.checkpoint import Checkpoint, followers_folder, open_checkpoint, unit_of_store
+from hayase.query.source import PinnedSource, StateSource
+from hayase.query.standby import follow_until, poll_s
+from hayase.query.stores import StoreHandle, open_store
+from hayase.query.tail import FollowerStatus, Tail, read_status
+from hayase.storage.open import open_blobs
+from hayase.topology.topology import Topology
+
+_WAIT_POLL_S = 0.005
+
+
+class Follower:
+    """Keeps copies of all stores of an application in a folder of its own, and answers queries from them.
+
+    It reads the checkpoint alone: the application may run elsewhere, be busy, or be down. What it shows are epochs that
+    are through, one after the other; all stores and partitions are always seen after the same epoch, unlike those of
+    the workers, which are in the middle of an epoch most of the time. It lags by the epoch at work and the time to take one
+    in (`status`); far behind, or when deltas were deleted, it begins from the newest snapshot. Killed at any moment,
+    it goes on from what it has.
+
+    One process at a time keeps a follower up to date (`start`, or `hayase follow`); any process of the machine
+    can read it, started or not. In a folder where they are looked for (the default), it is also what the
+    application's own readers turn to (`StreamsApp.pin`), and what workers copy whose own state is missing.
+
+    Args:
+        topology: of the application.
+        config: its settings: `application.id`, `checkpoint.dir` and `state.dir` matter.
+        name: of the follower; its folder is `<state.dir>/<application.id>/followers/<name>`.
+        directory: another folder, on a local file system.
+
+    Raises:
+        ConfigError: a setting is unknown, missing, or its value not allowed.
+        TopologyError: neither the topology nor the settings name a serde that is needed.
+
+    Example:
+        >>> with Follower(topology, {"application.id": "sales"}) as follower:  # doctest: +SKIP
+        ...     follower.wait_for(app.progress().last_epoch)
+        ...     with follower.pin("orders", "totals") as pinned:
+        ...         print(pinned.epoch, pinned.store("totals").get("ada").value)
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        config: StreamsConfig | Mapping[str, Any],
+        *,
+        name: str = "default",
+        directory: Path | str | None = None,
+    ) -> None:
+        self.config = config if isinstance(config, StreamsConfig) else StreamsConfig(config)
+        self.topology = configured(topology, self.config)
+        self.folder = Path(directory).absolute() if directory is not None else followers_folder(self.config) / name
+        self._tail: Tail | None = None
+        self._thread: threading.Thread | None = None
+        self._stop = threading.Event()
+        self._error: HayaseError | None = None
+
+    @property
+    def error(self) -> HayaseError | None:
+        """Why it stopped by itself; `None` if it did not."""
+        return self._error
+
+    def start(self) -> None:
+        """Keep it up to date in a thread of this process, until `close`. The application need not have started yet.
+
+        Raises:
+            StateError: `FOLLOWER_RUNNING`: another process keeps it up to date.
+            StreamsStoppedError: `ALREADY_STARTED`.
+        """
+        if self._thread is not None:
+            raise StreamsStoppedError(
+                "ALREADY_STARTED", "the follower was started already; make a new one to start again"
+            )
+        blobs = open_blobs(self.config.checkpoint_dir, fsync=False)
+        self._tail = Tail(blobs, self.config.application_id, self.folder)
+        self._thread = threading.Thread(target=self._follow, args=(self._tail,), name="hayase-follower", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop; what it has survives a power loss then. Calling it again does nothing."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def status(self) -> FollowerStatus:
+        """Epoch and lag, as of the last epoch taken in or looked for; of another process' follower as it said last."""
+        return read_status(self.folder) if self._tail is None else self._tail.status()
+
+    def wait_for(self, epoch: int, timeout: timedelta = timedelta(seconds=60)) -> bool:
+        """Wait until it is at an epoch, or beyond; `False` if it is not within the timeout.
+
+        Raises:
+            HayaseError: why it stopped by itself.
+        """
+        deadline = time.monotonic() + timeout.total_seconds()
+        while self.status().epoch < epoch:
+            if self._error is not None:
+                raise self._error
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(_WAIT_POLL_S)
+        return True
+
+    def store(self, name: str) -> StoreHandle:
+        """A store to read. Every call sees the epoch that the follower is at then, all partitions the same.
+
+        Raises:
+            UnknownStoreError: the topology has no store of that name.
+            StateError: `NO_STATE`: the application never started with these settings; from the calls of the handle
+                `STATE_NOT_THERE`: the follower has nothing yet; `FOREIGN_STATE`: the application was started over and the
+                follower does not know yet.
+        """
+        unit_of_store(self.topology, name)
+        checkpoint, source = self._source()
+        return open_store(self.topology, checkpoint, name, source)
+
+    def pin(self, *names: str, max_time: timedelta = timedelta(seconds=10)) -> AbstractContextManager[PinnedStores]:
+        """Several stores after one and the same epoch, for as long as a `with` lasts; see `StreamsApp.pin`.
+
+        Raises:
+            StateError: `EPOCHS_DIFFER`: it is catching up from far behind.
+            UnknownStoreError: as `store`.
+        """
+        return self._pin(list(names), max_time.total_seconds())
+
+    def __enter__(self) -> Follower:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @contextmanager
+    def _pin(self, names: list[str], max_seconds: float) -> Iterator[PinnedStores]:
+        checkpoint, source = self._source()
+        bundles = bundles_of(self.topology, checkpoint, names)
+        with source.pin(bundles, strict=True, max_seconds=max_seconds) as snapshots:
+            yield pinned_stores(self.topology, checkpoint, names, PinnedSource(source, snapshots))
+
+    def _source(self) -> tuple[Checkpoint, StateSource]:
+        checkpoint = open_checkpoint(self.config)
+        return checkpoint, StateSource(self.folder, checkpoint.lineage, gate=True)
+
+    def _follow(self, tail: Tail) -> None:
+        try:
+            with tail:
+                follow_until(tail, self._stop.wait, poll_s(self.config.checkpoint_dir))
+        except HayaseError as error:
+            self._error = error
+        except Exception as error:  # a thread must not end without saying why
+            self._error = StreamsStoppedError(
+                "FOLLOWER_FAILED", f"the follower failed: {type(error).__name__}: {error}"
+            )

@@ -1,0 +1,113 @@
+"""A state that is missing begins as a copy of one that is there: a follower's, which is at a late epoch already."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import lmdb
+
+from hayase.core.errors import StateError
+from hayase.state import boot
+from hayase.state.bundle import (
+    FORMAT,
+    NOTHING_APPLIED,
+    TEMPORARY_PREFIX,
+    is_cut_off,
+    open_state_environment,
+    read_meta,
+)
+from hayase.storage.lmdb_env import close_environment, is_environment_open, read_transaction
+
+_LOG = logging.getLogger("hayase.state")
+
+
+def adopt_copy(
+    path: Path,
+    copies: Sequence[Path],
+    *,
+    application_id: str,
+    lineage: str,
+    bundle: str,
+    boot_id: str | None = None,
+) -> int | None:
+    """Copy the best of the copies to `path` if there is no state there; call it before `BundleState` is made.
+
+    The best is the one at the latest epoch, of the same application, checkpoint and bundle. It may be in use, and may be
+    behind or wrong: `Changelog.catch_up` checks it and brings it up to date as any other state. Nothing is raised: where it
+    can not be copied, the state is rebuilt from the changelog.
+
+    Args:
+        path: folder of the state.
+        copies: folders of other states of the bundle on this machine.
+        application_id: whose state.
+        lineage: of which checkpoint.
+        bundle: which bundle's.
+        boot_id: of the machine's current boot.
+
+    Returns:
+        The epoch it is at; `None` if nothing was copied.
+    """
+    boot_id = boot_id or boot.current_boot_id()
+    if not copies or (path / "data.mdb").exists():
+        return None
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        with boot.opening(path):
+            hold = boot.Hold(path)
+            try:
+                if not hold.alone() or (path / "data.mdb").exists():
+                    return None
+                with _closed_again(copies):
+                    epoch = _take_best(path, copies, (FORMAT, application_id, lineage, bundle), boot_id)
+                if epoch is not None:
+                    boot.write_boot(path, boot.Boot(boot_id, lineage, clean=False))
+                return epoch
+            finally:
+                hold.release()
+    except (OSError, lmdb.Error, StateError) as error:
+        _LOG.warning("the state of bundle %s is rebuilt from the changelog, no copy could be taken: %s", bundle, error)
+        return None
+
+
+def _take_best(path: Path, copies: Sequence[Path], identity: tuple[int, str, str, str], boot_id: str) -> int | None:
+    found = [(epoch, copy) for copy in copies if (epoch := _epoch_of(copy, identity, boot_id)) is not None]
+    if not found:
+        return None
+    epoch, best = max(found)
+    _copy(best, path)
+    return epoch
+
+
+@contextmanager
+def _closed_again(copies: Sequence[Path]) -> Iterator[None]:
+    """Close what is opened meanwhile: every environment takes a part of the process's address space."""
+    opened = [copy for copy in copies if not is_environment_open(copy)]
+    try:
+        yield
+    finally:
+        for copy in opened:
+            close_environment(copy)
+
+
+def _epoch_of(copy: Path, identity: tuple[int, str, str, str], boot_id: str) -> int | None:
+    """The epoch a copy is at; `None` if it is of no use."""
+    written = boot.read_boot(copy)
+    if written is None or not written.trusted(boot_id) or not (copy / "data.mdb").exists() or is_cut_off(copy):
+        return None
+    with read_transaction(open_state_environment(copy)) as txn:
+        meta = read_meta(txn)
+    if meta is None or (meta.format, meta.application_id, meta.lineage, meta.bundle) != identity:
+        return None
+    return meta.epoch if meta.epoch > NOTHING_APPLIED else None
+
+
+def _copy(copy: Path, path: Path) -> None:
+    close_environment(path)
+    with tempfile.TemporaryDirectory(prefix=TEMPORARY_PREFIX, dir=path) as folder:
+        # Page by page: a compacting copy would take three times as long.
+        open_state_environment(copy).copy(folder, compact=False)
+        (Path(folder) / "data.mdb").replace(path / "data.mdb")

@@ -1,0 +1,71 @@
+"""Several stores and partitions at one epoch, while the application is in the middle of one."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.query.local_app import LocalApp, rows_of, totals_after
+
+from hayase.app.follower import Follower
+from hayase.core.errors import StateError
+from hayase.query.access import PinnedStores
+from hayase.query.tail import Tail
+
+
+def sums(pinned: PinnedStores) -> tuple[int, int]:
+    """The same amount by user and by item, if both stores are after the same epoch."""
+    by_user = sum(row.value["total"] for row in pinned.store("users").all())
+    return by_user, sum(row.value["total"] for row in pinned.store("items").all())
+
+
+def half_an_epoch(local: LocalApp, number: int) -> None:
+    """Level 0 is through, level 1 is not."""
+    local.put(rows_of(number))
+    record = local.plan_epoch()
+    for bundle in local.plan.bundles:
+        if bundle.level == 0:
+            local.run_bundle(bundle.id, record, [])
+
+
+def test_what_is_pinned_stays_as_it_is_while_the_application_goes_on(local: LocalApp) -> None:
+    local.epoch(rows_of(0))
+    with local.app.pin("users", "items") as pinned:
+        before = sums(pinned)
+        local.epoch(rows_of(1))
+        assert pinned.epoch == 0
+        assert sums(pinned) == before and before[0] == before[1]
+    with local.app.pin("users", "items") as pinned:
+        assert pinned.epoch == 1
+        assert sums(pinned)[0] > before[0]
+
+
+def test_in_mid_epoch_and_without_a_follower_it_is_an_error_that_says_what_to_do(local: LocalApp) -> None:
+    local.epoch(rows_of(0))
+    half_an_epoch(local, 1)
+    with pytest.raises(StateError) as raised, local.app.pin("users", "items"):
+        pass
+    assert raised.value.condition == "EPOCHS_DIFFER"
+    assert "num.standby.replicas" in raised.value.message
+    with local.app.pin("users") as pinned:  # one level alone is through
+        assert pinned.epoch == 1
+
+
+def test_in_mid_epoch_a_follower_is_asked(local: LocalApp) -> None:
+    local.epoch(rows_of(0))
+    local.epoch(rows_of(1))
+    with Tail(local.blobs, "app", Follower(local.topology, local.settings).folder) as tail:
+        assert tail.step()
+        half_an_epoch(local, 2)
+        with local.app.pin("users", "items") as pinned:
+            assert pinned.epoch == 1
+            assert sums(pinned)[0] == sums(pinned)[1]
+            assert {row.key: row.value for row in pinned.store("users").all()} == totals_after(1)
+
+
+def test_a_follower_that_is_behind_the_workers_is_not_taken(local: LocalApp) -> None:
+    local.epoch(rows_of(0))
+    with Tail(local.blobs, "app", Follower(local.topology, local.settings).folder) as tail:
+        assert tail.step()
+    local.epoch(rows_of(1))
+    half_an_epoch(local, 2)
+    with pytest.raises(StateError, match="no follower that is at epoch 1"), local.app.pin("users", "items"):
+        pass
