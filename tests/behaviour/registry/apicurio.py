@@ -40,7 +40,9 @@ def _download(target: Path) -> None:
     )  # fmt: skip
     (archive,) = target.glob("*.tar.gz")
     with tarfile.open(archive) as content:
-        content.extractall(target, filter="data")
+        if hasattr(tarfile, "data_filter"):  # not in every Python 3.11
+            content.extraction_filter = tarfile.data_filter
+        content.extractall(target)
     archive.unlink()
 
 
