@@ -394,6 +394,7 @@ class StreamsApp:
             slots=slots,
             max_records_per_epoch=config.max_records_per_epoch,
             max_task_idle_ms=config.max_task_idle_ms,
+            epoch_memory_max_bytes=config.epoch_memory_max_bytes,
             resets=resets_of(topology, config.auto_offset_reset),
             history_retention_ms=config.state_history_retention_ms,
             purge_interval_ms=config.repartition_purge_interval_ms,

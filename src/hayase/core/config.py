@@ -32,6 +32,7 @@ _NAMES_OF_ATTRIBUTES: dict[str, tuple[str, values.Parse]] = {
     "default.timestamp.extractor": ("default_timestamp_extractor", values.optional(values.extractor)),
     "default.value.serde": ("default_value_serde", values.optional(values.serde)),
     "deserialization.exception.handler": ("deserialization_exception_handler", values.handler),
+    "epoch.memory.max.bytes": ("epoch_memory_max_bytes", values.whole(1 << 20)),
     "errors.dead.letter.queue.topic.name": ("dead_letter_topic", values.optional(values.text)),
     "log.dir": ("log_dir", values.folder),
     "max.records.per.epoch": ("max_records_per_epoch", values.whole(1)),
@@ -105,6 +106,9 @@ class StreamsConfig:
         max_task_idle_ms: `max.task.idle.ms`: how long a task with several inputs waits for one that has nothing, before it
             reads the others beyond the time that this one has reached; default 0 (it does not wait), as does -1 (KIP-695).
             A run to the end of the input never waits.
+        epoch_memory_max_bytes: `epoch.memory.max.bytes`: about what a worker process holds of an epoch in memory: input,
+            changes of stores and outputs, a quarter each; what is beyond that is read bit by bit, or goes to files in
+            `state.dir`. Default 1 GiB, at least 1 MiB. Results do not depend on it.
         processing_form: `processing.form`: `auto`, `rows` (every node takes one record at a time, the reference) or `columns`.
         state_dir: `state.dir`: local folder for state; default `hayase` in the user's state folder
             (`XDG_STATE_HOME`, else `~/.local/state`), so that it outlives a reboot.
@@ -161,6 +165,7 @@ class StreamsConfig:
     commit_interval_ms: int
     max_records_per_epoch: int
     max_task_idle_ms: int
+    epoch_memory_max_bytes: int
     processing_form: Form
     state_dir: Path
     checkpoint_dir: str
@@ -254,6 +259,7 @@ def _defaults(env: Mapping[str, str]) -> dict[str, Any]:
         "default_timestamp_extractor": None,
         "default_value_serde": None,
         "deserialization_exception_handler": "log_and_fail",
+        "epoch_memory_max_bytes": 1 << 30,
         "log_dir": data / "hayase" / "log",
         "max_records_per_epoch": 1_000_000,
         "max_task_idle_ms": 0,

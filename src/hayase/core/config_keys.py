@@ -55,7 +55,7 @@ WITHOUT_EFFECT: dict[str, str] = {
     # newer than 4.3, and internal ones that appear in recipes
     "topology.description.push.enabled": "the plan is kept in the checkpoint; see `hayase describe`",
     "enable.transactional.statestores": "every epoch is one LMDB transaction",
-    "statestore.uncommitted.max.bytes": "an epoch is bounded by max.records.per.epoch",
+    "statestore.uncommitted.max.bytes": "epoch.memory.max.bytes bounds what an epoch holds in memory; the rest is on disk",
     "default.interactive.query.isolation.level": "queries see finished epochs only",
     "__emit.interval.ms.kstreams.outer.join.spurious.results.fix__": "rows are emitted when they are due",
     "__emit.interval.ms.kstreams.windowed.aggregation__": "rows are emitted when they are due",

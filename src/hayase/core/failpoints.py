@@ -5,7 +5,8 @@ Nothing happens unless the environment variable `HAYASE_FAILPOINTS` is set. It h
     {"name": "after_delta", "bundle": "1-0", "epoch": 3, "action": "kill_worker", "token": "/path/of/a/file"}
 
 `bundle` and `epoch` may be left out (any); `after_rows` is of a slot, and the failpoints of the planner
-(`…_epoch_record`, `…_done`) are of the application, so they have no bundle. Followers have one of their own,
+(`…_epoch_record`, `…_done`) are of the application, so they have no bundle; those of
+snapshots are of no epoch. Followers have one of their own,
 `follower_between_bundles`, behind each bundle that they take to an epoch. The entry fires in the first process that
 manages to create the file `token`. Actions: `kill_worker` (SIGKILL to this process), `kill_app` (SIGKILL to the
 processes listed, one pid a line, in the file `pids`, then to this one), `pause` (sleep `seconds`, or less: until the
@@ -40,7 +41,9 @@ NAMES = (
     "before_done",
     "after_done",
 )
-"""Every failpoint, in the order in which an epoch reaches them."""
+"""Every failpoint that each epoch reaches, in that order."""
+RARE_NAMES = ("inside_delta", "before_snapshot", "inside_snapshot", "after_snapshot")
+"""Those of epochs too large for memory (a part of the delta is published) and of snapshots."""
 
 
 class FailpointError(Exception):

@@ -97,6 +97,9 @@ class _KeySlots:
     def write(self, values: Sequence[bytes | None]) -> None:
         self.store.put_many(self.keys, values)
 
+    def last_read(self) -> tuple[list[bytes], list[bytes | None]]:
+        return self.keys, self.before
+
 
 class _Rows:
     """The table for other nodes (`TableColumns`)."""

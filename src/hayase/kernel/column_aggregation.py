@@ -54,6 +54,10 @@ class Slots(Protocol):
         """Write to the places that were read last."""
         ...
 
+    def last_read(self) -> tuple[list[bytes], list[bytes | None]]:
+        """The places that were read last, each as one key, and what was stored there."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Aggregated:
@@ -65,6 +69,7 @@ class Aggregated:
         start: what was stored at the epoch's start, by group.
         last: what is stored now, by group.
         running: after each of the rows, where that was asked for.
+        slots: where the rows are.
     """
 
     rows: pl.DataFrame
@@ -72,6 +77,7 @@ class Aggregated:
     start: Stored
     last: Stored
     running: Stored | None
+    slots: Slots
 
 
 @dataclass(frozen=True)
@@ -155,7 +161,7 @@ class ColumnAggregation:
         running = self._stepped(rows, groups, start, running=True) if self.read or not self.caching else None
         last = running.gather(groups.last) if running is not None else self._stepped(rows, groups, start, running=False)
         slots.write(self.layout.encode(last))
-        return Aggregated(rows, groups, start, last, running)
+        return Aggregated(rows, groups, start, last, running, slots)
 
     def _stepped(self, rows: pl.DataFrame, groups: Groups, start: Stored, *, running: bool) -> Stored:
         accumulate = Accumulate(groups, running)
@@ -194,19 +200,34 @@ class ColumnAggregation:
             assert done.running is not None
             return self._updates(done, done.running, windows, old=self.old_values)
         rows = done.rows.select(KEY, *windows, *_headers(done.rows))[done.groups.last]
-        columns = [*self._visible(done.last), *self._ends(done, ctx)]
+        rows = rows.with_columns(
+            [
+                *self._visible(done.last),
+                pl.Series(NULL, np.zeros(rows.height, np.bool_)),
+                pl.Series(TS, done.last.times),
+            ]
+        )
+        if ctx.holding is not None:
+            keys, before = done.slots.last_read()
+            ctx.holding.hold(keys, rows, before, self._held_back)
+            return self._ended(rows.clear(), self.layout.read([]), ctx)
+        return self._ended(rows, done.start, ctx)
+
+    def _held_back(self, rows: pl.DataFrame, start: list[bytes | None], ctx: ColumnContext) -> pl.DataFrame:
+        return self._ended(rows, self.layout.read(start), ctx)
+
+    def _ended(self, rows: pl.DataFrame, start: Stored, ctx: ColumnContext) -> pl.DataFrame:
+        """What is sent at the end of the epoch."""
+        columns = self._ends(rows.height, ctx)
         if self.old_values:
-            absent = done.start.absent
-            old = self._visible(self._filled(done.start))
+            absent = start.absent
+            old = self._visible(self._filled(start))
             columns += [nulls_where(absent, series).alias(OLD + series.name) for series in old]
             columns.append(pl.Series(OLD_NULL, absent, pl.Boolean))
         return rows.with_columns(columns)
 
-    def _ends(self, done: Aggregated, ctx: ColumnContext) -> list[pl.Series]:
-        count = len(done.groups.last)
+    def _ends(self, count: int, ctx: ColumnContext) -> list[pl.Series]:
         return [
-            pl.Series(NULL, np.zeros(count, np.bool_)),
-            pl.Series(TS, done.last.times),
             pl.Series(f"{ORDER}0", np.full(count, ctx.input_count, np.int64)),
             pl.Series(f"{ORDER}1", np.full(count, ctx.position, np.int64)),
             pl.Series(f"{ORDER}2", np.arange(count, dtype=np.int64)),

@@ -75,6 +75,27 @@ class TableColumns(Protocol):
         ...
 
 
+class ColumnHolding(Protocol):
+    """Keeps what the cache of one node holds back, until the end of the epoch. Implemented by `hayase.task`."""
+
+    def hold(
+        self,
+        keys: Sequence[bytes],
+        rows: pl.DataFrame,
+        start: Sequence[bytes | None],
+        finish: Callable[[pl.DataFrame, list[bytes | None], ColumnContext], pl.DataFrame],
+    ) -> None:
+        """Take the last updates of a chunk.
+
+        Args:
+            keys: say which updates are of the same row of the table; each different.
+            rows: the updates, aligned with `keys`, in order of last update, without order columns.
+            start: what was stored before the chunk, aligned with `keys`.
+            finish: makes what is sent of rows and of what was stored at the epoch's start, at the end of the epoch.
+        """
+        ...
+
+
 class ColumnContext(Protocol):
     """A node's access to its task, valid for one epoch. Implemented by `hayase.task`."""
 
@@ -85,6 +106,8 @@ class ColumnContext(Protocol):
     """Number of records in the task's merged input: `__o0` of what is sent at the end of the epoch."""
     position: int
     """The node's position in its sub-topology: `__o1` of what is sent at the end of the epoch."""
+    holding: ColumnHolding | None
+    """Takes over what the node's cache holds back, if the epoch is processed in several chunks."""
 
     def byte_store(self, name: str) -> ByteStore:
         """A store of this task, or a global table's store (read-only)."""
@@ -112,7 +135,12 @@ class ColumnNode(ABC):
 
     @abstractmethod
     def run(self, inputs: Sequence[pl.DataFrame], ctx: ColumnContext) -> pl.DataFrame:
-        """The node's whole epoch: one frame per parent edge in, one for all children out. Frames may be empty, never missing columns."""
+        """The node's whole epoch: one frame per parent edge in, one for all children out. Frames may be empty, never missing columns.
+
+        An epoch too large for memory is run in chunks of the merged order, `ctx.holding` being set: then what a cache would
+        send goes there instead, and what is sent has no rows of the end of the epoch. After the chunks it is run again with
+        what other caches held back as input.
+        """
 
     def table_columns(self) -> TableColumns | None:
         """After `run`: how others read this node's table; `None` if it is none."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from hayase.core.errors import HayaseError, UnknownStoreError
@@ -72,9 +72,10 @@ class RowContext:
     """A node's access to its children and its task, valid for one epoch.
 
     `schemas` tells what the nodes of the task send, by name, where it is known: expressions see fields of these types.
+    `holding` takes over what caches hold back, if the epoch is too large for memory.
     """
 
-    __slots__ = ("_children", "env", "name", "schemas", "tables")
+    __slots__ = ("_children", "env", "holding", "name", "schemas", "tables")
 
     def __init__(
         self,
@@ -83,8 +84,10 @@ class RowContext:
         children: list[RowNode],
         tables: Mapping[str, TableRows],
         schemas: Mapping[str, EdgeSchema] | None = None,
+        holding: RowHolding | None = None,
     ) -> None:
         self.name = name
+        self.holding = holding
         self.env = env
         self._children = children
         self.tables = tables
@@ -180,6 +183,21 @@ class TableRows(Protocol):
         ...
 
 
+class RowHolding(Protocol):
+    """Keeps what the cache of one node holds back, on disk, until the end of the epoch. Implemented by `hayase.task`."""
+
+    def attach(self, take: Callable[[], dict[Any, Record[Any, Any]]]) -> None:
+        """`take` hands over, whenever it is called, the last update of each key since the call before.
+
+        In order of last update; `record.value` is a `Change` whose old value is that before the first of these updates.
+        """
+        ...
+
+    def drain(self) -> Iterator[Record[Any, Any]]:
+        """The last update of each key, in order of last update, with the old value from the epoch's start."""
+        ...
+
+
 class TableEmitter:
     """Sends a table's updates on: at once, or (cache on) once per key at the end of the epoch.
 
@@ -192,6 +210,9 @@ class TableEmitter:
         self._ctx = ctx
         self._key_bytes = key_bytes
         self._held: dict[Any, tuple[Record[Any, Any], Any]] | None = {} if caching else None
+        self._holding = ctx.holding if caching else None
+        if self._holding is not None:
+            self._holding.attach(self._take)
 
     def emit(self, record: Record[Any, Any], place: Any = None) -> None:
         """Take an update: `record.value` is a `Change`, `new` and `old` both `None` if nothing is there and was not.
@@ -207,8 +228,22 @@ class TableEmitter:
         earlier = held.pop(place, None)
         held[place] = (record, record.value.old if earlier is None else earlier[1])
 
+    def _take(self) -> dict[Any, Record[Any, Any]]:
+        if not self._held:
+            return {}
+        held, self._held = self._held, {}
+        return {
+            place: record if record.value.old is old else record.with_value(Change(record.value.new, old))
+            for place, (record, old) in held.items()
+        }
+
     def flush(self) -> None:
         """Send what was held back."""
+        if self._holding is not None:
+            for record in self._holding.drain():
+                if record.value.new is not None or record.value.old is not None:
+                    self._ctx.forward(record)
+            return
         if not self._held:
             return
         held, self._held = self._held, {}

@@ -144,7 +144,12 @@ class StoredTable:
         if not self.caching:
             return updates if self.old_values else _without_old(updates), rows
         assert start is not None
-        return self._held(_without_old(last), [start[number] for number in numbers], ctx), rows
+        last, before = _without_old(last), [start[number] for number in numbers]
+        if ctx.holding is not None:
+            kept = last.drop(order_columns(last))
+            ctx.holding.hold([key_bytes[number] for number in numbers], kept, before, self._held)
+            last, before = last.clear(), []
+        return self._held(last, before, ctx), rows
 
     def _with_old(self, updates: pl.DataFrame, keys: pl.DataFrame, start: RawRows) -> pl.DataFrame:
         """Each update with the row before it: of this epoch, else of the epoch's start."""

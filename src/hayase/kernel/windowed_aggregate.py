@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from typing import Any
 
@@ -163,6 +164,7 @@ class StreamWindowedAggregateColumns(ColumnNode):
 
 
 _KEY_NUMBER = "__key_number"
+_START = struct.Struct(">q")
 
 
 class _WindowSlots:
@@ -172,6 +174,7 @@ class _WindowSlots:
         self._store = store
         self._codec = codec
         self._places: tuple[list[bytes], I64]
+        self._before: list[bytes | None]
 
     def numbers(self, rows: pl.DataFrame) -> tuple[I64, int]:
         keys = rows[_KEY_NUMBER].to_numpy()
@@ -180,7 +183,12 @@ class _WindowSlots:
 
     def read(self, rows: pl.DataFrame) -> list[bytes | None]:
         self._places = key_bytes(rows[KEY], self._codec), rows[WINDOW_START].to_numpy()
-        return self._store.get_many(*self._places)
+        self._before = self._store.get_many(*self._places)
+        return self._before
+
+    def last_read(self) -> tuple[list[bytes], list[bytes | None]]:
+        keys, starts = self._places
+        return [_START.pack(start) + key for key, start in zip(keys, starts.tolist(), strict=True)], self._before
 
     def write(self, values: Sequence[bytes | None]) -> None:
         self._store.put_many(*self._places, values)

@@ -54,7 +54,11 @@ def choose_partitions(batch: OutputBatch, partitions: int) -> Int32Array:
     if batch.partitions is None:
         if partitions == 1:
             return np.zeros(len(batch), dtype=np.int32)
-        return partitions_for_keys(batch.keys, partitions)
+        chosen = partitions_for_keys(batch.keys, partitions)
+        if batch.first % partitions:
+            without_key = np.array([row for row, key in enumerate(batch.keys) if key is None], np.int64)
+            chosen[without_key] = (without_key + batch.first) % partitions
+        return chosen
     wrong = np.flatnonzero((batch.partitions < 0) | (batch.partitions >= partitions))
     if len(wrong):
         raise ProductionError(

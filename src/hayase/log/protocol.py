@@ -6,7 +6,7 @@ the process that made them and must not cross a fork.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -66,7 +66,8 @@ class OutputBatch:
     """Records to write to one topic, in order.
 
     `partitions` is `None` where the key decides: Kafka's murmur2 partitioner; the i-th record of the batch with a null
-    key goes to partition `i % partitions`, never at random, so that a replay writes the same.
+    key goes to partition `(first + i) % partitions`, never at random, so that a replay writes the same. `first` is how
+    many records of the topic the batches before have, of one call.
     """
 
     topic: str
@@ -75,9 +76,36 @@ class OutputBatch:
     timestamps_ms: list[int]
     partitions: Int32Array | None = None
     headers: list[Headers] | None = None
+    first: int = 0
 
     def __len__(self) -> int:
         return len(self.values)
+
+    def load(self) -> OutputBatch:
+        """Itself."""
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class StoredBatch:
+    """A batch that is not in memory.
+
+    Attributes:
+        topic: where its records go.
+        count: how many.
+        load: reads it; anew at every call.
+    """
+
+    topic: str
+    count: int
+    load: Callable[[], OutputBatch]
+
+    def __len__(self) -> int:
+        return self.count
+
+
+OutgoingBatch = OutputBatch | StoredBatch
+"""What a writer takes; it loads stored batches one at a time and keeps none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +139,7 @@ class LogReader(Protocol):
 class EpochWriter(Protocol):
     """Writes a bundle's outputs; kept by a worker process from epoch to epoch."""
 
-    def append(self, batches: Sequence[OutputBatch]) -> None:
+    def append(self, batches: Sequence[OutgoingBatch]) -> None:
         """Write and wait until the log has acknowledged everything. At least once."""
         ...
 
@@ -120,7 +148,7 @@ class EpochWriter(Protocol):
         application_id: str,
         bundle: str,
         marker: Marker,
-        batches: Sequence[OutputBatch],
+        batches: Sequence[OutgoingBatch],
         *,
         place: int | None = None,
     ) -> bool:

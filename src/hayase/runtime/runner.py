@@ -22,7 +22,7 @@ from hayase.runtime.failure import query_failure
 from hayase.runtime.progress import Progress
 from hayase.runtime.query import build_frame, start_query, wake_workers
 from hayase.runtime.session import SessionUse
-from hayase.runtime.shipped import ShippedApp
+from hayase.runtime.shipped import ShippedApp, delete_other_programs
 from hayase.storage.blobs import BlobStore
 
 
@@ -61,18 +61,20 @@ class Runner:
     def start(
         self, app: ShippedApp, blobs: BlobStore, spark_settings: Mapping[str, str], *, interval_ms: int, bounded: bool
     ) -> None:
-        """Start Spark, if need be, and the query.
+        """Start Spark, if need be, and the query. The caller holds the application's lease.
 
         Spark's own log of epochs lives in the control folder: which epochs are through is decided by our records
         alone, so it may be damaged or lost without harm.
         """
+        digest = app.publish(blobs)
+        delete_other_programs(blobs, digest)
         session = SessionUse(app.application_id, app.slots, spark_settings, self.spark_log)
         self._session = session
         threading.Thread(target=wake_workers, args=(session.session,), name="hayase-wake", daemon=True).start()
         options = {
             "checkpoint": app.checkpoint,
             "fsync": "true" if app.checkpoint_fsync else "false",
-            "digest": app.publish(blobs),
+            "digest": digest,
         }
 
         def new_query() -> StreamingQuery:

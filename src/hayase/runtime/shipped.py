@@ -17,6 +17,8 @@ from hayase.task.plan import Plan
 from hayase.task.program import FailurePolicy
 from hayase.topology.topology import Topology
 
+_PROGRAMS = "programs/"
+
 
 @dataclass(frozen=True)
 class ShippedApp:
@@ -48,6 +50,7 @@ class ShippedApp:
     resets: Mapping[str, str]
     history_retention_ms: int
     purge_interval_ms: int
+    epoch_memory_max_bytes: int
 
     def to_bytes(self) -> bytes:
         """Pickled, with the user's functions and classes.
@@ -72,6 +75,18 @@ class ShippedApp:
         return digest
 
 
+def delete_other_programs(blobs: BlobStore, digest: str) -> None:
+    """Delete what earlier starts shipped; call it with the application's lease held, once `digest` is published.
+
+    Nobody needs them: an epoch that was left open is finished by the program of this start, whose plan is the same, and
+    whoever holds the lease has outlived the others. A worker that an ended run left behind has loaded its program already; one
+    that has not can only fail, and nobody listens to it any more.
+    """
+    for name in blobs.list(_PROGRAMS):
+        if name != program_name(digest):
+            blobs.delete(name)
+
+
 def ship_by_value(module: ModuleType) -> None:
     """Send functions and classes of a module to workers with their code: they can not import it."""
     cloudpickle.register_pickle_by_value(module)
@@ -79,7 +94,7 @@ def ship_by_value(module: ModuleType) -> None:
 
 def program_name(digest: str) -> str:
     """Blob name of a shipped application."""
-    return f"programs/{digest}"
+    return f"{_PROGRAMS}{digest}"
 
 
 def load_shipped(blobs: BlobStore, digest: str) -> ShippedApp:

@@ -14,12 +14,15 @@ from hayase.core.failpoints import reach
 from hayase.log.open import open_log
 from hayase.log.protocol import EpochWriter, Log, LogReader
 from hayase.planner.programs import make_programs
+from hayase.runtime.received import ReceivedRows
 from hayase.runtime.rows import ORDER, ROW, SparkRow, from_batch, to_batches
 from hayase.runtime.shipped import ShippedApp, load_shipped
 from hayase.state.bundle import BundleState
 from hayase.state.changelog import Changelog
-from hayase.state.delta import Delta, EdgeRow
-from hayase.state.snapshot import SnapshotPolicy, maybe_snapshot
+from hayase.state.delta import Delta, ReceivedRow
+from hayase.state.snapshot import SnapshotPolicy
+from hayase.state.snapshot_thread import SnapshotThread
+from hayase.state.spill import EpochSpace
 from hayase.storage.open import open_blobs
 from hayase.task.bundle import BundleRunner
 from hayase.task.epoch_record import EpochRecord
@@ -36,6 +39,7 @@ class WorkerHost:
         self.application_id = app.application_id
         self.lineage = app.lineage
         self.exactly_once = app.exactly_once
+        self.epoch_memory_max_bytes = app.epoch_memory_max_bytes
         self.policy = app.policy
         self._programs = make_programs(app.topology, app.plan, app.options)
         self._runners: dict[str, BundleRunner] = {}
@@ -47,7 +51,8 @@ class WorkerHost:
             unit.global_store: unit.id for unit in app.plan.units.values() if unit.global_store is not None
         }
         self._bundle_of_task = {task.id: bundle for bundle in app.plan.bundles for task in bundle.tasks}
-        self._snapshots = SnapshotPolicy(history_retention_ms=app.history_retention_ms)
+        policy = SnapshotPolicy(history_retention_ms=app.history_retention_ms)
+        self._snapshots = SnapshotThread(self.blobs, policy)
         by_level: dict[int, list[BundlePlan]] = {}
         for bundle in app.plan.bundles:
             by_level.setdefault(bundle.level, []).append(bundle)
@@ -93,14 +98,14 @@ class WorkerHost:
         return [folder / bundle for folder in sorted(Path(self._app.followers_dir).glob("*"))]
 
     def after_apply(self, state: BundleState, changelog: Changelog, delta: Delta) -> None:
-        """Take a snapshot in the background when the policy says so."""
-        maybe_snapshot(state, changelog, self._snapshots)
+        """Have a snapshot taken in the background when the policy says so."""
+        self._snapshots.offer(state)
 
     # running
 
-    def run_level(self, level: int, slot: int, record: EpochRecord, rows: Sequence[EdgeRow]) -> Iterator[SparkRow]:
+    def run_level(self, level: int, slot: int, record: EpochRecord, rows: Sequence[ReceivedRow]) -> Iterator[SparkRow]:
         """Run the slot's bundles of a level; yields what goes on: rows, the next level's orders, summaries."""
-        by_bundle: dict[str, list[EdgeRow]] = {}
+        by_bundle: dict[str, list[ReceivedRow]] = {}
         for row in rows:
             by_bundle.setdefault(self._bundle_of_task[row.task].id, []).append(row)
         if level + 1 < self._app.plan.levels:
@@ -115,12 +120,17 @@ class WorkerHost:
                     yield SparkRow.of_edge(self._slot_of[self._bundle_of_task[row.task].id], row)
                 yield SparkRow(0, "summary", "", "", bundle.id, record.epoch, result.summary.to_bytes())
 
+    def received(self) -> ReceivedRows:
+        """Takes rows for bundles of this process, in memory up to the epoch's share of it."""
+        return ReceivedRows(EpochSpace(Path(self._app.state_dir) / "received", self.epoch_memory_max_bytes))
+
     def level_of(self, task: str) -> int:
         """The level of a task's bundle."""
         return self._bundle_of_task[task].level
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Let go of everything; waits for a snapshot that is being made."""
+        self._snapshots.close()
         for runner in self._runners.values():
             runner.close()
         for opened in (self._reader, self._writer, self._log):
@@ -171,21 +181,30 @@ def run_level_slot(
 ) -> Iterator[pa.RecordBatch]:
     """A higher level, inside `mapInArrow`: takes all rows of its slot, runs its bundles, passes on what is not its own."""
     host: WorkerHost | None = None
-    mine: list[EdgeRow] = []
-    others: list[SparkRow] = []
+    mine: ReceivedRows | None = None
     orders: list[SparkRow] = []
-    for batch in batches:
-        for row in from_batch(batch):
-            host = host or host_for(options)
-            if row.kind == ORDER and row.seq == level:
-                orders.append(row)
-            elif row.kind == ROW and host.level_of(row.task) == level:
-                mine.append(row.edge_row())
-            else:
-                others.append(row)
-    yield from to_batches(others)
-    if host is not None:
-        for order in orders:
-            record = EpochRecord.from_bytes(order.payload)
-            yield from to_batches(host.run_level(level, order.slot, record, mine))
-            reach("after_rows", epoch=record.epoch)
+
+    def others() -> Iterator[SparkRow]:
+        nonlocal host, mine
+        for batch in batches:
+            for row in from_batch(batch):
+                if host is None or mine is None:
+                    host = host_for(options)
+                    mine = host.received()
+                if row.kind == ORDER and row.seq == level:
+                    orders.append(row)
+                elif row.kind == ROW and host.level_of(row.task) == level:
+                    mine.add(row.edge_row())
+                else:
+                    yield row
+
+    try:
+        yield from to_batches(others())
+        if host is not None and mine is not None:
+            for order in orders:
+                record = EpochRecord.from_bytes(order.payload)
+                yield from to_batches(host.run_level(level, order.slot, record, mine.rows))
+                reach("after_rows", epoch=record.epoch)
+    finally:
+        if mine is not None:
+            mine.close()

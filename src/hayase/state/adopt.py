@@ -15,11 +15,11 @@ from hayase.state import boot
 from hayase.state.bundle import (
     FORMAT,
     NOTHING_APPLIED,
-    TEMPORARY_PREFIX,
     is_cut_off,
     open_state_environment,
     read_meta,
 )
+from hayase.state.spill import TEMPORARY_PREFIX
 from hayase.storage.lmdb_env import close_environment, is_environment_open, read_transaction
 
 _LOG = logging.getLogger("hayase.state")

@@ -54,7 +54,7 @@ def read_boot(folder: Path) -> Boot | None:
     """What the folder's BOOT file says; `None` if there is none or it is torn."""
     try:
         return msgspec.json.decode((folder / BOOT_FILE).read_bytes(), type=Boot)
-    except (FileNotFoundError, msgspec.DecodeError):
+    except (FileNotFoundError, msgspec.DecodeError, UnicodeDecodeError):
         return None
 
 

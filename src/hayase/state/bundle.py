@@ -18,6 +18,7 @@ from hayase.state.chain import Step
 from hayase.state.changes import StoreChanges, StoreKey
 from hayase.state.delta import Delta
 from hayase.state.epoch import EpochState
+from hayase.state.spill import TEMPORARY_PREFIX
 from hayase.storage.disk_full import disk_full, is_out_of_space
 from hayase.storage.lmdb_env import (
     close_environment,
@@ -30,8 +31,6 @@ from hayase.storage.lmdb_env import (
 T = TypeVar("T")
 
 FORMAT = 1
-TEMPORARY_PREFIX = "temporary-"
-"""Folders in the state's folder that nobody needs once their process is gone."""
 NOTHING_APPLIED = -1
 _NO_ENVIRONMENT = (lmdb.InvalidError, lmdb.CorruptedError, lmdb.VersionMismatchError)
 

@@ -38,7 +38,7 @@ class Step:
     def of(cls, delta: Delta) -> Step:
         """That of one delta."""
         start, end = (delta.prev_epoch, delta.prev_digest), (delta.epoch, delta.digest)
-        return cls(delta.lineage, delta.bundle, start, end, len(delta.to_bytes()), lambda: (delta.changes,))
+        return cls(delta.lineage, delta.bundle, start, end, delta.size_bytes, delta.pieces)
 
 
 class Chain:
@@ -61,7 +61,12 @@ class Chain:
         return entries >= _ENTRIES_MAX or self._delta_bytes >= _BYTES_MAX
 
     def takes(self, delta: Delta) -> bool:
-        """Whether adding the delta is cheap: it deletes no ranges of a store of which much is held here."""
+        """Whether adding the delta is cheap: it deletes no ranges of a store of which much is held here.
+
+        One in parts is never taken: it is too large for memory as it is.
+        """
+        if delta.parts:
+            return False
         held = {key: len(merged.entries) for key, merged in self._merged.items()}
         return not any(
             changes.ranges and held.get(key, 0) > _SEARCHED_MAX for key, changes in delta.changes.stores.items()
@@ -73,6 +78,7 @@ class Chain:
         Raises:
             StateError: `DELTA_DOES_NOT_FIT`: it does not follow the last one.
         """
+        assert not delta.parts
         step = Step.of(delta)
         if self._steps is not None and (self._steps[1].lineage, self._steps[1].end) != (step.lineage, step.start):
             raise StateError(

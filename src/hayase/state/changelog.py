@@ -5,7 +5,7 @@ from __future__ import annotations
 from hayase.core.errors import CheckpointError, StateError
 from hayase.state.bundle import START, BundleState, Position
 from hayase.state.chain import Chain
-from hayase.state.delta import Delta
+from hayase.state.delta import DIGEST_BYTES, Delta, Part, Piece, delta_corrupt
 from hayase.state.snapshot import Manifest, Snapshots, restore
 from hayase.storage.blobs import BlobStore
 
@@ -30,6 +30,7 @@ class Changelog:
         self._blobs = blobs
         self._bundle = bundle
         self._folder = f"changelog/{bundle}/"
+        self._parts = f"{self._folder}parts/"
         # Known to be on the chain, so that the usual case, a store that is where we left it, reads nothing.
         self._verified = START
         self._checked_to = START.epoch
@@ -46,10 +47,12 @@ class Changelog:
             StateError: `DELTA_CORRUPT`: the one that is there is damaged; `EPOCH_IS_HISTORY`: a snapshot of this or a
                 later epoch exists, so another attempt has finished this epoch long ago; `DISK_FULL`.
         """
+        delta.load = self._load_part
         if self._blobs.put_if_absent(self._name(delta.epoch), delta.to_bytes()):
             self._refuse_history(delta)
             return delta
         published = self.get(delta.epoch)
+        self._delete_parts_of(delta, but=published)
         ours = (delta.lineage, delta.record_digest, delta.prev_epoch, delta.prev_digest)
         theirs = published and (
             published.lineage,
@@ -91,7 +94,21 @@ class Changelog:
         data = self._blobs.get(self._name(epoch))
         if data is None:
             return None
-        return Delta.from_bytes(data, bundle=self._bundle, epoch=epoch, journal=journal)
+        delta = Delta.from_bytes(data, bundle=self._bundle, epoch=epoch, journal=journal)
+        delta.load = self._load_part
+        return delta
+
+    def publish_part(self, epoch: int, number: int, piece: Piece) -> Part:
+        """Publish a piece of a large delta; the delta that names it comes later.
+
+        Raises:
+            StateError: `DISK_FULL`.
+        """
+        digest = piece.data[-DIGEST_BYTES:].hex()
+        # Named by content: several attempts may cut the same epoch differently.
+        name = f"{self._parts}{epoch:020d}-{number:06d}-{digest}"
+        self._blobs.put_if_absent(name, piece.data)
+        return Part(piece.kind, name, len(piece.data), digest, piece.topic, piece.count)
 
     def epochs(self) -> list[int]:
         """Epochs of which there is a delta, ascending."""
@@ -100,6 +117,12 @@ class Changelog:
     def delete(self, epoch: int) -> None:
         """Delete a delta; see `snapshot.delete_history` for when that is allowed."""
         self._blobs.delete(self._name(epoch))
+
+    def delete_parts_below(self, epoch: int) -> None:
+        """Delete parts of deltas of earlier epochs, also those of attempts that never published their delta."""
+        for name in self._blobs.list(self._parts):
+            if int(name.removeprefix(self._parts).partition("-")[0]) < epoch:
+                self._blobs.delete(name)
 
     def catch_up(self, state: BundleState, to_epoch: int) -> bool:
         """Bring a state to the bundle's last delta up to and including `to_epoch`.
@@ -140,6 +163,7 @@ class Changelog:
         """A straggler may have found the place empty because the delta was published and then deleted."""
         if any(epoch >= delta.epoch for epoch in self.snapshots.epochs()):
             self.delete(delta.epoch)
+            self._delete_parts_of(delta)
             raise StateError(
                 "EPOCH_IS_HISTORY",
                 f"Epoch {delta.epoch} was finished by another attempt; a snapshot of it or a later one exists. This attempt "
@@ -147,6 +171,19 @@ class Changelog:
                 bundle=self._bundle,
                 epoch=delta.epoch,
             )
+
+    def _delete_parts_of(self, delta: Delta, but: Delta | None = None) -> None:
+        kept = {part.name for part in but.parts} if but is not None else set()
+        for part in delta.parts:
+            if part.name not in kept:
+                self._blobs.delete(part.name)
+
+    def _load_part(self, part: Part) -> Delta:
+        data = self._blobs.get(part.name)
+        epoch = int(part.name.removeprefix(self._parts).partition("-")[0])
+        if data is None or len(data) != part.length or data[-DIGEST_BYTES:].hex() != part.digest:
+            raise delta_corrupt(self._bundle, epoch, f"its part {part.name} is missing or not what was published")
+        return Delta.from_bytes(data, bundle=self._bundle, epoch=epoch)
 
     def _name(self, epoch: int) -> str:
         return f"{self._folder}{epoch:020d}"
@@ -190,7 +227,10 @@ class Changelog:
                 raise self._gap(position, epoch)
             if chain and not chain.takes(delta):
                 state.apply_step(chain.take())
-            chain.add(delta)
+            if delta.parts:
+                state.apply(delta)
+            else:
+                chain.add(delta)
             position = Position(delta.epoch, delta.digest)
             if chain.full():
                 state.apply_step(chain.take())

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
 import numpy as np
@@ -14,12 +15,13 @@ import pyarrow as pa
 
 from hayase.core.errors import StateError
 from hayase.core.records import Headers
-from hayase.log.protocol import OutputBatch
+from hayase.log.protocol import OutgoingBatch, OutputBatch, StoredBatch
 from hayase.state.changes import ByteRange, StateChanges, StoreChanges
 
 _MAGIC = b"HAYASE-DELTA-1\n"
 _LENGTH_BYTES = 4
-_DIGEST_BYTES = 16
+DIGEST_BYTES = 16
+"""Length of the checksum at the end of a delta."""
 _IPC = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
@@ -39,6 +41,45 @@ class EdgeRow(NamedTuple):
     origin: str
     seq: int
     payload: bytes
+
+    @property
+    def size_bytes(self) -> int:
+        """Of the payload."""
+        return len(self.payload)
+
+
+class ReceivedRow(Protocol):
+    """An EdgeRow that has arrived; its payload may be on disk."""
+
+    @property
+    def task(self) -> str:
+        """See EdgeRow."""
+        ...
+
+    @property
+    def edge(self) -> str:
+        """See EdgeRow."""
+        ...
+
+    @property
+    def origin(self) -> str:
+        """See EdgeRow."""
+        ...
+
+    @property
+    def seq(self) -> int:
+        """See EdgeRow."""
+        ...
+
+    @property
+    def payload(self) -> bytes:
+        """Read anew at every call."""
+        ...
+
+    @property
+    def size_bytes(self) -> int:
+        """Of the payload."""
+        ...
 
 
 @dataclass(slots=True)
@@ -63,6 +104,27 @@ class _Output(msgspec.Struct, array_like=True):
     length: int
     partitions: bytes | None
     headers: list[Headers] | None
+    first: int = 0
+
+
+class Part(msgspec.Struct, frozen=True, array_like=True):
+    """A piece of a large delta: a blob of its own, published before the delta, and itself written like a delta.
+
+    Attributes:
+        kind: `changes` of one store, `outputs` for one topic, or `rows`.
+        name: of the blob.
+        length: in bytes.
+        digest: of its content.
+        topic: of outputs.
+        count: of records.
+    """
+
+    kind: Literal["changes", "outputs", "rows"]
+    name: str
+    length: int
+    digest: str
+    topic: str = ""
+    count: int = 0
 
 
 class _Store(msgspec.Struct, array_like=True):
@@ -87,6 +149,7 @@ class _Header(msgspec.Struct, array_like=True):
     rows: list[tuple[str, str, str, int, int]]
     summary: bytes
     section_bytes: list[int]
+    parts: list[Part] = []
 
 
 _decode_header = msgspec.msgpack.Decoder(_Header).decode
@@ -106,6 +169,9 @@ class Delta:
         prev_digest: the digest of that delta; empty if there is none.
         changes: to the stores.
         journal: what is sent.
+        parts: of a delta too large for memory: what comes behind `changes` and `journal`, in order. `pieces`, `outputs` and
+            `rows` give all of it, `load` having been set.
+        load: reads a part; the changelog sets it.
     """
 
     application_id: str
@@ -117,18 +183,59 @@ class Delta:
     prev_digest: str
     changes: StateChanges = field(default_factory=StateChanges)
     journal: Journal = field(default_factory=Journal)
+    parts: list[Part] = field(default_factory=list)
+    load: Callable[[Part], Delta] | None = field(default=None, repr=False, compare=False)
     _bytes: bytes | None = field(default=None, repr=False, compare=False)
 
     @property
     def digest(self) -> str:
         """BLAKE2b of the content, in hexadecimal; what the next delta names as its `prev_digest`."""
-        return self.to_bytes()[-_DIGEST_BYTES:].hex()
+        return self.to_bytes()[-DIGEST_BYTES:].hex()
 
     def to_bytes(self) -> bytes:
         """The blob; made once and kept."""
         if self._bytes is None:
             self._bytes = self._encode()
         return self._bytes
+
+    @property
+    def size_bytes(self) -> int:
+        """Of the blob and all parts."""
+        return len(self.to_bytes()) + sum(part.length for part in self.parts)
+
+    def pieces(self) -> Iterator[StateChanges]:
+        """All changes, to be applied one after the other.
+
+        Raises:
+            StateError: `DELTA_CORRUPT`.
+        """
+        yield self.changes
+        for part in self.parts:
+            if part.kind == "changes":
+                yield self._loaded(part).changes
+
+    def outputs(self) -> list[OutgoingBatch]:
+        """All records for topics, in order; those of parts are read when they are needed."""
+        stored = [
+            StoredBatch(part.topic, part.count, partial(self._output, part))
+            for part in self.parts
+            if part.kind == "outputs"
+        ]
+        return [*self.journal.outputs, *stored]
+
+    def rows(self) -> Iterator[EdgeRow]:
+        """All rows for the next level, in order; raises StateError `DELTA_CORRUPT`."""
+        yield from self.journal.rows
+        for part in self.parts:
+            if part.kind == "rows":
+                yield from self._loaded(part).journal.rows
+
+    def _output(self, part: Part) -> OutputBatch:
+        return self._loaded(part).journal.outputs[0]
+
+    def _loaded(self, part: Part) -> Delta:
+        assert self.load is not None
+        return self.load(part)
 
     @classmethod
     def from_bytes(
@@ -146,15 +253,9 @@ class Delta:
             StateError: `DELTA_CORRUPT`: the checksum is wrong, or it can not be read.
         """
         view = memoryview(data)
-        content = view[:-_DIGEST_BYTES]
-        if bytes(view[: len(_MAGIC)]) != _MAGIC or _digest([content]) != view[-_DIGEST_BYTES:]:
-            raise StateError(
-                "DELTA_CORRUPT",
-                f"The delta of epoch {epoch} of bundle {bundle} is damaged ({len(data)} bytes, wrong checksum). Restore "
-                "that blob of the checkpoint from a copy; `hayase app reset` starts over without it.",
-                bundle=bundle,
-                epoch=epoch,
-            )
+        content = view[:-DIGEST_BYTES]
+        if bytes(view[: len(_MAGIC)]) != _MAGIC or _digest([content]) != view[-DIGEST_BYTES:]:
+            raise delta_corrupt(bundle, epoch, f"{len(data)} bytes, wrong checksum")
         return _decode(cls, data, content, journal)
 
     def _encode(self) -> bytes:
@@ -181,14 +282,50 @@ class Delta:
             self.prev_epoch,
             self.prev_digest,
             [_Store(task, name, changes.ranges, len(changes.keys)) for (task, name), changes in stores],
-            [_Output(b.topic, len(b), _int32_bytes(b.partitions), b.headers) for b in outputs],
+            [_Output(b.topic, len(b), _int32_bytes(b.partitions), b.headers, b.first) for b in outputs],
             [(row.task, row.edge, row.origin, row.seq, len(row.payload)) for row in self.journal.rows],
             self.journal.summary,
             [len(section) for section in sections[:2]],
+            self.parts,
         )
         head = msgspec.msgpack.encode(header)
         parts: list[bytes | memoryview] = [_MAGIC, len(head).to_bytes(_LENGTH_BYTES, "big"), head, *sections]
         return b"".join([*parts, _digest(parts)])
+
+
+def delta_corrupt(bundle: str | None, epoch: int | None, why: str) -> StateError:
+    """`DELTA_CORRUPT`, saying what to do."""
+    return StateError(
+        "DELTA_CORRUPT",
+        f"The delta of epoch {epoch} of bundle {bundle} is damaged ({why}). Restore that blob of the checkpoint from a copy; "
+        "`hayase app reset` starts over without it.",
+        bundle=bundle,
+        epoch=epoch,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part that is not published yet; see Part.
+
+    Attributes:
+        data: the blob.
+    """
+
+    kind: Literal["changes", "outputs", "rows"]
+    data: bytes
+    topic: str = ""
+    count: int = 0
+
+
+def encode_piece(changes: StateChanges | None = None, journal: Journal | None = None) -> bytes:
+    """The blob of a part."""
+    return Delta("", "", "", 0, "", 0, "", changes or StateChanges(), journal or Journal()).to_bytes()
+
+
+def decode_piece(data: bytes) -> Delta:
+    """What `encode_piece` made; raises StateError `DELTA_CORRUPT`."""
+    return Delta.from_bytes(data)
 
 
 def _decode(cls: type[Delta], data: bytes, content: memoryview, journal: bool) -> Delta:
@@ -213,6 +350,8 @@ def _decode(cls: type[Delta], data: bytes, content: memoryview, journal: bool) -
         )
         if journal
         else Journal(),
+        header.parts,
+        None,
         data,
     )
 
@@ -243,6 +382,7 @@ def _decode_outputs(outputs: list[_Output], section: memoryview) -> list[OutputB
                 timestamps_ms[start:end],
                 partitions,
                 output.headers,
+                output.first,
             )
         )
         start = end
@@ -259,7 +399,7 @@ def _decode_rows(rows: list[tuple[str, str, str, int, int]], section: memoryview
 
 
 def _digest(parts: Iterable[bytes | memoryview]) -> bytes:
-    digest = hashlib.blake2b(digest_size=_DIGEST_BYTES)
+    digest = hashlib.blake2b(digest_size=DIGEST_BYTES)
     for part in parts:
         digest.update(part)
     return digest.digest()
@@ -276,11 +416,6 @@ def _binary(pieces: Sequence[Sequence[bytes | None]]) -> pa.Array:
     if len(pieces) == 1:
         return pa.array(pieces[0], pa.large_binary())
     return pa.array(list(chain.from_iterable(pieces)), pa.large_binary())
-
-
-def _timestamps(outputs: list[OutputBatch]) -> pa.Array:
-    pieces = [np.asarray(batch.timestamps_ms, np.int64) for batch in outputs]
-    return pa.array(np.concatenate(pieces) if pieces else np.empty(0, np.int64))
 
 
 def _ipc(**columns: pa.Array) -> bytes | memoryview:

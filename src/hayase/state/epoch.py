@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Self
 
 from hayase.state.base import BaseStore
-from hayase.state.changes import StateChanges, StoreKey
+from hayase.state.changes import StateChanges, StoreChanges, StoreKey
 from hayase.state.overlay import OverlayStore
+from hayase.state.spill import SpillMaps
 
 
 class EpochTask:
@@ -56,6 +57,33 @@ class EpochState:
         """Everything written so far; stores sorted by task and name, those without changes left out."""
         changed = ((key, store.changes()) for key, store in sorted(self._stores.items()))
         return StateChanges({key: changes for key, changes in changed if changes})
+
+    def deleted_ranges(self) -> StateChanges:
+        """The ranges deleted so far, without what was written: together with `pieces` the same as `changes`."""
+        ranges = ((key, store.hidden) for key, store in sorted(self._stores.items()))
+        return StateChanges({key: StoreChanges(hidden) for key, hidden in ranges if hidden})
+
+    def pieces(self, max_bytes: int) -> Iterator[StateChanges]:
+        """What was written so far, in pieces of about so many bytes; no key of a store comes twice."""
+        for key, store in sorted(self._stores.items()):
+            for piece in store.pieces(max_bytes):
+                yield StateChanges({key: piece})
+
+    @property
+    def spilled(self) -> bool:
+        """Whether any writes are on disk."""
+        return any(store.spilled for store in self._stores.values())
+
+    def spill(self, maps: SpillMaps, above_bytes: int = 0) -> None:
+        """Move writes to disk if they take more than so many bytes of memory; they are read as before.
+
+        Raises:
+            StateError: `DISK_FULL`.
+        """
+        stores = self._stores.values()
+        if sum(store.size_bytes() for store in stores) > above_bytes:
+            for store in stores:
+                store.spill(maps)
 
     def close(self) -> None:
         """Let go of the snapshot; stores can not be read any more. Calling it again does nothing."""

@@ -56,7 +56,8 @@ class MemoryState:
                 bundle=delta.bundle,
                 epoch=delta.epoch,
             )
-        self.apply_changes(delta.epoch, delta.changes, delta.digest)
+        for changes in delta.pieces():
+            self.apply_changes(delta.epoch, changes, delta.digest)
         return True
 
     def apply_changes(self, epoch: int, changes: StateChanges, digest: str = "") -> None:

@@ -18,15 +18,10 @@ import lmdb
 import msgspec
 
 from hayase.core.errors import HayaseError, StateError
+from hayase.core.failpoints import reach
 from hayase.core.time import Clock, SystemClock
-from hayase.state.bundle import (
-    TEMPORARY_PREFIX,
-    BundleState,
-    Meta,
-    Position,
-    open_state_environment,
-    read_meta,
-)
+from hayase.state.bundle import BundleState, Meta, Position, open_state_environment, read_meta
+from hayase.state.spill import TEMPORARY_PREFIX
 from hayase.storage.blobs import BlobStore
 from hayase.storage.disk_full import disk_full, is_out_of_space
 from hayase.storage.lmdb_env import close_environment, open_environment, read_transaction
@@ -157,6 +152,7 @@ class Snapshots:
             StateError: `DISK_FULL`; `SNAPSHOT_CORRUPT`: what was published does not read back.
         """
         with tempfile.TemporaryDirectory(prefix=TEMPORARY_PREFIX, dir=state.path) as folder:
+            reach("before_snapshot", bundle=self._bundle)
             copy = _copy_environment(state.path, Path(folder))
             meta = _meta_of(Path(folder))
             manifest = self.manifest(meta.epoch) or self._upload(copy, meta, created_ms)
@@ -201,10 +197,12 @@ class Snapshots:
                 # Named by content: two processes may copy the same epoch into different bytes.
                 name = f"{self._parts}{meta.epoch:020d}-{len(parts):06d}-{digest.hex()}"
                 self._blobs.put_if_absent(name, data)
+                reach("inside_snapshot", bundle=self._bundle)
                 parts.append(Part(name, len(data), digest))
         manifest = Manifest(meta.lineage, meta.bundle, meta.epoch, meta.digest, meta.delta_bytes, created_ms, parts)
         body = msgspec.msgpack.encode(manifest)
         if self._blobs.put_if_absent(self._name(meta.epoch), body + _digest(body)):
+            reach("after_snapshot", bundle=self._bundle)
             return manifest
         winner = self.manifest(meta.epoch)
         if winner is None:
@@ -304,12 +302,16 @@ def delete_history(changelog: Changelog, before_ms: int) -> None:
         snapshots.verify(base)
         for epoch in deltas:
             changelog.delete(epoch)
+        changelog.delete_parts_below(base.epoch)
         snapshots.delete_below(base.epoch)
 
 
 def _copy_environment(path: Path, folder: Path) -> Path:
+    env = open_state_environment(path)
     try:
-        open_state_environment(path).copy(str(folder), compact=True)
+        # The copy's own transaction is not known to `lmdb_env`: this one keeps the map from being resized under it.
+        with read_transaction(env):
+            env.copy(str(folder), compact=True)
     except (lmdb.Error, OSError) as error:
         raise _written(error, folder) from error
     return folder / "data.mdb"

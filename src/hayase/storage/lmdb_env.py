@@ -32,6 +32,7 @@ from typing import Any, Literal, TypeVar, overload
 import lmdb
 
 from hayase.core.errors import StateError
+from hayase.storage.disk_full import disk_full, is_out_of_space
 
 T = TypeVar("T")
 
@@ -44,7 +45,6 @@ _SMALLEST_MAP_SIZE = 64 << 20
 _ALONE_TIMEOUT_S = 30.0
 _WRITES_PER_READER_CHECK = 256
 _NEARLY_FULL_BYTES = 64 << 20
-_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class _Entry:
@@ -141,7 +141,7 @@ def open_environment(
 
     Raises:
         StateError: `ENVIRONMENT_OPEN_OTHERWISE`: it is open in this process with another `sync`, fewer
-            `max_dbs`, or readonly; `ENVIRONMENT_NOT_OPENED`: it can not be opened; the message says why.
+            `max_dbs`, or readonly; `ENVIRONMENT_NOT_OPENED`: it can not be opened; the message says why; `DISK_FULL`.
     """
     given = os.fspath(path)
     entry = _entries.get((os.getpid(), given))
@@ -236,7 +236,7 @@ def is_disk_full(env_path: str | os.PathLike[str], error: lmdb.Error) -> bool:
 
     LMDB reports a write that was cut short as an I/O error, so for that one the free space decides.
     """
-    if isinstance(error, lmdb.DiskError) or error.code in _NO_SPACE:
+    if isinstance(error, lmdb.DiskError) or is_out_of_space(error.code):
         return True
     if error.code != errno.EIO:
         return False
@@ -253,6 +253,9 @@ def _open(path: str, map_size: int, max_dbs: int, readonly: bool, sync: bool) ->
             Path(path).mkdir(parents=True, exist_ok=True)
         env = _open_with_largest_map(path, map_size, max_dbs, readonly, sync)
     except (lmdb.Error, OSError) as error:
+        code = error.errno if isinstance(error, OSError) else error.code
+        if isinstance(error, lmdb.DiskError) or is_out_of_space(code):
+            raise disk_full("An LMDB environment", path, error) from error
         raise StateError(
             "ENVIRONMENT_NOT_OPENED",
             f"{path} can not be opened as an LMDB environment: {error}. It must be a writable folder on a local disk; "

@@ -1,6 +1,6 @@
 """The epoch of one bundle, step by step, each step idempotent under the same epoch (section 6 of the design).
 
-1. read, process; changes and outputs stay in memory
+1. read, process; changes and outputs stay in memory, or go to disk beside the state if they are too many
 2. publish the delta: the commit point. Who finds one there throws its own work away and adopts it
 3. apply to the local state
 4. write the outputs
@@ -10,21 +10,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Protocol
 
 from hayase.core.errors import CheckpointError, StateError
 from hayase.core.failpoints import reach
 from hayase.core.metrics import Metrics
-from hayase.log.protocol import EpochWriter, LogReader, Marker, OutputBatch
+from hayase.log.protocol import EpochWriter, LogReader, Marker, OutgoingBatch
 from hayase.state.adopt import adopt_copy
 from hayase.state.bundle import BundleState
 from hayase.state.changelog import Changelog
-from hayase.state.delta import Delta, EdgeRow, Journal
+from hayase.state.delta import Delta, EdgeRow, Journal, Piece, ReceivedRow, encode_piece
 from hayase.state.epoch import EpochState
 from hayase.state.protocol import ByteStore
+from hayase.state.spill import EpochSpace
 from hayase.storage.blobs import BlobStore
 from hayase.task.column_task import run_columns
 from hayase.task.epoch_record import EpochRecord
@@ -37,6 +39,9 @@ from hayase.task.row_task import RowTask
 from hayase.task.services import TaskServices
 from hayase.task.summary import BundleSummary
 
+_PIECE_BYTES_MAX = 16 << 20
+"""A part of a delta is cut when it grows beyond this."""
+
 
 class Host(Protocol):
     """What the process that runs a bundle offers; kept from epoch to epoch."""
@@ -46,6 +51,7 @@ class Host(Protocol):
     exactly_once: bool
     policy: FailurePolicy
     blobs: BlobStore
+    epoch_memory_max_bytes: int
 
     def reader(self) -> LogReader:
         """The process's reader."""
@@ -74,10 +80,18 @@ class Host(Protocol):
 
 @dataclass(slots=True)
 class BundleResult:
-    """What goes on to Spark."""
+    """What goes on to Spark; rows may be read from disk, until the bundle's next epoch begins."""
 
-    rows: list[EdgeRow]
+    rows: Iterable[EdgeRow]
     summary: BundleSummary
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """What an epoch sends."""
+
+    outputs: Sequence[OutgoingBatch]
+    rows: Iterable[EdgeRow]
 
 
 @dataclass(slots=True)
@@ -121,11 +135,12 @@ class BundleRunner:
         self._state: BundleState | None = None
         self._globals: dict[str, BundleState] = {}
         self._changelog = Changelog(host.blobs, bundle.id)
+        self._space: EpochSpace | None = None
         unit = program.plan
         sends_rows = any(sink.edge for sink in program.sinks)
         self._journalled = unit.stateful or (sends_rows and not unit.pure)
 
-    def run(self, record: EpochRecord, rows: Sequence[EdgeRow]) -> BundleResult:
+    def run(self, record: EpochRecord, rows: Sequence[ReceivedRow]) -> BundleResult:
         """Run, or finish, the epoch of the record.
 
         Args:
@@ -133,28 +148,36 @@ class BundleRunner:
             rows: what tasks of lower levels sent to the tasks of this bundle.
         """
         steps = _Steps()
+        self._free()
+        space = self._space = EpochSpace(self._host.state_path(self._bundle.id), self._host.epoch_memory_max_bytes)
         reach("before_process", bundle=self._bundle.id, epoch=record.epoch)
         if self._journalled:
-            journal, adopted, metrics = self._run_journalled(record, rows, steps)
+            sent, adopted, metrics = self._run_journalled(record, rows, space, steps)
         else:
-            outputs, metrics = self._process(record, rows, None)
-            journal, adopted = Journal(outputs.batches(), outputs.rows), False
+            outputs, metrics = self._process(record, rows, None, space)
+            sent, adopted = _Sent(outputs.outgoing(), outputs.all_rows()), False
             steps.done("process")
-        published = self._publish(record, journal.outputs)
+        published = self._publish(record, sent.outputs)
         steps.done("publish")
         reach("before_rows", bundle=self._bundle.id, epoch=record.epoch)
         summary = BundleSummary(self._bundle.id, record.epoch, adopted, published, metrics.rows(), steps.seconds)
-        return BundleResult(journal.rows, summary)
+        return BundleResult(sent.rows, summary)
 
     def close(self) -> None:
         """Let go of the local state."""
+        self._free()
         for state in (self._state, *self._globals.values()):
             if state is not None:
                 state.close()
 
+    def _free(self) -> None:
+        if self._space is not None:
+            self._space.close()
+            self._space = None
+
     def _run_journalled(
-        self, record: EpochRecord, rows: Sequence[EdgeRow], steps: _Steps
-    ) -> tuple[Journal, bool, Metrics]:
+        self, record: EpochRecord, rows: Sequence[ReceivedRow], space: EpochSpace, steps: _Steps
+    ) -> tuple[_Sent, bool, Metrics]:
         state = self._local_state()
         found = self._changelog.get(record.epoch)
         if found is None and not self._changelog.catch_up(state, record.epoch - 1):
@@ -164,7 +187,7 @@ class BundleRunner:
             self._check(found, record)
             self._changelog.catch_up(state, record.epoch)
             steps.done("adopt")
-            return found.journal, True, Metrics()
+            return _Sent(found.outputs(), found.rows()), True, Metrics()
         with state.begin() as epoch:
             if epoch.epoch != record.epoch - 1:
                 raise StateError(
@@ -173,12 +196,10 @@ class BundleRunner:
                     "work on it. This attempt gives up; the next one goes on",
                     bundle=self._bundle.id,
                 )
-            outputs, metrics = self._process(record, rows, epoch)
+            outputs, metrics = self._process(record, rows, epoch, space)
             steps.done("process")
-            mine = Delta(
-                self._host.application_id, self._host.lineage, self._bundle.id, record.epoch, record.digest,
-                epoch.epoch, epoch.digest, epoch.changes(), Journal(outputs.batches(), outputs.rows),
-            )  # fmt: skip
+            mine = self._delta(record, epoch, outputs, space)
+        space.close()
         reach("before_delta", bundle=self._bundle.id, epoch=record.epoch)
         delta = self._changelog.publish(mine)
         reach("after_delta", bundle=self._bundle.id, epoch=record.epoch)
@@ -191,7 +212,27 @@ class BundleRunner:
         reach("after_apply", bundle=self._bundle.id, epoch=record.epoch)
         self._host.after_apply(state, self._changelog, delta)
         steps.done("apply")
-        return delta.journal, adopted, Metrics() if adopted else metrics
+        return _Sent(delta.outputs(), delta.rows()), adopted, Metrics() if adopted else metrics
+
+    def _delta(self, record: EpochRecord, epoch: EpochState, outputs: Outputs, space: EpochSpace) -> Delta:
+        """The delta of what was processed. Of a large one the parts are published now."""
+        delta = Delta(
+            self._host.application_id, self._host.lineage, self._bundle.id, record.epoch, record.digest,
+            epoch.epoch, epoch.digest,
+        )  # fmt: skip
+        if not (epoch.spilled or outputs.spilled):
+            delta.changes, delta.journal = epoch.changes(), Journal(outputs.batches(), outputs.rows)
+            return delta
+        delta.changes = epoch.deleted_ranges()
+        outputs.spill()
+        pieces = chain(
+            (Piece("changes", encode_piece(changes)) for changes in epoch.pieces(min(space.share, _PIECE_BYTES_MAX))),
+            outputs.pieces(),
+        )
+        for number, piece in enumerate(pieces):
+            delta.parts.append(self._changelog.publish_part(record.epoch, number, piece))
+            reach("inside_delta", bundle=self._bundle.id, epoch=record.epoch)
+        return delta
 
     def _check(self, delta: Delta, record: EpochRecord) -> None:
         if delta.lineage != self._host.lineage or delta.record_digest != record.digest:
@@ -204,9 +245,16 @@ class BundleRunner:
             )
 
     def _process(
-        self, record: EpochRecord, rows: Sequence[EdgeRow], epoch: EpochState | None
+        self, record: EpochRecord, rows: Sequence[ReceivedRow], epoch: EpochState | None, space: EpochSpace
     ) -> tuple[Outputs, Metrics]:
-        outputs, metrics = Outputs(), Metrics()
+        outputs, metrics = Outputs(space), Metrics()
+
+        def after_chunk() -> None:
+            if space.read_bytes > space.share:
+                outputs.spill(space.share)
+                if epoch is not None:
+                    epoch.spill(space.maps, space.share)
+
         globals_ = {name: self._global_state(bundle, record.epoch) for name, bundle in self._needed_globals().items()}
         opened = {name: state.begin() for name, state in globals_.items()}
         try:
@@ -214,7 +262,7 @@ class BundleRunner:
                 name: begun.task(f"{self._global_bundles[name]}_0").store(name) for name, begun in opened.items()
             }
             for task in self._bundle.tasks:
-                self._run_task(task, record, rows, epoch, stores, outputs, metrics)
+                self._run_task(task, record, rows, epoch, stores, outputs, metrics, space, after_chunk)
         finally:
             for begun in opened.values():
                 begun.close()
@@ -224,13 +272,15 @@ class BundleRunner:
         self,
         task: TaskPlan,
         record: EpochRecord,
-        rows: Sequence[EdgeRow],
+        rows: Sequence[ReceivedRow],
         epoch: EpochState | None,
         global_stores: Mapping[str, ByteStore],
         outputs: Outputs,
         metrics: Metrics,
+        space: EpochSpace,
+        after_chunk: Callable[[], None],
     ) -> None:
-        edge_inputs: dict[tuple[str, str], list[EdgeRow]] = {}
+        edge_inputs: dict[tuple[str, str], list[ReceivedRow]] = {}
         for row in rows:
             if row.task == task.id:
                 edge_inputs.setdefault((row.edge, row.origin), []).append(row)
@@ -249,13 +299,15 @@ class BundleRunner:
             policy=self._host.policy,
             wall_clock_ms=record.wall_clock_ms,
             partitions_of=self._host.partitions_of,
+            space=space,
+            after_chunk=after_chunk,
         )
         if self._program.columns is not None:
             run_columns(self._program, services, topic_inputs, edge_inputs, task.partition)
         else:
             run_rows(RowTask(self._program), services, topic_inputs, edge_inputs, task.partition)
 
-    def _publish(self, record: EpochRecord, batches: Sequence[OutputBatch]) -> bool:
+    def _publish(self, record: EpochRecord, batches: Sequence[OutgoingBatch]) -> bool:
         reach("before_publish", bundle=self._bundle.id, epoch=record.epoch)
         published = False
         if batches:

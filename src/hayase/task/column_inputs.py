@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -14,36 +12,27 @@ from hayase.core.metrics import RECORDS_CONSUMED
 from hayase.core.records import Headers
 from hayase.kernel.columns import HEADERS, KEY, NULL, TS
 from hayase.serde.protocol import BARE_FIELD
-from hayase.state.delta import EdgeRow
-from hayase.task.edges import EDGE_HEADERS, origin_order, raw_records, read_headers, read_payloads
+from hayase.task.chunks import Chunk
+from hayase.task.edges import EDGE_HEADERS, read_headers
 from hayase.task.event_time import extract_times
 from hayase.task.failures import SourceRecord
 from hayase.task.program import SourceProgram
-from hayase.task.queues import Queue, RawRecords, merge_order
+from hayase.task.queues import Queue, RawRecords, RecordSource
 from hayase.task.services import TaskServices
-
-
-class RecordSource(Protocol):
-    """Where failed records are looked up."""
-
-    headers: list[Headers] | None
-
-    def record(self, row: int) -> SourceRecord:
-        """One record, for handlers."""
-        ...
 
 
 class FrameRecords:
     """Records that came over an edge as typed columns; serialized only when a handler wants to see one."""
 
-    def __init__(self, source: SourceProgram, partition: int, frame: pl.DataFrame) -> None:
+    def __init__(self, source: SourceProgram, partition: int, frame: pl.DataFrame, first: int = 0) -> None:
+        self._first = first
         self._source = source
         self._partition = partition
         self._frame = frame
         self.headers = read_headers(frame[EDGE_HEADERS]) if EDGE_HEADERS in frame.columns else None
 
     def record(self, row: int) -> SourceRecord:
-        """One record, for handlers; its offset is its position."""
+        """One record, for handlers; its offset is its position in what the origin sent."""
         values = self._frame.row(row, named=True)
         key = values.pop(KEY)
         fields = {name: value for name, value in values.items() if not name.startswith("__")}
@@ -51,7 +40,7 @@ class FrameRecords:
         return SourceRecord(
             str(self._source.edge),
             self._partition,
-            row,
+            self._first + row,
             values[TS],
             self._source.key_serde.serialize(key),
             None if values[NULL] else self._source.value_serde.serialize(value),
@@ -61,7 +50,7 @@ class FrameRecords:
 
 @dataclass(slots=True)
 class ColumnInputs:
-    """The merged input of an epoch.
+    """The merged input of an epoch, or of a chunk of it.
 
     Attributes:
         frames: one frame per source of the unit, ascending by `__o0`.
@@ -82,45 +71,19 @@ class ColumnInputs:
         return self._origins[queue].record(int(self._rows[queue][self._order[1][order]]))
 
 
-def column_inputs(
-    services: TaskServices,
-    topic_inputs: Sequence[tuple[str, RawRecords]],
-    edge_inputs: Mapping[tuple[str, str], Sequence[EdgeRow]],
-    partition: int,
-) -> ColumnInputs:
-    """Decode and merge; see `row_epoch.run_rows` for the arguments."""
-    queues: list[Queue] = []
-    origins: list[RecordSource] = []
-    for position, source in enumerate(services.program.sources):
-        if source.edge is None:
-            found: list[RecordSource] = [raw for name, raw in topic_inputs if name == source.name]
-            queues.extend(decode_columns(services, position, source, raw) for raw in found)  # type: ignore[arg-type]
-            origins.extend(found)
-            continue
-        for origin in sorted((o for edge, o in edge_inputs if edge == source.edge), key=origin_order):
-            frame = read_payloads(edge_inputs[(source.edge, origin)])
-            services.metrics.add(RECORDS_CONSUMED, source.edge, frame.height)
-            if source.frames:
-                origins.append(FrameRecords(source, partition, frame))
-                queues.append(_frame_queue(position, frame))
-            else:
-                raw = raw_records(source.edge, partition, frame)
-                origins.append(raw)
-                queues.append(decode_columns(services, position, source, raw, counted=True))
-    return _merge(services, queues, origins)
-
-
-def _frame_queue(position: int, frame: pl.DataFrame) -> Queue:
-    content = frame.drop(EDGE_HEADERS) if EDGE_HEADERS in frame.columns else frame
-    return Queue(position, None, np.arange(frame.height), frame[TS].to_numpy(), content)  # type: ignore[arg-type]
-
-
-def decode_columns(
-    services: TaskServices, position: int, source: SourceProgram, raw: RawRecords, *, counted: bool = False
+def decode_frame(
+    services: TaskServices, position: int, source: SourceProgram, partition: int, frame: pl.DataFrame, first: int
 ) -> Queue:
-    """The frame of one queue; records that fail go to the deserialization handler."""
-    if not counted:
-        services.metrics.add(RECORDS_CONSUMED, raw.topic, len(raw))
+    """Some records of a queue that came as typed columns."""
+    services.metrics.add(RECORDS_CONSUMED, str(source.edge), frame.height)
+    content = frame.drop(EDGE_HEADERS) if EDGE_HEADERS in frame.columns else frame
+    raw = FrameRecords(source, partition, frame, first)
+    return Queue(position, raw, np.arange(frame.height), frame[TS].to_numpy(), content)
+
+
+def decode_columns(services: TaskServices, position: int, source: SourceProgram, raw: RawRecords) -> Queue:
+    """The frame of some records of a queue; records that fail go to the deserialization handler."""
+    services.metrics.add(RECORDS_CONSUMED, raw.topic, len(raw))
     key_codec, value_codec = source.key_serde.columns, source.value_serde.columns
     assert key_codec is not None and value_codec is not None
     keys, values = key_codec.decode_list(raw.keys), value_codec.decode_list(raw.values, source.fields)
@@ -147,9 +110,10 @@ def decode_columns(
     return Queue(position, raw, rows, times, frame.with_columns(pl.Series(TS, times, pl.Int64)))
 
 
-def _merge(services: TaskServices, queues: list[Queue], origins: list[RecordSource]) -> ColumnInputs:
-    order = merge_order([queue.timestamps_ms for queue in queues])
-    count = len(order[0])
+def merge_chunk(services: TaskServices, chunk: Chunk) -> ColumnInputs:
+    """A chunk as one frame per source."""
+    queues, order, count = chunk.queues, chunk.order, len(chunk)
+    origins = [queue.raw for queue in queues]
     any_headers = any(origin.headers is not None for origin in origins)
     placed: list[list[pl.DataFrame]] = [[] for _ in services.program.sources]
     for number, queue in enumerate(queues):
@@ -174,6 +138,12 @@ def _merge(services: TaskServices, queues: list[Queue], origins: list[RecordSour
             if of_origin is not None:
                 headers[at] = of_origin[int(queues[number].rows[position])]
     return ColumnInputs(frames, count, headers, origins, [queue.rows for queue in queues], order)
+
+
+def no_inputs(services: TaskServices, last: ColumnInputs, headers: list[Headers] | None) -> ColumnInputs:
+    """Inputs without records, behind those of a chunk; `headers` are of what caches held back."""
+    frames = [empty_frame(source, headers=headers is not None) for source in services.program.sources]
+    return replace(last, frames=frames, headers=headers)
 
 
 def _joined(found: list[pl.DataFrame], source: SourceProgram, *, headers: bool) -> pl.DataFrame:

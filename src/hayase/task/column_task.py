@@ -1,29 +1,31 @@
-"""A task in column form: one frame an epoch through each node, then the sinks."""
+"""A task in column form: one frame an epoch, or a chunk of it, through each node, then the sinks."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 
 from hayase.core.errors import SerializationError, UnknownStoreError
 from hayase.core.metrics import RECORDS_PRODUCED, Metrics
 from hayase.core.records import Headers
-from hayase.kernel.columns import HEADERS, KEY, NULL, TS, WINDOW_START, TableColumns, order_columns
+from hayase.kernel.columns import HEADERS, KEY, NULL, TS, WINDOW_START, ColumnHolding, TableColumns, order_columns
 from hayase.kernel.merge import merge_in_order
 from hayase.kernel.rows import Clocks
 from hayase.serde import StringSerde, encode_windowed_keys
-from hayase.serde.murmur2 import partitions_for_array, partitions_for_keys
+from hayase.serde.murmur2 import partitions_for_array
 from hayase.serde.protocol import BARE_FIELD
-from hayase.state.delta import EdgeRow
 from hayase.state.protocol import ByteStore
 from hayase.state.spec import StoreSpec
-from hayase.task.column_inputs import ColumnInputs, column_inputs
-from hayase.task.edges import edge_rows, headers_series, strip_order
+from hayase.task.chunks import EdgeInputs, TopicInputs, chunks
+from hayase.task.column_inputs import ColumnInputs, decode_columns, decode_frame, merge_chunk, no_inputs
+from hayase.task.edges import headers_series, send_rows, strip_order
+from hayase.task.feeds import input_feeds
+from hayase.task.held import HeldFrames, HeldRows
 from hayase.task.outputs import stable_groups
 from hayase.task.program import SinkProgram, UnitProgram
-from hayase.task.queues import RawRecords
 from hayase.task.routing import PARTITIONS, TOPIC, FrameRoute, is_routed, merge_groups
 from hayase.task.services import TaskServices
 
@@ -32,8 +34,15 @@ class NodeContext:
     """What one node sees of its task (`hayase.kernel.columns.ColumnContext`)."""
 
     def __init__(
-        self, name: str, position: int, services: TaskServices, inputs: ColumnInputs, tables: Mapping[str, TableColumns]
+        self,
+        name: str,
+        position: int,
+        services: TaskServices,
+        inputs: ColumnInputs,
+        tables: Mapping[str, TableColumns],
+        holding: HeldFrames | None = None,
     ) -> None:
+        self.holding: ColumnHolding | None = holding
         self.metrics: Metrics = services.metrics
         self.clocks: Clocks = services.clocks
         self.wall_clock_ms = services.wall_clock_ms
@@ -68,21 +77,51 @@ class NodeContext:
 def run_columns(
     program: UnitProgram,
     services: TaskServices,
-    topic_inputs: Sequence[tuple[str, RawRecords]],
-    edge_inputs: Mapping[tuple[str, str], Sequence[EdgeRow]],
+    topic_inputs: TopicInputs,
+    edge_inputs: EdgeInputs,
     partition: int,
 ) -> None:
     """Run one epoch; see `row_epoch.run_rows` for the arguments."""
+    feeds = input_feeds(services, topic_inputs, edge_inputs, partition, decode_columns, decode_frame)
+    held: dict[str, HeldFrames] = {}
+    last: ColumnInputs | None = None
+    for chunk in chunks(feeds, services):
+        inputs = merge_chunk(services, chunk)
+        if not chunk.whole and not held:
+            assert services.space is not None
+            held = {node.name: HeldFrames(services.space) for node in program.processors}
+        _run_nodes(program, services, inputs, held)
+        last = inputs if last is None or inputs.count else last
+        services.after_chunk()
+    assert last is not None
+    for name, holding in held.items():
+        for rows in holding.drain():
+            _run_nodes(program, services, no_inputs(services, last, rows.headers), held, (name, rows))
+            services.after_chunk()
+
+
+def _run_nodes(
+    program: UnitProgram,
+    services: TaskServices,
+    inputs: ColumnInputs,
+    held: Mapping[str, HeldFrames],
+    flushed: tuple[str, HeldRows] | None = None,
+) -> None:
+    """One frame through each node, then the sinks; `flushed` is what a node sends from its cache."""
     assert program.columns is not None
-    inputs = column_inputs(services, topic_inputs, edge_inputs, partition)
     sent: dict[str, pl.DataFrame] = {
         source.name: frame for source, frame in zip(program.sources, inputs.frames, strict=True)
     }
     tables: dict[str, TableColumns] = {}
     for node in program.processors:
-        compiled = program.columns[node.name]
-        context = NodeContext(node.name, program.order.index(node.name), services, inputs, tables)
+        compiled, holding = program.columns[node.name], held.get(node.name)
+        if holding is not None:
+            holding.headers = inputs.headers
+        context = NodeContext(node.name, program.order.index(node.name), services, inputs, tables, holding)
         sent[node.name] = compiled.run([sent[parent] for parent in node.parents], context)
+        if flushed is not None and flushed[0] == node.name:
+            rows = flushed[1]
+            sent[node.name] = rows.finish(rows.rows, rows.start, context)
         table = compiled.table_columns()
         if table is not None:
             tables[node.name] = table
@@ -187,31 +226,33 @@ def _value_bytes(sink: SinkProgram, frame: pl.DataFrame) -> list[bytes | None]:
 
 
 def _send_edge(sink: SinkProgram, services: TaskServices, inputs: ColumnInputs, frame: pl.DataFrame) -> None:
-    """Rows for the tasks of the next level; a null key goes to the partition of its position."""
+    """Rows for the tasks of the next level; a null key goes to the partition of its position among the epoch's."""
+    first = services.outputs.take_numbers(0, sink.name, services.task)
     if sink.frames:
-        frame, partitions = _targeted(sink, services, inputs, frame)
+        frame, partitions = _targeted(sink, services, inputs, frame, first)
         payload = strip_order(frame, sink.fields)
         headers = _headers_of(frame, inputs)
     else:
         encoded = _serialized(sink, services, inputs, frame)
         payload = encoded.select("key", pl.col("bytes").alias("value"), pl.col(TS).alias("ts"))
         headers = _headers_of(encoded, inputs)
-        partitions = partitions_for_keys(encoded["key"].to_list(), sink.partitions)
+        partitions = _by_key(pa.array(encoded["key"].to_list(), pa.large_binary()), sink.partitions, first)
+    services.outputs.take_numbers(payload.height, sink.name, services.task)
     if headers is not None and any(headers):
         payload = payload.with_columns(headers_series(headers))
     for target, rows in enumerate(stable_groups(partitions, sink.partitions)):
         if len(rows):
-            services.outputs.rows.extend(edge_rows(sink, services.task, target, payload[rows]))
+            send_rows(services.outputs, sink, services.task, target, payload[rows])
 
 
 def _targeted(
-    sink: SinkProgram, services: TaskServices, inputs: ColumnInputs, frame: pl.DataFrame
+    sink: SinkProgram, services: TaskServices, inputs: ColumnInputs, frame: pl.DataFrame, first: int
 ) -> tuple[pl.DataFrame, np.ndarray]:
     """Rows and their partitions; those whose key can not be serialized go to the production handler instead."""
     if isinstance(sink.key_serde, StringSerde) and frame[KEY].dtype == pl.String:
-        return frame, partitions_for_array(frame[KEY].cast(pl.Binary).to_arrow(), sink.partitions)
+        return frame, _by_key(frame[KEY].cast(pl.Binary).to_arrow(), sink.partitions, first)
     try:
-        return frame, partitions_for_keys(_key_bytes(sink, frame), sink.partitions)
+        return frame, _by_key(pa.array(_key_bytes(sink, frame), pa.large_binary()), sink.partitions, first)
     except SerializationError as error:
         if frame.height == 1:
             _production_failed(sink, services, inputs, frame, error)
@@ -219,11 +260,11 @@ def _targeted(
     half = frame.height // 2
     parts = [_good_keys(sink, services, inputs, part) for part in (frame[:half], frame[half:])]
     # A null key's partition is that of its position among those that are left.
-    return _targeted(sink, services, inputs, pl.concat(parts))
+    return _targeted(sink, services, inputs, pl.concat(parts), first)
 
 
 def _good_keys(sink: SinkProgram, services: TaskServices, inputs: ColumnInputs, frame: pl.DataFrame) -> pl.DataFrame:
-    return _targeted(sink, services, inputs, frame)[0]
+    return _targeted(sink, services, inputs, frame, 0)[0]
 
 
 def _production_failed(
@@ -231,3 +272,11 @@ def _production_failed(
 ) -> None:
     row = min(int(frame["__o0"][0]), inputs.count - 1)
     services.failures.handle("production", sink.name, inputs.record(row), error)
+
+
+def _by_key(keys: pa.Array, partitions: int, first: int) -> np.ndarray:
+    chosen = partitions_for_array(keys, partitions)
+    if first % partitions and keys.null_count:
+        null = np.flatnonzero(keys.is_null().to_numpy(zero_copy_only=False))
+        chosen[null] = (null + first) % partitions
+    return chosen

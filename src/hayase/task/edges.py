@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import polars as pl
@@ -11,7 +11,7 @@ import polars as pl
 from hayase.core.records import Headers, TaskId
 from hayase.kernel.columns import HEADERS, order_columns
 from hayase.serde.murmur2 import partition_for_key
-from hayase.state.delta import EdgeRow
+from hayase.state.delta import EdgeRow, ReceivedRow
 from hayase.task.outputs import Outputs
 from hayase.task.program import SinkProgram
 from hayase.task.queues import RawRecords
@@ -32,7 +32,7 @@ def origin_order(origin: str) -> tuple[int, int]:
 
 
 class EdgeBuffer:
-    """Serialized records of one task for one edge, kept apart by target partition until the epoch ends."""
+    """Serialized records of one task for one edge, kept apart by target partition until `flush`."""
 
     def __init__(self, sink: SinkProgram, origin: str) -> None:
         self._sink = sink
@@ -61,21 +61,23 @@ class EdgeBuffer:
             )
             if any(headers):
                 frame = frame.with_columns(headers_series(headers))
-            outputs.rows.extend(edge_rows(self._sink, self._origin, target, frame))
+            send_rows(outputs, self._sink, self._origin, target, frame)
         self._targets.clear()
 
 
-def edge_rows(sink: SinkProgram, origin: str, target: int, frame: pl.DataFrame) -> Iterator[EdgeRow]:
-    """Rows that carry a frame to a target partition, cut by size."""
+def send_rows(outputs: Outputs, sink: SinkProgram, origin: str, target: int, frame: pl.DataFrame) -> None:
+    """Send a frame to a target partition, behind what was sent there before, in rows cut by size."""
     pieces = max(1, -(-int(frame.estimated_size()) // PAYLOAD_BYTES_MAX))
     step = max(1, -(-frame.height // pieces))
-    for seq, start in enumerate(range(0, frame.height, step)):
+    task = f"{sink.target_unit}_{target}"
+    for start in range(0, frame.height, step):
         buffer = io.BytesIO()
         frame[start : start + step].write_ipc_stream(buffer)
-        yield EdgeRow(f"{sink.target_unit}_{target}", sink.topic, origin, seq, buffer.getvalue())
+        seq = outputs.take_numbers(1, sink.topic, origin, task)
+        outputs.rows.append(EdgeRow(task, sink.topic, origin, seq, buffer.getvalue()))
 
 
-def read_payloads(rows: Sequence[EdgeRow]) -> pl.DataFrame:
+def read_payloads(rows: Sequence[ReceivedRow]) -> pl.DataFrame:
     """The frame of consecutive rows of one origin."""
     frames = [pl.read_ipc_stream(row.payload) for row in rows]
     if len(frames) == 1:
@@ -83,13 +85,13 @@ def read_payloads(rows: Sequence[EdgeRow]) -> pl.DataFrame:
     return pl.concat(frames, how="diagonal")
 
 
-def raw_records(edge: str, partition: int, frame: pl.DataFrame) -> RawRecords:
-    """Serialized records of a frame made by EdgeBuffer."""
+def raw_records(edge: str, partition: int, frame: pl.DataFrame, first: int = 0) -> RawRecords:
+    """Serialized records of a frame made by EdgeBuffer; their offsets count from `first`."""
     headers = read_headers(frame[EDGE_HEADERS]) if EDGE_HEADERS in frame.columns else None
     return RawRecords(
         edge,
         partition,
-        np.arange(frame.height),
+        np.arange(first, first + frame.height),
         frame["ts"].to_numpy(),
         frame["key"].to_list(),
         frame["value"].to_list(),

@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from hayase.core.records import TopicPartition
-from hayase.log.protocol import LogReader
+from hayase.log.protocol import FetchedBatch, LogReader
 from hayase.task.epoch_record import EpochRecord
 from hayase.task.plan import TaskPlan
-from hayase.task.queues import RawRecords
 
 
-def fetch_inputs(reader: LogReader, record: EpochRecord, task: TaskPlan) -> list[tuple[str, RawRecords]]:
+def fetch_inputs(reader: LogReader, record: EpochRecord, task: TaskPlan) -> list[tuple[str, Iterator[FetchedBatch]]]:
     """Source node and records of every topic partition that the task reads in the epoch, in tie order.
 
-    Empty ranges are left out.
-
-    Raises:
-        SourceRangeLostError: a range is no longer there.
+    Empty ranges are left out. The records are fetched when they are asked for; that raises SourceRangeLostError if a
+    range is no longer there.
     """
     found = []
     for source, topic, partition in task.topic_partitions:
         start, end = record.ranges.get(topic, {}).get(partition, (0, 0))
         if start < end:
-            batches = list(reader.fetch(TopicPartition(topic, partition), start, end))
-            raw = RawRecords.of(topic, partition, batches)
-            if len(raw):
-                found.append((source, raw))
+            found.append((source, reader.fetch(TopicPartition(topic, partition), start, end)))
     return found
 
 

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from hayase.core.records import Headers
-from hayase.log.protocol import Int32Array, OutputBatch
+from hayase.log.protocol import Int32Array, OutgoingBatch, OutputBatch, StoredBatch
 from hayase.serde.murmur2 import partitions_for_keys
-from hayase.state.delta import EdgeRow
+from hayase.state.delta import EdgeRow, Journal, Piece, decode_piece, encode_piece
+from hayase.state.spill import EpochSpace, Spilled
+
+_RECORD_BYTES = 150
+"""What a record costs beside the bytes of its key and value."""
+_PIECE_BYTES_MAX = 16 << 20
 
 
 class TopicOutput:
     """Records for one topic in the order they were sent."""
 
-    __slots__ = ("_count", "any_headers", "headers", "keys", "partitions", "timestamps_ms", "topic", "values")
+    __slots__ = ("_count", "any_headers", "first", "headers", "keys", "partitions", "timestamps_ms", "topic", "values")
 
-    def __init__(self, topic: str) -> None:
+    def __init__(self, topic: str, first: int = 0) -> None:
         self.topic = topic
+        self.first = first
         self.keys: list[bytes | None] = []
         self.values: list[bytes | None] = []
         self.timestamps_ms: list[int] = []
@@ -67,27 +76,64 @@ class TopicOutput:
 
     def batch(self) -> OutputBatch:
         """What the log writes."""
-        return OutputBatch(
-            self.topic,
-            self.keys,
-            self.values,
-            self.timestamps_ms,
-            self._chosen() if self.partitions else None,
-            self.headers if self.any_headers else None,
-        )
+        headers = self.headers if self.any_headers else None
+        partitions = self._chosen() if self.partitions else None
+        return OutputBatch(self.topic, self.keys, self.values, self.timestamps_ms, partitions, headers, self.first)
+
+    def size_bytes(self) -> int:
+        """About how much memory it takes."""
+        sizes = sum(map(len, filter(None, self.keys))) + sum(map(len, filter(None, self.values)))
+        return sizes + len(self.keys) * _RECORD_BYTES
+
+    def batches(self, max_bytes: int) -> Iterator[OutputBatch]:
+        """The records in batches of about so many bytes."""
+        whole = self.batch()
+        step = max(1, len(whole) * max_bytes // max(1, self.size_bytes()))
+        for start in range(0, len(whole), step):
+            part = slice(start, start + step)
+            yield OutputBatch(
+                self.topic,
+                whole.keys[part],
+                whole.values[part],
+                whole.timestamps_ms[part],
+                None if whole.partitions is None else whole.partitions[part],
+                None if whole.headers is None else whole.headers[part],
+                whole.first + start,
+            )
 
     def _chosen(self) -> Int32Array:
         chosen = np.full(len(self.keys), -1, np.int32)
         chosen[: len(self.partitions)] = self.partitions
         by_key = partitions_for_keys(self.keys, self._count)
+        if self.first % self._count:
+            without_key = np.array([row for row, key in enumerate(self.keys) if key is None], np.int64)
+            by_key[without_key] = (without_key + self.first) % self._count
         return np.where(chosen < 0, by_key, chosen)
 
 
-class Outputs:
-    """Everything that the tasks of one bundle send out in one epoch."""
+@dataclass(frozen=True, slots=True)
+class _OnDisk:
+    """A piece in the epoch's file; `piece` has everything but the data."""
 
-    def __init__(self) -> None:
+    piece: Piece
+    place: Spilled
+
+
+class Outputs:
+    """Everything that the tasks of one bundle send out in one epoch.
+
+    Args:
+        space: where what has become too much goes; without one it all stays in memory.
+
+    Attributes:
+        rows: for tasks of higher levels, those in memory.
+    """
+
+    def __init__(self, space: EpochSpace | None = None) -> None:
         self._topics: dict[str, TopicOutput] = {}
+        self._space = space
+        self._on_disk: list[_OnDisk] = []
+        self._edges: Counter[tuple[str, ...]] = Counter()
         self.rows: list[EdgeRow] = []
 
     def topic(self, name: str) -> TopicOutput:
@@ -97,9 +143,77 @@ class Outputs:
             found = self._topics[name] = TopicOutput(name)
         return found
 
+    def take_numbers(self, count: int, *edge: str) -> int:
+        """The first of so many consecutive numbers, counted from 0 by edge (and whatever else is given) and epoch."""
+        first = self._edges[edge]
+        self._edges[edge] += count
+        return first
+
     def batches(self) -> list[OutputBatch]:
-        """The records of all topics that got any, in the order of first use."""
+        """The records in memory of all topics that got any, in the order of first use."""
         return [output.batch() for output in self._topics.values() if output.keys]
+
+    def outgoing(self) -> list[OutgoingBatch]:
+        """All records, of each topic in order; those on disk can be loaded as long as the space is open."""
+        stored = [
+            StoredBatch(each.piece.topic, each.piece.count, partial(self._load_batch, each.place))
+            for each in self._on_disk
+            if each.piece.kind == "outputs"
+        ]
+        return [*stored, *self.batches()]
+
+    def all_rows(self) -> Iterator[EdgeRow]:
+        """All rows, in order."""
+        for each in self._on_disk:
+            if each.piece.kind == "rows":
+                yield from self._load(each.place).rows
+        yield from self.rows
+
+    @property
+    def spilled(self) -> bool:
+        """Whether anything is on disk."""
+        return bool(self._on_disk)
+
+    def spill(self, above_bytes: int = 0) -> None:
+        """Move everything to disk if it takes more than so many bytes of memory; raises StateError `DISK_FULL`."""
+        space = self._space
+        size = sum(each.size_bytes() for each in self._topics.values()) + sum(len(row.payload) for row in self.rows)
+        if space is None or size <= above_bytes:
+            return
+        for piece in self._pieces_in_memory(min(space.share, _PIECE_BYTES_MAX)):
+            self._on_disk.append(_OnDisk(replace(piece, data=b""), space.file.append(piece.data)))
+        self._topics = {
+            name: TopicOutput(name, output.first + len(output.keys)) for name, output in self._topics.items()
+        }
+        self.rows = []
+
+    def pieces(self) -> Iterator[Piece]:
+        """Everything, as parts of a delta, after a `spill`."""
+        assert self._space is not None
+        for each in self._on_disk:
+            yield replace(each.piece, data=self._space.file.read(each.place))
+
+    def _pieces_in_memory(self, max_bytes: int) -> Iterator[Piece]:
+        for output in self._topics.values():
+            for batch in output.batches(max_bytes):
+                yield Piece("outputs", encode_piece(journal=Journal([batch])), batch.topic, len(batch))
+        rows: list[EdgeRow] = []
+        size = 0
+        for row in self.rows:
+            rows.append(row)
+            size += len(row.payload)
+            if size >= max_bytes:
+                yield Piece("rows", encode_piece(journal=Journal(rows=rows)))
+                rows, size = [], 0
+        if rows:
+            yield Piece("rows", encode_piece(journal=Journal(rows=rows)))
+
+    def _load(self, place: Spilled) -> Journal:
+        assert self._space is not None
+        return decode_piece(self._space.file.read(place)).journal
+
+    def _load_batch(self, place: Spilled) -> OutputBatch:
+        return self._load(place).outputs[0]
 
 
 def stable_groups(targets: np.ndarray, count: int) -> list[np.ndarray]:

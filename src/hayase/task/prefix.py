@@ -53,6 +53,13 @@ class Arrivals:
     keys: list[Any]
     values: list[Any]
 
+    def __getitem__(self, records: slice) -> Arrivals:
+        """What comes of some consecutive records of the queue."""
+        low, high = np.searchsorted(self.positions, (records.start, records.stop)).tolist()
+        cut = slice(low, high)
+        targets = self.targets if isinstance(self.targets, int) else self.targets[cut]
+        return Arrivals(self.positions[cut] - records.start, targets, self.keys[cut], self.values[cut])
+
 
 def run_prefix(prefix: Prefix, frame: pl.DataFrame, services: TaskServices) -> Arrivals:
     """Run the nodes of the prefix.
@@ -166,6 +173,7 @@ class _Context(ColumnContext):
         self.clocks = services.clocks
         self.wall_clock_ms = services.wall_clock_ms
         self.input_count = self.position = 0
+        self.holding = None
         self._run = run
         self._node = node
         self._place = place

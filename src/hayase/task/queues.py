@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -38,7 +38,7 @@ class RawRecords:
         return len(self.values)
 
     @classmethod
-    def of(cls, topic: str, partition: int, batches: Sequence[FetchedBatch]) -> RawRecords:
+    def of(cls, topic: str, partition: int, batches: Sequence[FetchedBatch | RawRecords]) -> RawRecords:
         """The batches of a range, joined."""
         if len(batches) == 1:
             one = batches[0]
@@ -70,23 +70,40 @@ class RawRecords:
         )
 
 
+class RecordSource(Protocol):
+    """Where records are looked up."""
+
+    headers: list[Headers] | None
+
+    def record(self, row: int) -> SourceRecord:
+        """One record, for handlers."""
+        ...
+
+
 @dataclass(slots=True)
 class Queue:
-    """One queue of a task, decoded.
+    """One queue of a task, or some consecutive records of it, decoded.
 
     Attributes:
         source: position of its source among the unit's sources.
-        raw: what was read; `None` if the edge carried typed columns.
+        raw: what was read: where handlers find the records.
         rows: row numbers in `raw` of the records that are still there after decoding and time extraction.
         timestamps_ms: event time of each of these.
         content: in columns a frame, aligned with `rows`; in rows what is left after the source's prefix (`task.prefix.Arrivals`).
     """
 
     source: int
-    raw: RawRecords
+    raw: RecordSource
     rows: npt.NDArray[np.int64]
     timestamps_ms: Int64Array
     content: Any
+
+    def part(self, start: int, end: int) -> Queue:
+        """Some consecutive records."""
+        if start == 0 and end == len(self.rows):
+            return self
+        cut = slice(start, end)
+        return Queue(self.source, self.raw, self.rows[cut], self.timestamps_ms[cut], self.content[cut])
 
 
 def merge_order(times: Sequence[Int64Array]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
@@ -97,12 +114,15 @@ def merge_order(times: Sequence[Int64Array]) -> tuple[npt.NDArray[np.int64], npt
         >>> list(zip(queue.tolist(), row.tolist()))
         [(1, 0), (0, 0), (0, 1), (1, 1)]
     """
-    lengths = [len(t) for t in times]
-    queue = np.repeat(np.arange(len(times)), lengths)
+    return release_order([np.maximum.accumulate(t) if len(t) else t for t in times])
+
+
+def release_order(releases: Sequence[Int64Array]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The same, given the running maximum of each queue's timestamps."""
+    lengths = [len(release) for release in releases]
+    queue = np.repeat(np.arange(len(releases)), lengths)
     row = np.concatenate([np.arange(n) for n in lengths]) if lengths else np.empty(0, np.int64)
-    filled = [i for i, n in enumerate(lengths) if n]
-    if len(filled) <= 1:
+    if sum(n > 0 for n in lengths) <= 1:
         return queue, row
-    release = np.concatenate([np.maximum.accumulate(t) for t in times if len(t)])
-    order = np.lexsort((row, queue, release))
+    order = np.lexsort((row, queue, np.concatenate(releases)))
     return queue[order], row[order]

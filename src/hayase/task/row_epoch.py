@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, cast
 
 import numpy as np
 
@@ -12,31 +12,28 @@ from hayase.core.metrics import RECORDS_CONSUMED
 from hayase.core.records import Record
 from hayase.kernel.rows import RowNode
 from hayase.serde.protocol import Serde
-from hayase.state.delta import EdgeRow
+from hayase.task.chunks import Chunk, EdgeInputs, TopicInputs, chunks
 from hayase.task.column_inputs import decode_columns
-from hayase.task.edges import EdgeBuffer, origin_order, raw_records, read_payloads
+from hayase.task.edges import EdgeBuffer
 from hayase.task.event_time import extract_times
+from hayase.task.feeds import input_feeds
 from hayase.task.prefix import FAILED, Arrivals, run_prefix
 from hayase.task.program import SinkProgram, SourceProgram
-from hayase.task.queues import Queue, RawRecords, merge_order
+from hayase.task.queues import Queue, RawRecords
 from hayase.task.row_task import RowTask
 from hayase.task.services import TaskServices
 
 
 def run_rows(
-    task: RowTask,
-    services: TaskServices,
-    topic_inputs: Sequence[tuple[str, RawRecords]],
-    edge_inputs: Mapping[tuple[str, str], Sequence[EdgeRow]],
-    partition: int,
+    task: RowTask, services: TaskServices, topic_inputs: TopicInputs, edge_inputs: EdgeInputs, partition: int
 ) -> None:
     """Run one epoch.
 
     Args:
         task: the nodes; opened here.
         services: the epoch's.
-        topic_inputs: source name and records of each partition of the log, in tie order.
-        edge_inputs: rows by (edge, origin), each list ascending by `seq`.
+        topic_inputs: see TopicInputs.
+        edge_inputs: see EdgeInputs.
         partition: of the task.
     """
     buffers: dict[str, EdgeBuffer] = {}
@@ -47,34 +44,43 @@ def run_rows(
             buffer = buffers[sink.name] = EdgeBuffer(sink, services.task)
         buffer.add(key, value, record.timestamp_ms, record.headers)
 
-    queues = row_queues(services, topic_inputs, edge_inputs, partition)
-    task.open(services, emit_edge)
-    _process(task, queues)
+    def send_edges() -> None:
+        for name in sorted(buffers):
+            buffers[name].flush(services.outputs)
+        services.after_chunk()
+
+    opened = False
+    for chunk in chunks(input_feeds(services, topic_inputs, edge_inputs, partition, _decoded), services):
+        if not opened:
+            task.open(services, emit_edge, None if chunk.whole else send_edges)
+            opened = True
+        _process(task, chunk)
+        if not chunk.last:
+            task.hold_back()
+            send_edges()
     task.finish()
-    for name in sorted(buffers):
-        buffers[name].flush(services.outputs)
+    send_edges()
 
 
-def _process(task: RowTask, queues: Sequence[Queue]) -> None:
+def _process(task: RowTask, chunk: Chunk) -> None:
     """Take every record through the nodes, in merged order."""
-    order, position = merge_order([queue.timestamps_ms for queue in queues])
+    queues, (order, position) = chunk.queues, chunk.order
     ready = [_arriving(queue, task.entries(queue.source)) for queue in queues]
+    raw = [cast("RawRecords", queue.raw) for queue in queues]
     if len(queues) == 1:
-        (queue,) = queues
         for nodes, record, row in ready[0]:
-            task.process(nodes, record, queue.raw, row)
+            task.process(nodes, record, raw[0], row)
     else:
         turns = [np.flatnonzero(order == number)[queue.content.positions] for number, queue in enumerate(queues)]
         numbers = np.repeat(np.arange(len(queues)), [len(each) for each in turns])
         if turns:
             numbers = numbers[np.argsort(np.concatenate(turns), kind="stable")]
-        raw = [queue.raw for queue in queues]
         for number in numbers.tolist():
             nodes, record, row = next(ready[number])
             task.process(nodes, record, raw[number], row)
     if len(order):
-        last = queues[order[-1]]
-        task.at(last.raw, int(last.rows[position[-1]]))
+        last = int(order[-1])
+        task.at(raw[last], int(queues[last].rows[position[-1]]))
 
 
 def _arriving(
@@ -110,39 +116,17 @@ class _Failed(RowNode):
         raise self._error
 
 
-def row_queues(
-    services: TaskServices,
-    topic_inputs: Sequence[tuple[str, RawRecords]],
-    edge_inputs: Mapping[tuple[str, str], Sequence[EdgeRow]],
-    partition: int,
-) -> list[Queue]:
-    """The decoded queues of an epoch in tie order: source order, then partition or origin."""
-    queues = []
-    for position, source in enumerate(services.program.sources):
-        if source.edge is None:
-            found = [raw for name, raw in topic_inputs if name == source.name]
-        else:
-            origins = sorted((o for edge, o in edge_inputs if edge == source.edge), key=origin_order)
-            found = [
-                raw_records(source.edge, partition, read_payloads(edge_inputs[(source.edge, origin)]))
-                for origin in origins
-            ]
-        for raw in found:
-            services.metrics.add(RECORDS_CONSUMED, raw.topic, len(raw))
-            queues.append(_decoded(services, position, source, raw))
-    return queues
-
-
 def _decoded(services: TaskServices, position: int, source: SourceProgram, raw: RawRecords) -> Queue:
     if source.prefix is None:
         return decode_rows(services, position, source, raw)
-    queue = decode_columns(services, position, source, raw, counted=True)
+    queue = decode_columns(services, position, source, raw)
     queue.content = run_prefix(source.prefix, queue.content, services)
     return queue
 
 
 def decode_rows(services: TaskServices, position: int, source: SourceProgram, raw: RawRecords) -> Queue:
-    """Keys, values and times of one queue; records that fail go to the deserialization handler."""
+    """Keys, values and times of some records of a queue; those that fail go to the deserialization handler."""
+    services.metrics.add(RECORDS_CONSUMED, raw.topic, len(raw))
     keys, bad_keys = _decode(source.key_serde, raw.keys)
     values, bad_values = _decode(source.value_serde, raw.values)
     bad = {**bad_values, **bad_keys}

@@ -13,6 +13,7 @@ from hayase.kernel.rows import Clocks, RowContext, RowNode, TableRows
 from hayase.state.protocol import ByteStore
 from hayase.state.spec import StoreSpec
 from hayase.task.failures import SourceRecord
+from hayase.task.held import HeldRecords
 from hayase.task.program import SinkProgram, UnitProgram
 from hayase.task.queues import RawRecords
 from hayase.task.routing import RowRoute, is_routed
@@ -94,6 +95,7 @@ class RowTask:
         ]
         self._services: TaskServices
         self._flushing = False
+        self._holdings: list[HeldRecords] = []
         self._raw: RawRecords
         self._row = 0
 
@@ -140,17 +142,28 @@ class RowTask:
 
     # the epoch
 
-    def open(self, services: TaskServices, emit_edge: EdgeEmitter) -> None:
-        """Start of an epoch."""
+    def open(self, services: TaskServices, emit_edge: EdgeEmitter, after_run: Callable[[], None] | None = None) -> None:
+        """Start of an epoch.
+
+        Args:
+            services: the epoch's.
+            emit_edge: takes records for repartition topics.
+            after_run: given if the epoch is processed in chunks: called while caches are flushed, from time to time.
+        """
         self._services = services
         self._flushing = False
+        self._holdings = []
         tables: dict[str, TableRows] = {}
         for name in self._program.order:
             node = self._nodes.get(name)
             if node is None:
                 continue
             children = [self._nodes[child] for child in self._program.children[name]]
-            node.open(RowContext(name, self, children, tables, self._program.schemas))
+            holding = None
+            if after_run is not None and services.space is not None:
+                holding = HeldRecords(services.space, after_run)
+                self._holdings.append(holding)
+            node.open(RowContext(name, self, children, tables, self._program.schemas, holding))
             rows = node.table_rows()
             if rows is not None:
                 tables[name] = rows
@@ -178,6 +191,11 @@ class RowTask:
                 raise
             except Exception as error:  # user code may raise anything; the handler decides
                 self.processing_failed(child.name, error)
+
+    def hold_back(self) -> None:
+        """End of a chunk: move what caches hold back out of memory."""
+        for holding in self._holdings:
+            holding.spill()
 
     def finish(self) -> None:
         """End of the epoch: flush caches in the order the nodes were added, save the clocks."""

@@ -9,6 +9,7 @@ from hayase.core.errors import UnknownStoreError
 from hayase.core.metrics import Metrics
 from hayase.state.protocol import ByteStore, TaskState
 from hayase.state.spec import StoreSpec
+from hayase.state.spill import EpochSpace
 from hayase.task.clocks import StateClocks
 from hayase.task.failures import Failures
 from hayase.task.outputs import Outputs
@@ -29,6 +30,10 @@ class TaskServices:
     failures: Failures
     wall_clock_ms: int
     partitions_of: Callable[[str], int]
+    space: EpochSpace | None = None
+    """Where an epoch puts what is too much for memory; `None`: it stays in memory."""
+    after_chunk: Callable[[], None] = lambda: None
+    """Called when a chunk of the input is processed: time to spill, perhaps."""
 
     @classmethod
     def make(
@@ -43,6 +48,8 @@ class TaskServices:
         policy: FailurePolicy,
         wall_clock_ms: int,
         partitions_of: Callable[[str], int],
+        space: EpochSpace | None = None,
+        after_chunk: Callable[[], None] = lambda: None,
     ) -> TaskServices:
         """Services of a task for one epoch.
 
@@ -52,7 +59,18 @@ class TaskServices:
         failures = Failures(policy, task, metrics, outputs)
         clocks = StateClocks(state)
         return cls(
-            program, task, state, global_stores, clocks, metrics, outputs, failures, wall_clock_ms, partitions_of
+            program,
+            task,
+            state,
+            global_stores,
+            clocks,
+            metrics,
+            outputs,
+            failures,
+            wall_clock_ms,
+            partitions_of,
+            space,
+            after_chunk,
         )
 
     def byte_store(self, name: str) -> ByteStore:

@@ -238,6 +238,7 @@ class NodeContext:
         self.clocks = env.clocks
         self.wall_clock_ms = 0
         self.input_count = count
+        self.holding = None
         self.position = position
         self._name = name
         self._env = env

@@ -63,6 +63,7 @@ class Scene:
             checkpoint_fsync=False, state_dir=str(self.folder / "state"), followers_dir="", control_dir=str(self.folder / "control"),
             exactly_once=True, slots=1, max_records_per_epoch=10, max_task_idle_ms=0, resets={"in": "earliest"}, history_retention_ms=0,
             purge_interval_ms=0,
+            epoch_memory_max_bytes=1 << 30,
         )  # fmt: skip
 
     def plan_of(self, topology: Topology) -> Plan:

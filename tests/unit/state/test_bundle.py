@@ -176,6 +176,17 @@ def test_a_missing_boot_file_means_that_nothing_can_be_trusted(open_state: Open,
     assert open_state().epoch == -1
 
 
+@pytest.mark.parametrize(
+    "torn", [b"", b'{"boot_id":"b', b"\x00" * 64, b'{"boot_id":"\xff\xfe","lineage":"l","clean":true}', b"[]"]
+)
+def test_a_torn_boot_file_means_that_nothing_can_be_trusted(open_state: Open, tmp_path: Path, torn: bytes) -> None:
+    state = open_state()
+    state.apply(next_delta(state, a=b"1"))
+    state.close()
+    (tmp_path / "s" / "BOOT").write_bytes(torn)
+    assert open_state().epoch == -1
+
+
 @pytest.mark.parametrize("left", [0.9, 0.5, 0.0])
 def test_a_file_that_was_cut_off_is_not_read_but_deleted(open_state: Open, tmp_path: Path, left: float) -> None:
     first = open_state()

@@ -219,6 +219,37 @@ def test_a_gap_is_an_error_that_names_bundle_and_epoch(tmp_path: Path) -> None:
         assert raised.value.context == {"bundle": "b0", "epoch": 2}
 
 
+def test_a_damaged_delta_in_the_chain_is_an_error_and_no_epoch_is_half_applied(tmp_path: Path) -> None:
+    changelog = Changelog(PosixBlobs(tmp_path / "c"), "b0")
+    truth = history(changelog, [0, 1, 2, 3])
+    blob = tmp_path / "c" / "changelog" / "b0" / f"{2:020d}"
+    whole = blob.read_bytes()
+    blob.write_bytes(whole[: len(whole) // 2])
+    with opened(tmp_path / "s") as state:
+        with pytest.raises(StateError) as raised:
+            changelog.catch_up(state, 3)
+        assert (raised.value.condition, raised.value.context["epoch"]) == ("DELTA_CORRUPT", 2)
+        assert state.epoch < 2 and (*state.position(), content_of(state)) == at(truth, state.epoch)
+        blob.write_bytes(whole)
+        assert changelog.catch_up(state, 3)
+        assert (*state.position(), content_of(state)) == at(truth, 3)
+
+
+def test_a_half_written_manifest_is_no_snapshot(tmp_path: Path) -> None:
+    changelog = Changelog(PosixBlobs(tmp_path / "c"), "b0")
+    truth = history(changelog, list(range(40)))
+    with opened(tmp_path / "maker") as maker:
+        changelog.catch_up(maker, 30)
+        changelog.snapshots.publish(maker, 0)
+    manifest = tmp_path / "c" / "snapshots" / "b0" / f"{30:020d}"
+    manifest.write_bytes(manifest.read_bytes()[:-3])
+    delete_history(changelog, before_ms=0)
+    assert changelog.epochs() == list(range(40))
+    with opened(tmp_path / "s") as state:
+        assert changelog.catch_up(state, 39)
+        assert (*state.position(), content_of(state)) == at(truth, 39)
+
+
 def test_apply_catches_up_when_the_state_was_moved_meanwhile(tmp_path: Path) -> None:
     changelog = Changelog(PosixBlobs(tmp_path / "c"), "b0")
     truth = history(changelog, [0, 1, 2])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Protocol
 
 import pytest
@@ -15,6 +16,7 @@ from hayase.state.delta import Delta
 from hayase.state.epoch import EpochState
 from hayase.state.layout import HEAD
 from hayase.state.memory import MemoryState
+from hayase.state.spill import EpochSpace
 from hayase.storage.lmdb_env import close_environment
 
 
@@ -45,6 +47,7 @@ operations = st.lists(
         st.tuples(st.just("get_many"), st.lists(keys, max_size=5)),
         st.tuples(st.just("range"), bounds, bounds, st.booleans()),
         st.tuples(st.just("delete_range"), bounds, bounds),
+        st.tuples(st.just("spill")),
         st.tuples(st.just("next_epoch")),
         st.tuples(st.just("abandon_epoch")),
     ),
@@ -62,6 +65,11 @@ def next_delta(state: State, epoch: EpochState) -> Delta:
 
 
 def check(state: State, script: list[tuple[object, ...]]) -> None:
+    with TemporaryDirectory() as folder, EpochSpace(Path(folder), 1) as space:
+        check_with(state, script, space)
+
+
+def check_with(state: State, script: list[tuple[object, ...]], space: EpochSpace) -> None:
     applied: dict[bytes, bytes] = {}
     model: dict[bytes, bytes] = {}
     epoch = state.begin()
@@ -95,6 +103,8 @@ def check(state: State, script: list[tuple[object, ...]]) -> None:
                 expected = sorted((item for item in model.items() if inside(item[0], start, end)), reverse=reverse)
                 found = store.range(start, end, reverse=reverse)
                 store.put(b"ab", b"written while iterating")
+                if reverse:
+                    epoch.spill(space.maps)
                 if b"ab" in model:
                     store.put(b"ab", model[b"ab"])
                 else:
@@ -103,6 +113,8 @@ def check(state: State, script: list[tuple[object, ...]]) -> None:
             case "delete_range", [start, end]:
                 store.delete_range(start, end)
                 model = {key: value for key, value in model.items() if not inside(key, start, end)}
+            case "spill", []:
+                epoch.spill(space.maps)
             case "next_epoch", []:
                 delta = next_delta(state, epoch)
                 epoch.close()

@@ -8,9 +8,13 @@ runs in rows.
 from __future__ import annotations
 
 import dataclasses
+import sys
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +28,7 @@ from hayase.planner.options import compile_options, configured, failure_policy
 from hayase.planner.programs import make_programs
 from hayase.state.delta import EdgeRow
 from hayase.state.memory import MemoryState
+from hayase.state.spill import EpochSpace
 from hayase.task.column_task import run_columns
 from hayase.task.outputs import Outputs
 from hayase.task.plan import BundlePlan, TaskPlan
@@ -74,6 +79,20 @@ class Result:
         return {record.key: record.value for record in self.sent.get(topic, [])}
 
 
+class Chunking(NamedTuple):
+    """How an epoch too large for memory is processed.
+
+    Attributes:
+        records: so many come in one batch.
+        max_bytes: what the epoch may hold.
+        spill: everything goes to disk after each chunk.
+    """
+
+    records: int = 1
+    max_bytes: int = 1
+    spill: bool = True
+
+
 class LocalRun:
     """An application between two epochs."""
 
@@ -85,8 +104,10 @@ class LocalRun:
         *,
         prefix: bool = False,
         sink_partitions: int = 1,
+        chunk: Chunking | None = None,
         **settings: Any,
     ) -> None:
+        self._chunk = chunk
         config = StreamsConfig({"application.id": "test", **{k.replace("_", "."): v for k, v in settings.items()}})
         topology = configured(topology, config)
         options = dataclasses.replace(compile_options(config), prefix=prefix)
@@ -148,27 +169,48 @@ class LocalRun:
     def _run_bundle(
         self, bundle: BundlePlan, raw: dict[tuple[str, int], RawRecords], rows: list[EdgeRow]
     ) -> list[EdgeRow]:
-        outputs = Outputs()
-        for task in bundle.tasks:
-            self._run_task(task, raw, [row for row in rows if row.task == task.id], outputs)
-        for batch in outputs.batches():
-            headers: Sequence[Headers] = batch.headers or [()] * len(batch)
-            partitions: Sequence[Any] = [None] * len(batch) if batch.partitions is None else batch.partitions.tolist()
-            records = zip(batch.keys, batch.values, batch.timestamps_ms, headers, partitions, strict=True)
-            self.result.sent.setdefault(batch.topic, []).extend(Sent(*record) for record in records)
-        return outputs.rows
+        with (
+            TemporaryDirectory() as folder,
+            EpochSpace(Path(folder), self._chunk.max_bytes if self._chunk else 0) as space,
+        ):
+            outputs = Outputs(space)
+            for task in bundle.tasks:
+                self._run_task(task, raw, [row for row in rows if row.task == task.id], outputs, space)
+            first: Counter[str] = Counter()
+            for outgoing in outputs.outgoing():
+                batch = outgoing.load()
+                assert (batch.topic, len(batch)) == (outgoing.topic, len(outgoing))
+                assert batch.first == first[batch.topic]
+                first[batch.topic] += len(batch)
+                headers: Sequence[Headers] = batch.headers or [()] * len(batch)
+                chosen: Sequence[Any] = [None] * len(batch) if batch.partitions is None else batch.partitions.tolist()
+                records = zip(batch.keys, batch.values, batch.timestamps_ms, headers, chosen, strict=True)
+                self.result.sent.setdefault(batch.topic, []).extend(Sent(*record) for record in records)
+            return list(outputs.all_rows())
 
     def _run_task(
-        self, task: TaskPlan, raw: dict[tuple[str, int], RawRecords], rows: list[EdgeRow], outputs: Outputs
+        self,
+        task: TaskPlan,
+        raw: dict[tuple[str, int], RawRecords],
+        rows: list[EdgeRow],
+        outputs: Outputs,
+        space: EpochSpace,
     ) -> None:
         program = self.programs[task.unit]
-        inputs = [(source, raw[(t, p)]) for source, t, p in task.topic_partitions if (t, p) in raw]
+        size = self._chunk.records if self._chunk else sys.maxsize
+        inputs = [(source, pieces(raw[(t, p)], size)) for source, t, p in task.topic_partitions if (t, p) in raw]
         edges: dict[tuple[str, str], list[EdgeRow]] = {}
         for row in rows:
             edges.setdefault((row.edge, row.origin), []).append(row)
         if not inputs and not edges:
             return
         epoch = self._states[task.id].begin()
+
+        def after_chunk() -> None:
+            if self._chunk is not None and self._chunk.spill:
+                epoch.spill(space.maps)
+                outputs.spill()
+
         services = TaskServices.make(
             program,
             task.id,
@@ -182,12 +224,34 @@ class LocalRun:
             policy=self._policy,
             wall_clock_ms=0,
             partitions_of=lambda _: self._sink_partitions,
+            space=space if self._chunk else None,
+            after_chunk=after_chunk,
         )
         if program.columns is not None:
             run_columns(program, services, inputs, edges, task.partition)
         else:
             run_rows(self._row_tasks[task.id], services, inputs, edges, task.partition)
         self._states[task.id].apply_changes(self._epoch, epoch.changes())
+
+
+def pieces(raw: RawRecords, size: int) -> list[RawRecords]:
+    """Records of a partition in batches, as a log may give them."""
+    found = []
+    for start in range(0, len(raw), size):
+        cut = slice(start, start + size)
+        headers = None if raw.headers is None or not any(raw.headers[cut]) else raw.headers[cut]
+        found.append(
+            RawRecords(
+                raw.topic,
+                raw.partition,
+                raw.offsets[cut],
+                raw.timestamps_ms[cut],
+                raw.keys[cut],
+                raw.values[cut],
+                headers,
+            )
+        )
+    return found
 
 
 def merged(records: Sequence[Given]) -> list[Given]:

@@ -79,8 +79,8 @@ def windowed(**_: Any) -> Topology:
 
 def joined(**_: Any) -> Topology:
     builder = StreamsBuilder()
+    stream = builder.stream("a", READ)  # first: `merged` breaks ties by topic, tasks by the order of their sources
     table = builder.table("b", READ, Materialized.as_("t"))
-    stream = builder.stream("a", READ)
     fields = {"n": left("n"), "m": right("n"), "s": right("s")}
     stream.left_join(table, fields).to("left", WRITE)
     stream.join(table.filter(pl.col("n") > 1), fields).to("inner", WRITE)

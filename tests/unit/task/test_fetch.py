@@ -38,7 +38,8 @@ def _fetch(log: EmbeddedLog, start: int, end: int) -> list[tuple[int, bytes | No
     record = EpochRecord(0, "L", "plan", 0, {"users": {0: (start, end)}}, {})
     inputs = fetch_inputs(log.reader(), record, TASK)
     assert len(inputs) <= 1
-    return [row for _, raw in inputs for row in zip(raw.offsets.tolist(), raw.keys, raw.values, strict=True)]
+    batches = [batch for _, fetched in inputs for batch in fetched]
+    return [row for raw in batches for row in zip(raw.offsets.tolist(), raw.keys, raw.values, strict=True)]
 
 
 def test_an_epoch_over_a_gap_has_no_input(log: EmbeddedLog) -> None:

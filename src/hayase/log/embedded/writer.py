@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from hayase.core.errors import LogError, ProductionError
 from hayase.core.failpoints import reach
@@ -13,19 +14,20 @@ from hayase.log.embedded.store import LogStore
 from hayase.log.embedded.tables import Tables, partition_key
 from hayase.log.embedded.topic_settings import compression_of, stamps_at_append
 from hayase.log.partitioning import PartitionRows, split_by_partition
-from hayase.log.protocol import Marker, OutputBatch, TopicInfo
+from hayase.log.protocol import Marker, OutgoingBatch, OutputBatch, StoredBatch, TopicInfo
 
 _ATTEMPTS = 5
 
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """Encoded batches, and the topics they were encoded for."""
+    """Encoded batches, and the topics they were encoded for; stored batches were looked at only."""
 
-    topics: tuple[TopicInfo, ...]
+    topics: dict[str, TopicInfo]
     appends: tuple[tuple[bytes, list[Blob]], ...]
     stamped: frozenset[bytes]
     """Partitions whose records get the time of the append."""
+    stored: tuple[StoredBatch, ...]
 
 
 class _TopicsChangedError(LogError):
@@ -33,7 +35,7 @@ class _TopicsChangedError(LogError):
 
 
 class EmbeddedWriter:
-    """An `EpochWriter`. Encoding happens before the write lock is taken. Thread-safe.
+    """An `EpochWriter`. Encoding happens before the write lock is taken, but for stored batches. Thread-safe.
 
     Args:
         store: the log's transactions.
@@ -44,7 +46,7 @@ class EmbeddedWriter:
         self._store = store
         self._clock = clock
 
-    def append(self, batches: Sequence[OutputBatch]) -> None:
+    def append(self, batches: Sequence[OutgoingBatch]) -> None:
         """Write all batches in one transaction: readers see all of them or none.
 
         Raises:
@@ -59,7 +61,7 @@ class EmbeddedWriter:
         application_id: str,
         bundle: str,
         marker: Marker,
-        batches: Sequence[OutputBatch],
+        batches: Sequence[OutgoingBatch],
         *,
         place: int | None = None,
     ) -> bool:
@@ -72,14 +74,14 @@ class EmbeddedWriter:
     def close(self) -> None:
         """Nothing is held back, so there is nothing to flush."""
 
-    def _write(self, batches: Sequence[OutputBatch], marked: tuple[str, str, Marker] | None) -> bool:
+    def _write(self, batches: Sequence[OutgoingBatch], marked: tuple[str, str, Marker] | None) -> bool:
         def work(tables: Tables) -> bool:
             if marked is not None and _is_published(tables, *marked):
                 return False
-            if any(tables.known_topic(info.name).topic_id != info.topic_id for info in prepared.topics):
+            if any(tables.known_topic(info.name).topic_id != info.topic_id for info in prepared.topics.values()):
                 raise _TopicsChangedError("TOPIC_CHANGED", "a topic is deleted and made anew all the time; try again")
             now_ms = self._clock.now_ms() if prepared.stamped else 0
-            for key, blobs in prepared.appends:
+            for key, blobs in chain(prepared.appends, _encoded(prepared.stored, prepared.topics)):
                 stamped = [at_append_time(blob, now_ms) for blob in blobs] if key in prepared.stamped else blobs
                 tables.append(key, stamped)
             if marked is not None:
@@ -96,22 +98,45 @@ class EmbeddedWriter:
                     raise
         raise AssertionError("the last attempt returns or raises")
 
-    def _prepare(self, batches: Sequence[OutputBatch]) -> _Prepared:
+    def _prepare(self, batches: Sequence[OutgoingBatch]) -> _Prepared:
         with self._store.read() as tables:
             topics = {name: tables.known_topic(name) for name in dict.fromkeys(batch.topic for batch in batches)}
+        stamped = frozenset(
+            partition_key(info.topic_id, number)
+            for info in topics.values()
+            if stamps_at_append(info.config)
+            for number in range(info.partitions)
+        )
+        if any(isinstance(batch, StoredBatch) for batch in batches):
+            # Nothing may be refused once the first is written.
+            for batch in batches:
+                _check(batch.load(), topics[batch.topic])
+            return _Prepared(topics, (), stamped, tuple(_as_stored(batch) for batch in batches))
         appends: dict[bytes, list[Blob]] = {}
-        stamped: set[bytes] = set()
-        for batch in batches:
-            info = topics[batch.topic]
-            compression = compression_of(info.config)
-            _check_keys(batch, info)
-            for rows in split_by_partition(batch, info.partitions):
-                _check_sizes(rows, info)
-                key = partition_key(info.topic_id, rows.partition)
-                appends.setdefault(key, []).extend(encode(rows, compression, info.name))
-                if stamps_at_append(info.config):
-                    stamped.add(key)
-        return _Prepared(tuple(topics.values()), tuple(appends.items()), frozenset(stamped))
+        for key, blobs in _encoded(batches, topics):
+            appends.setdefault(key, []).extend(blobs)
+        return _Prepared(topics, tuple(appends.items()), stamped, ())
+
+
+def _as_stored(batch: OutgoingBatch) -> StoredBatch:
+    return batch if isinstance(batch, StoredBatch) else StoredBatch(batch.topic, len(batch), batch.load)
+
+
+def _check(batch: OutputBatch, info: TopicInfo) -> None:
+    _check_keys(batch, info)
+    for rows in split_by_partition(batch, info.partitions):
+        _check_sizes(rows, info)
+
+
+def _encoded(batches: Sequence[OutgoingBatch], topics: Mapping[str, TopicInfo]) -> Iterator[tuple[bytes, list[Blob]]]:
+    """Keys of partitions and what is appended to them, batch by batch."""
+    for given in batches:
+        batch, info = given.load(), topics[given.topic]
+        compression = compression_of(info.config)
+        _check_keys(batch, info)
+        for rows in split_by_partition(batch, info.partitions):
+            _check_sizes(rows, info)
+            yield partition_key(info.topic_id, rows.partition), list(encode(rows, compression, info.name))
 
 
 def _is_published(tables: Tables, application_id: str, bundle: str, marker: Marker) -> bool:

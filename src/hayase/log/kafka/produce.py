@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from hayase.core.errors import HayaseError, LogError, ProductionError
 from hayase.log.kafka.clients import kafka_error, log_error
-from hayase.log.protocol import OutputBatch
+from hayase.log.protocol import OutgoingBatch, OutputBatch
 
 _CHUNK = 10_000
 _QUEUE_FULL_WAIT_S = 0.01
@@ -74,7 +74,7 @@ class Sender:
         self._counts[topic] = (now, len(found.partitions))
         return len(found.partitions)
 
-    def send(self, batch: OutputBatch) -> None:
+    def send(self, batch: OutgoingBatch) -> None:
         """Put records into the producer's queue. Nothing is said yet about whether they arrive.
 
         Raises:
@@ -84,8 +84,9 @@ class Sender:
             KafkaException: the producer can not go on (fenced, transaction to be aborted).
         """
         count = self.partition_count(batch.topic)
-        for start in range(0, len(batch), _CHUNK):
-            self._send_chunk(batch, slice(start, start + _CHUNK), count)
+        loaded = batch.load()
+        for start in range(0, len(loaded), _CHUNK):
+            self._send_chunk(loaded, slice(start, start + _CHUNK), count)
 
     def _send_chunk(self, batch: OutputBatch, part: slice, count: int) -> None:
         values, keys = batch.values[part], batch.keys[part]
@@ -169,7 +170,7 @@ def _partitions(batch: OutputBatch, part: slice, keys: list[bytes | None], count
         return chosen
     if None not in keys:
         return repeat(_BY_KEY)
-    return [_BY_KEY if key is not None else index % count for index, key in enumerate(keys, part.start)]
+    return [_BY_KEY if key is not None else index % count for index, key in enumerate(keys, batch.first + part.start)]
 
 
 def _timestamps(timestamps_ms: list[int]) -> list[int]:

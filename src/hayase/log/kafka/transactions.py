@@ -12,7 +12,7 @@ from hayase.core.records import TopicPartition
 from hayase.log.kafka.clients import kafka_error, leak, open_producer, real_errors
 from hayase.log.kafka.markers import MarkerTopics, encode_marker
 from hayase.log.kafka.produce import Sender
-from hayase.log.protocol import LogConfig, Marker, OutputBatch
+from hayase.log.protocol import LogConfig, Marker, OutgoingBatch
 
 # From this many records on, outputs are flushed before the marker is sent: the marker's partition, which other
 # bundles may share, then has an open transaction for milliseconds only.
@@ -98,7 +98,7 @@ class BundleProducer:
         topic = self._partition.topic
         return self._producer.list_topics(topic, timeout=self._timeout_s).topics[topic].error is None
 
-    def publish(self, marker: Marker, batches: Sequence[OutputBatch], now_ms: int) -> None:
+    def publish(self, marker: Marker, batches: Sequence[OutgoingBatch], now_ms: int) -> None:
         """Outputs and marker in one transaction.
 
         After an error the outcome is open and the producer must be discarded: the next owner finds out.

@@ -15,7 +15,7 @@ from hayase.log.kafka.clients import ProcessBound, kafka_error, leak, log_error,
 from hayase.log.kafka.markers import MarkerTopics
 from hayase.log.kafka.produce import Sender
 from hayase.log.kafka.transactions import BundleProducer, covers, ownership_lost, unanswered
-from hayase.log.protocol import LogConfig, Marker, OutputBatch
+from hayase.log.protocol import LogConfig, Marker, OutgoingBatch
 
 _ATTEMPTS = 5
 _FIRST_BACKOFF_S = 0.05
@@ -62,7 +62,7 @@ class KafkaWriter(ProcessBound):
         self._bundles: OrderedDict[tuple[str, str], BundleProducer] = OrderedDict()
         self._appender: Sender | None = None
 
-    def append(self, batches: Sequence[OutputBatch]) -> None:
+    def append(self, batches: Sequence[OutgoingBatch]) -> None:
         """See `EpochWriter.append`; besides ProductionError, LogError and UnknownTopicError.
 
         What was written before the error stays written.
@@ -101,7 +101,7 @@ class KafkaWriter(ProcessBound):
         application_id: str,
         bundle: str,
         marker: Marker,
-        batches: Sequence[OutputBatch],
+        batches: Sequence[OutgoingBatch],
         *,
         place: int | None = None,
     ) -> bool:
@@ -136,7 +136,7 @@ class KafkaWriter(ProcessBound):
             bundle=bundle,
         ) from failure
 
-    def _try_to_publish(self, key: _Key, marker: Marker, batches: Sequence[OutputBatch]) -> bool:
+    def _try_to_publish(self, key: _Key, marker: Marker, batches: Sequence[OutgoingBatch]) -> bool:
         producer = self._bundles.get(key)
         if producer is not None and not self._may_go_on(producer, marker, batches):
             self._discard(key)
@@ -156,7 +156,7 @@ class KafkaWriter(ProcessBound):
             raise
         return True
 
-    def _may_go_on(self, producer: BundleProducer, marker: Marker, batches: Sequence[OutputBatch]) -> bool:
+    def _may_go_on(self, producer: BundleProducer, marker: Marker, batches: Sequence[OutgoingBatch]) -> bool:
         """Whether a kept producer should be tried, which is quicker if it still owns its id.
 
         Not if it has written the epoch itself (somebody replays it, so the marker in the log must decide, which a

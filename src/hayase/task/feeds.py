@@ -1,0 +1,83 @@
+"""The queues of a task, to be read a bit at a time: partitions of the log, and what tasks of lower levels sent over edges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import polars as pl
+
+from hayase.log.protocol import FetchedBatch
+from hayase.state.delta import ReceivedRow
+from hayase.task.chunks import EdgeInputs, Feed, TopicInput, TopicInputs, batches_of, record_bytes
+from hayase.task.edges import origin_order, raw_records, read_payloads
+from hayase.task.program import SourceProgram
+from hayase.task.queues import Queue, RawRecords
+from hayase.task.services import TaskServices
+
+Decode = Callable[[TaskServices, int, SourceProgram, RawRecords], Queue]
+"""Services, the position of the source, the source, records of one queue."""
+DecodeFrame = Callable[[TaskServices, int, SourceProgram, int, pl.DataFrame, int], Queue]
+"""The same for a typed frame of an edge: before it the task's partition, behind it the position of its first record."""
+
+
+def input_feeds(
+    services: TaskServices,
+    topic_inputs: TopicInputs,
+    edge_inputs: EdgeInputs,
+    partition: int,
+    decode: Decode,
+    decode_frame: DecodeFrame | None = None,
+) -> list[Feed]:
+    """The queues in tie order: source order, then partition or origin.
+
+    Args:
+        services: the epoch's.
+        topic_inputs: see TopicInputs.
+        edge_inputs: see EdgeInputs.
+        partition: of the task.
+        decode: for serialized records.
+        decode_frame: for edges that carry typed columns.
+    """
+    feeds: list[Feed] = []
+    for position, source in enumerate(services.program.sources):
+        if source.edge is None:
+            found = [given for name, given in topic_inputs if name == source.name]
+            feeds += [_topic_feed(services, position, source, given, decode) for given in found]
+            continue
+        for origin in sorted((o for edge, o in edge_inputs if edge == source.edge), key=origin_order):
+            rows = edge_inputs[(source.edge, origin)]
+            frames = decode_frame if source.frames else None
+            feeds.append(_edge_feed(services, position, source, rows, partition, decode, frames))
+    return feeds
+
+
+def _topic_feed(
+    services: TaskServices, position: int, source: SourceProgram, given: TopicInput, decode: Decode
+) -> Feed:
+    def decoded(batches: list[FetchedBatch | RawRecords]) -> Queue:
+        raw = RawRecords.of(batches[0].topic, batches[0].partition, batches)
+        return decode(services, position, source, raw)
+
+    return Feed(batches_of(given), record_bytes, decoded)
+
+
+def _edge_feed(
+    services: TaskServices,
+    position: int,
+    source: SourceProgram,
+    rows: Sequence[ReceivedRow],
+    partition: int,
+    decode: Decode,
+    decode_frame: DecodeFrame | None,
+) -> Feed:
+    first = 0
+
+    def decoded(some: list[ReceivedRow]) -> Queue:
+        nonlocal first
+        frame = read_payloads(some)
+        start, first = first, first + frame.height
+        if decode_frame is not None:
+            return decode_frame(services, position, source, partition, frame, start)
+        return decode(services, position, source, raw_records(str(source.edge), partition, frame, start))
+
+    return Feed(rows, lambda row: row.size_bytes, decoded)

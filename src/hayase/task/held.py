@@ -1,0 +1,182 @@
+"""What the caches of an epoch that is processed in chunks hold back until its end: on disk.
+
+At the end of each chunk a cache hands over the last update of every key of that chunk: a *run*. An index says of each key in
+which run its last update is, and what was there before its first one. The runs are then read in order, and of each only the
+updates that the index names: that is the order of last update over the whole epoch.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import polars as pl
+
+from hayase.core.records import Headers, Record
+from hayase.kernel.columns import HEADERS, ColumnContext
+from hayase.state.base import MemoryBase
+from hayase.state.overlay import OverlayStore
+from hayase.state.spill import EpochSpace, Spilled
+from hayase.task.edges import EDGE_HEADERS, headers_series, read_headers
+
+_RUN = struct.Struct(">I")
+_KEYS = "__held_keys"
+_NOTHING = b"\x00"
+_SOMETHING = b"\x01"
+
+Finish = Callable[[pl.DataFrame, list[bytes | None], ColumnContext], pl.DataFrame]
+
+
+class _Index:
+    """Run of the last update and what was before the first one, by key."""
+
+    def __init__(self, space: EpochSpace) -> None:
+        self._space = space
+        self._entries = OverlayStore(MemoryBase())
+
+    def note(self, run: int, keys: Sequence[bytes], before: Sequence[bytes]) -> None:
+        """Keys that were updated in a run; `before` counts only for those that are new."""
+        packed = _RUN.pack(run)
+        known = self._entries.get_many(keys)
+        entries = [packed + (new if old is None else old[_RUN.size :]) for old, new in zip(known, before, strict=True)]
+        self._entries.put_many(keys, entries)
+        if self._entries.size_bytes() > self._space.share:
+            self._entries.spill(self._space.maps)
+
+    def ending(self, run: int, keys: Sequence[bytes]) -> tuple[list[int], list[bytes]]:
+        """Which of a run's keys had no update after it, and what was before their first one."""
+        packed = _RUN.pack(run)
+        places: list[int] = []
+        before: list[bytes] = []
+        for place, entry in enumerate(self._entries.get_many(keys)):
+            assert entry is not None
+            if entry.startswith(packed):
+                places.append(place)
+                before.append(entry[_RUN.size :])
+        return places, before
+
+
+class HeldRows(NamedTuple):
+    """Updates that a cache sends at the end of the epoch, without order columns.
+
+    Attributes:
+        rows: the updates; `__h`, if there, counts from 0.
+        start: what was stored at the epoch's start.
+        headers: by `__h`.
+        finish: see `ColumnHolding.hold`.
+    """
+
+    rows: pl.DataFrame
+    start: list[bytes | None]
+    headers: list[Headers] | None
+    finish: Finish
+
+
+class HeldFrames:
+    """`ColumnHolding` of one node."""
+
+    def __init__(self, space: EpochSpace) -> None:
+        self._space = space
+        self._index = _Index(space)
+        self._runs: list[Spilled] = []
+        self._finish: Finish
+        self.headers: list[Headers] | None = None
+        """Headers of the chunk's records, by `__h`."""
+
+    def hold(self, keys: Sequence[bytes], rows: pl.DataFrame, start: Sequence[bytes | None], finish: Finish) -> None:
+        """See ColumnHolding."""
+        if not rows.height:
+            return
+        self._finish = finish
+        before = [_NOTHING if row is None else _SOMETHING + row for row in start]
+        self._index.note(len(self._runs), keys, before)
+        kept = rows.with_columns(pl.Series(_KEYS, keys, pl.Binary))
+        if HEADERS in rows.columns:
+            given = self.headers
+            found = [() if at is None or given is None else given[at] for at in rows[HEADERS].to_list()]
+            kept = kept.drop(HEADERS).with_columns(headers_series(found))
+        buffer = io.BytesIO()
+        kept.write_ipc_stream(buffer, compression="lz4")
+        self._runs.append(self._space.file.append(buffer.getbuffer()))
+
+    def drain(self) -> Iterator[HeldRows]:
+        """What is sent at the end of the epoch, a run at a time."""
+        for number, place in enumerate(self._runs):
+            frame = pl.read_ipc_stream(self._space.file.read(place))
+            places, before = self._index.ending(number, frame[_KEYS].to_list())
+            frame = frame[places].drop(_KEYS)
+            headers = None
+            if EDGE_HEADERS in frame.columns:
+                headers = read_headers(frame[EDGE_HEADERS])
+                frame = frame.drop(EDGE_HEADERS).with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias(HEADERS))
+            start = [None if row == _NOTHING else row[1:] for row in before]
+            yield HeldRows(frame, start, headers, self._finish)
+
+
+class HeldRecords:
+    """`RowHolding` of one node.
+
+    Records are pickled. Where that does not work, because a value's class can not be found by its name, they stay in memory.
+
+    Args:
+        space: where they go.
+        after_run: called when the updates of one run were sent.
+    """
+
+    def __init__(self, space: EpochSpace, after_run: Callable[[], None]) -> None:
+        self._space = space
+        self._after_run = after_run
+        self._index = _Index(space)
+        self._runs: list[Spilled] = []
+        self._take: Callable[[], dict[Any, Record[Any, Any]]] = dict
+        self._in_memory: dict[Any, Record[Any, Any]] | None = None
+
+    def attach(self, take: Callable[[], dict[Any, Record[Any, Any]]]) -> None:
+        """See RowHolding."""
+        self._take = take
+
+    def spill(self) -> None:
+        """End of a chunk: take over what the cache holds."""
+        taken = self._take()
+        if not taken:
+            return
+        if self._in_memory is None:
+            try:
+                keys = [key if isinstance(key, bytes) else pickle.dumps(key) for key in taken]
+                before = [pickle.dumps(record.value.old) for record in taken.values()]
+                blob = pickle.dumps((keys, list(taken.values())))
+            except Exception:  # user's values may refuse in as many ways as there are classes
+                self._in_memory = {}
+                for key, record in self._drain_runs():
+                    self._in_memory[key] = record
+            else:
+                self._index.note(len(self._runs), keys, before)
+                self._runs.append(self._space.file.append(blob))
+                return
+        for key, record in taken.items():
+            place = key if isinstance(key, bytes) else pickle.dumps(key)
+            earlier = self._in_memory.pop(place, None)
+            if earlier is not None:
+                record = record.with_value(type(record.value)(record.value.new, earlier.value.old))
+            self._in_memory[place] = record
+
+    def drain(self) -> Iterator[Record[Any, Any]]:
+        """See RowHolding."""
+        self.spill()
+        if self._in_memory is not None:
+            yield from self._in_memory.values()
+            return
+        for _, record in self._drain_runs():
+            yield record
+
+    def _drain_runs(self) -> Iterator[tuple[bytes, Record[Any, Any]]]:
+        for number, run in enumerate(self._runs):
+            keys, records = pickle.loads(self._space.file.read(run))
+            places, before = self._index.ending(number, keys)
+            for place, old in zip(places, before, strict=True):
+                record = records[place]
+                yield keys[place], record.with_value(type(record.value)(record.value.new, pickle.loads(old)))
+            self._after_run()

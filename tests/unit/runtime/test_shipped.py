@@ -1,0 +1,31 @@
+"""What travels to workers."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+from tests.unit.runtime.test_coordinator import Scene
+
+from hayase.core.errors import ConfigError
+from hayase.runtime.shipped import delete_other_programs, load_shipped
+from hayase.storage.posix_blobs import PosixBlobs
+
+
+def test_a_start_deletes_what_earlier_ones_shipped_and_nothing_else(tmp_path: Path) -> None:
+    blobs = PosixBlobs(tmp_path / "c", fsync=False)
+    app = Scene(tmp_path / "scene").app
+    digests = [dataclasses.replace(app, slots=slots).publish(blobs) for slots in (1, 2, 3)]
+    blobs.put_if_absent("plan", b"plan")
+    delete_other_programs(blobs, digests[1])
+    assert load_shipped(blobs, digests[1]).slots == 2
+    assert blobs.list("programs/") == [f"programs/{digests[1]}"] and blobs.exists("plan")
+    delete_other_programs(blobs, digests[1])
+    assert load_shipped(blobs, digests[1]).slots == 2
+
+
+def test_a_worker_whose_program_is_gone_says_so(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as raised:
+        load_shipped(PosixBlobs(tmp_path), "0" * 32)
+    assert raised.value.condition == "PROGRAM_NOT_FOUND"

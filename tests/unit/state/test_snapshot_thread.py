@@ -1,0 +1,189 @@
+"""Snapshots are made beside the epochs: nobody waits for one, and a kill in the middle leaves nothing half-written."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from tests.unit.state.test_changelog import content_of, make, opened
+
+from hayase.core.failpoints import VARIABLE
+from hayase.state.bundle import BundleState
+from hayase.state.changelog import Changelog
+from hayase.state.snapshot import SnapshotPolicy
+from hayase.state.snapshot_thread import SnapshotThread
+from hayase.storage.posix_blobs import PosixBlobs
+
+
+def advance(changelog: Changelog, state: BundleState, epochs: int) -> None:
+    for _ in range(epochs):
+        last = changelog.get(state.epoch)
+        changelog.apply(state, changelog.publish(make(last, state.epoch + 1)))
+
+
+def test_epochs_go_on_while_a_snapshot_is_made(tmp_path: Path) -> None:
+    begun, may_go_on = threading.Event(), threading.Event()
+
+    def slow(state: BundleState, changelog: Changelog, policy: SnapshotPolicy) -> None:
+        begun.set()
+        assert may_go_on.wait(60)
+        changelog.snapshots.publish(state, 0)
+
+    blobs, failures = PosixBlobs(tmp_path / "c", fsync=False), list[Exception]()
+    thread = SnapshotThread(blobs, SnapshotPolicy(min_delta_bytes=0, report=failures.append), slow)
+    changelog = Changelog(blobs, "b0")
+    with opened(tmp_path / "s") as state:
+        advance(changelog, state, 1)
+        thread.offer(state)
+        assert begun.wait(60)
+        advance(changelog, state, 5)
+        thread.offer(state)
+        assert changelog.snapshots.epochs() == []
+        may_go_on.set()
+        thread.wait()
+        thread.close()
+        assert changelog.snapshots.epochs() == [5] and failures == []
+
+
+def test_a_snapshot_in_the_background_replaces_history(tmp_path: Path) -> None:
+    blobs, failures = PosixBlobs(tmp_path / "c", fsync=False), list[Exception]()
+    thread = SnapshotThread(blobs, SnapshotPolicy(min_delta_bytes=3000, report=failures.append))
+    changelog = Changelog(blobs, "b0")
+    with opened(tmp_path / "s") as state:
+        for _ in range(60):
+            advance(changelog, state, 1)
+            thread.offer(state)
+        thread.wait()
+        thread.close()
+        expected = content_of(state)
+    assert failures == [] and changelog.epochs()[0] == changelog.snapshots.epochs()[-1] > 0
+    with opened(tmp_path / "new") as state:
+        assert Changelog(blobs, "b0").catch_up(state, 59)
+        assert content_of(state) == expected
+
+
+def test_what_is_not_due_starts_no_thread(tmp_path: Path) -> None:
+    blobs = PosixBlobs(tmp_path / "c", fsync=False)
+    thread = SnapshotThread(blobs, SnapshotPolicy())
+    before = threading.active_count()
+    with opened(tmp_path / "s") as state:
+        advance(Changelog(blobs, "b0"), state, 2)
+        thread.offer(state)
+    assert threading.active_count() == before
+    thread.close()
+    thread.close()
+
+
+def test_after_closing_nothing_is_taken(tmp_path: Path) -> None:
+    blobs = PosixBlobs(tmp_path / "c", fsync=False)
+    thread = SnapshotThread(blobs, SnapshotPolicy(min_delta_bytes=0))
+    changelog = Changelog(blobs, "b0")
+    with opened(tmp_path / "s") as state:
+        advance(changelog, state, 1)
+        thread.close()
+        thread.offer(state)
+        thread.wait()
+    assert changelog.snapshots.epochs() == []
+
+
+FORKED = """
+import os, sys, threading
+from pathlib import Path
+from hayase.state.snapshot import SnapshotPolicy
+from hayase.state.snapshot_thread import SnapshotThread
+from hayase.storage.lmdb_env import close_environment
+from hayase.storage.posix_blobs import PosixBlobs
+from hayase.state.changelog import Changelog
+from tests.unit.state.test_changelog import opened
+from tests.unit.state.test_snapshot_thread import advance
+
+folder = Path(sys.argv[1])
+blobs = PosixBlobs(folder / "c", fsync=False)
+busy, go = threading.Event(), threading.Event()
+def slow(state, changelog, policy):
+    busy.set()
+    go.wait(60)
+    changelog.snapshots.publish(state, 0)
+thread = SnapshotThread(blobs, SnapshotPolicy(min_delta_bytes=0), slow)
+changelog = Changelog(blobs, "b0")
+with opened(folder / "s") as state:
+    advance(changelog, state, 1)
+    thread.offer(state)
+    busy.wait(60)
+    child = os.fork()
+    if child == 0:
+        thread.close()          # of the parent's: nothing to wait for
+        go.set()
+        with opened(folder / "child") as other:
+            Changelog(blobs, "b0").catch_up(other, 0)
+            thread.offer(other)
+            thread.wait()
+            thread.close()
+        os._exit(0 if Changelog(blobs, "b0").snapshots.epochs() == [0] else 1)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    go.set()
+    thread.close()
+    print(code)
+"""
+
+
+def test_a_forked_child_has_a_thread_of_its_own(tmp_path: Path) -> None:
+    ran = subprocess.run([sys.executable, "-c", FORKED, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert ran.stdout.strip() == "0", ran.stderr
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from hayase.state.changelog import Changelog
+from hayase.state.snapshot import SnapshotPolicy
+from hayase.state.snapshot_thread import SnapshotThread
+from hayase.storage.posix_blobs import PosixBlobs
+from tests.unit.state.test_changelog import opened
+from tests.unit.state.test_snapshot_thread import advance
+
+folder = Path(sys.argv[1])
+blobs = PosixBlobs(folder / "c", fsync=False)
+thread, changelog = SnapshotThread(blobs, SnapshotPolicy(min_delta_bytes=3000)), Changelog(blobs, "b0")
+with opened(folder / "s") as state:
+    for _ in range(60):
+        advance(changelog, state, 1)
+        thread.offer(state)
+    thread.wait()
+"""
+
+
+@pytest.mark.parametrize("place", ["before_snapshot", "inside_snapshot", "after_snapshot"])
+def test_a_kill_while_a_snapshot_is_made_leaves_nothing_half_written(tmp_path: Path, place: str) -> None:
+    armed = [{"name": place, "action": "kill_worker", "token": str(tmp_path / "token")}]
+    ran = subprocess.run(
+        [sys.executable, "-c", KILLED, str(tmp_path)],
+        env={**os.environ, VARIABLE: json.dumps(armed)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == -signal.SIGKILL, ran.stderr
+    blobs, failures = PosixBlobs(tmp_path / "c", fsync=False), list[Exception]()
+    changelog = Changelog(blobs, "b0")
+    assert bool(changelog.snapshots.epochs()) == (place == "after_snapshot")
+    for manifest in changelog.snapshots.newest_first():
+        changelog.snapshots.verify(manifest)
+    with opened(tmp_path / "s") as state, opened(tmp_path / "new") as other:
+        assert not list(state.path.glob("temporary-*"))
+        last = changelog.epochs()[-1]
+        assert changelog.catch_up(state, last) and Changelog(blobs, "b0").catch_up(other, last)
+        assert content_of(state) == content_of(other)
+        thread = SnapshotThread(blobs, SnapshotPolicy(min_delta_bytes=3000, report=failures.append))
+        thread.offer(state)
+        thread.wait()
+        thread.close()
+    assert failures == [] and changelog.snapshots.epochs()
+    kept = {part.name for manifest in changelog.snapshots.newest_first() for part in manifest.parts}
+    assert set(blobs.list("snapshots/b0/parts/")) == kept
