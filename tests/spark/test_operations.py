@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import logging
+import math
 import os
+import shutil
 import signal
 import threading
+import urllib.error
+import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.spark.place import Place, store_rows, until
+from prometheus_client.parser import text_string_to_metric_families
+from tests.spark import place as places
+from tests.spark.place import Place, store_rows
 from tests.spark.topologies import JSON, TEXT, WRITTEN, totals
 
 from hayase import (
@@ -17,6 +26,7 @@ from hayase import (
     HayaseError,
     Materialized,
     State,
+    StreamsApp,
     StreamsBuilder,
     StreamThreadExceptionResponse,
     Topology,
@@ -25,7 +35,13 @@ from hayase.app.remote import RUNS, application_status
 from hayase.cli.main import run_cli
 from hayase.core.errors import ProcessingError, StreamsStoppedError
 
+pytestmark = pytest.mark.timeout(600)
 PROGRAM = f"{Path(__file__).with_name('topologies.py')}:totals"
+
+
+def until(condition: Callable[[], bool], app: StreamsApp | None = None, seconds: float = 240) -> None:
+    """As there, with time for the start of an application on a busy machine."""
+    places.until(condition, app, seconds)
 
 
 def amounts(first: int, last: int, keys: int = 7) -> list[tuple[str, dict[str, int], int]]:
@@ -184,3 +200,76 @@ def test_a_failure_of_spark_without_an_error_of_ours_is_one_line(place: Place) -
     assert "\n" not in str(app.error)
     assert len(str(app.error)) < 700
     assert "Spark's account is in " in app.error.message
+
+
+def test_metrics_have_kafka_streams_names_and_are_served_for_prometheus_while_it_runs(place: Place) -> None:
+    place.topic("in", 2), place.topic("out")
+    place.put("in", [("a", {"amount": 1}, 50), ("a", {"amount": 2}, 20), ("b", {"amount": 3}, 60)])
+    app = place.app(totals(), metrics_port=0, metrics_recording_level="DEBUG")
+    assert app.metrics_url == ""
+    with app:
+        app.start()
+        until(lambda: place.last("out") == {"a": {"n": 2, "total": 3}, "b": {"n": 1, "total": 3}}, app)
+        until(lambda: app.progress().consumed == 3, app)
+        with urllib.request.urlopen(app.metrics_url, timeout=30) as answer:
+            text = answer.read().decode()
+        with urllib.request.urlopen(app.metrics_url.replace("/metrics", "/ready"), timeout=30) as answer:
+            assert json.loads(answer.read())["state"] == "RUNNING"
+        assert application_status(app.config).running
+        url = app.metrics_url
+    with pytest.raises(urllib.error.URLError):
+        urllib.request.urlopen(url, timeout=30)
+    samples = {s.name: 0.0 for family in text_string_to_metric_families(text) for s in family.samples}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            samples[sample.name] += sample.value
+    prefix = "kafka_streams_stream"
+    assert samples[f"{prefix}_task_metrics_process_total"] == 3
+    assert samples[f"{prefix}_thread_metrics_process_total"] == 3
+    assert samples[f"{prefix}_topic_metrics_records_consumed_total"] == 3
+    assert samples[f"{prefix}_topic_metrics_records_produced_total"] == 2
+    assert samples[f"{prefix}_topic_metrics_bytes_consumed_total"] == 3 * len('a{"amount": 1}')
+    assert samples[f"{prefix}_state_metrics_num_keys"] == 2
+    assert samples[f"{prefix}_metrics_client_state"] == 2  # RUNNING
+    assert samples[f"{prefix}_thread_metrics_commit_total"] >= 1
+    found = app.metrics()
+    lateness = [v for name, v in found.items() if name.name == "record-lateness-max" and not math.isnan(float(v))]
+    assert max(float(v) for v in lateness) == 30.0
+    nodes = {name.tag("processor-node-id") for name in found if name.name == "record-e2e-latency-avg"}
+    assert nodes == {"KSTREAM-SOURCE-0000000000", "KSTREAM-SINK-0000000003"}
+
+
+def test_state_that_had_to_be_restored_is_counted(place: Place) -> None:
+    place.topic("in"), place.topic("out")
+    place.put("in", amounts(0, 30))
+    place.run(totals())
+    shutil.rmtree(place.folder / "state" / place.application_id / "state")
+    place.put("in", amounts(30, 60))
+    app = place.run(totals())
+    assert place.last("out") == expected(60)
+    assert app._telemetry.registry.total("stream-task-metrics", "restore-total") >= 7
+
+
+def test_what_user_code_logs_in_a_worker_arrives_in_the_program_with_its_place(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    place.topic("in", 1), place.topic("out")
+    place.put("in", [("a", {"amount": 1}, 0), ("a", b"nonsense", 1)])
+
+    def say(value: dict[str, int]) -> dict[str, int]:
+        logging.getLogger("shop.pricing").info("priced %d", value["amount"])
+        return value
+
+    builder = StreamsBuilder()
+    builder.stream("in", Consumed.with_(TEXT, JSON)).map_values(say).to("out", WRITTEN)
+    caplog.set_level(logging.INFO)
+    place.run(builder.build(), log_level="INFO", deserialization_exception_handler="log_and_continue")
+    until(lambda: {"shop.pricing", "hayase.task"} <= {record.name for record in caplog.records})
+    (priced,) = [record for record in caplog.records if record.name == "shop.pricing"]
+    assert priced.getMessage() == "priced 1"
+    place_of_it = {"application_id": place.application_id, "epoch": 0, "bundle": "0-0", "task": "0_0"}
+    assert place_of_it.items() <= vars(priced).items()
+    (dropped,) = [record for record in caplog.records if record.name == "hayase.task"]
+    assert {"node": "KSTREAM-SOURCE-0000000000", "topic": "in", "partition": 0, "offset": 1}.items() <= vars(
+        dropped
+    ).items()

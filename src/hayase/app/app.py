@@ -16,13 +16,14 @@ from hayase.app.checkpoint import fix_plan, lineage_of, stored_plan
 from hayase.app.remote import RUNS, leave_note, note_of_end
 from hayase.app.report import ProgressReport
 from hayase.app.states import NEXT, State
-from hayase.app.topics import prepare_topics, resets_of
+from hayase.app.telemetry import Telemetry
+from hayase.app.topics import ensure_dead_letter_topic, prepare_topics, resets_of
 from hayase.app.uncaught import Recovery, UncaughtExceptionHandler, shut_down_client
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import ConfigError, HayaseError, StreamsStoppedError
-from hayase.core.metrics import RECORDS_CONSUMED
+from hayase.core.logs import configure_logging, log_context, log_fields
+from hayase.core.registry import MetricName, Value
 from hayase.log.open import open_log
-from hayase.log.protocol import Log
 from hayase.planner.build import levels_of, make_plan, source_topics
 from hayase.planner.compile import compile_units
 from hayase.planner.options import compile_options, configured, failure_policy, log_config
@@ -84,6 +85,7 @@ class StreamsApp:
         self._watcher: threading.Thread | None = None
         self._recovery = Recovery(shut_down_client, self.config.task_timeout_ms / 1000)
         self._pause_asked = False
+        self._telemetry = Telemetry(self.config, topology.describe(), self.progress, lambda: self._recovery)
 
     @property
     def state(self) -> State:
@@ -219,7 +221,7 @@ class StreamsApp:
             self._state,
             runner.progress.epochs if runner is not None else 0,
             runner.progress.last_epoch if runner is not None else -1,
-            self._consumed(runner),
+            runner.progress.consumed(self._given_topics()) if runner is not None else 0,
             counters.get("records-produced-total", 0),
             counters.get("late-records-total", 0),
             counters.get("dropped-records-total", 0),
@@ -229,15 +231,24 @@ class StreamsApp:
             status.waiting if status is not None else "",
         )
 
-    def _consumed(self, runner: Any) -> int:
-        """Records read from topics of the log; rows between tasks are not counted."""
-        topics = set(source_topics(self.topology)) - self.topology.internal_topics.keys()
-        rows = runner.progress.rows() if runner is not None else []
-        return sum(count for name, owner, count in rows if name == RECORDS_CONSUMED and owner in topics)
+    def _given_topics(self) -> set[str]:
+        """Topics of the log that are not the application's own."""
+        return set(source_topics(self.topology)) - self.topology.internal_topics.keys()
 
-    def metrics(self) -> list[tuple[str, str, int]]:
-        """Counters since the start as `(name, node or topic, count)`, with Kafka Streams' names where the meaning exists."""
-        return self._runner.progress.rows() if self._runner is not None else []
+    def metrics(self) -> dict[MetricName, Value]:
+        """All metrics as they are now, sorted by group, name and tags (Kafka Streams' `KafkaStreams.metrics()`).
+
+        Groups, names and tags are Kafka Streams' where the meaning exists; a thread is a slot. Counters begin at 0 with the
+        object, rates, averages and maxima are over the last `metrics.num.samples` of `metrics.sample.window.ms`, and NaN if
+        nothing happened in them. What an epoch did is seen when it is through; an epoch that was adopted from an earlier
+        attempt counts no records. docs/operations.md lists them.
+        """
+        return self._telemetry.registry.snapshot()
+
+    @property
+    def metrics_url(self) -> str:
+        """Where they are served for Prometheus while the application is started; empty without `metrics.port`."""
+        return self._telemetry.url
 
     def epoch_timings(self) -> list[Any]:
         """Where the time of the last epochs went (`hayase.runtime.progress.EpochTiming`)."""
@@ -322,16 +333,21 @@ class StreamsApp:
                     "ALREADY_STARTED", f"the application is {self._state.value}; make a new StreamsApp to start again"
                 )
             self._move(State.REBALANCING)
+        if self.config.log_format is not None:
+            form, level = self.config.log_format, self.config.log_level or "INFO"
+            configure_logging(form=form, level=level, secrets=self.config.secrets)
         runner: Runner | None = None
         try:
             probe_put_if_absent(self._blobs, exactly_once=self.config.exactly_once)
             self._lease = lease_for(self._blobs, self.config.application_id)
             self._lease.__enter__()
             runner = Runner.make(self.config.state_dir / self.config.application_id / RUNS)
-            shipped = self._prepare(self._blobs, runner.control_dir)
+            self._telemetry.serve()
+            shipped = self._prepare(self._blobs, runner)
             with self._lock:
                 self._runner = runner
                 runner.control.ask_pause(self._pause_asked)
+            self._telemetry.follow(shipped, runner.progress)
             self._standbys = standbys_of(self.config)
             interval = self.config.commit_interval_ms
             runner.start(shipped, self._blobs, self.config.spark_properties, interval_ms=interval, bounded=bounded)
@@ -355,7 +371,7 @@ class StreamsApp:
         if asked_to_stop:
             runner.stop(_STOP_AT_START_S)
 
-    def _prepare(self, blobs: BlobStore, control_dir: str) -> Any:
+    def _prepare(self, blobs: BlobStore, runner: Any) -> Any:
         from hayase.runtime.session import default_slots
         from hayase.runtime.shipped import ShippedApp
 
@@ -374,7 +390,7 @@ class StreamsApp:
                 stored.check_partitions(topics)
             plan = make_plan(topology, topics, compiled, threads=slots, bundles_per_unit=bundles)
             fix_plan(blobs, plan.to_json())
-            self._ensure_dead_letter_topic(log)
+            ensure_dead_letter_topic(config, log)
         finally:
             log.close()
         return ShippedApp(
@@ -389,7 +405,7 @@ class StreamsApp:
             checkpoint_fsync=config.checkpoint_fsync,
             state_dir=str(workers_folder(config)),
             followers_dir=str(followers_folder(config)),
-            control_dir=control_dir,
+            control_dir=runner.control_dir,
             exactly_once=config.exactly_once,
             slots=slots,
             max_records_per_epoch=config.max_records_per_epoch,
@@ -398,18 +414,18 @@ class StreamsApp:
             resets=resets_of(topology, config.auto_offset_reset),
             history_retention_ms=config.state_history_retention_ms,
             purge_interval_ms=config.repartition_purge_interval_ms,
+            recording_level=config.metrics_recording_level,
+            log_address=runner.log_address,
+            log_level=config.log_level or logging.getLevelName(_LOG.getEffectiveLevel()),
         )
-
-    def _ensure_dead_letter_topic(self, log: Log) -> None:
-        topic = self.config.dead_letter_topic
-        if topic is not None and topic not in log.describe([topic]):
-            log.create_topic(topic, 1)
 
     def _watch(self, runner: Any) -> None:
         """The only place that ends a started application."""
         from hayase.app.supervisor import Supervisor
 
-        self._ended(runner, Supervisor(self, runner, self._recovery, standbys=self._standbys).until_end())
+        supervisor = Supervisor(self, runner, self._recovery, self.metrics_url, self._standbys)
+        with log_context(application_id=self.config.application_id):
+            self._ended(runner, supervisor.until_end())
 
     def lease_lost(self) -> HayaseError | None:
         """Why another copy may run now; `None` as long as the lease is held."""
@@ -417,6 +433,7 @@ class StreamsApp:
         return lost
 
     def _ended(self, runner: Any, error: HayaseError | None) -> None:
+        self._telemetry.close()
         if runner is not None:
             runner.close()
         if self._standbys is not None:
@@ -431,6 +448,7 @@ class StreamsApp:
             end = State.ERROR if error is not None else State.NOT_RUNNING
             leave_note(self.config, note_of_end(replace(self.progress(), state=end), self._recovery.replaced, error))
         if error is not None:
+            _LOG.error("the application failed: %s", error, extra=log_fields(error, self.config.application_id))
             self._move(State.PENDING_ERROR)
             self._move(State.ERROR)
         else:
@@ -453,7 +471,7 @@ class StreamsApp:
                 return
             assert new in NEXT[old], (old, new)
             self._state = new
-        _LOG.info("%s: %s -> %s", self.config.application_id, old.value, new.value)
+        _LOG.info("state %s -> %s", old.value, new.value, extra={"application_id": self.config.application_id})
         if self._listener is not None:
             try:
                 self._listener(new, old)

@@ -1,9 +1,10 @@
-"""The topics of an application when it starts: those that patterns mean, and the internal ones, which it makes."""
+"""The topics of an application when it starts: those that patterns mean, and the internal and dead-letter ones, which it makes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from hayase.core.config import StreamsConfig
 from hayase.core.errors import TopologyError
 from hayase.log.protocol import Log, TopicInfo
 from hayase.planner.build import check_sinks, check_sources, sink_topics, source_topics
@@ -30,6 +31,13 @@ def prepare_topics(log: Log, topology: Topology) -> tuple[Topology, dict[str, To
     infos |= _internal_topics(log, topology, infos)
     check_sinks(topology, infos)
     return topology, infos
+
+
+def ensure_dead_letter_topic(config: StreamsConfig, log: Log) -> None:
+    """Make it if the settings name one that is not there."""
+    topic = config.dead_letter_topic
+    if topic is not None and topic not in log.describe([topic]):
+        log.create_topic(topic, 1)
 
 
 def _internal_topics(log: Log, topology: Topology, infos: Mapping[str, TopicInfo]) -> dict[str, TopicInfo]:

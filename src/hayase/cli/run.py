@@ -14,6 +14,7 @@ from hayase.cli.options import BootstrapServers, Config, ConfigFile, LogDir, log
 from hayase.cli.progress import PlainProgress
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import ConfigError
+from hayase.core.logs import configure_logging
 
 _PROGRESS_EVERY_S = 5.0
 _EXIT_MID_EPOCH = 3
@@ -65,6 +66,8 @@ def run(
     for note in app.config.notes:
         typer.echo(f"note: {note}", err=True)
     typer.echo(f"application {app.config.application_id}, {_place(app.config)}; Ctrl-C stops it")
+    if app.config.log_format is None:
+        configure_logging(form="text", level=app.config.log_level or "WARNING", secrets=app.config.secrets)
     progress = PlainProgress(typer.echo, _PROGRESS_EVERY_S)
     with StopRequest() as stop:
         clean = run_app(app, stop, to_end=to_end, close_timeout=timedelta(seconds=close_timeout), on_tick=progress.tick)

@@ -13,6 +13,7 @@ from typing import Any, Literal
 from hayase.core import config_values as values
 from hayase.core.config_keys import CLIENT_KEYS, PREFIXES_WITHOUT_EFFECT, RENAMED, WITHOUT_EFFECT
 from hayase.core.errors import ConfigError
+from hayase.core.logs import MASK, is_secret, secret_values
 
 Guarantee = Literal["at_least_once", "exactly_once_v2"]
 Form = Literal["auto", "rows", "columns"]
@@ -35,8 +36,15 @@ _NAMES_OF_ATTRIBUTES: dict[str, tuple[str, values.Parse]] = {
     "epoch.memory.max.bytes": ("epoch_memory_max_bytes", values.whole(1 << 20)),
     "errors.dead.letter.queue.topic.name": ("dead_letter_topic", values.optional(values.text)),
     "log.dir": ("log_dir", values.folder),
+    "log.format": ("log_format", values.optional(values.one_of("text", "json"))),
+    "log.level": ("log_level", values.optional(values.one_of("DEBUG", "INFO", "WARNING", "ERROR"))),
     "max.records.per.epoch": ("max_records_per_epoch", values.whole(1)),
     "max.task.idle.ms": ("max_task_idle_ms", values.whole(-1)),
+    "metrics.host": ("metrics_host", values.text),
+    "metrics.num.samples": ("metrics_num_samples", values.whole(1)),
+    "metrics.port": ("metrics_port", values.optional(values.whole(0, 65535))),
+    "metrics.recording.level": ("metrics_recording_level", values.one_of("INFO", "DEBUG", "TRACE")),
+    "metrics.sample.window.ms": ("metrics_sample_window_ms", values.whole(1)),
     "num.bundles": ("num_bundles", values.optional(values.whole(1))),
     "num.standby.replicas": ("num_standby_replicas", _WHOLE),
     "num.stream.threads": ("num_stream_threads", values.optional(values.whole(1))),
@@ -82,7 +90,7 @@ _OPTIMIZATIONS = {
 }
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True, init=False, repr=False)
 class StreamsConfig:
     """The settings of an application, checked and typed. Immutable.
 
@@ -93,6 +101,10 @@ class StreamsConfig:
         application_id: `application.id`, required: the application's identity, consumer group and state folder.
         bootstrap_servers: `bootstrap.servers`: Kafka brokers; empty: the embedded log in `log_dir`.
         log_dir: `log.dir`: folder of the embedded log; default `hayase/log` in the user's data folder.
+        log_format: `log.format`: `text` or `json`: everything the process and its workers log goes to standard error in that
+            form; default `None`: the program's own logging is left as it is, and workers' lines go there.
+        log_level: `log.level`: `DEBUG`, `INFO`, `WARNING` or `ERROR`; default INFO with a `log.format`, else what the
+            program has set for the logger `hayase`.
         num_stream_threads: `num.stream.threads`: how many bundles run at a time; `None`: the cores Spark has.
         num_standby_replicas: `num.standby.replicas`: followers that run as processes beside the application, each
             with a copy of all stores, which readers may use and from which a worker whose own state is lost
@@ -109,6 +121,12 @@ class StreamsConfig:
         epoch_memory_max_bytes: `epoch.memory.max.bytes`: about what a worker process holds of an epoch in memory: input,
             changes of stores and outputs, a quarter each; what is beyond that is read bit by bit, or goes to files in
             `state.dir`. Default 1 GiB, at least 1 MiB. Results do not depend on it.
+        metrics_host: `metrics.host`: where `/metrics`, `/health` and `/ready` are served; default 127.0.0.1. Whoever can
+            reach it can read them: there is no password.
+        metrics_port: `metrics.port`: 0: any free one; default `None`: they are not served.
+        metrics_recording_level: `metrics.recording.level`: `INFO` (default), `DEBUG` or `TRACE` (here as DEBUG).
+        metrics_sample_window_ms: `metrics.sample.window.ms`: length of a sample of rates, averages and maxima; default 30,000.
+        metrics_num_samples: `metrics.num.samples`: how many of them are looked at; default 2.
         processing_form: `processing.form`: `auto`, `rows` (every node takes one record at a time, the reference) or `columns`.
         state_dir: `state.dir`: local folder for state; default `hayase` in the user's state folder
             (`XDG_STATE_HOME`, else `~/.local/state`), so that it outlives a reboot.
@@ -159,6 +177,8 @@ class StreamsConfig:
     bootstrap_servers: tuple[str, ...]
     log_dir: Path
     num_standby_replicas: int
+    log_format: Literal["text", "json"] | None
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] | None
     num_stream_threads: int | None
     num_bundles: int | None
     processing_guarantee: Guarantee
@@ -166,6 +186,11 @@ class StreamsConfig:
     max_records_per_epoch: int
     max_task_idle_ms: int
     epoch_memory_max_bytes: int
+    metrics_host: str
+    metrics_port: int | None
+    metrics_recording_level: Literal["INFO", "DEBUG", "TRACE"]
+    metrics_sample_window_ms: int
+    metrics_num_samples: int
     processing_form: Form
     state_dir: Path
     checkpoint_dir: str
@@ -230,6 +255,16 @@ class StreamsConfig:
         """Whether topics are in the embedded log."""
         return not self.bootstrap_servers
 
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Values that may not be shown, such as passwords of Kafka clients."""
+        groups = (self.consumer_properties, self.producer_properties, self.admin_properties, self.spark_properties)
+        return tuple(dict.fromkeys(secret for group in groups for secret in secret_values(group)))
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{name}={_shown(getattr(self, name))!r}" for name in self.__dataclass_fields__)
+        return f"StreamsConfig({fields})"
+
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, ({name: _plain(getattr(self, name)) for name in self.__dataclass_fields__},)
 
@@ -239,6 +274,12 @@ def _rebuild(attributes: dict[str, Any]) -> StreamsConfig:
     for name, value in attributes.items():
         object.__setattr__(made, name, MappingProxyType(value) if isinstance(value, dict) else value)
     return made
+
+
+def _shown(value: Any) -> Any:
+    if not isinstance(value, Mapping):
+        return value
+    return {key: MASK if is_secret(key) else text for key, text in value.items()}
 
 
 def _plain(value: Any) -> Any:
@@ -261,8 +302,15 @@ def _defaults(env: Mapping[str, str]) -> dict[str, Any]:
         "deserialization_exception_handler": "log_and_fail",
         "epoch_memory_max_bytes": 1 << 30,
         "log_dir": data / "hayase" / "log",
+        "log_format": None,
+        "log_level": None,
         "max_records_per_epoch": 1_000_000,
         "max_task_idle_ms": 0,
+        "metrics_host": "127.0.0.1",
+        "metrics_num_samples": 2,
+        "metrics_port": None,
+        "metrics_recording_level": "INFO",
+        "metrics_sample_window_ms": 30_000,
         "num_bundles": None,
         "num_standby_replicas": 0,
         "num_stream_threads": None,

@@ -5,13 +5,12 @@ from __future__ import annotations
 _ASSIGNOR = "Spark places tasks; there is no consumer group whose members are assigned"
 _SHUFFLE = "repartitions are Spark shuffles inside an epoch, not topics"
 _STORE = "stores are LMDB environments; there is no other backend to tune"
-_METRICS = "metrics are counters in the epoch's summary; nothing is sampled or reported over JMX"
+_METRICS = "there is no JMX; see metrics.port, and StreamsApp.metrics()"
 _JAVA = "names a Java class"
 _POLL = "the worker that processes a range fetches it; there is no polling loop"
 
 WITHOUT_EFFECT: dict[str, str] = {
     "application.server": "stores are read on the machine where they are; there is nothing yet that answers for another one",
-    "metrics.recording.level": _METRICS,
     "acceptable.recovery.lag": _ASSIGNOR,
     "allow.os.group.write.access": "the state folder gets the permissions of your umask",
     "buffered.records.per.partition": "an epoch is bounded by max.records.per.epoch",
@@ -33,8 +32,6 @@ WITHOUT_EFFECT: dict[str, str] = {
     "metadata.recovery.rebootstrap.trigger.ms": "the client library recovers metadata by its own rules",
     "metadata.recovery.strategy": "the client library recovers metadata by its own rules",
     "metric.reporters": _METRICS,
-    "metrics.num.samples": _METRICS,
-    "metrics.sample.window.ms": _METRICS,
     "poll.ms": _POLL,
     "probing.rebalance.interval.ms": _ASSIGNOR,
     "processing.exception.handler.global.enabled": "global tables run no user code that could fail",

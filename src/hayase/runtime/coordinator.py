@@ -102,6 +102,7 @@ class EpochCoordinator:
         """From the options of the source."""
         blobs = open_blobs(options["checkpoint"], fsync=options["fsync"] == "true")
         app = load_shipped(blobs, options["digest"])
+        app.log_to_driver()
         return cls(app, blobs, open_log(app.log), SystemClock(), Control(Path(app.control_dir)))
 
     @property

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import base64
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from hayase.core.metrics import Metrics
+from hayase.core.metrics import ENTRIES, RECORDS_CONSUMED, Metrics
 from hayase.runtime.query import SUMMARIES
 from hayase.task.summary import BundleSummary
 
@@ -26,9 +26,14 @@ class EpochTiming:
 
 @dataclass(slots=True)
 class Progress:
-    """Counters since this run began. Thread-safe."""
+    """Counters since this run began. Thread-safe.
+
+    Attributes:
+        on_epoch: called with each epoch that came through.
+    """
 
     metrics: Metrics = field(default_factory=Metrics)
+    on_epoch: Callable[[EpochTiming, list[BundleSummary]], None] | None = None
     epochs: int = 0
     last_epoch: int = -1
     timings: list[EpochTiming] = field(default_factory=list)
@@ -65,10 +70,11 @@ class Progress:
         with self._lock:
             return dict(self.metrics.by_name())
 
-    def rows(self) -> list[tuple[str, str, int]]:
-        """All counters as `(name, node or topic, count)`."""
+    def consumed(self, topics: Collection[str]) -> int:
+        """Records read from these topics."""
         with self._lock:
-            return self.metrics.rows()
+            found = self.metrics.by_owner(RECORDS_CONSUMED)
+        return sum(found.get(topic, 0) for topic in topics)
 
     def _add(self, summaries: list[BundleSummary], durations: dict[str, int]) -> None:
         if not summaries:
@@ -76,17 +82,19 @@ class Progress:
         self.epochs += 1
         self.last_epoch = max(summary.epoch for summary in summaries)
         slowest: dict[str, float] = {}
-        before = self.metrics.total("records-consumed-total")
+        before = self.metrics.total(RECORDS_CONSUMED)
         for summary in summaries:
-            self.metrics.merge((name, owner, count) for name, owner, count in summary.metrics)
+            self.metrics.merge(count for count in summary.metrics if count.name != ENTRIES)
             for step, seconds in summary.seconds.items():
                 slowest[step] = max(slowest.get(step, 0.0), round(seconds * 1000, 2))
-        consumed = self.metrics.total("records-consumed-total") - before
+        consumed = self.metrics.total(RECORDS_CONSUMED) - before
         timing = EpochTiming(
             self.last_epoch, consumed, int(durations.get("triggerExecution", 0)), dict(durations), slowest
         )
         self.timings.append(timing)
         del self.timings[:-1000]
+        if self.on_epoch is not None:
+            self.on_epoch(timing, summaries)
 
 
 def _bytes(item: Any) -> bytes:

@@ -19,6 +19,7 @@ from hayase.core.errors import HayaseError
 from hayase.runtime.control import Control
 from hayase.runtime.coordinator import PlannerStatus
 from hayase.runtime.failure import query_failure
+from hayase.runtime.log_relay import LogRelay
 from hayase.runtime.progress import Progress
 from hayase.runtime.query import build_frame, start_query, wake_workers
 from hayase.runtime.session import SessionUse
@@ -32,6 +33,7 @@ class Runner:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self.control = Control(folder)
+        self._log_relay = LogRelay()
         self.progress = Progress()
         self._query: StreamingQuery | None = None
         self._session: SessionUse | None = None
@@ -52,6 +54,11 @@ class Runner:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True, exist_ok=True)
         return cls(Path(tempfile.mkdtemp(dir=folder.resolve())))
+
+    @property
+    def log_address(self) -> str:
+        """Where workers send what they log."""
+        return self._log_relay.address
 
     @property
     def control_dir(self) -> str:
@@ -148,6 +155,7 @@ class Runner:
             if self._session is not None:
                 self._session.release()
         self.status()
+        self._log_relay.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _take_progress(self) -> None:

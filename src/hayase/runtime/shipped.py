@@ -10,8 +10,10 @@ from types import ModuleType
 from pyspark import cloudpickle
 
 from hayase.core.errors import ConfigError
+from hayase.core.logs import secret_values
 from hayase.log.protocol import LogConfig
 from hayase.planner.compile import CompileOptions
+from hayase.runtime.log_relay import log_to_driver
 from hayase.storage.blobs import BlobStore
 from hayase.task.plan import Plan
 from hayase.task.program import FailurePolicy
@@ -28,6 +30,9 @@ class ShippedApp:
         control_dir: folder of the running application on the driver's machine, through which it tells the planner to pause.
         followers_dir: folder with the followers on this machine; a worker whose state is missing copies theirs.
         resets: topic → `earliest` or `latest`: where the first epoch begins.
+        recording_level: which metrics are recorded.
+        log_address: where workers send what they log; empty: nowhere.
+        log_level: the least level that they send.
         slots: how many Python tasks run at once; bundles of a level are dealt out to them.
     """
 
@@ -51,6 +56,21 @@ class ShippedApp:
     history_retention_ms: int
     purge_interval_ms: int
     epoch_memory_max_bytes: int
+    recording_level: str = "INFO"
+    log_address: str = ""
+    log_level: str = "WARNING"
+
+    def log_to_driver(self) -> None:
+        """In a worker, or the planner: have what is logged sent to the driver."""
+        fields = {"application_id": self.application_id}
+        log_to_driver(self.log_address, self.log_level, fields, secret_values(self.log.options))
+
+    def slot_of_bundles(self) -> dict[str, int]:
+        """Which slot runs a bundle: those of a level are dealt out in turn."""
+        levels: dict[int, list[str]] = {}
+        for bundle in self.plan.bundles:
+            levels.setdefault(bundle.level, []).append(bundle.id)
+        return {bundle: number % self.slots for found in levels.values() for number, bundle in enumerate(found)}
 
     def to_bytes(self) -> bytes:
         """Pickled, with the user's functions and classes.

@@ -36,11 +36,13 @@ class WorkerHost:
         self.blobs = open_blobs(checkpoint, fsync=fsync)
         self._app: ShippedApp = load_shipped(self.blobs, digest)
         app = self._app
+        app.log_to_driver()
         self.application_id = app.application_id
         self.lineage = app.lineage
         self.exactly_once = app.exactly_once
         self.epoch_memory_max_bytes = app.epoch_memory_max_bytes
         self.policy = app.policy
+        self.recording_level = app.recording_level
         self._programs = make_programs(app.topology, app.plan, app.options)
         self._runners: dict[str, BundleRunner] = {}
         self._log: Log | None = None
@@ -57,9 +59,7 @@ class WorkerHost:
         for bundle in app.plan.bundles:
             by_level.setdefault(bundle.level, []).append(bundle)
         self._levels = by_level
-        self._slot_of = {
-            bundle.id: number % app.slots for bundles in by_level.values() for number, bundle in enumerate(bundles)
-        }
+        self._slot_of = app.slot_of_bundles()
 
     # what bundles see (hayase.task.bundle.Host)
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+
 from hayase.core.errors import CheckpointError, StateError
 from hayase.state.bundle import START, BundleState, Position
-from hayase.state.chain import Chain
+from hayase.state.chain import Chain, Step
+from hayase.state.changes import StateChanges
 from hayase.state.delta import DIGEST_BYTES, Delta, Part, Piece, delta_corrupt
 from hayase.state.snapshot import Manifest, Snapshots, restore
 from hayase.storage.blobs import BlobStore
@@ -35,6 +40,8 @@ class Changelog:
         self._verified = START
         self._checked_to = START.epoch
         self.snapshots = Snapshots(blobs, bundle)
+        self.restored: Counter[str] = Counter()
+        """Changes replayed from deltas, and entries taken from snapshots, by task, since somebody last cleared it."""
 
     def publish(self, delta: Delta) -> Delta:
         """Publish a delta, unless another attempt has published one of this epoch: then that one is returned.
@@ -228,8 +235,9 @@ class Changelog:
             if chain and not chain.takes(delta):
                 state.apply_step(chain.take())
             if delta.parts:
-                state.apply(delta)
+                self._apply_parts(state, delta)
             else:
+                _count(self.restored, delta.changes)
                 chain.add(delta)
             position = Position(delta.epoch, delta.digest)
             if chain.full():
@@ -237,6 +245,18 @@ class Changelog:
         if chain:
             state.apply_step(chain.take())
         return position
+
+    def _apply_parts(self, state: BundleState, delta: Delta) -> None:
+        restored: Counter[str] = Counter()
+
+        def pieces() -> Iterator[StateChanges]:
+            restored.clear()  # a state that has to make room begins again
+            for piece in delta.pieces():
+                _count(restored, piece)
+                yield piece
+
+        state.apply_step(replace(Step.of(delta), pieces=pieces))
+        self.restored.update(restored)
 
     def _maybe_restore(
         self, state: BundleState, position: Position, pending: list[int], to_epoch: int
@@ -248,6 +268,8 @@ class Changelog:
                 break
             if self._restored(state, position, snapshot):
                 position = Position(snapshot.epoch, snapshot.digest)
+                for (task, _), entries in state.entries().items():
+                    self.restored[task] += entries
                 return position, [epoch for epoch in pending if epoch > position.epoch]
             if not pending:
                 raise self._gap(position, snapshot.epoch)
@@ -290,3 +312,8 @@ class Changelog:
             bundle=self._bundle,
             epoch=epoch,
         )
+
+
+def _count(restored: Counter[str], changes: StateChanges) -> None:
+    for (task, _), found in changes.stores.items():
+        restored[task] += len(found.keys)

@@ -18,7 +18,8 @@ from typing import Protocol
 
 from hayase.core.errors import CheckpointError, StateError
 from hayase.core.failpoints import reach
-from hayase.core.metrics import Metrics
+from hayase.core.logs import log_context
+from hayase.core.metrics import ENTRIES, PROCESS_LATENCY, RESTORED, Metrics
 from hayase.log.protocol import EpochWriter, LogReader, Marker, OutgoingBatch
 from hayase.state.adopt import adopt_copy
 from hayase.state.bundle import BundleState
@@ -28,6 +29,7 @@ from hayase.state.epoch import EpochState
 from hayase.state.protocol import ByteStore
 from hayase.state.spill import EpochSpace
 from hayase.storage.blobs import BlobStore
+from hayase.task.clocks import CLOCK_STORE
 from hayase.task.column_task import run_columns
 from hayase.task.epoch_record import EpochRecord
 from hayase.task.fetch import fetch_inputs
@@ -52,6 +54,7 @@ class Host(Protocol):
     policy: FailurePolicy
     blobs: BlobStore
     epoch_memory_max_bytes: int
+    recording_level: str
 
     def reader(self) -> LogReader:
         """The process's reader."""
@@ -134,6 +137,9 @@ class BundleRunner:
         self._place = place
         self._state: BundleState | None = None
         self._globals: dict[str, BundleState] = {}
+        # Of tasks without state, for measurements: as of the last epoch that came through here, and of the one at work.
+        self._stream_times_ms: dict[str, int] = {}
+        self._new_stream_times_ms: dict[str, int] = {}
         self._changelog = Changelog(host.blobs, bundle.id)
         self._space: EpochSpace | None = None
         unit = program.plan
@@ -147,9 +153,14 @@ class BundleRunner:
             record: what the epoch reads.
             rows: what tasks of lower levels sent to the tasks of this bundle.
         """
+        with log_context(bundle=self._bundle.id, epoch=record.epoch):
+            return self._run(record, rows)
+
+    def _run(self, record: EpochRecord, rows: Sequence[ReceivedRow]) -> BundleResult:
         steps = _Steps()
         self._free()
         space = self._space = EpochSpace(self._host.state_path(self._bundle.id), self._host.epoch_memory_max_bytes)
+        self._new_stream_times_ms = {}
         reach("before_process", bundle=self._bundle.id, epoch=record.epoch)
         if self._journalled:
             sent, adopted, metrics = self._run_journalled(record, rows, space, steps)
@@ -160,7 +171,11 @@ class BundleRunner:
         published = self._publish(record, sent.outputs)
         steps.done("publish")
         reach("before_rows", bundle=self._bundle.id, epoch=record.epoch)
-        summary = BundleSummary(self._bundle.id, record.epoch, adopted, published, metrics.rows(), steps.seconds)
+        self._measure_state(metrics)
+        self._stream_times_ms.update(self._new_stream_times_ms)
+        summary = BundleSummary(
+            self._bundle.id, record.epoch, adopted, published, metrics.counts(), steps.seconds, metrics.measures()
+        )
         return BundleResult(sent.rows, summary)
 
     def close(self) -> None:
@@ -187,7 +202,7 @@ class BundleRunner:
             self._check(found, record)
             self._changelog.catch_up(state, record.epoch)
             steps.done("adopt")
-            return _Sent(found.outputs(), found.rows()), True, Metrics()
+            return _Sent(found.outputs(), found.rows()), True, self._metrics()
         with state.begin() as epoch:
             if epoch.epoch != record.epoch - 1:
                 raise StateError(
@@ -212,7 +227,7 @@ class BundleRunner:
         reach("after_apply", bundle=self._bundle.id, epoch=record.epoch)
         self._host.after_apply(state, self._changelog, delta)
         steps.done("apply")
-        return _Sent(delta.outputs(), delta.rows()), adopted, Metrics() if adopted else metrics
+        return _Sent(delta.outputs(), delta.rows()), adopted, self._metrics() if adopted else metrics
 
     def _delta(self, record: EpochRecord, epoch: EpochState, outputs: Outputs, space: EpochSpace) -> Delta:
         """The delta of what was processed. Of a large one the parts are published now."""
@@ -234,6 +249,15 @@ class BundleRunner:
             reach("inside_delta", bundle=self._bundle.id, epoch=record.epoch)
         return delta
 
+    def _measure_state(self, metrics: Metrics) -> None:
+        for task, changes in self._changelog.restored.items():
+            metrics.for_task(task).add(RESTORED, "", changes)
+        self._changelog.restored.clear()
+        if self._state is not None:
+            for (task, store), entries in self._state.entries().items():
+                if store != CLOCK_STORE:
+                    metrics.for_task(task).add(ENTRIES, store, entries)
+
     def _check(self, delta: Delta, record: EpochRecord) -> None:
         if delta.lineage != self._host.lineage or delta.record_digest != record.digest:
             raise CheckpointError(
@@ -247,7 +271,7 @@ class BundleRunner:
     def _process(
         self, record: EpochRecord, rows: Sequence[ReceivedRow], epoch: EpochState | None, space: EpochSpace
     ) -> tuple[Outputs, Metrics]:
-        outputs, metrics = Outputs(space), Metrics()
+        outputs, metrics = Outputs(space), self._metrics()
 
         def after_chunk() -> None:
             if space.read_bytes > space.share:
@@ -262,7 +286,8 @@ class BundleRunner:
                 name: begun.task(f"{self._global_bundles[name]}_0").store(name) for name, begun in opened.items()
             }
             for task in self._bundle.tasks:
-                self._run_task(task, record, rows, epoch, stores, outputs, metrics, space, after_chunk)
+                with log_context(task=task.id):
+                    self._run_task(task, record, rows, epoch, stores, outputs, metrics, space, after_chunk)
         finally:
             for begun in opened.values():
                 begun.close()
@@ -294,18 +319,23 @@ class BundleRunner:
             task.id,
             state=epoch.task(task.id) if epoch is not None else None,
             global_stores=global_stores,
-            metrics=metrics,
+            metrics=metrics.for_task(task.id),
             outputs=outputs,
             policy=self._host.policy,
             wall_clock_ms=record.wall_clock_ms,
             partitions_of=self._host.partitions_of,
             space=space,
             after_chunk=after_chunk,
+            stream_time_ms=self._stream_times_ms.get(task.id, -1),
         )
+        began = time.perf_counter()
         if self._program.columns is not None:
             run_columns(self._program, services, topic_inputs, edge_inputs, task.partition)
         else:
             run_rows(RowTask(self._program), services, topic_inputs, edge_inputs, task.partition)
+        if epoch is None:
+            self._new_stream_times_ms[task.id] = services.meter.stream_time_ms
+        services.metrics.measure(PROCESS_LATENCY, "", [(time.perf_counter() - began) * 1000])
 
     def _publish(self, record: EpochRecord, batches: Sequence[OutgoingBatch]) -> bool:
         reach("before_publish", bundle=self._bundle.id, epoch=record.epoch)
@@ -322,6 +352,9 @@ class BundleRunner:
                 published = True
         reach("after_publish", bundle=self._bundle.id, epoch=record.epoch)
         return published
+
+    def _metrics(self) -> Metrics:
+        return Metrics(self._host.recording_level)
 
     def _local_state(self) -> BundleState:
         if self._state is None:

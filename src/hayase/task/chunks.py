@@ -122,6 +122,7 @@ def chunks(feeds: Sequence[Feed], services: TaskServices) -> Iterator[Chunk]:
         going_on = [(feed.release, number) for number, feed in enumerate(feeds) if not feed.done]
         chunk = _next(feeds, min(going_on, default=None), whole=whole and not going_on)
         if len(chunk) or chunk.last:
+            services.meter.merged([queue.timestamps_ms for queue in chunk.queues], chunk.order)
             yield chunk
             whole = False
         if chunk.last:

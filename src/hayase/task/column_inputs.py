@@ -77,13 +77,15 @@ def decode_frame(
     """Some records of a queue that came as typed columns."""
     services.metrics.add(RECORDS_CONSUMED, str(source.edge), frame.height)
     content = frame.drop(EDGE_HEADERS) if EDGE_HEADERS in frame.columns else frame
-    raw = FrameRecords(source, partition, frame, first)
-    return Queue(position, raw, np.arange(frame.height), frame[TS].to_numpy(), content)
+    raw, times = FrameRecords(source, partition, frame, first), frame[TS].to_numpy()
+    services.meter.received(source.name, times)
+    return Queue(position, raw, np.arange(frame.height), times, content)
 
 
 def decode_columns(services: TaskServices, position: int, source: SourceProgram, raw: RawRecords) -> Queue:
     """The frame of some records of a queue; records that fail go to the deserialization handler."""
     services.metrics.add(RECORDS_CONSUMED, raw.topic, len(raw))
+    services.meter.received_bytes(raw)
     key_codec, value_codec = source.key_serde.columns, source.value_serde.columns
     assert key_codec is not None and value_codec is not None
     keys, values = key_codec.decode_list(raw.keys), value_codec.decode_list(raw.values, source.fields)
@@ -107,6 +109,7 @@ def decode_columns(services: TaskServices, position: int, source: SourceProgram,
     if valid is not None:
         rows, times = rows[valid], times[valid]
         frame = frame.filter(pl.Series(valid))
+    services.meter.received(source.name, times)
     return Queue(position, raw, rows, times, frame.with_columns(pl.Series(TS, times, pl.Int64)))
 
 

@@ -9,7 +9,7 @@ import polars as pl
 import pyarrow as pa
 
 from hayase.core.errors import SerializationError, UnknownStoreError
-from hayase.core.metrics import RECORDS_PRODUCED, Metrics
+from hayase.core.metrics import BYTES_PRODUCED, RECORDS_PRODUCED, Metrics
 from hayase.core.records import Headers
 from hayase.kernel.columns import HEADERS, KEY, NULL, TS, WINDOW_START, ColumnHolding, TableColumns, order_columns
 from hayase.kernel.merge import merge_in_order
@@ -158,7 +158,10 @@ def _run_sinks(
                 ).run(frame, context)
                 for parent, frame in zip(sink.parents, frames, strict=True)
             ]
-        by_topic.setdefault(group, []).extend(_serialized(sink, services, inputs, frame) for frame in frames)
+        for frame in frames:
+            written = _serialized(sink, services, inputs, frame)
+            services.meter.sent(sink.name, written[TS].to_numpy())
+            by_topic.setdefault(group, []).append(written)
     for group, frames in by_topic.items():
         merged = _merged(program, group, frames)
         if not routed:
@@ -177,6 +180,8 @@ def _write(services: TaskServices, inputs: ColumnInputs, topic: str, rows: pl.Da
     if PARTITIONS in rows.columns and rows[PARTITIONS].null_count() < rows.height:
         output.choose(rows[PARTITIONS].fill_null(-1).to_list(), services.partitions_of(topic))
     services.metrics.add(RECORDS_PRODUCED, topic, rows.height)
+    size = rows.select(pl.sum_horizontal(pl.col("key", "bytes").bin.size().sum())).item()
+    services.metrics.add(BYTES_PRODUCED, topic, int(size))
 
 
 def _merged(program: UnitProgram, topic: str, frames: list[pl.DataFrame]) -> pl.DataFrame:

@@ -78,7 +78,8 @@ class Failures:
         if wanted and self.policy.dead_letter_topic is not None:
             self._write_dead_letter(self.policy.dead_letter_topic, record, error)
             self.metrics.add(DEAD_LETTERS, node)
-        _LOG.warning("%s error at %s: %s; record dropped (%s)", stage, node, error, _where(record))
+        where = {"node": node, "topic": record.topic, "partition": record.partition, "offset": record.offset}
+        _LOG.warning("%s failed, record dropped: %s", stage, error, extra=where)
 
     def _error(self, stage: str, context: ErrorContext, error: Exception, what: str) -> HayaseError:
         return self.stages[stage](
@@ -104,7 +105,3 @@ class Failures:
         ]
         headers = record.headers + tuple((_HEADER + name, str(value).encode()) for name, value in details)
         self.outputs.topic(topic).add(record.key, record.value, record.timestamp_ms, headers)
-
-
-def _where(record: SourceRecord) -> str:
-    return f"topic {record.topic}, partition {record.partition}, offset {record.offset}"

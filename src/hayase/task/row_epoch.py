@@ -127,6 +127,7 @@ def _decoded(services: TaskServices, position: int, source: SourceProgram, raw: 
 def decode_rows(services: TaskServices, position: int, source: SourceProgram, raw: RawRecords) -> Queue:
     """Keys, values and times of some records of a queue; those that fail go to the deserialization handler."""
     services.metrics.add(RECORDS_CONSUMED, raw.topic, len(raw))
+    services.meter.received_bytes(raw)
     keys, bad_keys = _decode(source.key_serde, raw.keys)
     values, bad_values = _decode(source.value_serde, raw.values)
     bad = {**bad_values, **bad_keys}
@@ -147,6 +148,7 @@ def decode_rows(services: TaskServices, position: int, source: SourceProgram, ra
         rows, times = rows[kept], times[kept]
         keys = [keys[i] for i in kept]
         values = [values[i] for i in kept]
+    services.meter.received(source.name, times)
     return Queue(position, raw, rows, times, Arrivals(np.arange(len(rows)), 0, keys, values))
 
 

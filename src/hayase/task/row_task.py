@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from hayase.core.errors import HayaseError, SerializationError
-from hayase.core.metrics import DROPPED_RECORDS, RECORDS_PRODUCED, Metrics
+from hayase.core.metrics import BYTES_PRODUCED, DROPPED_RECORDS, RECORDS_PRODUCED, Metrics
 from hayase.core.records import Change, Record, RecordMetadata
 from hayase.kernel.registry import ROWS
 from hayase.kernel.rows import Clocks, RowContext, RowNode, TableRows
@@ -22,6 +22,8 @@ from hayase.task.services import TaskServices
 EdgeEmitter = Callable[[SinkProgram, bytes | None, bytes | None, Record[Any, Any]], None]
 """Takes a record for a repartition topic: sink, key bytes, value bytes, the record."""
 
+_MEASURED_AT_ONCE = 100_000
+
 
 class SinkRow(RowNode):
     """Serializes what arrives and hands it to the task's outputs, or to the edge."""
@@ -30,6 +32,7 @@ class SinkRow(RowNode):
         super().__init__(sink.name)
         self._sink = sink
         self._route: RowRoute | None = None
+        self._times_ms: list[int] = []
         self.services: TaskServices
         self.emit_edge: EdgeEmitter
 
@@ -61,11 +64,22 @@ class SinkRow(RowNode):
             self.emit_edge(sink, key_bytes, value_bytes, record)
             return
         output = self.services.outputs.topic(topic)
+        size = len(key_bytes or b"") + len(value_bytes or b"")
         for partition in (-1,) if partitions is None else partitions:
             output.add(key_bytes, value_bytes, record.timestamp_ms, record.headers)
             if partition >= 0:
                 output.choose([partition], count)
             self.services.metrics.add(RECORDS_PRODUCED, topic)
+            self.services.metrics.add(BYTES_PRODUCED, topic, size)
+        self._times_ms.append(record.timestamp_ms)
+        if len(self._times_ms) == _MEASURED_AT_ONCE:
+            self.flush()
+
+    def flush(self) -> None:
+        """End of the epoch: how long its records took to get here; in a long epoch also before."""
+        if self._times_ms:
+            self.services.meter.sent(self.name, self._times_ms)
+            self._times_ms = []
 
     def _routed(self, record: Record[Any, Any]) -> tuple[str, list[int] | None, int]:
         if self._route is None:

@@ -7,13 +7,17 @@ from dataclasses import dataclass
 
 from hayase.core.errors import UnknownStoreError
 from hayase.core.metrics import Metrics
+from hayase.core.time import SystemClock
 from hayase.state.protocol import ByteStore, TaskState
 from hayase.state.spec import StoreSpec
 from hayase.state.spill import EpochSpace
 from hayase.task.clocks import StateClocks
 from hayase.task.failures import Failures
+from hayase.task.meter import TaskMeter
 from hayase.task.outputs import Outputs
 from hayase.task.program import FailurePolicy, UnitProgram
+
+_NOW_MS = SystemClock().now_ms
 
 
 @dataclass(slots=True)
@@ -30,6 +34,7 @@ class TaskServices:
     failures: Failures
     wall_clock_ms: int
     partitions_of: Callable[[str], int]
+    meter: TaskMeter
     space: EpochSpace | None = None
     """Where an epoch puts what is too much for memory; `None`: it stays in memory."""
     after_chunk: Callable[[], None] = lambda: None
@@ -50,14 +55,17 @@ class TaskServices:
         partitions_of: Callable[[str], int],
         space: EpochSpace | None = None,
         after_chunk: Callable[[], None] = lambda: None,
+        now_ms: Callable[[], int] = _NOW_MS,
+        stream_time_ms: int = -1,
     ) -> TaskServices:
         """Services of a task for one epoch.
 
         `state` is `None` for a unit without state; `partitions_of` says how many partitions a topic has, or raises
-        UnknownTopicError.
+        UnknownTopicError; `now_ms` and `stream_time_ms` are for measurements only (see TaskMeter).
         """
         failures = Failures(policy, task, metrics, outputs)
         clocks = StateClocks(state)
+        meter = TaskMeter(metrics, now_ms, clocks, stream_time_ms)
         return cls(
             program,
             task,
@@ -69,6 +77,7 @@ class TaskServices:
             failures,
             wall_clock_ms,
             partitions_of,
+            meter,
             space,
             after_chunk,
         )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from hayase.core.metrics import Count, Measure
+
 
 class BundleSummary(msgspec.Struct, frozen=True):
     """One bundle, one epoch.
@@ -11,7 +13,8 @@ class BundleSummary(msgspec.Struct, frozen=True):
     Attributes:
         adopted: the epoch's delta was there already, so no user code ran.
         published: the outputs were written now; `False` if the log had them already, or there were none.
-        metrics: counters as `(name, owner, count)`.
+        metrics: counters.
+        measures: what else was measured.
         seconds: how long each step took.
     """
 
@@ -19,8 +22,9 @@ class BundleSummary(msgspec.Struct, frozen=True):
     epoch: int
     adopted: bool
     published: bool
-    metrics: list[tuple[str, str, int]]
+    metrics: list[Count]
     seconds: dict[str, float]
+    measures: list[Measure] = []
 
     def to_bytes(self) -> bytes:
         """As JSON."""

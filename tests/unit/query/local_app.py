@@ -79,6 +79,7 @@ class LocalApp:
         self.lineage = lineage_of(self.blobs)
         self.application_id, self.exactly_once, self.policy = "app", True, failure_policy(config)
         self.epoch_memory_max_bytes = config.epoch_memory_max_bytes
+        self.recording_level = config.metrics_recording_level
         self._config, self._ids = config, {name: info.topic_id for name, info in infos.items()}
         self._counts = counts
         self._log_reader, self._log_writer = self.log.reader(), self.log.writer()

@@ -58,6 +58,7 @@ class Host:
     application_id = "big"
     lineage = "lineage"
     exactly_once = True
+    recording_level = "INFO"
 
     def __init__(self, folder: Path, log: Log, max_bytes: int) -> None:
         self.policy = failure_policy(StreamsConfig({"application.id": "big"}))

@@ -159,6 +159,8 @@ def test_a_state_that_is_behind_follows_large_and_small_deltas(tmp_path: Path, l
     again = Machine(tmp_path, log, topology("table"))
     assert again.changelog.catch_up(again.runner._local_state(), 5)
     assert again.content() == expected
+    pieces = [piece for delta in deltas if delta is not None for piece in delta.pieces()]
+    assert again.changelog.restored == {"0_0": sum(len(s.keys) for piece in pieces for s in piece.stores.values())}
     again.close()
 
 

@@ -1,0 +1,146 @@
+"""What workers and the planner log arrives in the driver, and goes on through the driver's own loggers.
+
+Records travel as JSON lines over a Unix socket in a folder that only the user may enter. A worker that can not reach the
+driver any more drops what it has to say: it is about to end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import shutil
+import socket
+import socketserver
+import tempfile
+import threading
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from hayase.core.logs import FIELDS, place_of, set_levels, trace_of, without_secrets
+
+_LINE_MAX = 1 << 20
+_SEND_S = 5.0
+
+
+class LogRelay:
+    """The driver's end: listens until `close`."""
+
+    def __init__(self) -> None:
+        # Not inside the state folder: the path of a Unix socket has at most about 100 characters.
+        self._folder = Path(tempfile.mkdtemp(prefix="hayase-log-"))
+        self.address = str(self._folder / "socket")
+        self._server = _Server(self.address, _Receiver)
+        threading.Thread(target=self._server.serve_forever, name="hayase-log-relay", daemon=True).start()
+
+    def close(self) -> None:
+        """Stop listening; lines that are on their way are still taken."""
+        self._server.shutdown()
+        self._server.server_close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
+    daemon_threads = True
+    block_on_close = False
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A worker that ends in the middle of a line is no news."""
+
+
+class _Receiver(socketserver.StreamRequestHandler):
+    def handle(self) -> None:
+        """Lines until the worker ends."""
+        while line := self.rfile.readline(_LINE_MAX):
+            with contextlib.suppress(ValueError, TypeError, KeyError):  # cut off in the middle
+                _log(json.loads(line))
+
+
+def _log(told: Mapping[str, object]) -> None:
+    record = logging.makeLogRecord(dict(told))
+    logger = logging.getLogger(record.name)
+    if logger.isEnabledFor(record.levelno):
+        logger.handle(record)
+
+
+class RelayHandler(logging.Handler):
+    """A worker's end.
+
+    Args:
+        address: of the driver's end.
+        fields: what every line says, e.g. the application's id.
+        secrets: what never leaves the process.
+    """
+
+    def __init__(self, address: str, fields: Mapping[str, object], secrets: Iterable[str]) -> None:
+        super().__init__()
+        self._address = address
+        self._fields = dict(fields)
+        self._secrets = tuple(secrets)
+        self._socket: socket.socket | None = None
+        self._pid = os.getpid()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Send one record; what can not be sent is dropped."""
+        told = {
+            "name": record.name,
+            "levelno": record.levelno,
+            "levelname": record.levelname,
+            "msg": without_secrets(record.getMessage(), self._secrets),
+            "created": record.created,
+            "process": record.process,
+            "threadName": record.threadName,
+            "exc_text": without_secrets(trace_of(record), self._secrets) or None,
+            **self._fields,
+            **place_of(record),
+        }
+        line = json.dumps(told, default=str).encode()
+        if len(line) < _LINE_MAX:
+            self._send(line + b"\n")
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        if self._socket is not None and self._pid == os.getpid():
+            self._socket.close()
+        self._socket = None
+        super().close()
+
+    def _send(self, line: bytes) -> None:
+        for _ in range(2):  # the connection may be one of a driver that was
+            try:
+                if self._socket is None or self._pid != os.getpid():
+                    self._socket = _connected(self._address)
+                    self._pid = os.getpid()
+                self._socket.sendall(line)
+            except OSError:
+                self._socket = None
+            else:
+                return
+
+
+def _connected(address: str) -> socket.socket:
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    made.settimeout(_SEND_S)
+    made.connect(address)
+    return made
+
+
+def log_to_driver(address: str, level: str, fields: Mapping[str, object], secrets: Iterable[str]) -> None:
+    """Have everything that this worker logs sent to the driver; replaces an earlier call.
+
+    Args:
+        address: of the driver's relay; empty: logging is left as it is.
+        level: the least level.
+        fields: see RelayHandler; of `core.logs.FIELDS`.
+        secrets: see RelayHandler.
+    """
+    if not address:
+        return
+    assert fields.keys() <= set(FIELDS)
+    root = logging.getLogger()
+    for old in [handler for handler in root.handlers if isinstance(handler, RelayHandler)]:
+        root.removeHandler(old)
+        old.close()
+    root.addHandler(RelayHandler(address, fields, secrets))
+    set_levels(level)

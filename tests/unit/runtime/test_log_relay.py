@@ -1,0 +1,64 @@
+"""What processes beside the driver log arrives in the driver."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from hayase.runtime.log_relay import LogRelay
+
+WORKER = """
+import logging, sys
+from hayase.core.logs import log_context
+from hayase.runtime.log_relay import log_to_driver
+log_to_driver(sys.argv[1], "INFO", {"application_id": "shop"}, ["hunter22"])
+with log_context(epoch=3, task="0_1"):
+    logging.getLogger("users.own").info("value %s", "hunter22", extra={"offset": 7})
+    try:
+        raise ValueError("no")
+    except ValueError:
+        logging.getLogger("hayase.task").exception("failed")
+    logging.getLogger("users.own").debug("not this")
+"""
+
+
+@pytest.fixture
+def relay() -> Iterator[LogRelay]:
+    made = LogRelay()
+    yield made
+    made.close()
+
+
+def test_records_of_another_process_arrive_with_their_place_and_trace_and_without_secrets(
+    relay: LogRelay, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    subprocess.run([sys.executable, "-c", WORKER, relay.address], check=True)
+    deadline = time.monotonic() + 30
+    while len(caplog.records) < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    first, second = caplog.records
+    assert (first.name, first.levelno, first.getMessage()) == ("users.own", logging.INFO, "value ***")
+    place = {"application_id": "shop", "epoch": 3, "task": "0_1", "offset": 7}
+    assert place.items() <= vars(first).items()
+    assert first.process != os.getpid()
+    assert second.getMessage() == "failed"
+    assert "ValueError: no" in str(second.exc_text)
+
+
+def test_only_the_user_may_reach_the_relay(relay: LogRelay) -> None:
+    assert os.stat(os.path.dirname(relay.address)).st_mode & 0o077 == 0  # noqa: PTH116, PTH120
+
+
+def test_a_driver_that_is_gone_disturbs_nobody() -> None:
+    relay = LogRelay()
+    relay.close()
+    subprocess.run([sys.executable, "-c", WORKER, relay.address], check=True)
+    assert not os.path.exists(relay.address)  # noqa: PTH110
