@@ -38,7 +38,7 @@ def truncate_state(scene: Scene) -> None:
 
 def damage_spark_log(scene: Scene) -> None:
     """Spark's own log of epochs, wherever it is."""
-    files = [path for path in scene.folder.glob("**/spark/*/*") if path.parent.name in ("offsets", "commits")]
+    files = [path for path in scene.folder.glob("**/spark-*/*/*") if path.parent.name in ("offsets", "commits")]
     assert files
     for path in files:
         path.write_bytes(b"v1\n{damaged")
