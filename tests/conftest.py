@@ -6,12 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
+from tests.budget import examples
 
 from hayase.testing.kafka_broker import KafkaBroker
 from hayase.testing.s3_server import ACCESS_KEY, SECRET_KEY, S3Server
 
 # Shared and slow machines are no failure; a failing example is printed so that it can be run again.
-settings.register_profile("hayase", deadline=None, print_blob=True)
+settings.register_profile("hayase", deadline=None, print_blob=True, max_examples=examples(100))
 settings.load_profile("hayase")
 
 

@@ -63,6 +63,11 @@ def command(place: Place, name: str) -> list[str]:
     return ["app", name, PROGRAM, *pairs]
 
 
+def _told_state(app: StreamsApp) -> str:
+    run = application_status(app.config).run
+    return run.state if run is not None else ""
+
+
 def test_a_paused_application_reads_nothing_until_it_is_resumed(
     place: Place, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -73,6 +78,7 @@ def test_a_paused_application_reads_nothing_until_it_is_resumed(
         assert "is not running on this machine" in capsys.readouterr().err
         app.start()
         until(lambda: place.last("out") == expected(10), app)
+        until(lambda: _told_state(app) == State.RUNNING.value, app)  # a run tells its state a little later
         assert run_cli(command(place, "pause")) == 0
         assert "is paused\n" in capsys.readouterr().out
         assert app.is_paused

@@ -13,6 +13,7 @@ import uuid
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.budget import examples
 
 from hayase.storage.blobs import BlobStore
 from hayase.storage.open import open_blobs, probe_put_if_absent
@@ -159,7 +160,7 @@ STEPS = st.one_of(
 
 
 @given(steps=st.lists(STEPS, max_size=12))
-@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(20), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_store_behaves_like_a_dictionary_in_which_nothing_is_replaced(
     url: str, steps: list[tuple[str, str, bytes]]
 ) -> None:

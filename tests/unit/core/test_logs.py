@@ -109,7 +109,9 @@ def test_very_short_values_are_not_masked_everywhere() -> None:
 
 def test_configuring_again_replaces_and_does_not_repeat() -> None:
     root = logging.getLogger()
-    before, level, ours = list(root.handlers), root.level, logging.getLogger("hayase").level
+    level, ours = root.level, logging.getLogger("hayase").level
+    root.removeHandler(configure_logging(form="text", level="INFO", stream=io.StringIO()))  # what another test left
+    before = list(root.handlers)
     try:
         first, second = io.StringIO(), io.StringIO()
         configure_logging(form="text", level="INFO", stream=first)

@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.budget import examples
 from tests.unit.kernel.harness import Case, Input, Result, Source, assert_forms_agree, run_columns, run_rows
 
 from hayase.core.errors import SerializationError, StateError, TopologyError
@@ -269,7 +270,7 @@ read_inputs = st.lists(
 
 @pytest.mark.parametrize("caching", [True, False])
 @given(records=read_inputs, cuts=st.lists(st.integers(0, 20), max_size=3), left=st.booleans())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_a_join_sees_the_aggregate_as_it_is_when_the_record_comes(
     caching: bool, records: list[Input], cuts: list[int], left: bool
 ) -> None:

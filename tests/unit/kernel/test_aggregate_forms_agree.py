@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.budget import examples
 from tests.unit.kernel.harness import Case, Input, Result, Source, compile_case, cut, run_columns, run_rows
 
 from hayase.core.records import Change
@@ -138,7 +139,7 @@ def assert_agree(case: Case, records: Sequence[Input], at: Sequence[int]) -> Res
 @pytest.mark.parametrize("old_values", [True, False])
 @pytest.mark.parametrize("name", AGGREGATIONS)
 @given(records=inputs, at=cuts)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_plain_aggregates_agree(
     name: str, old_values: bool, caching: bool, records: list[Input], at: list[int]
 ) -> None:
@@ -150,7 +151,7 @@ def test_plain_aggregates_agree(
 @pytest.mark.parametrize("windows", WINDOWS)
 @pytest.mark.parametrize("name", AGGREGATIONS)
 @given(records=inputs, at=cuts, old_values=st.booleans())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_windowed_aggregates_agree(
     name: str, windows: str, caching: bool, old_values: bool, records: list[Input], at: list[int]
 ) -> None:
@@ -174,7 +175,7 @@ large_inputs = st.lists(
 @pytest.mark.parametrize("caching", [True, False])
 @pytest.mark.parametrize("windows", [None, "tumbling_grace", "hopping"])
 @given(records=large_inputs, at=cuts)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_sums_that_leave_64_bits_fail_on_the_same_records(
     windows: str | None, caching: bool, records: list[Input], at: list[int]
 ) -> None:
@@ -193,7 +194,7 @@ double_inputs = st.lists(
 
 @pytest.mark.parametrize("caching", [True, False])
 @given(records=double_inputs, at=cuts)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_every_double_agrees(caching: bool, records: list[Input], at: list[int]) -> None:
     value = pl.col("value")
     functions: list[Any] = ["sum", "min", "max", "avg", "count", "earliest", "latest", "collect_list", "collect_set"]
@@ -204,7 +205,7 @@ def test_every_double_agrees(caching: bool, records: list[Input], at: list[int])
 
 @pytest.mark.parametrize("caching", [True, False])
 @given(seed=st.integers(0, 2**32), groups=st.sampled_from([1, 3, 200]))
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=examples(6), deadline=None)
 def test_many_rows_in_few_and_in_many_groups_agree(caching: bool, seed: int, groups: int) -> None:
     random = pl.Series([0.0] * 1000).rank("random", seed=seed).to_list()
     records = [
@@ -219,7 +220,7 @@ def test_many_rows_in_few_and_in_many_groups_agree(caching: bool, seed: int, gro
 
 
 @given(records=inputs, at=cuts)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_a_given_value_serde_agrees(records: list[Input], at: list[int]) -> None:
     serde = Serdes.json(schema={"n": pl.Int64, "total": pl.Int64, "high": pl.Float64})
     fields = (EVERYTHING.fields[0], EVERYTHING.fields[2], EVERYTHING.fields[6])

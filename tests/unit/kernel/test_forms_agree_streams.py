@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.budget import examples
 from tests.unit.kernel.harness import Case, Input, Source, assert_forms_agree, run_rows
 
 from hayase.serde import Serdes
@@ -109,7 +110,7 @@ STATELESS: dict[str, op.Operator] = {
 
 @pytest.mark.parametrize("name", STATELESS)
 @given(inputs, cuts)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_a_stateless_operator_means_the_same_in_both_forms(name: str, records: list[Input], at: list[int]) -> None:
     case = Case((ProcessorNode("n", ("s",), STATELESS[name]),), SOURCES)
     assert_forms_agree(case, records, at)
@@ -123,7 +124,7 @@ def split(*predicates: Any, default: bool) -> tuple[ProcessorNode, ...]:
 
 @pytest.mark.parametrize("default", [True, False])
 @given(inputs, cuts)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_a_split_sends_each_record_to_the_same_branch(default: bool, records: list[Input], at: list[int]) -> None:
     nodes = split(pl.col("n") > 5, pl.col("s").cast(pl.Int64) > 0, pl.col("n") > 2, default=default)
     merged = ProcessorNode("m", ("b2", "b0"), op.Merge())
@@ -131,7 +132,7 @@ def test_a_split_sends_each_record_to_the_same_branch(default: bool, records: li
 
 
 @given(inputs, cuts)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_a_split_by_callables_and_expressions_sends_each_record_to_the_same_branch(
     records: list[Input], at: list[int]
 ) -> None:
@@ -139,7 +140,7 @@ def test_a_split_by_callables_and_expressions_sends_each_record_to_the_same_bran
 
 
 @given(inputs, cuts)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_streams_that_meet_again_are_merged_depth_first(records: list[Input], at: list[int]) -> None:
     nodes = (
         ProcessorNode("flat", ("s",), op.FlatMapValues(pl.concat_list(pl.col("s"), pl.col("s")))),

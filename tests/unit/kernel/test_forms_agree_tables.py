@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.budget import examples
 from tests.unit.kernel.harness import Case, Input, Source, assert_forms_agree, run_rows
 from tests.unit.kernel.old_values import with_old_values
 
@@ -63,7 +64,7 @@ def big(key: Any, value: Any) -> bool:
 
 @pytest.mark.parametrize("calls", [True, False])
 @given(st.tuples(st.booleans(), st.booleans(), st.booleans()), st.booleans(), inputs, cuts)
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_a_chain_of_tables_means_the_same_in_both_forms(
     calls: bool, stored: tuple[bool, bool, bool], caching: bool, records: list[Input], at: list[int]
 ) -> None:
@@ -86,7 +87,7 @@ def test_a_chain_of_tables_means_the_same_in_both_forms(
 @pytest.mark.parametrize("caching", [True, False])
 @pytest.mark.parametrize("left", [True, False])
 @given(inputs, cuts)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_a_stream_reads_a_table_as_it_is_when_its_record_is_processed(
     left: bool, caching: bool, records: list[Input], at: list[int]
 ) -> None:
@@ -101,7 +102,7 @@ def test_a_stream_reads_a_table_as_it_is_when_its_record_is_processed(
 @pytest.mark.parametrize("caching", [True, False])
 @pytest.mark.parametrize("calls", [True, False])
 @given(inputs, cuts)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 def test_a_table_without_a_store_is_computed_from_its_parent_when_it_is_read(
     calls: bool, caching: bool, records: list[Input], at: list[int]
 ) -> None:
@@ -120,7 +121,7 @@ def test_a_table_without_a_store_is_computed_from_its_parent_when_it_is_read(
 @pytest.mark.parametrize("join_first", [True, False])
 @pytest.mark.parametrize("flat", ["before", "beside", "no"])
 @given(inputs, cuts)
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 def test_a_stream_joined_with_a_table_of_itself_sees_what_came_first(
     flat: str, join_first: bool, caching: bool, records: list[Input], at: list[int]
 ) -> None:
@@ -140,7 +141,7 @@ def test_a_stream_joined_with_a_table_of_itself_sees_what_came_first(
 
 @pytest.mark.parametrize("held", [("one", "two"), ("one",), ()])
 @given(inputs, cuts)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_what_caches_send_at_the_end_of_an_epoch_is_joined_and_merged_in_order(
     held: Sequence[str], records: list[Input], at: list[int]
 ) -> None:
@@ -160,7 +161,7 @@ def test_what_caches_send_at_the_end_of_an_epoch_is_joined_and_merged_in_order(
 @pytest.mark.parametrize("calls", [True, False])
 @pytest.mark.parametrize("left", [True, False])
 @given(inputs, cuts)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 def test_a_global_table_is_read_under_a_mapped_key(
     left: bool, calls: bool, records: list[Input], at: list[int]
 ) -> None:

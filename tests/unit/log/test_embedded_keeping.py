@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.budget import examples
 from tests.unit.log.keeping import WHERE, Row, bounds, clean_bytes, kept_log, local_bytes, put, rows, stored_bytes
 
 from hayase.core.records import Headers
@@ -83,7 +84,7 @@ def _check_any_range(log: EmbeddedLog, found: list[Row], wanted: list[tuple[int,
         assert log.offsets_for_time({WHERE: time_ms}) == {WHERE: first}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(todo=actions, ratio=st.sampled_from(["0", "0.5"]), lag_ms=st.sampled_from([0, 0, 20]), wanted=ranges)
 def test_compaction_keeps_the_last_value_of_each_key_as_it_was(
     todo: list[list[tuple[bytes, bytes | None, int, Headers]] | int],
@@ -114,7 +115,7 @@ def test_compaction_keeps_the_last_value_of_each_key_as_it_was(
         _check_any_range(log, rows(log), wanted)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(todo=actions)
 def test_a_pass_over_everything_leaves_each_key_once(
     todo: list[list[tuple[bytes, bytes | None, int, Headers]] | int],
@@ -126,7 +127,7 @@ def test_a_pass_over_everything_leaves_each_key_once(
         assert not log.clean(model.now_ms)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(
     todo=actions,
     bound=st.sampled_from([{"retention.ms": "25"}, {"retention.bytes": "150"}]),
@@ -156,7 +157,7 @@ def test_retention_removes_nothing_newer_than_its_bound_and_nothing_from_the_mid
         _check_any_range(log, rows(log), wanted)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(todo=actions, segment_bytes=st.sampled_from(["14", "150", "100000"]), wanted=ranges)
 def test_tiers_are_invisible_to_the_reader(
     todo: list[list[tuple[bytes, bytes | None, int, Headers]] | int],

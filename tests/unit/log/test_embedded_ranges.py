@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.budget import examples
 
 from hayase.core.records import Headers, TopicPartition
 from hayase.log.embedded import blob, reader
@@ -60,7 +61,7 @@ def _fetch(log_reader: reader.EmbeddedReader, partition: int, start: int, end: i
     return found
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(appends=appends, ranges=st.lists(st.tuples(st.integers(0, 99), st.integers(0, 99)), max_size=10))
 def test_every_range_and_time_is_answered_as_by_a_list(
     appends: list[list[tuple[int, Row]]], ranges: list[tuple[int, int]]

@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.budget import examples
 
 from hayase.core.errors import SerializationError
 from hayase.serde.avro_columns import _reading
@@ -109,7 +110,9 @@ def serde_of(schema: Any, registry: SchemaRegistry) -> AvroSerde:
 
 
 fast = settings(
-    deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+    deadline=None,
+    max_examples=examples(25),
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 
 

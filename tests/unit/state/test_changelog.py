@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.budget import examples
 
 from hayase.core.errors import CheckpointError, StateError
 from hayase.core.time import ManualClock
@@ -130,7 +131,7 @@ def test_a_damaged_delta_is_named(tmp_path: Path) -> None:
     goal=st.integers(-1, 120),
     restarted=st.booleans(),
 )
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(80), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_state_is_brought_to_any_epoch_that_can_be_reached(
     tmp_path: Path,
     gaps: list[int],

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.budget import examples
 
 from hayase.core.errors import StateError
 from hayase.log.protocol import OutputBatch
@@ -63,7 +64,7 @@ def plain(delta: Delta) -> dict[str, object]:
 
 
 @given(deltas)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_a_delta_comes_back_from_its_bytes_as_it_was(delta: Delta) -> None:
     again = Delta.from_bytes(delta.to_bytes())
     assert plain(again) == plain(delta)

@@ -10,6 +10,7 @@ from typing import Protocol
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.budget import examples
 
 from hayase.state.bundle import BundleState
 from hayase.state.delta import Delta
@@ -135,14 +136,14 @@ def check_with(state: State, script: list[tuple[object, ...]], space: EpochSpace
 
 
 @given(operations)
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 def test_a_store_in_memory_is_a_dict_whatever_is_done_to_it(script: list[tuple[object, ...]]) -> None:
     check(MemoryState(), script)
 
 
 @pytest.mark.timeout(120)
 @given(script=operations)
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(120), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_store_in_lmdb_is_a_dict_whatever_is_done_to_it(tmp_path: Path, script: list[tuple[object, ...]]) -> None:
     path = tmp_path / f"state-{next(folders)}"
     check(BundleState(path, application_id="app", lineage="lineage", bundle="b0"), script)

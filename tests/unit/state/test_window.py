@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.budget import examples
 
 from hayase.core.errors import ConfigError
 from hayase.core.records import Window, Windowed
@@ -61,7 +62,7 @@ writes = st.lists(st.tuples(keys, starts, st.one_of(st.none(), st.binary(max_siz
 
 
 @given(st.sampled_from([1, MINUTE, 3 * MINUTE]), writes, st.lists(st.tuples(keys, starts, starts), max_size=5))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_any_writes_leave_what_kafka_streams_would_show(
     retention: int,
     written: list[tuple[bytes, int, bytes | None]],
@@ -91,7 +92,7 @@ def test_any_writes_leave_what_kafka_streams_would_show(
 
 
 @given(st.sampled_from([1, MINUTE, 3 * MINUTE]), writes, st.integers(0, 30))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_many_at_once_are_the_same_as_one_by_one(
     retention: int, written: list[tuple[bytes, int, bytes | None]], cut: int
 ) -> None:

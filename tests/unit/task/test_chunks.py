@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.budget import examples
 from tests.unit.task.harness import Chunking, Given, Result, merged, run, run_partitions
 from tests.unit.task.test_epoch_cuts import LENIENT, OFF, ONE_TASK, READ, WRITE, cuts, plain, records, rekeyed, spread
 
@@ -56,7 +57,7 @@ def assert_same(one: Result, other: Result) -> None:
 @pytest.mark.parametrize("caching", [OFF, LENIENT], ids=["uncached", "cached"])
 @pytest.mark.parametrize("form", ["rows", "columns"])
 @pytest.mark.parametrize("name", TOPOLOGIES)
-@settings(max_examples=25, deadline=None, print_blob=True)
+@settings(max_examples=examples(25), deadline=None, print_blob=True)
 @given(found=records, at=cuts, chunk=chunkings)
 def test_chunks_change_nothing(
     name: str, form: str, caching: dict[str, Any], found: list[Given], at: list[int], chunk: Chunking
@@ -67,7 +68,7 @@ def test_chunks_change_nothing(
 
 
 @pytest.mark.parametrize("form", ["rows", "columns"])
-@settings(max_examples=25, deadline=None, print_blob=True)
+@settings(max_examples=examples(25), deadline=None, print_blob=True)
 @given(found=records, at=cuts, chunk=chunkings)
 def test_chunks_change_nothing_on_both_sides_of_a_shuffle(
     form: str, found: list[Given], at: list[int], chunk: Chunking

@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.budget import examples
 from tests.unit.task.harness import Given, Result, merged, run, run_partitions
 
 from hayase import (
@@ -178,7 +179,7 @@ def assert_same(one: Result, other: Result) -> None:
 
 @pytest.mark.parametrize("form", ["rows", "columns"])
 @pytest.mark.parametrize("name", ONE_TASK)
-@settings(max_examples=20, deadline=None, print_blob=True)
+@settings(max_examples=examples(20), deadline=None, print_blob=True)
 @given(found=records, at=cuts)
 def test_with_caches_off_a_task_sends_the_same_wherever_its_input_is_cut(
     name: str, form: str, found: list[Given], at: list[int]
@@ -189,7 +190,7 @@ def test_with_caches_off_a_task_sends_the_same_wherever_its_input_is_cut(
 
 
 @pytest.mark.parametrize("name", ONE_TASK)
-@settings(max_examples=20, deadline=None, print_blob=True)
+@settings(max_examples=examples(20), deadline=None, print_blob=True)
 @given(found=records, at=cuts)
 def test_rows_and_columns_send_the_same_and_keep_the_same_stores(name: str, found: list[Given], at: list[int]) -> None:
     topology = ONE_TASK[name]()
@@ -199,7 +200,7 @@ def test_rows_and_columns_send_the_same_and_keep_the_same_stores(name: str, foun
         assert_same(in_columns, in_rows)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(found=records, at=cuts)
 def test_both_forms_send_records_to_the_same_partitions(found: list[Given], at: list[int]) -> None:
     in_rows = run(routed(), found, at, processing_form="rows", sink_partitions=3, **OFF)
@@ -226,7 +227,7 @@ def plain(sent: Iterable[Any]) -> list[Any]:
 
 @pytest.mark.parametrize("form", ["rows", "columns"])
 @pytest.mark.parametrize("name", ONE_TASK)
-@settings(max_examples=20, deadline=None, print_blob=True)
+@settings(max_examples=examples(20), deadline=None, print_blob=True)
 @given(found=records, at=cuts)
 def test_with_caches_on_cuts_change_no_store_and_no_last_value(
     name: str, form: str, found: list[Given], at: list[int]
@@ -242,7 +243,7 @@ def test_with_caches_on_cuts_change_no_store_and_no_last_value(
 
 @pytest.mark.parametrize("form", ["rows", "columns"])
 @pytest.mark.parametrize("name", ONE_TASK)
-@settings(max_examples=12, deadline=None, print_blob=True)
+@settings(max_examples=examples(12), deadline=None, print_blob=True)
 @given(found=records, at=cuts)
 def test_the_test_driver_sends_what_epochs_send(name: str, form: str, found: list[Given], at: list[int]) -> None:
     topology = ONE_TASK[name]()
@@ -264,7 +265,7 @@ def spread(found: list[Given], partitions: int) -> list[Given]:
 
 
 @pytest.mark.parametrize("form", ["rows", "columns"])
-@settings(max_examples=15, deadline=None, print_blob=True)
+@settings(max_examples=examples(15), deadline=None, print_blob=True)
 @given(found=records, at=cuts, threads=st.integers(1, 3))
 def test_a_shuffle_between_several_partitions_counts_the_same_wherever_the_input_is_cut(
     form: str, found: list[Given], at: list[int], threads: int
@@ -277,7 +278,7 @@ def test_a_shuffle_between_several_partitions_counts_the_same_wherever_the_input
     assert one.metrics.total(DROPPED_RECORDS) == other.metrics.total(DROPPED_RECORDS)
 
 
-@settings(max_examples=15, deadline=None, print_blob=True)
+@settings(max_examples=examples(15), deadline=None, print_blob=True)
 @given(found=records, at=cuts)
 def test_a_shuffle_in_rows_and_in_columns_sends_the_same(found: list[Given], at: list[int]) -> None:
     found = spread([record for record in found if record.topic == "a"], 3)

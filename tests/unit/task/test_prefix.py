@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.budget import examples
 from tests.unit.task.harness import Given, LocalRun, Result, merged, run
 
 from hayase import Branched, Consumed, Grouped, KStream, Materialized, Produced, Serdes, StreamsBuilder, Topology
@@ -167,7 +168,7 @@ def run_seen(name: str, found: list[Given], at: list[int], *, prefix: bool, form
 
 
 @pytest.mark.parametrize("name", TOPOLOGIES)
-@settings(max_examples=20, deadline=None, print_blob=True)
+@settings(max_examples=examples(20), deadline=None, print_blob=True)
 @given(found=records, at=cuts)
 def test_user_code_and_handlers_are_called_in_the_same_order_with_and_without_a_prefix(
     name: str, found: list[Given], at: list[int]
@@ -180,7 +181,7 @@ def test_user_code_and_handlers_are_called_in_the_same_order_with_and_without_a_
 
 
 @pytest.mark.parametrize("name", ["chain", "forked", "branched", "met_again", "timed"])
-@settings(max_examples=12, deadline=None, print_blob=True)
+@settings(max_examples=examples(12), deadline=None, print_blob=True)
 @given(found=records, at=cuts)
 def test_rows_with_a_prefix_and_columns_send_the_same(name: str, found: list[Given], at: list[int]) -> None:
     prefixed, _ = run_seen(name, found, at, prefix=True)
