@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from confluent_kafka import Consumer, IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 from confluent_kafka.cimpl import NewTopic
@@ -57,9 +59,20 @@ class Progress:
 
 
 def create_topic(bootstrap: str, name: str) -> None:
-    """Create a topic and wait until the broker knows its partitions."""
+    """Create a topic and wait until each of its partitions has a leader."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 3})
     admin.create_topics([NewTopic(name, PARTITIONS, 1)])[name].result(30)
+    end = time.monotonic() + _TIMEOUT_S
+    while True:
+        leaders = [
+            partition.leader
+            for partition in admin.list_topics(name, timeout=_TIMEOUT_S).topics[name].partitions.values()
+        ]
+        if len(leaders) == PARTITIONS and min(leaders) >= 0:
+            return
+        if time.monotonic() > end:
+            raise TimeoutError(f"the partitions of {name} have no leaders after {_TIMEOUT_S:g} s")
+        time.sleep(0.05)
 
 
 def delete_topics(bootstrap: str, prefix: str) -> None:
