@@ -31,8 +31,10 @@ class SinkRow(RowNode):
     def __init__(self, sink: SinkProgram) -> None:
         super().__init__(sink.name)
         self._sink = sink
+        self._routed = is_routed(sink)
         self._route: RowRoute | None = None
         self._times_ms: list[int] = []
+        self._written: dict[str, list[int]] = {}  # records and bytes by topic, since they were last counted
         self.services: TaskServices
         self.emit_edge: EdgeEmitter
 
@@ -47,8 +49,8 @@ class SinkRow(RowNode):
         if isinstance(record.value, Change):
             record = record.with_value(record.value.new)
         topic, partitions, count = sink.topic, None, 0
-        if is_routed(sink):
-            topic, partitions, count = self._routed(record)
+        if self._routed:
+            topic, partitions, count = self._chosen(record)
             if partitions is not None and not partitions:
                 self.services.metrics.add(DROPPED_RECORDS, self.name)
                 return
@@ -64,24 +66,33 @@ class SinkRow(RowNode):
             self.emit_edge(sink, key_bytes, value_bytes, record)
             return
         output = self.services.outputs.topic(topic)
-        size = len(key_bytes or b"") + len(value_bytes or b"")
-        for partition in (-1,) if partitions is None else partitions:
+        if partitions is None:
             output.add(key_bytes, value_bytes, record.timestamp_ms, record.headers)
-            if partition >= 0:
+        else:
+            for partition in partitions:
+                output.add(key_bytes, value_bytes, record.timestamp_ms, record.headers)
                 output.choose([partition], count)
-            self.services.metrics.add(RECORDS_PRODUCED, topic)
-            self.services.metrics.add(BYTES_PRODUCED, topic, size)
+        copies = 1 if partitions is None else len(partitions)
+        written = self._written.get(topic)
+        if written is None:
+            written = self._written[topic] = [0, 0]
+        written[0] += copies
+        written[1] += copies * (len(key_bytes or b"") + len(value_bytes or b""))
         self._times_ms.append(record.timestamp_ms)
         if len(self._times_ms) == _MEASURED_AT_ONCE:
             self.flush()
 
     def flush(self) -> None:
-        """End of the epoch: how long its records took to get here; in a long epoch also before."""
+        """End of the epoch: count what was written, and how long it took to get here; in a long epoch also before."""
         if self._times_ms:
             self.services.meter.sent(self.name, self._times_ms)
             self._times_ms = []
+        for topic, (records, size) in self._written.items():
+            self.services.metrics.add(RECORDS_PRODUCED, topic, records)
+            self.services.metrics.add(BYTES_PRODUCED, topic, size)
+        self._written = {}
 
-    def _routed(self, record: Record[Any, Any]) -> tuple[str, list[int] | None, int]:
+    def _chosen(self, record: Record[Any, Any]) -> tuple[str, list[int] | None, int]:
         if self._route is None:
             edge = self.ctx.schemas.get(self._sink.parents[0])
             self._route = RowRoute(self._sink, edge, self.services.partitions_of)
