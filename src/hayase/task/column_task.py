@@ -241,7 +241,7 @@ def _send_edge(sink: SinkProgram, services: TaskServices, inputs: ColumnInputs, 
         encoded = _serialized(sink, services, inputs, frame)
         payload = encoded.select("key", pl.col("bytes").alias("value"), pl.col(TS).alias("ts"))
         headers = _headers_of(encoded, inputs)
-        partitions = _by_key(pa.array(encoded["key"].to_list(), pa.large_binary()), sink.partitions, first)
+        partitions = _by_key(encoded["key"].to_arrow(), sink.partitions, first)
     services.outputs.take_numbers(payload.height, sink.name, services.task)
     if headers is not None and any(headers):
         payload = payload.with_columns(headers_series(headers))
