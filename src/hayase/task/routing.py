@@ -222,11 +222,18 @@ class FrameRoute:
     def _with_partitions(self, frame: pl.DataFrame, ctx: ColumnContext) -> pl.DataFrame:
         counts = {topic: self._partitions_of(topic) for topic in frame[TOPIC].unique(maintain_order=True)}
         partitioner = self._sink.partitioner
-        if partitioner is None:
+        if partitioner is None or not frame.height:
             return frame.with_columns(pl.lit(None, pl.List(pl.Int32)).alias(PARTITIONS))
         if isinstance(partitioner, pl.Expr):
             chosen = partitioner
             frame = evaluate(frame, lambda part: part.with_columns(chosen.alias(_PARTITION)), ctx)
+            most = pl.col(TOPIC).replace_strict(counts, return_dtype=pl.Int64)
+            fits = pl.col(_PARTITION).is_null() | pl.col(_PARTITION).cast(pl.Int64, strict=False).is_between(
+                0, most - 1
+            )
+            if frame.select(fits.fill_null(value=False).all()).item():
+                one = pl.when(pl.col(_PARTITION).is_not_null()).then(pl.concat_list(pl.col(_PARTITION).cast(pl.Int32)))
+                return frame.with_columns(one.alias(PARTITIONS)).drop(_PARTITION)
             arguments: tuple[Sequence[Any], ...] = frame[TOPIC].to_list(), frame[_PARTITION].to_list()
             frame, numbers = call_each(
                 frame.drop(_PARTITION),
