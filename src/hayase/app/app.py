@@ -12,26 +12,20 @@ from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any
 
-from hayase.app.checkpoint import fix_plan, lineage_of, stored_plan
 from hayase.app.remote import RUNS, leave_note, note_of_end
 from hayase.app.report import ProgressReport
 from hayase.app.states import NEXT, State
 from hayase.app.telemetry import Telemetry
-from hayase.app.topics import ensure_dead_letter_topic, prepare_topics, resets_of
 from hayase.app.uncaught import Recovery, UncaughtExceptionHandler, shut_down_client
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import ConfigError, HayaseError, StreamsStoppedError
 from hayase.core.logs import configure_logging, log_context, log_fields
 from hayase.core.registry import MetricName, Value
-from hayase.log.open import open_log
-from hayase.planner.build import levels_of, make_plan, source_topics
-from hayase.planner.compile import compile_units
-from hayase.planner.options import compile_options, configured, failure_policy, log_config
+from hayase.planner.build import source_topics
+from hayase.planner.options import configured
 from hayase.query.access import History, PinnedStores, StoreAccess
-from hayase.query.checkpoint import followers_folder, workers_folder
 from hayase.query.standby import Standbys, standbys_of
 from hayase.query.stores import StoreHandle
-from hayase.storage.blobs import BlobStore
 from hayase.storage.open import open_blobs, probe_put_if_absent
 from hayase.topology.topology import Topology
 
@@ -324,6 +318,7 @@ class StreamsApp:
         self.close()
 
     def _start(self, *, bounded: bool) -> None:
+        from hayase.app.prepare import prepare
         from hayase.runtime.lease import lease_for
         from hayase.runtime.runner import Runner
 
@@ -343,7 +338,7 @@ class StreamsApp:
             self._lease.__enter__()
             runner = Runner.make(self.config.state_dir / self.config.application_id / RUNS)
             self._telemetry.serve()
-            shipped = self._prepare(self._blobs, runner)
+            shipped = prepare(self.topology, self.config, self._blobs, runner.control_dir, runner.log_address)
             with self._lock:
                 self._runner = runner
                 runner.control.ask_pause(self._pause_asked)
@@ -370,54 +365,6 @@ class StreamsApp:
             asked_to_stop = self.state is State.PENDING_SHUTDOWN
         if asked_to_stop:
             runner.stop(_STOP_AT_START_S)
-
-    def _prepare(self, blobs: BlobStore, runner: Any) -> Any:
-        from hayase.runtime.session import default_slots
-        from hayase.runtime.shipped import ShippedApp
-
-        config = self.config
-        slots = config.num_stream_threads or default_slots()
-        log = open_log(log_config(config))
-        try:
-            topology, infos = prepare_topics(log, self.topology)
-            compacted = frozenset(n for n, info in infos.items() if "compact" in info.config.get("cleanup.policy", ""))
-            options = compile_options(config, compacted)
-            compiled = compile_units(topology, levels_of(topology), options)
-            stored = stored_plan(blobs)
-            bundles = stored.bundles_per_unit if stored is not None else config.num_bundles
-            topics = {name: infos[name].partitions for name in source_topics(topology)}
-            if stored is not None:
-                stored.check_partitions(topics)
-            plan = make_plan(topology, topics, compiled, threads=slots, bundles_per_unit=bundles)
-            fix_plan(blobs, plan.to_json())
-            ensure_dead_letter_topic(config, log)
-        finally:
-            log.close()
-        return ShippedApp(
-            application_id=config.application_id,
-            lineage=lineage_of(blobs),
-            topology=topology,
-            plan=plan,
-            options=options,
-            policy=failure_policy(config),
-            log=log_config(config),
-            checkpoint=config.checkpoint_dir,
-            checkpoint_fsync=config.checkpoint_fsync,
-            state_dir=str(workers_folder(config)),
-            followers_dir=str(followers_folder(config)),
-            control_dir=runner.control_dir,
-            exactly_once=config.exactly_once,
-            slots=slots,
-            max_records_per_epoch=config.max_records_per_epoch,
-            max_task_idle_ms=config.max_task_idle_ms,
-            epoch_memory_max_bytes=config.epoch_memory_max_bytes,
-            resets=resets_of(topology, config.auto_offset_reset),
-            history_retention_ms=config.state_history_retention_ms,
-            purge_interval_ms=config.repartition_purge_interval_ms,
-            recording_level=config.metrics_recording_level,
-            log_address=runner.log_address,
-            log_level=config.log_level or logging.getLevelName(_LOG.getEffectiveLevel()),
-        )
 
     def _watch(self, runner: Any) -> None:
         """The only place that ends a started application."""

@@ -1,0 +1,75 @@
+"""What happens before Spark is asked for anything: topics are looked at, the plan is made or found, the application is packed."""
+
+from __future__ import annotations
+
+import logging
+
+from hayase.app.checkpoint import fix_plan, lineage_of, stored_plan
+from hayase.app.topics import ensure_dead_letter_topic, prepare_topics, resets_of
+from hayase.core.config import StreamsConfig
+from hayase.log.open import open_log
+from hayase.planner.build import levels_of, make_plan, source_topics
+from hayase.planner.compile import compile_units
+from hayase.planner.options import compile_options, failure_policy, log_config
+from hayase.query.checkpoint import followers_folder, workers_folder
+from hayase.runtime.session import default_slots
+from hayase.runtime.shipped import ShippedApp
+from hayase.storage.blobs import BlobStore
+from hayase.topology.topology import Topology
+
+
+def prepare(given: Topology, config: StreamsConfig, blobs: BlobStore, control_dir: str, log_address: str) -> ShippedApp:
+    """What workers and the planner of epochs need to know; internal topics and the plan in the checkpoint are made if need be.
+
+    Args:
+        given: the topology, with the serdes of the settings.
+        config: the settings.
+        blobs: the checkpoint.
+        control_dir: of this run.
+        log_address: where workers send their log lines.
+
+    Raises:
+        UnknownTopicError, TopologyError, CheckpointError, ConfigError: it can not run as it is.
+    """
+    slots = config.num_stream_threads or default_slots()
+    log = open_log(log_config(config))
+    try:
+        topology, infos = prepare_topics(log, given)
+        compacted = frozenset(n for n, info in infos.items() if "compact" in info.config.get("cleanup.policy", ""))
+        options = compile_options(config, compacted)
+        compiled = compile_units(topology, levels_of(topology), options)
+        stored = stored_plan(blobs)
+        bundles = stored.bundles_per_unit if stored is not None else config.num_bundles
+        topics = {name: infos[name].partitions for name in source_topics(topology)}
+        if stored is not None:
+            stored.check_partitions(topics)
+        plan = make_plan(topology, topics, compiled, threads=slots, bundles_per_unit=bundles)
+        fix_plan(blobs, plan.to_json())
+        ensure_dead_letter_topic(config, log)
+    finally:
+        log.close()
+    return ShippedApp(
+        application_id=config.application_id,
+        lineage=lineage_of(blobs),
+        topology=topology,
+        plan=plan,
+        options=options,
+        policy=failure_policy(config),
+        log=log_config(config),
+        checkpoint=config.checkpoint_dir,
+        checkpoint_fsync=config.checkpoint_fsync,
+        state_dir=str(workers_folder(config)),
+        followers_dir=str(followers_folder(config)),
+        control_dir=control_dir,
+        exactly_once=config.exactly_once,
+        slots=slots,
+        max_records_per_epoch=config.max_records_per_epoch,
+        max_task_idle_ms=config.max_task_idle_ms,
+        epoch_memory_max_bytes=config.epoch_memory_max_bytes,
+        resets=resets_of(topology, config.auto_offset_reset),
+        history_retention_ms=config.state_history_retention_ms,
+        purge_interval_ms=config.repartition_purge_interval_ms,
+        recording_level=config.metrics_recording_level,
+        log_address=log_address,
+        log_level=config.log_level or logging.getLevelName(logging.getLogger("hayase.app").getEffectiveLevel()),
+    )
