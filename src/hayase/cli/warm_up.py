@@ -36,11 +36,15 @@ def make_archive(java: JavaHome | None = None) -> tuple[Path, bool]:
 def _record(file: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="hayase-warm-up-") as scratch:
         command = [sys.executable, "-m", __name__, scratch, str(file)]
-        done = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", timeout=_TIMEOUT_S, check=False
-        )
-    if done.returncode or not file.exists():
-        said = "\n".join((done.stdout + done.stderr).strip().splitlines()[-5:])
+        try:
+            done = subprocess.run(
+                command, capture_output=True, text=True, errors="replace", timeout=_TIMEOUT_S, check=False
+            )
+        except subprocess.TimeoutExpired:
+            failed, said = True, f"the small application was not through after {_TIMEOUT_S} s"
+        else:
+            failed, said = bool(done.returncode), "\n".join((done.stdout + done.stderr).strip().splitlines()[-5:])
+    if failed or not file.exists():
         raise MissingRequirementError(
             "NO_CLASS_ARCHIVE",
             f"this Java can not write an archive of classes, so Spark starts without one (which works, and takes longer): {said}",
