@@ -77,7 +77,8 @@ class Runner:
         delete_other_programs(blobs, digest)
         session = SessionUse(app.application_id, app.slots, spark_settings, self.spark_log)
         self._session = session
-        threading.Thread(target=wake_workers, args=(session.session,), name="hayase-wake", daemon=True).start()
+        if session.started:
+            threading.Thread(target=wake_workers, args=(session.session,), name="hayase-wake", daemon=True).start()
         options = {
             "checkpoint": app.checkpoint,
             "fsync": "true" if app.checkpoint_fsync else "false",

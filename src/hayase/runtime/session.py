@@ -55,7 +55,11 @@ def default_slots() -> int:
 
 
 class SessionUse:
-    """One application's use of the process's session: the last to let go stops it, if Hayase started it."""
+    """One application's use of the process's session: the last to let go stops it, if Hayase started it.
+
+    Attributes:
+        started: this use started the session, so nothing has run in it yet.
+    """
 
     _users = 0
     _lock = threading.Lock()
@@ -63,9 +67,9 @@ class SessionUse:
     def __init__(self, application_id: str, slots: int, overrides: Mapping[str, str], spark_log: Path) -> None:
         """Take the session there is, or start one; see `build_session`."""
         with SessionUse._lock:
-            started = existing_session() is None
+            self.started = existing_session() is None
             self.session = build_session(application_id, slots, overrides, spark_log)
-            self._counted = started or SessionUse._users > 0
+            self._counted = self.started or SessionUse._users > 0
             SessionUse._users += self._counted
 
     def release(self) -> None:
