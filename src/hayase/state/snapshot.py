@@ -177,13 +177,17 @@ class Snapshots:
         for part in manifest.parts:
             self._read(manifest, part)
 
-    def delete_below(self, epoch: int) -> None:
-        """Delete the snapshots of earlier epochs, and parts of earlier epochs that never became one."""
+    def delete_below(self, base: Manifest) -> None:
+        """Delete the snapshots of earlier epochs, and the parts up to the base's epoch that belong to no snapshot.
+
+        Of the base's own epoch too: who has not published a copy of it by now never will, since the base is there.
+        """
         for earlier in self.epochs():
-            if earlier < epoch:
+            if earlier < base.epoch:
                 self._blobs.delete(self._name(earlier))
+        kept = {part.name for part in base.parts}
         for name in self._blobs.list(self._parts):
-            if int(name.removeprefix(self._parts).partition("-")[0]) < epoch:
+            if name not in kept and int(name.removeprefix(self._parts).partition("-")[0]) <= base.epoch:
                 self._blobs.delete(name)
 
     def _name(self, epoch: int) -> str:
@@ -303,7 +307,7 @@ def delete_history(changelog: Changelog, before_ms: int) -> None:
         for epoch in deltas:
             changelog.delete(epoch)
         changelog.delete_parts_below(base.epoch)
-        snapshots.delete_below(base.epoch)
+        snapshots.delete_below(base)
 
 
 def _copy_environment(path: Path, folder: Path) -> Path:
