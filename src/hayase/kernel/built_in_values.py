@@ -11,11 +11,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
+import pyarrow as pa
 
 from hayase.core.errors import TopologyError
 from hayase.kernel.built_in import FLOATS, SCALARS, BuiltIn
-from hayase.kernel.groups import Accumulate
+from hayase.kernel.compiled import instance
+from hayase.kernel.groups import I64, Accumulate
 from hayase.topology.operators import FieldAggregate
 
 _NONE = 2**62
@@ -48,15 +51,10 @@ class _Kept(BuiltIn):
 
 def _storable(dtype: pl.DataType) -> bool:
     if isinstance(dtype, pl.List):
-        return _storable(_instance(dtype.inner))
+        return _storable(instance(dtype.inner))
     if isinstance(dtype, pl.Struct):
-        return all(_storable(_instance(field.dtype)) for field in dtype.fields)
+        return all(_storable(instance(field.dtype)) for field in dtype.fields)
     return isinstance(dtype, (*SCALARS, pl.Null))
-
-
-def _instance(dtype: Any) -> pl.DataType:
-    made: pl.DataType = dtype() if isinstance(dtype, type) else dtype
-    return made
 
 
 class ByOffset(_Kept):
@@ -141,32 +139,48 @@ class Collected(_Kept):
         return ([*items, value],)
 
     def columns(self, stored: Sequence[pl.Series], values: pl.Series, accumulate: Accumulate) -> list[pl.Series]:
-        """Per group by Polars; per row one by one, since every row has a list of its own."""
-        if accumulate.running:
-            return [self._running(stored[0], values, accumulate)]
-        groups = len(stored[0])
-        more = pl.DataFrame({_GROUP: accumulate.groups.of_row, _VALUE: values})
-        if self._ignore_nulls:
-            more = more.drop_nulls(_VALUE)
-        lists = more.group_by(_GROUP, maintain_order=True).agg(_VALUE)
-        numbers = pl.DataFrame({_GROUP: np.arange(groups)})
-        added = numbers.join(lists, on=_GROUP, how="left", maintain_order="left")[_VALUE]
-        empty = pl.Series([[]], dtype=self.stored_types[0])
-        both = pl.DataFrame({"a": stored[0].cast(self.stored_types[0]), "b": added.cast(self.stored_types[0])})
-        joined = pl.concat_list(pl.col("a").fill_null(pl.lit(empty)), pl.col("b").fill_null(pl.lit(empty)))
-        if self._different:
-            joined = joined.list.unique(maintain_order=True)
-        if self._size is not None:
-            joined = joined.list.tail(self._size) if self._latest else joined.list.head(self._size)
-        return [both.select(joined.alias(_VALUE))[_VALUE]]
+        """Every list is a stretch of the items of its group, what is stored coming before the rows' inputs."""
+        groups = accumulate.groups
+        lists = stored[0].cast(self.stored_types[0])
+        lengths = lists.list.len().fill_null(0).to_numpy().astype(np.int64)
+        before = lists.filter(lengths > 0).explode()
+        items = pl.DataFrame(
+            {
+                _GROUP: np.concatenate([np.repeat(np.arange(len(lists)), lengths), groups.of_row]),
+                _VALUE: pl.concat([before, values.cast(self.kept_type)]),
+            }
+        )
+        order = np.argsort(items[_GROUP].to_numpy(), kind="stable")
+        places = np.empty(len(order), np.int64)
+        places[order] = np.arange(len(order))
+        taken = self._taken(items, len(before))[order]
+        so_far = np.cumsum(taken)  # items taken up to each place
+        per_group = np.bincount(items[_GROUP].to_numpy()[order], weights=taken, minlength=len(lists)).astype(np.int64)
+        rows = np.arange(len(values)) if accumulate.running else groups.last
+        ends = so_far[places[len(before) :][rows]]
+        begins = (np.cumsum(per_group) - per_group)[groups.of_row[rows]]
+        if self._size is not None and self._latest:
+            begins = np.maximum(begins, ends - self._size)
+        elif self._size is not None:
+            ends = np.minimum(ends, begins + self._size)
+        return [_stretches(items[_VALUE].gather(order[taken]), begins, ends - begins).cast(self.stored_types[0])]
 
-    def _running(self, stored: pl.Series, values: pl.Series, accumulate: Accumulate) -> pl.Series:
-        lists = [found if found is not None else [] for found in stored.to_list()]
-        after: list[list[Any]] = []
-        for group, value in zip(accumulate.groups.of_row.tolist(), values.to_list(), strict=True):
-            (lists[group],) = self.step((lists[group],), value)
-            after.append(lists[group])
-        return pl.Series(after, dtype=self.stored_types[0])
+    def _taken(self, items: pl.DataFrame, stored: int) -> npt.NDArray[np.bool_]:
+        """Which items have a place in a list that is long enough; the first so many are stored."""
+        taken = np.ones(items.height, np.bool_)
+        if self._ignore_nulls:
+            taken[stored:] = items[_VALUE][stored:].is_not_null().to_numpy()
+        if self._different:
+            taken &= items.select(pl.struct(_GROUP, _VALUE).is_first_distinct()).to_series().to_numpy()
+        return taken
+
+
+def _stretches(items: pl.Series, begins: I64, sizes: I64) -> pl.Series:
+    """Lists of so many items each, from the places where they begin."""
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    chosen = items.gather(np.repeat(begins - offsets[:-1], sizes) + np.arange(offsets[-1]))
+    array = chosen.to_arrow(compat_level=pl.CompatLevel.oldest())
+    return pl.Series(pa.LargeListArray.from_arrays(offsets, array))
 
 
 def _same(one: Any, other: Any) -> bool:
