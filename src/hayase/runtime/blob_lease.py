@@ -28,6 +28,8 @@ PATIENCE_S = 20.0
 """How long a holder on another machine must be silent before it is taken for dead."""
 _LOOK_S = 0.5
 _FOLDER = "lease/"
+_PROC = Path("/proc")
+_START_TICKS = 19  # of the fields of `/proc/PID/stat` behind the name: `starttime` in proc_pid_stat(5)
 
 
 class Holder(msgspec.Struct, frozen=True):
@@ -38,7 +40,7 @@ class Holder(msgspec.Struct, frozen=True):
         machine: boot and process namespace: where the process id means something.
         host: for people.
         pid: of the process.
-        born: when the process was started, in seconds since 1970: process ids come again.
+        born: when the process was started, by a clock that nobody sets: process ids come again.
         released: it was given back.
     """
 
@@ -248,6 +250,12 @@ def _machine() -> str:
 
 def _born(pid: int) -> float | None:
     """When the process was started; `None` if there is none."""
+    if _PROC.exists():
+        try:
+            # psutil adds the time of the boot, which is another one after the machine's clock was set.
+            return float((_PROC / f"{pid}/stat").read_text().rpartition(")")[2].split()[_START_TICKS])
+        except (FileNotFoundError, ProcessLookupError):
+            return None
     try:
         return float(psutil.Process(pid).create_time())
     except psutil.Error:

@@ -80,6 +80,16 @@ class FileLease:
         Raises:
             LeaseHeldError: another process has it.
         """
+        handle = self._open_locked()
+        while not os.fstat(handle).st_nlink:  # its holder has just removed the file: others lock the next one
+            os.close(handle)
+            handle = self._open_locked()
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, f"pid {os.getpid()} on {socket.gethostname()}".encode(), 0)
+        self._file = handle
+        return self
+
+    def _open_locked(self) -> int:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         if not _locked(handle):
@@ -90,10 +100,7 @@ class FileLease:
                 f"application {self._application_id!r} is running already ({holder or 'holder unknown'}); stop it first, "
                 "or give this one another application.id",
             )
-        os.ftruncate(handle, 0)
-        os.pwrite(handle, f"pid {os.getpid()} on {socket.gethostname()}".encode(), 0)
-        self._file = handle
-        return self
+        return handle
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
+import psutil
 import pytest
 
 from hayase.core.errors import LeaseHeldError, StorageError
@@ -199,3 +200,10 @@ def test_from_outside_it_shows_who_holds_it(blobs: PosixBlobs, time: Time) -> No
     assert blob_lease_holder(blobs) is None
     publish(blobs, beat(8, 0), elsewhere())
     assert blob_lease_holder(blobs) == "pid 1 on far"
+
+
+def test_a_holder_is_alive_after_the_clock_of_the_machine_was_set(blobs: PosixBlobs, time: Time) -> None:
+    with lease(blobs, time), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(psutil.Process, "create_time", lambda _: 1.0)
+        with pytest.raises(LeaseHeldError), lease(blobs, time):
+            pass

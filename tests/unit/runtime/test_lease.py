@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -40,3 +41,18 @@ def test_the_lease_is_free_again_after_a_clean_end(tmp_path: Path) -> None:
     for _ in range(2):
         with FileLease(tmp_path, "app"):
             pass
+
+
+def test_a_lease_whose_file_goes_while_another_waits_is_taken_on_the_file_that_follows(tmp_path: Path) -> None:
+    first, second = FileLease(tmp_path, "app"), FileLease(tmp_path, "app")
+    first.__enter__()
+    first.forget()
+    waiting = os.open(tmp_path / "lease", os.O_RDWR)
+    first.__exit__(None, None, None)
+    with pytest.MonkeyPatch.context() as patch:
+        given, real = [waiting], os.open
+        patch.setattr(os, "open", lambda *args: given.pop() if given else real(*args))
+        second.__enter__()
+    with pytest.raises(LeaseHeldError), FileLease(tmp_path, "app"):
+        pass
+    second.__exit__(None, None, None)
