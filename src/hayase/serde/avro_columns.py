@@ -8,6 +8,7 @@ nothing: a batch that it refuses, or of types it does not know, goes through the
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -101,6 +102,12 @@ class AvroCodec(ColumnCodec):
             writer = serde.writer(serde.schema_id(values[0]))
         except SerializationError as error:
             return self._all_null(len(values)), [(index, error) for index in range(len(values))]
+        return self._decode_payloads(values, writer)
+
+    def _decode_payloads(
+        self, values: list[bytes], writer: AvroSchema
+    ) -> tuple[pl.DataFrame, list[tuple[int, Exception]]]:
+        """Values by one schema: all at once where that goes, else each by itself."""
         if writer not in self._readings:
             self._readings[writer] = _reading(writer, self._reader)
         read = self._readings[writer]
@@ -109,7 +116,7 @@ class AvroCodec(ColumnCodec):
                 return read([value[HEAD_SIZE:] for value in values]), []
             except (KeyboardInterrupt, SystemExit):
                 raise
-            except BaseException:
+            except BaseException:  # of pyruhvro as well: a panic in Rust is no Exception
                 pass
         return self._decode_each(values, writer)
 
@@ -173,10 +180,10 @@ class AvroCodec(ColumnCodec):
 
     def _encode_batch(self, columns: list[pl.Series], head: bytes, schema: AvroSchema) -> list[bytes | None] | None:
         """`None` if the encoder may not be trusted with some value: the row form then writes it or says what is wrong."""
-        import pyruhvro
-
-        fields = self._reader.fields()
-        if not all(_encodable(self._reader, fields[column.name]["type"], column) for column in columns):
+        pyruhvro, fields = _pyruhvro(), self._reader.fields()
+        if pyruhvro is None or not all(
+            _encodable(self._reader, fields[column.name]["type"], column) for column in columns
+        ):
             return None
         try:
             target = pyruhvro.avro_to_arrow_schema(schema.physical)
@@ -219,15 +226,7 @@ class AvroCodec(ColumnCodec):
         frame = self._empty()
         bad: list[tuple[int, Exception]] = []
         if present:
-            read = _reading(self._reader, self._reader)
-            try:
-                frame = (
-                    self._decode_each(present, self._reader)[0]
-                    if read is None
-                    else read([d[HEAD_SIZE:] for d in present])
-                )
-            except (ValueError, pl.exceptions.PolarsError):
-                frame, bad = self._decode_each(present, self._reader)
+            frame, bad = self._decode_payloads(present, self._reader)
         if bad:
             raise SerializationError("VALUE_NOT_SERIALIZABLE", str(bad[0][1]))
         null = pl.Series([value is None for value in values], dtype=pl.Boolean)
@@ -240,17 +239,30 @@ class AvroCodec(ColumnCodec):
         return pl.DataFrame([column.gather(places) for column in frame] or None, height=len(values)), null
 
 
+@cache
+def _pyruhvro() -> Any:
+    """The package; `None` where it is not installed: there all goes through the row form."""
+    try:
+        import pyruhvro
+    except ImportError:
+        return None
+    return pyruhvro
+
+
 def _nulls(like: pl.Series, count: int) -> pl.Series:
     return pl.Series(like.name, [None] * count, dtype=like.dtype)
 
 
 def _reading(writer: AvroSchema, reader: AvroSchema) -> Read | None:
     """How a batch by `writer` becomes the columns of `reader`; `None`: value by value only."""
-    try:
-        import pyruhvro
-    except ImportError:
-        return None
-    if writer.physical is None or reader.columns is None or writer.columns is None or writer.bare != reader.bare:
+    pyruhvro = _pyruhvro()
+    if (
+        pyruhvro is None
+        or writer.physical is None
+        or reader.columns is None
+        or writer.columns is None
+        or writer.bare != reader.bare
+    ):
         return None
     if not writer.bare and writer.name.rpartition(".")[2] != reader.name.rpartition(".")[2]:
         return None

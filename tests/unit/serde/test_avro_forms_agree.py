@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import math
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from tests.budget import examples
 
 from hayase.core.errors import SerializationError
-from hayase.serde.avro_columns import _reading
+from hayase.serde.avro_columns import _pyruhvro, _reading
 from hayase.serde.avro_serde import AvroSerde
 from hayase.serde.registry import SchemaRegistry
 from hayase.testing import SchemaRegistryServer
@@ -227,3 +228,18 @@ def test_an_int_beyond_its_type_is_bad_in_both_forms(registry: SchemaRegistry) -
     with pytest.raises(SerializationError, match="32 bits"):
         reader.deserialize(head + payload[5:])
     assert [index for index, _ in reader.columns.decode_list([head + payload[5:]]).bad] == [0]
+
+
+def test_without_the_fast_package_columns_mean_the_same(registry: SchemaRegistry) -> None:
+    schema = {"type": "record", "name": "W", "fields": [{"name": "f", "type": "int"}]}
+    serde, values = serde_of(schema, registry), [{"f": 1}, None, {"f": 2}]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "pyruhvro", None)
+        _pyruhvro.cache_clear()
+        codec = serde.columns
+        assert codec is not None
+        written = codec.encode(*codec.from_python(values))
+        decoded = codec.decode_list(written)
+        assert codec.to_python(decoded.frame, decoded.null) == values
+    _pyruhvro.cache_clear()
+    assert written == [serde.serialize(value) for value in values]
