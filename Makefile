@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
+# Marks of tests that start servers or fill a core by themselves: one after the other. All others run on all cores.
+SERVERS := spark or kafka or s3 or crash
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-fast test-slow lint fmt types imports bench docs lock clean
@@ -19,14 +21,16 @@ $(STAMP): requirements.lock requirements-java.lock pyproject.toml scripts/setup_
 demo: $(STAMP)  ## run the e-commerce job on the embedded log and show its result
 	$(BIN)/hayase demo
 
-test-fast: $(STAMP) ## the tests that need no JVM, with few examples for each property: some two minutes
-	HAYASE_EXAMPLES_MAX=5 $(BIN)/python -m pytest -n auto -m "not spark and not kafka and not s3 and not slow and not crash"
+test-fast: $(STAMP) ## the tests that need no JVM, with few examples for each property: under a minute
+	HAYASE_EXAMPLES_MAX=3 $(BIN)/python -m pytest -n auto -m "not ($(SERVERS) or long or slow)"
 
 test: $(STAMP)  ## the whole suite with its real servers
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -n auto -m "not ($(SERVERS) or slow)"
+	$(BIN)/python -m pytest --durations=15 -m "($(SERVERS)) and not slow"
 
 test-slow: $(STAMP) ## everything, repeated and long
-	$(BIN)/python -m pytest -m "slow or not slow" --slow
+	$(BIN)/python -m pytest -n auto --slow -m "not ($(SERVERS))"
+	$(BIN)/python -m pytest --durations=30 --slow -m "$(SERVERS)"
 
 lint: $(STAMP)  ## ruff: rules and format
 	$(BIN)/ruff check .

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 PREFIX = "kafka_streams_"
 """Samples are called as the JMX exporter calls Kafka Streams' own, so that dashboards for those can be used."""
 
+_POLL_S = 0.1  # how long closing may wait
+
 Snapshot = Callable[[], dict[MetricName, Value]]
 
 
@@ -57,7 +59,7 @@ class MetricsServer:
                 setting="metrics.port",
             ) from error
         self._host = host
-        threading.Thread(target=self._server.serve_forever, name="hayase-metrics", daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=(_POLL_S,), name="hayase-metrics", daemon=True).start()
 
     @property
     def url(self) -> str:

@@ -22,6 +22,7 @@ from hayase.core.logs import FIELDS, place_of, set_levels, trace_of, without_sec
 
 _LINE_MAX = 1 << 20
 _SEND_S = 5.0
+_POLL_S = 0.1  # how long closing may wait
 
 
 class LogRelay:
@@ -32,7 +33,9 @@ class LogRelay:
         self._folder = Path(tempfile.mkdtemp(prefix="hayase-log-"))
         self.address = str(self._folder / "socket")
         self._server = _Server(self.address, _Receiver)
-        threading.Thread(target=self._server.serve_forever, name="hayase-log-relay", daemon=True).start()
+        threading.Thread(
+            target=self._server.serve_forever, args=(_POLL_S,), name="hayase-log-relay", daemon=True
+        ).start()
 
     def close(self) -> None:
         """Stop listening; lines that are on their way are still taken."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import pyarrow as pa
 import pyarrow.compute as pc
 from rich.console import Console
@@ -10,6 +11,8 @@ from tests.unit.cli.demo_run import DemoRun
 from hayase.cli.demo.check import Report, check_tables
 from hayase.cli.demo.display import show_report
 from hayase.cli.demo.topics import DEAD_LETTERS
+
+pytestmark = pytest.mark.long
 
 
 def _by_name(report: Report) -> dict[str, bool]:

@@ -19,6 +19,8 @@ from hayase.cli.main import run_cli
 from hayase.query.tail import Tail
 from hayase.storage.lmdb_env import close_environment
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[3]
 TARGET = f"{ROOT / 'tests/unit/query/local_app.py'}:orders"
 

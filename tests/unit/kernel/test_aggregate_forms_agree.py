@@ -203,6 +203,7 @@ def test_every_double_agrees(caching: bool, records: list[Input], at: list[int])
     assert_agree(case_of(operator, DOUBLES, caching=caching), records, at)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("caching", [True, False])
 @given(seed=st.integers(0, 2**32), groups=st.sampled_from([1, 3, 200]))
 @settings(max_examples=examples(6), deadline=None)

@@ -16,6 +16,8 @@ from hayase.core.records import TopicPartition
 from hayase.log.embedded.log import EmbeddedLog
 from hayase.log.protocol import LogConfig, Marker, OutputBatch
 
+pytestmark = pytest.mark.long
+
 SPAWN = multiprocessing.get_context("spawn")
 TOPICS = ("left", "right")
 ROWS = 7

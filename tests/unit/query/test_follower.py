@@ -22,6 +22,8 @@ from hayase.query.tail import FollowerStatus, Tail, read_status
 from hayase.state.snapshot import SnapshotPolicy
 from hayase.task.epochs import Epochs
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def follower(local: LocalApp, tmp_path: Path) -> Follower:

@@ -13,6 +13,8 @@ from hayase.query.stores import StoreHandle
 from hayase.state.history import KEPT
 from hayase.state.snapshot import SnapshotPolicy
 
+pytestmark = pytest.mark.long
+
 
 def users(store: StoreHandle) -> dict[str, object]:
     return {row.key: row.value for row in store.all()}

@@ -20,6 +20,8 @@ from hayase.state.snapshot import SnapshotPolicy
 from hayase.state.snapshot_thread import SnapshotThread
 from hayase.storage.posix_blobs import PosixBlobs
 
+pytestmark = pytest.mark.long
+
 
 def advance(changelog: Changelog, state: BundleState, epochs: int) -> None:
     for _ in range(epochs):

@@ -18,6 +18,8 @@ from tests.unit.task.test_epoch_cuts import LENIENT, OFF, ONE_TASK, READ, WRITE,
 
 from hayase import Materialized, StreamsBuilder, Topology
 
+pytestmark = pytest.mark.long
+
 chunkings = st.builds(Chunking, st.integers(1, 4), st.sampled_from([1, 3_000]), st.booleans())
 
 

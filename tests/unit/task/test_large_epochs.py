@@ -27,6 +27,8 @@ from hayase.storage.lmdb_env import close_environment
 from hayase.storage.posix_blobs import PosixBlobs
 from hayase.task.bundle import BundleRunner
 
+pytestmark = pytest.mark.long
+
 RECORDS = 400
 TINY = 40_000
 PLENTY = 1 << 30
