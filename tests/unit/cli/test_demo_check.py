@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 import pyarrow as pa
 import pyarrow.compute as pc
+import pytest
 from rich.console import Console
 from tests.unit.cli.demo_run import DemoRun
 
