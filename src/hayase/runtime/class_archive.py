@@ -8,6 +8,7 @@ that an archive fits, and starts without it if not.
 from __future__ import annotations
 
 import hashlib
+import os
 from importlib.metadata import version
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import pyspark
 
 from hayase.core.cache import cache_root
 from hayase.core.java import JavaHome
+from hayase.core.spark_home import light_spark_home
 
 RECORD_OPTION = "-XX:ArchiveClassesAtExit="
 
@@ -26,7 +28,7 @@ def archive_file(java: JavaHome) -> Path:
         str(java.executable.resolve()),
         release.read_text() if release.exists() else str(java.version),
         version("pyspark"),
-        str(Path(pyspark.__file__).parent),
+        os.environ.get("SPARK_HOME") or str(light_spark_home() or Path(pyspark.__file__).parent),
     )
     digest = hashlib.blake2b("\n".join(parts).encode(), digest_size=8).hexdigest()
     return cache_root() / f"spark-classes-{digest}" / "classes.jsa"

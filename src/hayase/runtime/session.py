@@ -12,10 +12,13 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from hayase.core.java import find_java, spark_java_home
+from hayase.core.spark_home import light_spark_home
 from hayase.runtime.class_archive import archive_options
 from hayase.runtime.source import EpochSource
 
 _TASK_ATTEMPTS = 4
+# Of the small JVM that only puts together the command line of the real one.
+_LAUNCHER_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
 
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
@@ -113,6 +116,9 @@ def build_session(application_id: str, slots: int, overrides: Mapping[str, str],
         # Inherited by the workers: each of them is one of `slots` that share the cores.
         os.environ.setdefault("POLARS_MAX_THREADS", "1")
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        if not overrides.get("spark.master", "").startswith("yarn") and (home := light_spark_home()):
+            os.environ.setdefault("SPARK_HOME", str(home))
+        os.environ.setdefault("SPARK_LAUNCHER_OPTS", _LAUNCHER_OPTIONS)
         builder = SparkSession.builder.appName(application_id).master(f"local[{slots},{_TASK_ATTEMPTS}]")
         logging_options = f'"-Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()}" "-Dhayase.spark.log={spark_log}"'
         given = overrides.get(JAVA_OPTIONS, "")
