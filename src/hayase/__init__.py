@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from hayase.core.records import Change as Change
     from hayase.core.records import Record as Record
     from hayase.core.records import RecordContext as RecordContext
+    from hayase.core.records import RecordMetadata as RecordMetadata
     from hayase.core.records import Window as Window
     from hayase.core.records import Windowed as Windowed
     from hayase.core.windows import TimeWindows as TimeWindows
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from hayase.dsl import Printed as Printed
     from hayase.dsl import Produced as Produced
     from hayase.dsl import Repartitioned as Repartitioned
+    from hayase.dsl import Stores as Stores
     from hayase.dsl import StreamsBuilder as StreamsBuilder
     from hayase.dsl import TimeWindowedKStream as TimeWindowedKStream
     from hayase.dsl import avg as avg
@@ -53,6 +55,13 @@ if TYPE_CHECKING:
     from hayase.dsl import right as right
     from hayase.dsl import sum_ as sum_
     from hayase.dsl import timestamp as timestamp
+    from hayase.processor.api import Cancellable as Cancellable
+    from hayase.processor.api import FixedKeyProcessor as FixedKeyProcessor
+    from hayase.processor.api import FixedKeyProcessorContext as FixedKeyProcessorContext
+    from hayase.processor.api import FixedKeyRecord as FixedKeyRecord
+    from hayase.processor.api import Processor as Processor
+    from hayase.processor.api import ProcessorContext as ProcessorContext
+    from hayase.processor.api import PunctuationType as PunctuationType
     from hayase.processor.handlers import ErrorContext as ErrorContext
     from hayase.processor.handlers import HandlerAnswer as HandlerAnswer
     from hayase.processor.handlers import dead_letter as dead_letter
@@ -72,6 +81,7 @@ if TYPE_CHECKING:
     from hayase.serde.registry import RegistrySchema as RegistrySchema
     from hayase.serde.registry import SchemaReference as SchemaReference
     from hayase.serde.registry import SchemaRegistry as SchemaRegistry
+    from hayase.state.values import ValueAndTimestamp as ValueAndTimestamp
     from hayase.topology.topology import Topology as Topology
     from hayase.topology.topology import TopologyDescription as TopologyDescription
 
@@ -83,11 +93,20 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "hayase.app.uncaught": ("StreamThreadExceptionResponse",),
     "hayase.core.config": ("StreamsConfig",),
     "hayase.core.errors": ("HayaseError", "SchemaRegistryError", "TopologyError"),
-    "hayase.core.records": ("Change", "Record", "RecordContext", "Window", "Windowed"),
+    "hayase.core.records": ("Change", "Record", "RecordContext", "RecordMetadata", "Window", "Windowed"),
     "hayase.core.windows": ("TimeWindows",),
     "hayase.dsl": (
         *("Branched", "Consumed", "GlobalKTable", "Grouped", "Joined", "KGroupedStream", "KStream", "KTable"),
-        *("Materialized", "Named", "Printed", "Produced", "Repartitioned", "StreamsBuilder", "TimeWindowedKStream"),
+        *(
+            "Materialized",
+            "Named",
+            "Printed",
+            "Produced",
+            "Repartitioned",
+            "Stores",
+            "StreamsBuilder",
+            "TimeWindowedKStream",
+        ),
         *(
             "avg",
             "collect_list",
@@ -104,6 +123,17 @@ _MODULES: dict[str, tuple[str, ...]] = {
             "timestamp",
         ),
     ),
+    "hayase.processor.api": (
+        *(
+            "Cancellable",
+            "FixedKeyProcessor",
+            "FixedKeyProcessorContext",
+            "FixedKeyRecord",
+            "Processor",
+            "ProcessorContext",
+        ),
+        "PunctuationType",
+    ),
     "hayase.processor.handlers": (
         *("ErrorContext", "HandlerAnswer", "dead_letter", "log_and_continue", "log_and_fail"),
     ),
@@ -114,6 +144,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "hayase.serde.avro_serde": ("AvroSerde",),
     "hayase.serde.json_schema_serde": ("JsonSchemaSerde",),
     "hayase.serde.registry": ("RegistrySchema", "SchemaReference", "SchemaRegistry"),
+    "hayase.state.values": ("ValueAndTimestamp",),
     "hayase.topology.topology": ("Topology", "TopologyDescription"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}

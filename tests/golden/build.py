@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.golden.functions import UserError, evaluate
+from tests.golden.processors import store_of, supplier_of
 
 from hayase.core.records import RecordContext, Windowed
 from hayase.core.windows import TimeWindows
@@ -23,6 +24,7 @@ from hayase.processor.timestamps import (
     wall_clock_timestamp,
 )
 from hayase.serde import Serde, Serdes, TimeWindowedSerde
+from hayase.state.spec import StoreSpec
 from hayase.topology.topology import Topology
 
 DATA = Path(__file__).parent / "data" / "dev"
@@ -79,7 +81,8 @@ def build(case: Case) -> Built:
             raise Unsupported(node["op"])
         parents = [interpreter.made[parent] for parent in node.get("from", [])]
         interpreter.made[node["id"]] = build_node(node, node.get("args", {}), *parents)
-    return Built(interpreter.builder.build(), interpreter.side_effects)
+    by_hand = interpreter.topology.nodes
+    return Built(interpreter.topology if by_hand else interpreter.builder.build(), interpreter.side_effects)
 
 
 def serde_of(name: Any) -> Serde[Any] | None:
@@ -176,6 +179,7 @@ class _Interpreter:
 
     def __init__(self) -> None:
         self.builder = StreamsBuilder()
+        self.topology = Topology()
         self.made: dict[str, Any] = {}
         self.side_effects: list[tuple[str, Any, Any]] = []
 
@@ -210,6 +214,44 @@ class _Interpreter:
     def _filter(self, method: str, args: Any, parent: Any) -> Any:
         options = () if (made := self._materialized(args)) is None else (made,)
         return getattr(parent, method)(predicate_of(args["predicate"]), *options, name=args.get("name"))
+
+    def _op_state_store(self, _: Any, args: Any) -> None:
+        self.builder.add_state_store(self._store(args))
+
+    def _store(self, args: Any) -> StoreSpec:
+        made = store_of(args, serde_of)
+        if made is None:
+            raise Unsupported(f"{args['kind']} stores of processors")
+        return made
+
+    def _supplier(self, node: Any, args: Any, *, fixed_key: bool = False) -> Any:
+        def log(value: Any) -> None:
+            self.side_effects.append((node["id"], None, value))
+
+        return supplier_of(args, log, plain, fixed_key=fixed_key)
+
+    def _op_process(self, node: Any, args: Any, parent: Any) -> Any:
+        return parent.process(self._supplier(node, args), *args.get("stores", ()), name=args.get("name"))
+
+    def _op_process_values(self, node: Any, args: Any, parent: Any) -> Any:
+        supplier = self._supplier(node, args, fixed_key=True)
+        return parent.process_values(supplier, *args.get("stores", ()), name=args.get("name"))
+
+    def _op_papi_source(self, node: Any, args: Any) -> str:
+        key, value = serde_of(args["key"]), serde_of(args["value"])
+        self.topology.add_source(node["id"], *args["topics"], key_serde=key, value_serde=value)
+        return str(node["id"])
+
+    def _op_papi_processor(self, node: Any, args: Any, *parents: str) -> str:
+        self.topology.add_processor(node["id"], self._supplier(node, args), *parents)
+        return str(node["id"])
+
+    def _op_papi_store(self, _: Any, args: Any) -> None:
+        self.topology.add_state_store(self._store(args), *args["processors"])
+
+    def _op_papi_sink(self, node: Any, args: Any, *parents: str) -> None:
+        key, value = serde_of(args["key"]), serde_of(args["value"])
+        self.topology.add_sink(node["id"], args["topic"], *parents, key_serde=key, value_serde=value)
 
     def _op_filter(self, _: Any, args: Any, parent: Any) -> Any:
         return self._filter("filter", args, parent)

@@ -150,6 +150,7 @@ LAZY: dict[str, Callable[[Any, Variables], Any]] = {
     "object": _object,
     "if": _if,
     "coalesce": _coalesce,
+    "store_get": lambda e, variables: variables["get_store"](e["store"], evaluate(e["args"][0], variables)),
     "and": lambda e, variables: all(evaluate(each, variables) is True for each in e["args"]),
     "or": lambda e, variables: any(evaluate(each, variables) is True for each in e["args"]),
 }

@@ -108,7 +108,7 @@ def _compare(what: str, expected: Any, found: Any, note: str = "") -> list[Diffe
 def _pipe_all(case: Case, driver: TopologyTestDriver) -> tuple[list[Any], int | None, str]:
     sources = {}
     for node in case["topology"]:
-        if node["op"] in ("stream", "table", "global_table"):
+        if node["op"] in ("stream", "table", "global_table", "papi_source"):
             args = node["args"]
             topics = args.get("topics") or [args.get("topic")]
             if "pattern" in args:
@@ -117,7 +117,7 @@ def _pipe_all(case: Case, driver: TopologyTestDriver) -> tuple[list[Any], int | 
                 sources[topic] = (serde_of(args["key"]), serde_of(args["value"]))
     sinks = {}
     for node in case["topology"]:
-        if node["op"] == "to":  # without a topic: of records that go to no topic of another sink
+        if node["op"] in ("to", "papi_sink"):  # without a topic: of records that go to no topic of another sink
             sinks[node["args"].get("topic")] = (serde_of(node["args"]["key"]), serde_of(node["args"]["value"]))
     outputs: list[Any] = []
     for at, item in enumerate(case["inputs"]):

@@ -31,6 +31,7 @@ from hayase.dsl.kstream import KStream
 from hayase.dsl.ktable import GlobalKTable, KTable
 from hayase.dsl.options import Branched, Consumed, Grouped, Joined, Materialized, Named, Produced, Repartitioned
 from hayase.dsl.printed import Printed
+from hayase.dsl.stores import Stores
 
 __all__ = [
     "Aggregate",
@@ -48,6 +49,7 @@ __all__ = [
     "Printed",
     "Produced",
     "Repartitioned",
+    "Stores",
     "StreamsBuilder",
     "TimeWindowedKStream",
     "avg",

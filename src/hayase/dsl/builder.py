@@ -15,9 +15,11 @@ from hayase.dsl.ktable import GlobalKTable, GlobalTableState, KTable, TableState
 from hayase.dsl.options import Consumed, Materialized
 from hayase.dsl.stream_state import StreamState, check_option
 from hayase.serde import Serdes
+from hayase.state.spec import StoreSpec
 from hayase.topology.defaults import DefaultSerde
 from hayase.topology.nodes import GlobalTable, ProcessorNode, SourceNode
 from hayase.topology.operators import TableSource
+from hayase.topology.suppliers import check_store
 from hayase.topology.topology import Topology
 
 
@@ -107,6 +109,15 @@ class StreamsBuilder:
         processor = ProcessorNode(name, (source,), TableSource(store), (store,))
         self._graph.global_table(GlobalTable(_source(source, topic, options), processor, store), spec)
         return GlobalKTable(GlobalTableState(self._graph, store, key, value, store_options.name))
+
+    def add_state_store(self, store: StoreSpec) -> StreamsBuilder:
+        """Add a store that processors of yours use; made by `Stores`. It is connected where a processor names it.
+
+        Raises:
+            TopologyError: there is a store of that name.
+        """
+        self._graph.store(check_store(store, "add_state_store"))
+        return self
 
     def build(self) -> Topology:
         """The topology as built so far.

@@ -165,6 +165,11 @@ class Graph:
         self._stores[spec.name] = spec
         return spec.name
 
+    def add_once(self, spec: StoreSpec) -> None:
+        """Add a store, unless the very same is there: several processors may bring it along."""
+        if self._stores.get(spec.name) is not spec:
+            self.store(spec)
+
     def repartition_names(self, prefix: str) -> tuple[str, str, str, str]:
         """Names of topic, sink, filter and source of a repartition; Kafka Streams counts on for all three nodes."""
         topic = prefix if prefix.endswith(REPARTITION_SUFFIX) else prefix + REPARTITION_SUFFIX
@@ -220,11 +225,23 @@ class Graph:
         self.source(SourceNode(source, (topic,), key_serde, value_serde, extractor))
         return source
 
+    def _check_stores(self, nodes: Sequence[Node]) -> None:
+        for node in nodes:
+            for store in node.stores if isinstance(node, ProcessorNode) else ():
+                if store not in self._stores:
+                    raise TopologyError(
+                        "UNKNOWN_STORE",
+                        f"node {node.name!r} is connected with store {store!r}, which does not exist; add it by add_state_store, "
+                        f"or name a table's store by Materialized.as_. There are {sorted(self._stores)}",
+                        node=node.name,
+                    )
+
     def build(self) -> Topology:
         """The topology as it is now."""
         nodes = [node() for node in self._nodes]
         if not nodes and not self._global_tables:
             raise TopologyError("EMPTY_TOPOLOGY", "the topology has no nodes; begin with builder.stream('topic')")
+        self._check_stores(nodes)
         wanted = _null_keys_wanted(nodes, {*self._repartitions, *self._internal_topics})
         final = tuple(
             dataclasses.replace(node, operator=RepartitionFilter(keep_null_keys=True))

@@ -33,8 +33,10 @@ from hayase.dsl.stream_state import (
     mapped_values,
     through_topic,
 )
+from hayase.processor.api import FixedKeyProcessorSupplier, ProcessorSupplier
 from hayase.topology import operators as op
 from hayase.topology.nodes import SinkNode, TopicExtractor
+from hayase.topology.suppliers import brought_stores, check_supplier
 
 if TYPE_CHECKING:
     from hayase.dsl.branched import BranchedKStream
@@ -153,6 +155,36 @@ class KStream(Generic[K, V]):
         return self._then(
             "KSTREAM-KEY-SELECT-", name, op.SelectKey(function, schema), key=Known(None, schema), rekeyed=True
         )
+
+    def process(self, supplier: ProcessorSupplier, *store_names: str, name: Name = None) -> KStream[Any, Any]:
+        """Run a `Processor` of yours over the records; the stream of what it forwards, which counts as re-keyed.
+
+        Args:
+            supplier: a subclass of `Processor`, or a function that makes one. Stores that its `stores()` gives are
+                added and connected (KIP-401).
+            store_names: stores to connect it with; of global tables all can be read without that.
+            name: of the node.
+        """
+        return self._process(supplier, store_names, False, "KSTREAM-PROCESSOR-", name, key=Known(None), rekeyed=True)
+
+    def process_values(
+        self, supplier: FixedKeyProcessorSupplier, *store_names: str, name: Name = None
+    ) -> KStream[K, Any]:
+        """As `process`, with a `FixedKeyProcessor`: it can not change keys, so the stream does not count as re-keyed."""
+        return self._process(supplier, store_names, True, "KSTREAM-PROCESSVALUES-", name)
+
+    def _process(
+        self, supplier: Any, stores: tuple[str, ...], fixed_key: bool, prefix: str, name: Name, **changes: Any
+    ) -> KStream[Any, Any]:
+        graph = self._state.graph
+        operator = op.Process(check_supplier(supplier, fixed_key=fixed_key), fixed_key)
+        brought = brought_stores(supplier)
+        for spec in brought:
+            graph.add_once(spec)
+        connected = tuple(dict.fromkeys((*stores, *(spec.name for spec in brought))))
+        node = graph.names.name_or_next(name_of(name), prefix)
+        graph.processor(node, (self._state.node,), operator, connected)
+        return KStream(replace(self._state, node=node, value=Known(None), **changes))
 
     def flat_map_values(self, mapper: Callable[..., Any] | pl.Expr | str, *, name: Name = None) -> KStream[K, Any]:
         """Zero or more records for each, in order: `(value)` or `(key, value)` gives an iterable, an expression a list.

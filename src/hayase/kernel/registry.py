@@ -20,6 +20,7 @@ from hayase.kernel.map import MapRows, map_columns
 from hayase.kernel.map_values import MapValuesRows, map_values_columns
 from hayase.kernel.merge import MergeRows, merge_columns
 from hayase.kernel.peek import PeekRows, peek_columns
+from hayase.kernel.process import ProcessRows
 from hayase.kernel.repartition_filter import RepartitionFilterRows, repartition_filter_columns
 from hayase.kernel.rows import RowNode
 from hayase.kernel.select_key import SelectKeyRows, select_key_columns
@@ -53,6 +54,7 @@ ROWS: Mapping[type[op.Operator], RowFactory] = {
     op.Split: _rows(SplitRows),
     op.Branch: _rows(BranchRows),
     op.RepartitionFilter: _rows(RepartitionFilterRows),
+    op.Process: _rows(ProcessRows),
     op.TableSource: _rows(TableSourceRows),
     op.TableFilter: _rows(TableFilterRows),
     op.TableMapValues: _rows(TableMapValuesRows),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from hayase.core.errors import HayaseError, UnknownStoreError
 from hayase.core.metrics import Metrics
 from hayase.core.records import Change, Record, RecordMetadata
+from hayase.kernel.punctuation import Punctuations
 from hayase.state.protocol import ByteStore
 from hayase.state.spec import StoreSpec
 from hayase.topology.nodes import ProcessorNode
@@ -65,6 +66,30 @@ class RowEnvironment(Protocol):
 
     def processing_failed(self, node: str, error: Exception) -> None:
         """Ask the processing handler; returns if the node's record is to be dropped, else raises ProcessingError."""
+        ...
+
+    @property
+    def application_id(self) -> str:
+        """Of the application."""
+        ...
+
+    @property
+    def task_id(self) -> str:
+        """Of the task."""
+        ...
+
+    @property
+    def stream_time_ms(self) -> int:
+        """The greatest timestamp that the task has read, -1 before the first; kept for tasks with processors only."""
+        ...
+
+    def is_global(self, name: str) -> bool:
+        """Whether that is the store of a global table."""
+        ...
+
+    @property
+    def punctuations(self) -> Punctuations:
+        """What processors have scheduled; there for tasks with processors only."""
         ...
 
 

@@ -155,10 +155,12 @@ def _compile(
         sinks = tuple(_row_sink(topology, node, options, sent.get(node.parents[0])) for node in unit.sinks)
     if columns is None:
         sources = tuple(dataclasses.replace(source, frames=False) for source in sources)
-        if options.prefix:
+        # what a prefix drops would not move the stream time that processors see
+        if options.prefix and not any(isinstance(node.operator, op.Process) for node in unit.processors):
             sources = _with_prefixes(topology, unit, sources, schemas, compiled)
     own = [name for node in unit.processors for name in node.stores]
-    stateful = bool(own) or any(needs_partition_time(source.extractor) for source in sources)
+    timed = any(isinstance(node.operator, op.Process) for node in unit.processors)
+    stateful = bool(own) or timed or any(needs_partition_time(source.extractor) for source in sources)
     return CompiledUnit(
         unit, "rows" if columns is None else "columns", reason, stateful,
         not stateful and _pure(unit, options), sources, sinks, stores, columns, schemas, merges,

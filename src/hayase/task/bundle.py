@@ -20,6 +20,7 @@ from hayase.core.errors import CheckpointError, StateError
 from hayase.core.failpoints import reach
 from hayase.core.logs import log_context
 from hayase.core.metrics import ENTRIES, PROCESS_LATENCY, RESTORED, Metrics
+from hayase.kernel.punctuation import NEVER
 from hayase.log.protocol import EpochWriter, LogReader, Marker, OutgoingBatch
 from hayase.state.adopt import adopt_copy
 from hayase.state.bundle import BundleState
@@ -140,6 +141,7 @@ class BundleRunner:
         # Of tasks without state, for measurements: as of the last epoch that came through here, and of the one at work.
         self._stream_times_ms: dict[str, int] = {}
         self._new_stream_times_ms: dict[str, int] = {}
+        self._due_ms = NEVER
         self._changelog = Changelog(host.blobs, bundle.id)
         self._space: EpochSpace | None = None
         unit = program.plan
@@ -161,6 +163,7 @@ class BundleRunner:
         self._free()
         space = self._space = EpochSpace(self._host.state_path(self._bundle.id), self._host.epoch_memory_max_bytes)
         self._new_stream_times_ms = {}
+        self._due_ms = NEVER
         reach("before_process", bundle=self._bundle.id, epoch=record.epoch)
         if self._journalled:
             sent, adopted, metrics = self._run_journalled(record, rows, space, steps)
@@ -174,9 +177,16 @@ class BundleRunner:
         self._measure_state(metrics)
         self._stream_times_ms.update(self._new_stream_times_ms)
         summary = BundleSummary(
-            self._bundle.id, record.epoch, adopted, published, metrics.counts(), steps.seconds, metrics.measures()
-        )
+            self._bundle.id, record.epoch, adopted, published, metrics.counts(), steps.seconds, metrics.measures(),
+            self._due(adopted=adopted),
+        )  # fmt: skip
         return BundleResult(sent.rows, summary)
+
+    def _due(self, *, adopted: bool) -> int | None:
+        if not self._program.timed:
+            return None
+        # Whoever ran the epoch that was adopted knew; an epoch more will tell.
+        return 0 if adopted else None if self._due_ms == NEVER else self._due_ms
 
     def close(self) -> None:
         """Let go of the local state."""
@@ -312,7 +322,7 @@ class BundleRunner:
         for received in edge_inputs.values():
             received.sort(key=lambda row: row.seq)
         topic_inputs = fetch_inputs(self._host.reader(), record, task)
-        if not topic_inputs and not edge_inputs:
+        if not (topic_inputs or edge_inputs or self._program.timed):
             return
         services = TaskServices.make(
             self._program,
@@ -324,6 +334,7 @@ class BundleRunner:
             policy=self._host.policy,
             wall_clock_ms=record.wall_clock_ms,
             partitions_of=self._host.partitions_of,
+            application_id=self._host.application_id,
             space=space,
             after_chunk=after_chunk,
             stream_time_ms=self._stream_times_ms.get(task.id, -1),
@@ -333,6 +344,7 @@ class BundleRunner:
             run_columns(self._program, services, topic_inputs, edge_inputs, task.partition)
         else:
             run_rows(RowTask(self._program), services, topic_inputs, edge_inputs, task.partition)
+        self._due_ms = min(self._due_ms, services.due_ms)
         if epoch is None:
             self._new_stream_times_ms[task.id] = services.meter.stream_time_ms
         services.metrics.measure(PROCESS_LATENCY, "", [(time.perf_counter() - began) * 1000])

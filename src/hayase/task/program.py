@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from hayase.kernel.columns import ColumnNode, EdgeSchema
@@ -14,6 +15,7 @@ from hayase.serde.protocol import ColumnCodec, Serde
 from hayase.state.spec import StoreSpec
 from hayase.task.plan import UnitPlan
 from hayase.topology.nodes import Partitioner, ProcessorNode, TopicExtractor
+from hayase.topology.operators import Process
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +124,11 @@ class UnitProgram:
     columns: Mapping[str, ColumnNode] | None = None
     schemas: Mapping[str, EdgeSchema] = field(default_factory=dict)
     merges: Mapping[str, MergeOrder] = field(default_factory=dict)
+
+    @cached_property
+    def timed(self) -> bool:
+        """Whether processors of the user's are in it, which may have to be called without input."""
+        return any(isinstance(node.operator, Process) for node in self.processors)
 
 
 @dataclass(frozen=True, slots=True)

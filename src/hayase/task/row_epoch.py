@@ -58,6 +58,8 @@ def run_rows(
         if not chunk.last:
             task.hold_back()
             send_edges()
+    if not opened:
+        task.open(services, emit_edge)
     task.finish()
     send_edges()
 

@@ -8,8 +8,10 @@ from typing import Any
 from hayase.core.errors import HayaseError, SerializationError
 from hayase.core.metrics import BYTES_PRODUCED, DROPPED_RECORDS, RECORDS_PRODUCED, Metrics
 from hayase.core.records import Change, Record, RecordMetadata
+from hayase.kernel.punctuation import Punctuations
 from hayase.kernel.registry import ROWS
 from hayase.kernel.rows import Clocks, RowContext, RowNode, TableRows
+from hayase.processor.api import Punctuator
 from hayase.state.protocol import ByteStore
 from hayase.state.spec import StoreSpec
 from hayase.task.failures import SourceRecord
@@ -23,6 +25,8 @@ EdgeEmitter = Callable[[SinkProgram, bytes | None, bytes | None, Record[Any, Any
 """Takes a record for a repartition topic: sink, key bytes, value bytes, the record."""
 
 _MEASURED_AT_ONCE = 100_000
+_STREAM_TIME = "task/stream-time"
+"""Clock of a task with processors; no node has a slash in its name."""
 
 
 class SinkRow(RowNode):
@@ -118,7 +122,11 @@ class RowTask:
             else [[self._nodes[name] for name in program.children[source.name]]]
             for source in program.sources
         ]
+        self._timed = program.timed
+        self._punctuating_ms: int | None = None
         self._services: TaskServices
+        self.stream_time_ms = -1
+        self.punctuations: Punctuations
         self._flushing = False
         self._holdings: list[HeldRecords] = []
         self._raw: RawRecords
@@ -126,7 +134,9 @@ class RowTask:
 
     @property
     def current(self) -> SourceRecord:
-        """The record at hand as it was read; the last one while flushing."""
+        """The record at hand as it was read; the last one while flushing; in a punctuation one that says so."""
+        if self._punctuating_ms is not None:
+            return SourceRecord("", -1, -1, self._punctuating_ms, None, None, ())
         return self._raw.record(self._row)
 
     # what nodes see (hayase.kernel.rows.RowEnvironment)
@@ -155,8 +165,8 @@ class RowTask:
         return self._services.store_spec(name)
 
     def metadata(self) -> RecordMetadata | None:
-        """Where the record at hand was read; `None` while flushing."""
-        if self._flushing:
+        """Where the record at hand was read; `None` while flushing, and in a punctuation."""
+        if self._flushing or self._punctuating_ms is not None:
             return None
         raw = self._raw
         return RecordMetadata(raw.topic, raw.partition, int(raw.offsets[self._row]))
@@ -164,6 +174,20 @@ class RowTask:
     def processing_failed(self, node: str, error: Exception) -> None:
         """Ask the processing handler about the record at hand."""
         self._services.failures.handle("processing", node, self.current, error)
+
+    @property
+    def application_id(self) -> str:
+        """Of the application."""
+        return self._services.application_id
+
+    @property
+    def task_id(self) -> str:
+        """Of the task."""
+        return self._services.task
+
+    def is_global(self, name: str) -> bool:
+        """Whether that is the store of a global table."""
+        return name in self._services.globals
 
     # the epoch
 
@@ -178,6 +202,9 @@ class RowTask:
         self._services = services
         self._flushing = False
         self._holdings = []
+        if self._timed:
+            self.stream_time_ms = services.clocks.get(_STREAM_TIME)
+            self.punctuations = Punctuations(services.clocks, services.wall_clock_ms, self._punctuate)
         tables: dict[str, TableRows] = {}
         for name in self._program.order:
             node = self._nodes.get(name)
@@ -209,6 +236,8 @@ class RowTask:
         """Run one record, read as a row of `raw`, through the nodes that it enters."""
         self._raw = raw
         self._row = row
+        if self._timed and record.timestamp_ms > self.stream_time_ms:
+            self.stream_time_ms = record.timestamp_ms
         for child in nodes:
             try:
                 child.process(record)
@@ -216,14 +245,31 @@ class RowTask:
                 raise
             except Exception as error:  # user code may raise anything; the handler decides
                 self.processing_failed(child.name, error)
+        if self._timed:
+            self.punctuations.stream_time(self.stream_time_ms)
 
     def hold_back(self) -> None:
         """End of a chunk: move what caches hold back out of memory."""
         for holding in self._holdings:
             holding.spill()
 
+    def _punctuate(self, node: str, punctuator: Punctuator, time_ms: int) -> None:
+        self._punctuating_ms = time_ms
+        try:
+            punctuator(time_ms)
+        except HayaseError:
+            raise
+        except Exception as error:  # user code may raise anything; the handler decides
+            self.processing_failed(node, error)
+        finally:
+            self._punctuating_ms = None
+
     def finish(self) -> None:
-        """End of the epoch: flush caches in the order the nodes were added, save the clocks."""
+        """End of the epoch: call what is due, flush caches in the order the nodes were added, save the clocks."""
+        if self._timed:
+            self.punctuations.wall_clock()
+            self._services.due_ms = self.punctuations.next_wall_clock_ms()
+            self._services.clocks.set(_STREAM_TIME, self.stream_time_ms)
         self._flushing = True
         for name in self._program.order:
             node = self._nodes.get(name)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from hayase.core.errors import UnknownStoreError
 from hayase.core.metrics import Metrics
 from hayase.core.time import SystemClock
+from hayase.kernel.punctuation import NEVER
 from hayase.state.protocol import ByteStore, TaskState
 from hayase.state.spec import StoreSpec
 from hayase.state.spill import EpochSpace
@@ -35,8 +36,11 @@ class TaskServices:
     wall_clock_ms: int
     partitions_of: Callable[[str], int]
     meter: TaskMeter
+    application_id: str = ""
     space: EpochSpace | None = None
     """Where an epoch puts what is too much for memory; `None`: it stays in memory."""
+    due_ms: int = NEVER
+    """When something of the task is due by the wall clock; known at the end of the epoch."""
     after_chunk: Callable[[], None] = lambda: None
     """Called when a chunk of the input is processed: time to spill, perhaps."""
 
@@ -53,6 +57,7 @@ class TaskServices:
         policy: FailurePolicy,
         wall_clock_ms: int,
         partitions_of: Callable[[str], int],
+        application_id: str = "",
         space: EpochSpace | None = None,
         after_chunk: Callable[[], None] = lambda: None,
         now_ms: Callable[[], int] = _NOW_MS,
@@ -78,8 +83,9 @@ class TaskServices:
             wall_clock_ms,
             partitions_of,
             meter,
+            application_id,
             space,
-            after_chunk,
+            after_chunk=after_chunk,
         )
 
     def byte_store(self, name: str) -> ByteStore:

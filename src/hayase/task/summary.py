@@ -16,6 +16,7 @@ class BundleSummary(msgspec.Struct, frozen=True):
         metrics: counters.
         measures: what else was measured.
         seconds: how long each step took.
+        due_ms: when a punctuation of its tasks is due by the wall clock; 0: not known; `None`: nothing will be due.
     """
 
     bundle: str
@@ -25,6 +26,7 @@ class BundleSummary(msgspec.Struct, frozen=True):
     metrics: list[Count]
     seconds: dict[str, float]
     measures: list[Measure] = []
+    due_ms: int | None = None
 
     def to_bytes(self) -> bytes:
         """As JSON."""

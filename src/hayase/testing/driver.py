@@ -97,7 +97,9 @@ class TopologyTestDriver:
         self._queues: dict[str, deque[RawRecord]] = {}
         self._waiting = WaitingQueues()
         self._epoch = 0
+        self._application_id = config.application_id
         self._global_tasks = {table.store: f"{global_unit_id(i)}_0" for i, table in enumerate(topology.global_tables)}
+        self._call_what_is_due()  # processors are made now, and schedule what they want
 
     def _plan(self) -> None:
         """Make programs and tasks for the topics that are read; called again when a pattern matches another one."""
@@ -156,8 +158,9 @@ class TopologyTestDriver:
         return key.for_topic(topic, "key", settings), value.for_topic(topic, "value", settings)
 
     def advance_wall_clock_time(self, delta: timedelta) -> None:
-        """Move the driver's clock on."""
+        """Move the driver's clock on, and call what is due by it then."""
         self._clock.advance_ms(to_ms("delta", delta))
+        self._call_what_is_due()
 
     def produced_topic_names(self) -> list[str]:
         """Topics that something was written to, in the order of the first record; internal ones among them."""
@@ -206,6 +209,12 @@ class TopologyTestDriver:
                 if any(received == waiting.edge for _, received in task.edges):
                     self._run(task, [], {(waiting.edge, waiting.origin): [waiting]})
 
+    def _call_what_is_due(self) -> None:
+        for task in self._tasks:
+            if self._programs[task.unit].timed:
+                self._run(task, [], {})
+        self.pipe_batch(())
+
     def _take(self, record: RawRecord) -> None:
         offset = self._offsets[record.topic]
         self._offsets[record.topic] += 1
@@ -246,6 +255,7 @@ class TopologyTestDriver:
             policy=self._policy,
             wall_clock_ms=self._clock.now_ms(),
             partitions_of=lambda _: 1,
+            application_id=self._application_id,
         )
         try:
             if program.columns is not None:

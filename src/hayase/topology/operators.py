@@ -134,6 +134,14 @@ class RepartitionFilter(Operator):
 
 
 @dataclass(frozen=True, slots=True)
+class Process(Operator):
+    """A processor of the user's, made anew for each task and epoch. `fixed_key`: it is a FixedKeyProcessor."""
+
+    supplier: Callable[[], Any]
+    fixed_key: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class TableSource(Operator):
     """Turns a stream of upserts (null value: delete) into a table; `store` is `None` if nobody needs the rows.
 

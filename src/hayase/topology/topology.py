@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any, Literal
 
 from hayase.core.errors import TopologyError
+from hayase.processor.timestamps import TimestampExtractor
+from hayase.serde.protocol import Serde
 from hayase.state.spec import StoreSpec
+from hayase.topology import add
 from hayase.topology.nodes import (
     GlobalTable,
     InternalTopic,
     Node,
+    Partitioner,
     ProcessorNode,
     RepartitionTopic,
     SinkNode,
     SourceNode,
+    TopicExtractor,
 )
 
 
@@ -49,11 +56,39 @@ class SubTopology:
         return tuple(names)
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Topology:
     """What an application does: nodes in the order they were added, stores, repartition topics, global tables.
 
-    Made by `StreamsBuilder.build()`; immutable.
+    Made by `StreamsBuilder.build()`, or node by node, with processors of yours (Kafka Streams' `Topology`); what the builder
+    made can be added to as well. Nothing may be added once it runs. Every `add_…` gives the topology itself.
+
+    Example:
+        >>> from hayase import Processor, Serdes, Stores
+        >>> class Count(Processor):
+        ...     def init(self, context):
+        ...         self.context, self.counts = context, context.get_state_store("counts")
+        ...
+        ...     def process(self, record):
+        ...         self.counts.put(record.key, (self.counts.get(record.key) or 0) + 1)
+        ...         self.context.forward(record.with_value(self.counts.get(record.key)))
+        >>> topology = Topology()
+        >>> _ = topology.add_source("source", "in", key_serde=Serdes.string(), value_serde=Serdes.string())
+        >>> _ = topology.add_processor("count", Count, "source")
+        >>> _ = topology.add_state_store(Stores.key_value_store("counts", Serdes.string(), Serdes.long()), "count")
+        >>> _ = topology.add_sink("sink", "out", "count", key_serde=Serdes.string(), value_serde=Serdes.long())
+        >>> print(topology.describe())
+        Topologies:
+           Sub-topology: 0
+            Source: source (topics: [in])
+              --> count
+            Processor: count (stores: [counts])
+              --> sink
+              <-- source
+            Sink: sink (topic: out)
+              <-- count
+        <BLANKLINE>
+        <BLANKLINE>
 
     Attributes:
         repartitions: edges between sub-topologies that are shuffles inside the epoch, by name.
@@ -61,9 +96,9 @@ class Topology:
             application's id in what the builder makes, with it once the configuration is known.
     """
 
-    nodes: tuple[Node, ...]
-    stores: Mapping[str, StoreSpec]
-    repartitions: Mapping[str, RepartitionTopic]
+    nodes: tuple[Node, ...] = ()
+    stores: Mapping[str, StoreSpec] = field(default_factory=dict)
+    repartitions: Mapping[str, RepartitionTopic] = field(default_factory=dict)
     global_tables: tuple[GlobalTable, ...] = ()
     internal_topics: Mapping[str, InternalTopic] = field(default_factory=dict)
 
@@ -145,6 +180,119 @@ class Topology:
                 if store not in global_stores:
                     join(owner.setdefault(store, node.name), node.name)
         return groups
+
+    def add_source(
+        self,
+        name: str,
+        *topics: str | re.Pattern[str],
+        key_serde: Serde[Any] | None = None,
+        value_serde: Serde[Any] | None = None,
+        timestamp_extractor: TimestampExtractor | None = None,
+        offset_reset: Literal["earliest", "latest"] | None = None,
+    ) -> Topology:
+        """Add a node that reads topics, or those whose whole name one pattern matches.
+
+        Args:
+            name: of the node.
+            topics: of the log. Each topic is read by one node.
+            key_serde: of the keys; default: that of the configuration, else bytes.
+            value_serde: of the values; likewise.
+            timestamp_extractor: default: that of the configuration.
+            offset_reset: where to begin for the first time; default: as the configuration says.
+
+        Raises:
+            TopologyError: a name or a topic is taken, or no topic is given.
+        """
+        add.source(self, name, topics, (key_serde, value_serde), timestamp_extractor, offset_reset)
+        return self
+
+    def add_processor(self, name: str, supplier: Any, *parents: str) -> Topology:
+        """Add a node that runs a `Processor` over what its parents send; stores that the supplier brings are added (KIP-401).
+
+        Args:
+            name: of the node.
+            supplier: a subclass of `Processor`, or a function that makes one; a `FixedKeyProcessor` goes as well.
+            parents: names of nodes that were added before.
+
+        Raises:
+            TopologyError: the name is taken, a parent is unknown or none is given, or that is no supplier.
+        """
+        add.processor(self, name, supplier, parents)
+        return self
+
+    def add_sink(
+        self,
+        name: str,
+        topic: str | TopicExtractor,
+        *parents: str,
+        key_serde: Serde[Any] | None = None,
+        value_serde: Serde[Any] | None = None,
+        partitioner: Partitioner | None = None,
+    ) -> Topology:
+        """Add a node that writes what its parents send.
+
+        Args:
+            name: of the node.
+            topic: a topic's name, or a function `(key, value, record_context) -> topic`.
+            parents: names of nodes that were added before.
+            key_serde: of the keys; default: that of the configuration, else what fits the keys.
+            value_serde: of the values; likewise.
+            partitioner: see `Produced`.
+
+        Raises:
+            TopologyError: the name is taken, a parent is unknown or none is given.
+        """
+        add.sink(self, name, topic, parents, (key_serde, value_serde), partitioner)
+        return self
+
+    def add_state_store(self, store: StoreSpec, *processors: str) -> Topology:
+        """Add a store, made by `Stores`, and connect it with processors.
+
+        Raises:
+            TopologyError: the name is taken, or there is no such processor.
+        """
+        add.state_store(self, store, processors)
+        return self
+
+    def connect_processor_and_state_stores(self, processor: str, *stores: str) -> Topology:
+        """Let a processor use stores that were added before. Processors that share a store are in one sub-topology.
+
+        Raises:
+            TopologyError: there is no such processor or store.
+        """
+        add.connect(self, processor, stores)
+        return self
+
+    def add_read_only_state_store(
+        self,
+        store: StoreSpec,
+        source_name: str,
+        topic: str,
+        processor_name: str,
+        supplier: Any,
+        *,
+        key_serde: Serde[Any] | None = None,
+        value_serde: Serde[Any] | None = None,
+        timestamp_extractor: TimestampExtractor | None = None,
+    ) -> Topology:
+        """Add a source, the processor that keeps a store from it, and the store (KIP-813). Others should only read the store.
+
+        Raises:
+            TopologyError: see `add_source`, `add_processor`, `add_state_store`.
+        """
+        add.source(self, source_name, (topic,), (key_serde, value_serde), timestamp_extractor, None)
+        add.processor(self, processor_name, supplier, (source_name,))
+        add.state_store(self, store, (processor_name,))
+        return self
+
+    def changed(self, **changes: Any) -> None:
+        """Replace fields; what was computed from them is forgotten."""
+        for name in list(vars(self)):
+            if isinstance(getattr(type(self), name, None), cached_property):
+                delattr(self, name)
+        for name, value in changes.items():
+            setattr(self, name, value)
+        self.__post_init__()
 
     def describe(self) -> TopologyDescription:
         """The topology as text, in the format of Kafka Streams' `Topology.describe()`."""

@@ -1,0 +1,164 @@
+"""Running processors of the user's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from hayase.core.errors import TopologyError, UnknownStoreError
+from hayase.core.metrics import DROPPED_RECORDS
+from hayase.core.records import Record, RecordMetadata
+from hayase.core.windows import to_ms
+from hayase.kernel.rows import RowContext, RowNode
+from hayase.processor.api import (
+    Cancellable,
+    FixedKeyProcessorContext,
+    FixedKeyRecord,
+    ProcessorContext,
+    PunctuationType,
+    Punctuator,
+)
+from hayase.state.views import open_read_only_view, open_view
+from hayase.topology.nodes import ProcessorNode
+from hayase.topology.operators import Process
+
+
+class ProcessRows(RowNode):
+    """Process in row form, the only one. The processor lives from `open` to `flush`."""
+
+    def __init__(self, node: ProcessorNode, operator: Process) -> None:
+        super().__init__(node.name)
+        self._operator = operator
+        self._stores = node.stores
+        self._processor: Any
+
+    def open(self, ctx: RowContext) -> None:
+        """Start of an epoch: a new processor."""
+        super().open(ctx)
+        made = self._operator.supplier()
+        kind = _FixedKeyContext if self._operator.fixed_key else _Context
+        self._context = kind(ctx, self._stores)
+        self._processor = made
+        made.init(self._context)
+        self._context.initialized = True
+
+    def process(self, record: Record[Any, Any]) -> None:
+        """Hand one record to the processor."""
+        if self._operator.fixed_key:
+            fixed = FixedKeyRecord(record.key, record.value, record.timestamp_ms, record.headers)
+            self._processor.process(fixed)
+        else:
+            self._processor.process(record)
+
+    def flush(self) -> None:
+        """End of the epoch."""
+        self._processor.close()
+
+
+class _Shared:
+    """Of both kinds of context."""
+
+    initialized = False
+    """Whether `init` is over: what is scheduled later is not kept."""
+
+    def __init__(self, ctx: RowContext, stores: tuple[str, ...]) -> None:
+        self._ctx = ctx
+        self._env = ctx.env
+        self._stores = stores
+        self._opened: dict[str, Any] = {}
+        self._children: Mapping[str, int] = {child.name: at for at, child in enumerate(ctx.children)}
+
+    @property
+    def application_id(self) -> str:
+        return self._env.application_id
+
+    @property
+    def task_id(self) -> str:
+        return self._env.task_id
+
+    def get_state_store(self, name: str) -> Any:
+        found = self._opened.get(name)
+        if found is None:
+            found = self._opened[name] = self._open(name)
+        return found
+
+    def _open(self, name: str) -> Any:
+        env, node = self._env, self._ctx.name
+        if name in self._stores:
+            return open_view(
+                env.store_spec(name), env.byte_store(name), lambda count: env.metrics.add(DROPPED_RECORDS, node, count)
+            )
+        if env.is_global(name):
+            return open_read_only_view(env.store_spec(name), env.byte_store(name))
+        raise UnknownStoreError(
+            "STORE_NOT_CONNECTED",
+            f"this processor has no store {name!r}; it is connected with {sorted(self._stores)}. Name the store where the "
+            "processor is added, or connect the two by connect_processor_and_state_stores",
+            node=node,
+        )
+
+    def schedule(
+        self,
+        interval: timedelta,
+        type: PunctuationType,  # noqa: A002 - Kafka Streams' name
+        callback: Punctuator,
+        start_time: datetime | None = None,
+    ) -> Cancellable:
+        interval_ms = to_ms("interval", interval, minimum_ms=1)
+        start_ms = None if start_time is None else _start_ms(start_time, self._ctx.name)
+        return self._env.punctuations.schedule(
+            self._ctx.name, type, callback, interval_ms, start_ms, keep=not self.initialized
+        )
+
+    def record_metadata(self) -> RecordMetadata | None:
+        return self._env.metadata()
+
+    def current_stream_time_ms(self) -> int:
+        return self._env.stream_time_ms
+
+    def current_system_time_ms(self) -> int:
+        return self._env.wall_clock_ms
+
+    def _forward(self, record: Record[Any, Any], child_name: str | None) -> None:
+        if child_name is None:
+            self._ctx.forward(record)
+            return
+        child = self._children.get(child_name)
+        if child is None:
+            raise TopologyError(
+                "UNKNOWN_CHILD",
+                f"there is no child {child_name!r} to forward to; the children are {sorted(self._children)}",
+                node=self._ctx.name,
+            )
+        self._ctx.forward_to(child, record)
+
+
+class _Context(_Shared, ProcessorContext[Any, Any]):
+    def forward(self, record: Record[Any, Any], child_name: str | None = None) -> None:
+        if not isinstance(record, Record):
+            raise TopologyError(
+                "INVALID_RECORD",
+                f"forward takes a Record, not {type(record).__name__}; make one with record.with_value(…) or Record(key, value, "
+                "timestamp_ms)",
+                node=self._ctx.name,
+            )
+        self._forward(record, child_name)
+
+
+class _FixedKeyContext(_Shared, FixedKeyProcessorContext[Any, Any]):
+    def forward(self, record: FixedKeyRecord[Any, Any], child_name: str | None = None) -> None:
+        if not isinstance(record, FixedKeyRecord):
+            raise TopologyError(
+                "INVALID_RECORD",
+                f"a fixed-key processor forwards the record it was given, changed by its with_… methods, not {type(record).__name__}; "
+                "to change keys use process",
+                node=self._ctx.name,
+            )
+        self._forward(Record(record.key, record.value, record.timestamp_ms, record.headers), child_name)
+
+
+def _start_ms(start_time: datetime, node: str) -> int:
+    if start_time.tzinfo is None:
+        raise TopologyError("NAIVE_TIME", f"start_time needs a time zone: {start_time!r}", node=node)
+    return int(start_time.timestamp() * 1000)

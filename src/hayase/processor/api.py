@@ -1,0 +1,218 @@
+"""The Processor API: code of yours that sees every record, reads and writes stores, and is called as time goes on.
+
+Kafka Streams: `org.apache.kafka.streams.processor.api`, KIP-478 (typed forwards), KIP-820 (`process` in the DSL).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from enum import Enum
+from typing import Any, Generic, Protocol, TypeVar
+
+import msgspec
+
+from hayase.core.records import Headers, Record, RecordMetadata
+
+K = TypeVar("K")
+"""Type of the keys that come in."""
+V = TypeVar("V")
+"""Type of the values that come in."""
+KOut = TypeVar("KOut")
+"""Type of the keys that go out."""
+VOut = TypeVar("VOut")
+"""Type of the values that go out."""
+
+
+class PunctuationType(Enum):
+    """By which time a punctuation is due."""
+
+    STREAM_TIME = "stream_time"
+    """The greatest timestamp among the records that the task has read: it stands still without records."""
+    WALL_CLOCK_TIME = "wall_clock_time"
+    """The clock of the epoch; an epoch is begun for it even if there are no records."""
+
+
+Punctuator = Callable[[int], None]
+"""Called with the time that it is: the task's stream time, or the wall clock, in milliseconds (UTC)."""
+
+
+class Cancellable(Protocol):
+    """A punctuation that can be ended."""
+
+    def cancel(self) -> None:
+        """Do not call the function again, for as long as this processor lives."""
+        ...
+
+
+class FixedKeyRecord(msgspec.Struct, Generic[K, V], frozen=True, gc=False):
+    """A record whose key can not be changed (KIP-820): what a `FixedKeyProcessor` is given, and sends on.
+
+    Made from the one that came in, by its `with_…` methods.
+    """
+
+    key: K
+    value: V
+    timestamp_ms: int
+    headers: Headers = ()
+
+    def with_value(self, value: VOut) -> FixedKeyRecord[K, VOut]:
+        """The same record with another value."""
+        return FixedKeyRecord(self.key, value, self.timestamp_ms, self.headers)
+
+    def with_timestamp(self, timestamp_ms: int) -> FixedKeyRecord[K, V]:
+        """The same record at another time."""
+        return FixedKeyRecord(self.key, self.value, timestamp_ms, self.headers)
+
+    def with_headers(self, headers: Headers) -> FixedKeyRecord[K, V]:
+        """The same record with other headers."""
+        return FixedKeyRecord(self.key, self.value, self.timestamp_ms, headers)
+
+
+class ProcessingContext(ABC):
+    """What a processor may know and do, whichever kind it is."""
+
+    @property
+    @abstractmethod
+    def application_id(self) -> str:
+        """The setting `application.id`."""
+
+    @property
+    @abstractmethod
+    def task_id(self) -> str:
+        """The task: number of the sub-topology and partition, `0_1`."""
+
+    @abstractmethod
+    def get_state_store(self, name: str) -> Any:
+        """A store that the processor is connected with, to read and write; of a global table, to read.
+
+        The object is good until `close`. A store of the DSL gives and takes `ValueAndTimestamp`.
+
+        Raises:
+            UnknownStoreError: the processor is not connected with it.
+        """
+
+    @abstractmethod
+    def schedule(
+        self,
+        interval: timedelta,
+        type: PunctuationType,  # noqa: A002 - Kafka Streams' name
+        callback: Punctuator,
+        start_time: datetime | None = None,
+    ) -> Cancellable:
+        """Have a function called again and again. By stream time after the record that made it due, by the wall clock after the epoch's records.
+
+        However many intervals have passed, it is called once, and next time at the next multiple. When it is due next is
+        kept with the state of the task, for what is scheduled in `init`: a restart changes nothing.
+
+        Args:
+            interval: at least a millisecond.
+            type: see PunctuationType.
+            callback: see Punctuator. It may read and write stores, and forward.
+            start_time: when it is due first, from which the intervals count (KIP-1146). By default with the first
+                record (stream time; intervals count from 1970), or after one interval (wall clock).
+
+        Raises:
+            TopologyError: an interval below a millisecond, a start without time zone.
+        """
+
+    @abstractmethod
+    def record_metadata(self) -> RecordMetadata | None:
+        """Where the record at hand was read; `None` in a punctuation, and for what a cache sends at the end of an epoch."""
+
+    @abstractmethod
+    def current_stream_time_ms(self) -> int:
+        """The greatest timestamp among the records that the task has read, this one included; -1 before the first."""
+
+    @abstractmethod
+    def current_system_time_ms(self) -> int:
+        """The wall clock of the epoch: the same for all its records, also when it is computed again."""
+
+    def commit(self) -> None:  # noqa: B027 - nothing to do, and nothing to override
+        """Ask for a commit soon. Every epoch is one, and it ends by itself: nothing is to be done."""
+
+
+class ProcessorContext(ProcessingContext, Generic[KOut, VOut]):
+    """What a `Processor` may know and do."""
+
+    @abstractmethod
+    def forward(self, record: Record[KOut, VOut], child_name: str | None = None) -> None:
+        """Send a record to all children, or to one of them; they have handled it when this returns.
+
+        Raises:
+            TopologyError: there is no child of that name.
+        """
+
+
+class FixedKeyProcessorContext(ProcessingContext, Generic[K, VOut]):
+    """What a `FixedKeyProcessor` may know and do."""
+
+    @abstractmethod
+    def forward(self, record: FixedKeyRecord[K, VOut], child_name: str | None = None) -> None:
+        """Send a record to all children, or to one of them; they have handled it when this returns.
+
+        Raises:
+            TopologyError: there is no child of that name, or this is no `FixedKeyRecord`.
+        """
+
+
+class Processor(ABC, Generic[K, V, KOut, VOut]):
+    """Code of yours in a topology. A subclass overrides `process`, and the others where it needs them.
+
+    One object serves one task for one epoch: the supplier makes it, then come `init`, `process` for each record,
+    `close`. What has to last longer belongs into a store: fields of the object are gone with the epoch, as they are in
+    Kafka Streams when a task moves.
+
+    Example:
+        >>> from hayase import Consumed, Processor, Produced, Record, Serdes, Stores, StreamsBuilder
+        >>> from hayase.testing import TopologyTestDriver
+        >>> class RunningSum(Processor):
+        ...     def init(self, context):
+        ...         self.context, self.sums = context, context.get_state_store("sums")
+        ...
+        ...     def process(self, record):
+        ...         total = (self.sums.get(record.key) or 0) + record.value
+        ...         self.sums.put(record.key, total)
+        ...         self.context.forward(record.with_value(total))
+        >>> builder = StreamsBuilder()
+        >>> _ = builder.add_state_store(Stores.key_value_store("sums", Serdes.string(), Serdes.long()))
+        >>> numbers = builder.stream("in", Consumed.with_(Serdes.string(), Serdes.long()))
+        >>> numbers.process(RunningSum, "sums").to("out", Produced.with_(Serdes.string(), Serdes.long()))
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     source = driver.create_input_topic("in", Serdes.string(), Serdes.long())
+        ...     source.pipe_input("k", 2)
+        ...     source.pipe_input("k", 3)
+        ...     driver.create_output_topic("out", Serdes.string(), Serdes.long()).read_key_values_to_list()
+        [('k', 2), ('k', 5)]
+    """
+
+    def init(self, context: ProcessorContext[KOut, VOut]) -> None:
+        """Called once, before the first record of the epoch: the place to fetch stores and to schedule punctuations."""
+
+    @abstractmethod
+    def process(self, record: Record[K, V]) -> None:
+        """Called for each record, in the order of the task. What it raises goes to the processing exception handler."""
+
+    def close(self) -> None:
+        """Called once, behind the last record of the epoch; not if the epoch failed. Stores may still be used."""
+
+
+class FixedKeyProcessor(ABC, Generic[K, V, VOut]):
+    """As `Processor`, for what keeps the key: the stream does not count as re-keyed."""
+
+    def init(self, context: FixedKeyProcessorContext[K, VOut]) -> None:
+        """Called once, before the first record of the epoch."""
+
+    @abstractmethod
+    def process(self, record: FixedKeyRecord[K, V]) -> None:
+        """Called for each record, in the order of the task."""
+
+    def close(self) -> None:
+        """Called once, behind the last record of the epoch; not if the epoch failed."""
+
+
+ProcessorSupplier = Callable[[], Processor[Any, Any, Any, Any]]
+"""Makes a new processor each time it is called; a subclass of `Processor` that takes no arguments is one."""
+FixedKeyProcessorSupplier = Callable[[], FixedKeyProcessor[Any, Any, Any]]
+"""Makes a new fixed-key processor each time it is called."""

@@ -1,0 +1,136 @@
+"""Adding to a topology node by node, as `Topology` offers it."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import TYPE_CHECKING, Any, Literal
+
+from hayase.core.errors import TopologyError
+from hayase.core.names import check_name
+from hayase.processor.api import FixedKeyProcessor
+from hayase.processor.timestamps import TimestampExtractor
+from hayase.serde.protocol import Serde
+from hayase.state.spec import StoreSpec
+from hayase.topology.nodes import Node, Partitioner, ProcessorNode, SinkNode, SourceNode, TopicExtractor
+from hayase.topology.operators import Process
+from hayase.topology.suppliers import brought_stores, check_store, check_supplier
+
+if TYPE_CHECKING:
+    from hayase.topology.topology import Topology
+
+Serdes = tuple[Serde[Any] | None, Serde[Any] | None]
+
+
+def source(
+    topology: Topology,
+    name: str,
+    topics: tuple[str | re.Pattern[str], ...],
+    serdes: Serdes,
+    extractor: TimestampExtractor | None,
+    reset: Literal["earliest", "latest"] | None,
+) -> None:
+    """See `Topology.add_source`."""
+    names = tuple(topic for topic in topics if isinstance(topic, str) and topic)
+    pattern = topics[0] if len(topics) == 1 and isinstance(topics[0], re.Pattern) else None
+    if not topics or (len(names) < len(topics) and pattern is None):
+        raise TopologyError(
+            "INVALID_TOPIC", f"add_source takes topics' names, or one pattern, not {topics!r}", node=name
+        )
+    made = SourceNode(check_name(name), names, *serdes, extractor, reset, pattern)
+    for other in (*topology.nodes, *(table.source for table in topology.global_tables)):
+        if isinstance(other, SourceNode):
+            _check_apart(made, other)
+    _add(topology, made)
+
+
+def _check_apart(made: SourceNode, other: SourceNode) -> None:
+    def reads(one: SourceNode, topic: str) -> bool:
+        return topic in one.topics or (one.pattern is not None and one.pattern.fullmatch(topic) is not None)
+
+    twice = {t for t in made.topics if reads(other, t)} | {t for t in other.topics if reads(made, t)}
+    if twice:
+        raise TopologyError(
+            "TOPIC_READ_TWICE",
+            f"topic {min(twice)!r} is already read by {other.name!r}; a topic can be read once, so let {made.name!r} and "
+            "what else needs it be children of one source",
+        )
+
+
+def processor(topology: Topology, name: str, supplier: Any, parents: tuple[str, ...]) -> None:
+    """See `Topology.add_processor`."""
+    fixed_key = isinstance(supplier, type) and issubclass(supplier, FixedKeyProcessor)
+    operator = Process(check_supplier(supplier, fixed_key=fixed_key), fixed_key)
+    brought = brought_stores(supplier)
+    _check_parents(topology, name, parents)
+    for spec in brought:
+        _store(topology, spec)
+    _add(topology, ProcessorNode(check_name(name), parents, operator, tuple(spec.name for spec in brought)))
+
+
+def sink(
+    topology: Topology,
+    name: str,
+    topic: str | TopicExtractor,
+    parents: tuple[str, ...],
+    serdes: Serdes,
+    partitioner: Partitioner | None,
+) -> None:
+    """See `Topology.add_sink`."""
+    _check_parents(topology, name, parents)
+    fixed, extractor = (topic, None) if isinstance(topic, str) else (None, topic)
+    _add(topology, SinkNode(check_name(name), parents, fixed, *serdes, extractor, partitioner))
+
+
+def state_store(topology: Topology, spec: StoreSpec, processors: tuple[str, ...]) -> None:
+    """See `Topology.add_state_store`."""
+    for name in processors:
+        _processor(topology, name)
+    _store(topology, check_store(spec, "add_state_store"))
+    for name in processors:
+        connect(topology, name, (spec.name,))
+
+
+def connect(topology: Topology, name: str, stores: tuple[str, ...]) -> None:
+    """See `Topology.connect_processor_and_state_stores`."""
+    found = _processor(topology, name)
+    for store in stores:
+        if store not in topology.stores:
+            raise TopologyError(
+                "UNKNOWN_STORE",
+                f"there is no store {store!r}; add it first. There are {sorted(topology.stores)}",
+                node=name,
+            )
+    connected = dataclasses.replace(found, stores=tuple(dict.fromkeys((*found.stores, *stores))))
+    topology.changed(nodes=tuple(connected if node is found else node for node in topology.nodes))
+
+
+def _processor(topology: Topology, name: str) -> ProcessorNode:
+    found = topology.by_name.get(name)
+    if not isinstance(found, ProcessorNode):
+        raise TopologyError("UNKNOWN_PROCESSOR", f"there is no processor {name!r}; add it first")
+    return found
+
+
+def _check_parents(topology: Topology, name: str, parents: tuple[str, ...]) -> None:
+    if not parents:
+        raise TopologyError("NO_PARENT", f"node {name!r} needs at least one parent", node=name)
+    for parent in parents:
+        if isinstance(topology.by_name.get(parent), SinkNode):
+            raise TopologyError("SINK_AS_PARENT", f"{parent!r} is a sink, and nothing comes out of one", node=name)
+
+
+def _store(topology: Topology, spec: StoreSpec) -> None:
+    known = topology.stores.get(spec.name)
+    if known is not None and known is not spec:
+        raise TopologyError("DUPLICATE_STORE", f"there are two stores named {spec.name!r}; give one another name")
+    topology.changed(stores={**topology.stores, spec.name: spec})
+
+
+def _add(topology: Topology, node: Node) -> None:
+    before = topology.nodes
+    try:
+        topology.changed(nodes=(*before, node))
+    except TopologyError:
+        topology.changed(nodes=before)
+        raise

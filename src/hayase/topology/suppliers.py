@@ -1,0 +1,63 @@
+"""What supplies processors of the user's, and which stores it brings along."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from hayase.core.errors import TopologyError
+from hayase.processor.api import FixedKeyProcessor, Processor
+from hayase.state.spec import StoreSpec
+
+
+def check_supplier(supplier: Any, *, fixed_key: bool) -> Callable[[], Any]:
+    """The supplier, if it is one. What it makes is looked at only if it is a class: it is called when a task begins.
+
+    Raises:
+        TopologyError: `INVALID_PROCESSOR`.
+    """
+    wanted: type[Any] = FixedKeyProcessor if fixed_key else Processor
+    what = f"a subclass of {wanted.__name__}, or a function without arguments that makes one"
+    if isinstance(supplier, Processor | FixedKeyProcessor):
+        raise TopologyError(
+            "INVALID_PROCESSOR",
+            f"{supplier!r} is one processor, and every task needs its own: give {what}, e.g. lambda: "
+            f"{type(supplier).__name__}(…)",
+        )
+    if isinstance(supplier, type) and not issubclass(supplier, wanted):
+        raise TopologyError("INVALID_PROCESSOR", f"{supplier.__qualname__} is not {what}")
+    if not callable(supplier) or _needs_arguments(supplier):
+        raise TopologyError("INVALID_PROCESSOR", f"{supplier!r} is not {what}")
+    made: Callable[[], Any] = supplier
+    return made
+
+
+def _needs_arguments(supplier: Any) -> bool:
+    try:
+        inspect.signature(supplier).bind()
+    except TypeError:
+        return True
+    except ValueError:  # of a built-in: nobody knows
+        return False
+    return False
+
+
+def brought_stores(supplier: Any) -> tuple[StoreSpec, ...]:
+    """The stores that a supplier's `stores()` gives (KIP-401): they are added, and connected with its processors.
+
+    Raises:
+        TopologyError: `INVALID_STORE`.
+    """
+    stores = getattr(supplier, "stores", None)
+    found = tuple(stores()) if callable(stores) else ()
+    for spec in found:
+        check_store(spec, "stores()")
+    return found
+
+
+def check_store(spec: Any, what: str) -> StoreSpec:
+    """The store, if it is one; raises TopologyError `INVALID_STORE`."""
+    if not isinstance(spec, StoreSpec):
+        raise TopologyError("INVALID_STORE", f"{what} takes what Stores makes, not {spec!r}")
+    return spec
