@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hayase.core.config import StreamsConfig
+from hayase.core.errors import TopologyError
 from hayase.log.protocol import LogConfig
 from hayase.planner.compile import CompileOptions
 from hayase.processor.handlers import ExceptionHandler, dead_letter, log_and_continue, log_and_fail
@@ -39,8 +40,10 @@ def configured(topology: Topology, config: StreamsConfig) -> Topology:
     Done before anything else.
 
     Raises:
-        TopologyError: `UNKNOWN_SERDE`: a key's serde is known to nobody.
+        TopologyError: `UNKNOWN_SERDE`: a key's serde is known to nobody. `EMPTY_TOPOLOGY`.
     """
+    if not (topology.nodes or topology.global_tables):
+        raise TopologyError("EMPTY_TOPOLOGY", "the topology has no nodes; begin with add_source")
     key_serde, value_serde = _serde(config.default_key_serde), _serde(config.default_value_serde)
     topology = with_default_serdes(topology, key_serde, value_serde, Serdes.bytes())
     topology = with_application_id(topology, config.application_id)

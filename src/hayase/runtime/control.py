@@ -14,6 +14,7 @@ _HOLDING = "holding"
 _READY = "ready"
 _STATUS = "status"
 _RUN = "run"
+_DUE = "due"
 
 
 class Control:
@@ -99,6 +100,18 @@ class Control:
     def status(self) -> bytes | None:
         """Driver: what the planner last said."""
         return self._read(_STATUS)
+
+    def say_due(self, epoch: int, due_ms: int) -> None:
+        """Driver: as of that epoch, when something of the application is due by the wall clock."""
+        self._write(_DUE, f"{epoch} {due_ms}".encode())
+
+    def due(self) -> tuple[int, int] | None:
+        """Planner: what the driver last said; `None` if nothing is due at any time that is known."""
+        data = self._read(_DUE)
+        if data is None:
+            return None
+        epoch, due_ms = data.split()
+        return int(epoch), int(due_ms)
 
     def say_run(self, run: bytes) -> None:
         """Driver: what commands of other processes may know about this run."""

@@ -17,6 +17,7 @@ from hayase.core.time import Clock, SystemClock
 from hayase.log.open import open_log
 from hayase.log.protocol import Log
 from hayase.runtime.control import Control
+from hayase.runtime.due import DueCalls
 from hayase.runtime.idling import IdleHold, task_inputs
 from hayase.runtime.ranges import Offsets, TimeCut, fair_ends
 from hayase.runtime.shipped import ShippedApp, load_shipped
@@ -95,6 +96,7 @@ class EpochCoordinator:
             )
             and len(self._partitions) > 1
         )
+        self._due = DueCalls(app.topology, control, clock)
         self._hold = IdleHold(task_inputs(app.topology, app.plan), app.max_task_idle_ms / 1000, time.monotonic)
 
     @classmethod
@@ -294,8 +296,7 @@ class EpochCoordinator:
             ends = self._hold.ends(starts, ends, lambda p: self._last_time(p, starts[p], ends[p]), self._for_time)
         lag = sum(ends[p] - starts[p] for p in self._partitions)
         answered, self._said_waiting = bool(self._said_waiting), ""
-        # An epoch without input keeps where "latest" was, so that nothing which comes from now on is passed over.
-        if lag <= 0 and not (previous is None and self._latest):
+        if lag <= 0 and not self._wanted_without_input(after):
             if not waited or answered:
                 self._say(after, 0)
             return None
@@ -316,6 +317,12 @@ class EpochCoordinator:
             topic_ids,
             previous.digest if previous is not None else "",
         )
+
+    def _wanted_without_input(self, after: int) -> bool:
+        """The first of all keeps where "latest" was, so that nothing which comes from now on is passed over."""
+        if after < 0 and self._latest:
+            return True
+        return self._frozen is None and self._due.wanted(after, first=self._first)
 
     def _say(self, epoch: int, lag: int) -> None:
         self._lag = lag

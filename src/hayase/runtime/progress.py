@@ -36,6 +36,8 @@ class Progress:
     on_epoch: Callable[[EpochTiming, list[BundleSummary]], None] | None = None
     epochs: int = 0
     last_epoch: int = -1
+    due_ms: int | None = None
+    """When a punctuation is due by the wall clock, as of the last epoch."""
     timings: list[EpochTiming] = field(default_factory=list)
     _seen_batch: int = -1
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -81,6 +83,7 @@ class Progress:
             return
         self.epochs += 1
         self.last_epoch = max(summary.epoch for summary in summaries)
+        self.due_ms = min((each.due_ms for each in summaries if each.due_ms is not None), default=None)
         slowest: dict[str, float] = {}
         before = self.metrics.total(RECORDS_CONSUMED)
         for summary in summaries:

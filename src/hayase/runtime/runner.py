@@ -169,3 +169,5 @@ class Runner:
                 break
             new.append(json.loads(reports[position].json()))
         self.progress.take(reversed(new))
+        if new and self.progress.due_ms is not None:
+            self.control.say_due(self.progress.last_epoch, self.progress.due_ms)

@@ -1,0 +1,35 @@
+"""Epochs without input, for processors that want to be called by the wall clock.
+
+What is due when is known where the tasks run. It comes back with the summaries of an epoch, and the driver passes it on to
+the planner through the control folder.
+"""
+
+from __future__ import annotations
+
+from hayase.core.time import Clock
+from hayase.runtime.control import Control
+from hayase.topology.nodes import ProcessorNode
+from hayase.topology.operators import Process
+from hayase.topology.topology import Topology
+
+
+class DueCalls:
+    """Whether an epoch is to be begun although there is no input.
+
+    Args:
+        topology: what runs.
+        control: where the driver says what is due.
+        clock: the wall clock.
+    """
+
+    def __init__(self, topology: Topology, control: Control, clock: Clock) -> None:
+        self._control = control
+        self._clock = clock
+        self._timed = any(isinstance(n, ProcessorNode) and isinstance(n.operator, Process) for n in topology.nodes)
+
+    def wanted(self, after: int, *, first: bool) -> bool:
+        """Of a run's first epoch: yes, it schedules what there is; later, if something is due as of the epoch before."""
+        if not self._timed or first:
+            return self._timed
+        said = self._control.due()
+        return said is not None and said[0] == after and self._clock.now_ms() >= said[1]

@@ -1,0 +1,94 @@
+"""Processors of the user's on Spark: their stores, and punctuations with and without records."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+from typing import Any
+
+from tests.spark.place import Place, until
+
+from hayase import Consumed, Processor, Produced, PunctuationType, Record, Serdes, Stores, StreamsBuilder, Topology
+from hayase.testing import TopologyTestDriver
+
+TEXT, JSON, LONG = Serdes.string(), Serdes.json(), Serdes.long()
+
+
+class Batches(Processor[Any, Any, Any, Any]):
+    """Counts per key, and sends the counts of each ten milliseconds of stream time."""
+
+    def init(self, context: Any) -> None:
+        self.context, self.counts = context, context.get_state_store("counts")
+        context.schedule(timedelta(milliseconds=10), PunctuationType.STREAM_TIME, self.send)
+
+    def process(self, record: Record[Any, Any]) -> None:
+        self.counts.put(record.key, (self.counts.get(record.key) or 0) + 1)
+
+    def send(self, now_ms: int) -> None:
+        for key, count in list(self.counts.all()):
+            self.context.forward(Record(key, {"n": count}, now_ms))
+            self.counts.delete(key)
+
+
+class Ticks(Processor[Any, Any, Any, Any]):
+    """Sends the number of its calls by the wall clock."""
+
+    def init(self, context: Any) -> None:
+        self.context, self.calls = context, context.get_state_store("calls")
+        context.schedule(timedelta(milliseconds=200), PunctuationType.WALL_CLOCK_TIME, self.tick)
+
+    def process(self, record: Record[Any, Any]) -> None:
+        self.context.forward(record)
+
+    def tick(self, now_ms: int) -> None:
+        number = (self.calls.get("calls") or 0) + 1
+        self.calls.put("calls", number)
+        self.context.forward(Record("tick", {"number": number}, now_ms))
+
+
+def batching() -> Topology:
+    builder = StreamsBuilder()
+    builder.add_state_store(Stores.key_value_store("counts", TEXT, LONG))
+    stream = builder.stream("in", Consumed.with_(TEXT, JSON)).process(Batches, "counts")
+    stream.to("out", Produced.with_(TEXT, JSON))
+    return builder.build()
+
+
+def ticking() -> Topology:
+    builder = StreamsBuilder()
+    builder.add_state_store(Stores.key_value_store("calls", TEXT, LONG))
+    builder.stream("in", Consumed.with_(TEXT, JSON)).process(Ticks, "calls").to("out", Produced.with_(TEXT, JSON))
+    return builder.build()
+
+
+def test_stream_time_calls_are_those_of_the_test_driver_however_the_input_is_cut(place: Place) -> None:
+    place.topic("in", 1), place.topic("out", 1)
+    rows = [(f"k{i % 3}", {"i": i}, i * 3 % 50 + i) for i in range(60)]
+    with TopologyTestDriver(batching()) as driver:
+        source = driver.create_input_topic("in", TEXT, JSON)
+        for row in rows:
+            source.pipe_input(*row)
+        expected = driver.create_output_topic("out", TEXT, JSON).read_records_to_list()
+    for part in (rows[:20], rows[20:21], rows[21:]):
+        place.put("in", part)
+        app = place.run(batching(), max_records_per_epoch=7)
+    assert [(row.key, row.value, row.timestamp_ms) for row in place.rows("out")] == [
+        (record.key, record.value, record.timestamp_ms) for record in expected
+    ]
+    assert app.store("counts").approximate_num_entries() <= 3
+
+
+def test_the_wall_clock_calls_without_any_record_and_goes_on_after_a_restart(place: Place) -> None:
+    place.topic("in", 1), place.topic("out", 1)
+
+    def numbers() -> list[int]:
+        return [row.value["number"] for row in place.rows("out")]
+
+    for least in (3, 6):
+        with place.app(ticking()) as app:
+            app.start()
+            until(lambda least=least: len(numbers()) >= least, app)  # type: ignore[misc]
+    found = place.rows("out")
+    assert [row.value["number"] for row in found] == list(range(1, len(found) + 1))
+    times = [row.timestamp_ms for row in found]
+    assert times == sorted(set(times)) and times[-1] <= time.time() * 1000

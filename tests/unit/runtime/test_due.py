@@ -1,0 +1,53 @@
+"""When an epoch is begun without input."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hayase import Processor, Topology
+from hayase.core.time import ManualClock
+from hayase.runtime.control import Control
+from hayase.runtime.due import DueCalls
+
+
+class Nothing(Processor[Any, Any, Any, Any]):
+    """Does nothing."""
+
+    def process(self, record: Any) -> None: ...
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock(1000)
+
+
+@pytest.fixture
+def control(tmp_path: Path) -> Control:
+    return Control(tmp_path)
+
+
+def calls(control: Control, clock: ManualClock) -> DueCalls:
+    return DueCalls(Topology().add_source("s", "in").add_processor("p", Nothing, "s"), control, clock)
+
+
+def test_without_processors_never(control: Control, clock: ManualClock) -> None:
+    control.say_due(0, 0)
+    made = DueCalls(Topology().add_source("s", "in").add_sink("t", "out", "s"), control, clock)
+    assert not made.wanted(0, first=True) and not made.wanted(0, first=False)
+
+
+def test_the_first_epoch_of_a_run_schedules_what_there_is(control: Control, clock: ManualClock) -> None:
+    assert calls(control, clock).wanted(7, first=True)
+
+
+def test_then_only_what_the_epoch_before_left_due(control: Control, clock: ManualClock) -> None:
+    made = calls(control, clock)
+    assert not made.wanted(0, first=False)
+    control.say_due(0, 1500)
+    assert not made.wanted(0, first=False)
+    clock.advance_ms(500)
+    assert made.wanted(0, first=False)
+    assert not made.wanted(1, first=False)
