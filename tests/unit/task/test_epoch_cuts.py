@@ -19,9 +19,13 @@ from hayase import (
     Consumed,
     Grouped,
     Materialized,
+    Processor,
     Produced,
+    PunctuationType,
+    Record,
     RecordContext,
     Serdes,
+    Stores,
     StreamsBuilder,
     TimeWindows,
     Topology,
@@ -119,6 +123,30 @@ def spread_out(topic: str, key: str | None, value: dict[str, Any], partitions: i
     return {0: None, 1: [partitions - 1, 0, 0], 2: 0}.get(value["n"] % 4, set())
 
 
+class CountsPerTime(Processor[Any, Any, Any, Any]):
+    """Sends how many records of each key there were, every twelve milliseconds of stream time, and what time that is."""
+
+    def init(self, context: Any) -> None:
+        self.context, self.counts = context, context.get_state_store("counts")
+        context.schedule(timedelta(milliseconds=12), PunctuationType.STREAM_TIME, self.send)
+
+    def process(self, record: Record[Any, Any]) -> None:
+        self.counts.put(str(record.key), (self.counts.get(str(record.key)) or 0) + 1)
+
+    def send(self, now_ms: int) -> None:
+        for key, number in list(self.counts.all()):
+            self.context.forward(Record(key, {"n": number, "at": now_ms}, self.context.current_stream_time_ms()))
+            self.counts.delete(key)
+
+
+def processed(**_: Any) -> Topology:
+    builder = StreamsBuilder()
+    builder.add_state_store(Stores.key_value_store("counts", TEXT, Serdes.long()))
+    both = builder.stream("a", READ).merge(builder.stream("b", READ))
+    both.process(CountsPerTime, "counts").to("out", WRITE)
+    return builder.build()
+
+
 ONE_TASK: dict[str, Callable[..., Topology]] = {
     "stateless": stateless,
     "routed": routed,
@@ -126,6 +154,11 @@ ONE_TASK: dict[str, Callable[..., Topology]] = {
     "windowed": windowed,
     "joined": joined,
 }
+
+ROWS_ONLY: dict[str, Callable[..., Topology]] = {"processed": processed}
+EVERY_FORM = [(name, form) for name in ONE_TASK for form in ("rows", "columns")] + [
+    (name, "rows") for name in ROWS_ONLY
+]
 
 MALFORMED = (b"nonsense", b'{"n": "text"}')
 
@@ -177,14 +210,13 @@ def assert_same(one: Result, other: Result) -> None:
     assert one.metrics.rows() == other.metrics.rows()
 
 
-@pytest.mark.parametrize("form", ["rows", "columns"])
-@pytest.mark.parametrize("name", ONE_TASK)
+@pytest.mark.parametrize(("name", "form"), EVERY_FORM)
 @settings(max_examples=examples(20), deadline=None, print_blob=True)
 @given(found=records, at=cuts)
 def test_with_caches_off_a_task_sends_the_same_wherever_its_input_is_cut(
     name: str, form: str, found: list[Given], at: list[int]
 ) -> None:
-    topology = ONE_TASK[name]()
+    topology = {**ONE_TASK, **ROWS_ONLY}[name]()
     whole = run(topology, found, processing_form=form, **OFF)
     assert_same(run(topology, found, at, processing_form=form, **OFF), whole)
 
@@ -225,14 +257,13 @@ def plain(sent: Iterable[Any]) -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize("form", ["rows", "columns"])
-@pytest.mark.parametrize("name", ONE_TASK)
+@pytest.mark.parametrize(("name", "form"), EVERY_FORM)
 @settings(max_examples=examples(20), deadline=None, print_blob=True)
 @given(found=records, at=cuts)
 def test_with_caches_on_cuts_change_no_store_and_no_last_value(
     name: str, form: str, found: list[Given], at: list[int]
 ) -> None:
-    topology = ONE_TASK[name]()
+    topology = {**ONE_TASK, **ROWS_ONLY}[name]()
     whole = run(topology, found, processing_form=form, **OFF)
     cut = run(topology, found, at, processing_form=form, **LENIENT)
     assert cut.stores == whole.stores
@@ -241,12 +272,11 @@ def test_with_caches_on_cuts_change_no_store_and_no_last_value(
         assert {key: value for key, value in cut.last(topic).items() if value is not None} == kept, topic
 
 
-@pytest.mark.parametrize("form", ["rows", "columns"])
-@pytest.mark.parametrize("name", ONE_TASK)
+@pytest.mark.parametrize(("name", "form"), EVERY_FORM)
 @settings(max_examples=examples(12), deadline=None, print_blob=True)
 @given(found=records, at=cuts)
 def test_the_test_driver_sends_what_epochs_send(name: str, form: str, found: list[Given], at: list[int]) -> None:
-    topology = ONE_TASK[name]()
+    topology = {**ONE_TASK, **ROWS_ONLY}[name]()
     result = run(topology, found, at, processing_form=form, **OFF)
     config = {key.replace("_", "."): value for key, value in {**OFF, "processing_form": form}.items()}
     with TopologyTestDriver(topology, config) as driver:
