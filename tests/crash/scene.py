@@ -23,6 +23,7 @@ from hayase.core.failpoints import VARIABLE
 from hayase.core.records import TopicPartition
 from hayase.log.open import open_log
 from hayase.log.protocol import LogConfig, OutputBatch
+from hayase.storage.lmdb_env import close_environment
 
 ROOT = Path(__file__).parents[2]
 RUN_TIMEOUT_S = 280.0
@@ -229,6 +230,8 @@ class Scene:
         """End everything that was started."""
         for started in self.starts:
             started.end()
+        for file in self.folder.rglob("data.mdb"):  # of stores that were read here
+            close_environment(file.parent)
         self.log.close()
 
     def _settled(self, name: str, partition: int, fence: bytes) -> list[tuple[str, Any, int]]:

@@ -13,7 +13,8 @@ Facts this rests on (LMDB 0.9, py-lmdb 3.0):
   next writer adopts its commit; `open_environment` therefore syncs once on opening.)
 * There is one write transaction at a time over all processes. A writer that is killed leaves nothing behind:
   its lock is robust, its pages were never linked.
-* Without `writemap` the file has the size of what is in it, so a map of 1 TiB costs address space only.
+* Without `writemap` the file has the size of what is in it, so a map of 64 GiB costs address space only; but
+  of that a process has 128 TiB, which must be enough for the environments of all bundles that it ever opens.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ from hayase.storage.disk_full import disk_full, is_out_of_space
 
 T = TypeVar("T")
 
-DEFAULT_MAP_SIZE = 1 << 40
-"""Bytes of address space of an environment's map. The file is as large as its content."""
+DEFAULT_MAP_SIZE = 1 << 36
+"""Bytes of address space that an environment's map begins with. The file is as large as its content."""
 MAX_READERS = 1024
 """Read transactions that may be open at a time, over all processes."""
 

@@ -16,6 +16,7 @@ import pytest
 
 from hayase.core.errors import StateError
 from hayase.storage.lmdb_env import (
+    DEFAULT_MAP_SIZE,
     close_environment,
     is_disk_full,
     open_environment,
@@ -246,3 +247,15 @@ def test_the_snapshot_of_a_killed_reader_is_given_up_by_later_writes(folder: Pat
     for number in range(300):
         _put(folder, b"k", str(number).encode())
     assert str(child.pid) not in env.readers()
+
+
+def test_hundreds_of_environments_fit_into_one_process(tmp_path: Path) -> None:
+    names = [tmp_path / str(number) for number in range(300)]
+    try:
+        for name in names:
+            env = open_environment(name, sync=False)
+            run_write(env, lambda txn: txn.put(b"k", b"v"))
+            assert env.info()["map_size"] == DEFAULT_MAP_SIZE
+    finally:
+        for name in names:
+            close_environment(name)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from hayase.log.embedded.checks import Check, check_setting, one_of, whole
 from hayase.log.protocol import LogConfig
-from hayase.storage.lmdb_env import DEFAULT_MAP_SIZE
 
 _CLEANER_INTERVAL_MS = 30_000
+_MAP_SIZE = 1 << 40  # a process has few logs open
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class EmbeddedSettings:
     """
 
     fsync: bool = True
-    map_size: int = DEFAULT_MAP_SIZE
+    map_size: int = _MAP_SIZE
     cleaner_interval_ms: int = _CLEANER_INTERVAL_MS
 
 
@@ -44,6 +44,6 @@ def read_options(config: LogConfig) -> EmbeddedSettings:
         check_setting(name, value, _OPTIONS, "the embedded log")
     return EmbeddedSettings(
         fsync=config.options.get("fsync", "true") == "true",
-        map_size=int(config.options.get("map.size", DEFAULT_MAP_SIZE)),
+        map_size=int(config.options.get("map.size", _MAP_SIZE)),
         cleaner_interval_ms=int(config.options.get("cleaner.interval.ms", _CLEANER_INTERVAL_MS)),
     )
