@@ -142,15 +142,15 @@ class StreamsConfig:
         statestore_cache_max_bytes: `statestore.cache.max.bytes`: 0 passes on every update of a table; any other
             value passes on the last update of each key of an epoch.
         default_key_serde: `default.key.serde`: a Serde, one of the names of `Serdes`, or `None`.
-        default_value_serde: `default.value.serde`: as above.
+        default_value_serde: `default.value.serde`: as `default.key.serde`, for values.
         default_timestamp_extractor: `default.timestamp.extractor`: a TimestampExtractor, a function, one of
             `fail_on_invalid`, `log_and_skip`, `use_partition_time`, `wall_clock`, or `None`: fail on invalid.
         auto_offset_reset: `auto.offset.reset`: where a new application begins: `earliest` (default) or `latest`.
-        deserialization_exception_handler: a handler's name (`log_and_fail`, `log_and_continue`, `dead_letter`) or a
-            function; so are the next two. Default `log_and_fail`.
-        processing_exception_handler: for user code and expressions.
-        production_exception_handler: for records that can not be written.
-        dead_letter_topic: `errors.dead.letter.queue.topic.name`.
+        deserialization_exception_handler: for records that can not be read: a handler's name (`log_and_fail`,
+            `log_and_continue`, `dead_letter`) or a function `(ErrorContext, Exception) -> HandlerAnswer`.
+        processing_exception_handler: likewise, for user code and expressions that fail.
+        production_exception_handler: likewise, for records that can not be written.
+        dead_letter_topic: `errors.dead.letter.queue.topic.name`: where handlers send the records of failures; no topic by default.
         replication_factor: `replication.factor`: of topics that Hayase itself makes on Kafka; -1: the brokers' default.
         task_timeout_ms: `task.timeout.ms`: how long errors that pass by themselves (brokers that do not answer, a process of
             Spark's that died) are tried again without any progress before the application fails; default 300,000.

@@ -1,0 +1,66 @@
+"""Write docs/configuration.md from the settings themselves: `python scripts/config_page.py`."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+
+from hayase.core import config
+from hayase.core.config_keys import CLIENT_KEYS, PREFIXES_WITHOUT_EFFECT, RENAMED, WITHOUT_EFFECT
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "configuration.md"
+
+_HEAD = """# Configuration
+
+Made by `scripts/config_page.py` from the docstring of [`StreamsConfig`](../src/hayase/core/config.py). Every key of Kafka Streams 4.3 is known: it
+has the effect described here, or it is accepted and the application says at the start why it has none. A key that nobody knows is an error, with the
+nearest one that exists. Values are typed, or text as in a properties file.
+
+"""
+
+
+def _attributes() -> dict[str, str]:
+    """What the docstring says of each attribute, on one line."""
+    doc = inspect.getdoc(config.StreamsConfig) or ""
+    section = doc.split("Attributes:\n")[1].split("\nRaises:")[0]
+    entries = re.split(r"\n(?=    \w+: )", "\n" + section.rstrip())
+    found = {}
+    for entry in entries:
+        name, _, text = " ".join(entry.split()).partition(": ")
+        if name:
+            found[name] = text
+    return found
+
+
+def _row(*cells: str) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
+
+
+def page() -> str:
+    """The page."""
+    said, defaults = _attributes(), config._defaults({"HOME": "~"})
+    out = [_HEAD, "| key | default | what it does |\n|---|---|---|\n"]
+    for key, (attribute, _) in sorted(config._NAMES_OF_ATTRIBUTES.items()):
+        text = said[attribute].removeprefix(f"`{key}`").lstrip(":, ")
+        default = defaults.get(attribute)
+        shown = {None: "", (): ""}.get(default, f"`{default}`")  # type: ignore[arg-type]
+        out.append(_row(f"`{key}`", shown, text))
+    out.append("\n## Groups of keys\n\n| keys | for whom |\n|---|---|\n")
+    for prefix, attribute in config._CLIENTS.items():
+        out.append(_row(f"`{prefix}*`", said[attribute]))
+    for keys, attribute in (("schema.registry.*", "schema_registry"), ("spark.*", "spark_properties")):
+        out.append(_row(f"`{keys}`", said[attribute]))
+    out.append(
+        "\nWithout a prefix, for all Kafka clients: " + ", ".join(f"`{key}`" for key in sorted(CLIENT_KEYS)) + ".\n"
+    )
+    out.append("\n## Older names\n\n| given | taken as |\n|---|---|\n")
+    out += [_row(f"`{old}`", f"`{new}`") for old, new in sorted(RENAMED.items())]
+    out.append("\n## Accepted without effect\n\n| key | why |\n|---|---|\n")
+    every = {**WITHOUT_EFFECT, **{f"{prefix}*": why for prefix, why in PREFIXES_WITHOUT_EFFECT.items()}}
+    out += [_row(f"`{key}`", why) for key, why in sorted(every.items())]
+    return "".join(out)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), "utf-8")
