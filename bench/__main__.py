@@ -8,10 +8,10 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bench import epoch, restore
-from bench.measure import RunError
-from bench.report import json_line, show
-from bench.run import Benchmark, Options
+from bench import epoch, latency, restore, rivals
+from bench.estimate import Estimate, minutes
+from bench.report import Measured, json_line, show, show_all
+from bench.run import Benchmark, FailedError, Options
 from bench.scenarios import GUARANTEES, SCENARIOS, Scenario
 from bench.sides import SIDES
 
@@ -28,8 +28,13 @@ def main(arguments: list[str] | None = None) -> int:
     if parsed.command == "restore":
         restore.run(parsed.records, parsed.keys, parsed.deltas, console)
         return 0
+    if parsed.command == "peers":
+        return _peers(parsed, console)
+    if parsed.command == "latency":
+        return _latency(parsed, console)
+    scenarios = sorted(parsed.scenarios, key=list(SCENARIOS.values()).index) or list(SCENARIOS.values())
     options = Options(
-        scenarios=parsed.scenarios or list(SCENARIOS.values()),
+        scenarios=scenarios,
         guarantees=GUARANTEES if parsed.guarantee == "both" else (parsed.guarantee,),
         sides=SIDES if parsed.side == "both" else (parsed.side,),
         pairs=parsed.pairs,
@@ -38,29 +43,92 @@ def main(arguments: list[str] | None = None) -> int:
         timeout_s=parsed.timeout,
         seed=parsed.seed,
     )
-    if parsed.json is not None:
-        parsed.json.parent.mkdir(parents=True, exist_ok=True)
-        parsed.json.write_text("")
+    return _run(options, parsed.json, console)
+
+
+def _run(options: Options, path: Path | None, console: Console) -> int:
+    """Everything in turn; a scenario that fails is reported, and the others go on."""
+    _make_folder(path)
+    estimate = Estimate(options)
+    console.print(f"About {minutes(estimate.left_s)} on two cores.", highlight=False)
+    everything: list[Measured] = []
+    failures: list[str] = []
     try:
         with Benchmark(options, console) as benchmark:
             for scenario in options.scenarios:
                 for guarantee in options.guarantees:
-                    measured = benchmark.run(scenario, guarantee)
-                    show(measured, console)
-                    if len(options.sides) == len(SIDES):
-                        _write(json_line(measured), parsed.json)
-    except RunError as failure:
+                    error: str | None = None
+                    try:
+                        measured = benchmark.run(scenario, guarantee)
+                    except FailedError as failure:
+                        measured, error = failure.measured, str(failure)
+                        failures.append(f"{scenario.name} {guarantee}: {error}")
+                        console.print(failures[-1], markup=False, highlight=False, style="red")
+                    estimate.done(scenario, guarantee)
+                    if measured.ours or measured.peer:
+                        everything.append(measured)
+                        show(measured, console)
+                    _write(json_line(measured, error), path, console)
+                    console.print(f"About {minutes(estimate.left_s)} left.", highlight=False)
+    except RuntimeError as failure:  # the Java side was not built, no broker: nothing can be run
+        Console(stderr=True).print(str(failure), markup=False)
+        return 1
+    show_all(everything, console)
+    for line in failures:
+        console.print(f"FAILED {line}", markup=False, highlight=False)
+    return 1 if failures else 0
+
+
+def _latency(parsed: argparse.Namespace, console: Console) -> int:
+    options = latency.Options(
+        scenario=parsed.scenario,
+        sides=SIDES if parsed.side == "both" else (parsed.side,),
+        guarantee=parsed.guarantee,
+        rate=parsed.rate,
+        seconds=parsed.seconds,
+        warm_up_s=parsed.warm_up,
+        commit_interval_ms=parsed.commit_interval_ms,
+        seed=parsed.seed,
+    )
+    console.print(f"About {minutes(len(options.sides) * (parsed.seconds + parsed.warm_up + 40))}.", highlight=False)
+    _make_folder(parsed.json)
+    try:
+        _write(latency.run(options, console), parsed.json, console)
+    except RuntimeError as failure:
         Console(stderr=True).print(str(failure), markup=False)
         return 1
     return 0
 
 
-def _write(line: str, path: Path | None) -> None:
-    """To the file if there is one, so that a later failure leaves what was measured; else to the terminal."""
-    if path is None:
-        sys.stdout.write(line + "\n")
-        sys.stdout.flush()
-    else:
+def _peers(parsed: argparse.Namespace, console: Console) -> int:
+    options = Options(
+        scenarios=[SCENARIOS[name] for name in rivals.SCENARIOS],
+        guarantees=(rivals.GUARANTEE,),
+        sides=("ours", *(parsed.systems or rivals.RIVALS)),
+        pairs=parsed.pairs,
+        records=parsed.records,
+        quiet_s=parsed.quiet,
+        timeout_s=parsed.timeout,
+        seed=parsed.seed,
+    )
+    console.print(f"About {minutes(rivals.usual_s(options))} on two cores.", highlight=False)
+    _make_folder(parsed.json)
+    try:
+        return rivals.run(options, lambda line: _write(line, parsed.json, console), console)
+    except RuntimeError as failure:
+        Console(stderr=True).print(str(failure), markup=False)
+        return 1
+
+
+def _make_folder(path: Path | None) -> None:
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+
+
+def _write(line: str, path: Path | None, console: Console) -> None:
+    """At once, so that a later failure leaves what was measured."""
+    console.print(line, markup=False, highlight=False, soft_wrap=True)
+    if path is not None:
         with path.open("a") as file:
             file.write(line + "\n")
 
@@ -80,10 +148,36 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--records", type=_positive, default=3_000_000, help="orders in the input (default 3,000,000)")
     run.add_argument("--guarantee", choices=(*GUARANTEES, "both"), default="both", help="default: both")
     run.add_argument("--side", choices=(*SIDES, "both"), default="both", help="run only one side; no ratios then")
-    run.add_argument("--json", type=Path, metavar="FILE", help="write a JSON line per scenario and guarantee there")
+    run.add_argument("--json", type=Path, metavar="FILE", help="append a JSON line per scenario and guarantee there")
     run.add_argument("--quiet", type=float, default=4.0, help="seconds without new output that mean complete")
-    run.add_argument("--timeout", type=float, default=600.0, help="limit of one run in seconds (default 600)")
+    run.add_argument("--timeout", type=float, default=1200.0, help="limit of one run in seconds (default 1200)")
     run.add_argument("--seed", type=int, default=42, help="seed of the orders (default 42)")
+    slow = commands.add_parser("latency", help="milliseconds from a record's timestamp to its committed output")
+    slow.add_argument(
+        "scenario", nargs="?", type=_scenario, default=SCENARIOS["count_by_key"], help="default count_by_key"
+    )
+    slow.add_argument("--rate", type=_positive, default=1_000, help="orders per second (default 1,000)")
+    slow.add_argument("--seconds", type=float, default=60.0, help="of the measured part (default 60)")
+    slow.add_argument("--warm-up", type=float, default=30.0, help="seconds from the first output on (default 30)")
+    slow.add_argument("--commit-interval-ms", type=int, default=100, help="of both sides (default 100)")
+    slow.add_argument("--guarantee", choices=GUARANTEES, default=GUARANTEES[0], help="default exactly_once_v2")
+    slow.add_argument("--side", choices=(*SIDES, "both"), default="both", help="run only one side")
+    slow.add_argument("--json", type=Path, metavar="FILE", help="append a JSON line there")
+    slow.add_argument("--seed", type=int, default=42, help="seed of the orders (default 42)")
+    others = commands.add_parser("peers", help="other stream processors for Python beside us, at least once")
+    others.add_argument(
+        "systems",
+        nargs="*",
+        type=_rival,
+        metavar="SYSTEM",
+        help=f"of {', '.join(rivals.RIVALS)}; default: all",
+    )
+    others.add_argument("--pairs", type=_positive, default=1, help="runs of each system (default 1)")
+    others.add_argument("--records", type=_positive, default=1_500_000, help="orders in the input (default 1,500,000)")
+    others.add_argument("--json", type=Path, metavar="FILE", help="append a JSON line per scenario and system there")
+    others.add_argument("--quiet", type=float, default=4.0, help="seconds without new output that mean complete")
+    others.add_argument("--timeout", type=float, default=1200.0, help="limit of one run in seconds (default 1200)")
+    others.add_argument("--seed", type=int, default=42, help="seed of the orders (default 42)")
     small = commands.add_parser("epoch", help="the time of a nearly empty epoch and its split")
     small.add_argument("--epochs", type=_positive, default=100, help="how many (default 100)")
     lost = commands.add_parser("restore", help="how fast lost state comes back: from deltas, a snapshot, a follower")
@@ -97,6 +191,12 @@ def _scenario(text: str) -> Scenario:
     if text not in SCENARIOS:
         raise argparse.ArgumentTypeError(f"there is no scenario {text}; there are {', '.join(SCENARIOS)}")
     return SCENARIOS[text]
+
+
+def _rival(text: str) -> str:
+    if text not in rivals.RIVALS:
+        raise argparse.ArgumentTypeError(f"there is no system {text}; there are {', '.join(rivals.RIVALS)}")
+    return text
 
 
 def _positive(text: str) -> int:

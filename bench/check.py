@@ -3,49 +3,53 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import duckdb
 import msgspec
-from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from bench.data import Orders
+from bench.data import Orders, Users
 from bench.scenarios import Scenario
 
 Result = Mapping[Any, Any]
-"""A table: key -> value. Otherwise: (key, value) -> how often."""
+"""A table: key -> value. Otherwise: (key, value) -> how often. A windowed key is (key, start of the window)."""
 
 _SHOWN = 5
-_READ_TIMEOUT_S = 60.0
-_CONSUME_S = 0.5
+_START_BYTES = 8
 
 
-def expected_result(scenario: Scenario, orders: Orders) -> Result:
+def expected_result(scenario: Scenario, orders: Orders, users: Users | None = None) -> Result:
     """What the scenario must produce, computed by DuckDB."""
     with duckdb.connect() as connection:
         connection.register("orders", orders.to_arrow())
+        if users is not None:
+            connection.register("users", users.to_arrow())
         rows = connection.execute(scenario.expected_sql).fetchall()
-    pairs = ((row[0], scenario.value_type(*row[1:])) for row in rows)
+    make = scenario.value_type
+    if scenario.windowed:
+        pairs = (((row[0], row[1]), make(*row[2:])) for row in rows)
+    else:
+        pairs = ((row[0], make(*row[1:])) for row in rows)
     return dict(pairs) if scenario.table else Counter(pairs)
 
 
-def produced_result(scenario: Scenario, bootstrap: str, topic: str) -> Result:
-    """What lies in the output topic for a `read_committed` reader.
+def produced_result(scenario: Scenario, records: Iterable[tuple[bytes, bytes | None]]) -> Result:
+    """What lies in the output topic.
+
+    Args:
+        scenario: says how to read it.
+        records: keys and values as a `read_committed` reader sees them.
 
     Raises:
         msgspec.ValidationError: a value is not of the scenario's type.
     """
     decode = msgspec.json.Decoder(scenario.value_type).decode
+    key_of = _windowed_key if scenario.windowed else bytes.decode
     if not scenario.table:
-        return Counter((key.decode(), decode(value)) for key, value in _read(bootstrap, topic) if value is not None)
-    table: dict[Hashable, Any] = {}
-    for key, value in _read(bootstrap, topic):
-        if value is None:
-            table.pop(key.decode(), None)
-        else:
-            table[key.decode()] = decode(value)
-    return table
+        return Counter((key_of(key), decode(value)) for key, value in records if value is not None)
+    last = dict(records)
+    return {key_of(key): decode(value) for key, value in last.items() if value is not None}
 
 
 def difference(expected: Result, produced: Result) -> str | None:
@@ -59,35 +63,5 @@ def difference(expected: Result, produced: Result) -> str | None:
     return f"{len(keys)} of {len(expected)} entries differ: {shown}"
 
 
-def _read(bootstrap: str, topic: str) -> Iterator[tuple[bytes, bytes | None]]:
-    """All committed records of a topic, each partition in order of offsets."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "log_level": 3,
-            "group.id": "bench-check",
-            "enable.auto.commit": False,
-            "isolation.level": "read_committed",
-            "enable.partition.eof": True,
-            "queued.max.messages.kbytes": 32 * 1024,
-        }
-    )
-    try:
-        partitions = consumer.list_topics(topic, timeout=30).topics[topic].partitions
-        consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
-        unfinished = set(partitions)
-        quiet_s = 0.0
-        while unfinished:
-            messages = consumer.consume(10_000, timeout=_CONSUME_S)  # waits for that many or that long
-            quiet_s = 0.0 if messages else quiet_s + _CONSUME_S
-            if quiet_s >= _READ_TIMEOUT_S:
-                raise TimeoutError(f"no record of {topic} within {_READ_TIMEOUT_S:g} s")
-            for message in messages:
-                if (error := message.error()) is None:
-                    yield message.key() or b"", message.value()
-                elif error.code() == KafkaError._PARTITION_EOF:
-                    unfinished.discard(message.partition())
-                else:
-                    raise RuntimeError(str(error))
-    finally:
-        consumer.close()
+def _windowed_key(data: bytes) -> tuple[str, int]:
+    return data[:-_START_BYTES].decode(), int.from_bytes(data[-_START_BYTES:], "big")

@@ -1,4 +1,4 @@
-"""The input: seeded orders as JSON, about 105 bytes each."""
+"""The input: seeded orders as JSON, about 105 bytes each, and the users who made them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from confluent_kafka import Producer
+
+I64 = npt.NDArray[np.int64]
 
 REGIONS = ("eu", "us", "ap", "af")
 STATUSES = ("paid", "open", "void")
+CITIES = 1_000
+TIERS = 5
 FIRST_TIMESTAMP_MS = 1_750_000_000_000
+LATE_SHARE = 0.05
+LATE_MS = 5_000
 _CHUNK = 100_000
 
 
@@ -27,30 +32,89 @@ class Orders:
         amount: cents, 1 to 10,000, uniform.
         quantity: 1 to 9.
         status: index into `STATUSES`.
+        timestamp_ms: a millisecond after the order before; one in twenty came up to five seconds late.
     """
 
-    user: npt.NDArray[np.int64]
-    product: npt.NDArray[np.int64]
-    region: npt.NDArray[np.int64]
-    amount: npt.NDArray[np.int64]
-    quantity: npt.NDArray[np.int64]
-    status: npt.NDArray[np.int64]
+    user: I64
+    product: I64
+    region: I64
+    amount: I64
+    quantity: I64
+    status: I64
+    timestamp_ms: I64
 
     def __len__(self) -> int:
         return len(self.user)
 
     def to_arrow(self) -> pa.Table:
-        """The same with names for numbers: order_id, user, product, region, amount, quantity, status."""
+        """The same with names for numbers: order_id, user, product, region, amount, quantity, status, timestamp_ms."""
         columns = {
             "order_id": pa.array(np.arange(len(self))),
             "user": pa.array(user_names(self.user)),
             "product": pa.array(product_names(self.product)),
-            "region": pa.array([REGIONS[i] for i in self.region.tolist()]),
+            "region": _names(REGIONS, self.region),
             "amount": pa.array(self.amount),
             "quantity": pa.array(self.quantity),
-            "status": pa.array([STATUSES[i] for i in self.status.tolist()]),
+            "status": _names(STATUSES, self.status),
+            "timestamp_ms": pa.array(self.timestamp_ms),
         }
         return pa.table(columns)
+
+    def records(self) -> Iterator[tuple[str, str, int]]:
+        """Key (the user), value and timestamp of each order, in order of id."""
+        for start in range(0, len(self), _CHUNK):
+            rows = slice(start, start + _CHUNK)
+            columns = zip(
+                user_names(self.user[rows]),
+                product_names(self.product[rows]),
+                self.region[rows].tolist(),
+                self.amount[rows].tolist(),
+                self.quantity[rows].tolist(),
+                self.status[rows].tolist(),
+                self.timestamp_ms[rows].tolist(),
+                strict=True,
+            )
+            for order_id, (user, product, region, amount, quantity, status, timestamp_ms) in enumerate(columns, start):
+                value = (
+                    f'{{"order_id":{order_id},"user":"{user}","product":"{product}","region":"{REGIONS[region]}",'
+                    f'"amount":{amount},"quantity":{quantity},"status":"{STATUSES[status]}"}}'
+                )
+                yield user, value, timestamp_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Users:
+    """The table of users as columns; row i is user i. All of them are older than the first order.
+
+    Attributes:
+        city: 0 to `CITIES` - 1, uniform.
+        tier: 0 to `TIERS` - 1, uniform.
+    """
+
+    city: I64
+    tier: I64
+
+    def __len__(self) -> int:
+        return len(self.city)
+
+    def to_arrow(self) -> pa.Table:
+        """user, name, city and tier."""
+        names = user_names(np.arange(len(self)))
+        columns = {
+            "user": pa.array(names),
+            "name": pa.array([f"name of {name}" for name in names]),
+            "city": pa.array([f"c{city:03d}" for city in self.city.tolist()]),
+            "tier": pa.array(self.tier),
+        }
+        return pa.table(columns)
+
+    def records(self) -> Iterator[tuple[str, str, int]]:
+        """Key, value and timestamp of each row, in order of the user's number."""
+        names = user_names(np.arange(len(self)))
+        first_ms = FIRST_TIMESTAMP_MS - LATE_MS - len(self)
+        rows = zip(names, self.city.tolist(), self.tier.tolist(), strict=True)
+        for timestamp_ms, (name, city, tier) in enumerate(rows, first_ms):
+            yield name, f'{{"user":"{name}","name":"name of {name}","city":"c{city:03d}","tier":{tier}}}', timestamp_ms
 
 
 def make_orders(records: int, *, users: int = 100_000, products: int = 10_000, seed: int = 42) -> Orders:
@@ -63,64 +127,30 @@ def make_orders(records: int, *, users: int = 100_000, products: int = 10_000, s
         amount=rng.integers(1, 10_001, records),
         quantity=rng.integers(1, 10, records),
         status=rng.integers(0, len(STATUSES), records),
+        timestamp_ms=FIRST_TIMESTAMP_MS + np.arange(records) - _lateness(records, rng),
     )
 
 
-def user_names(numbers: npt.NDArray[np.int64]) -> list[str]:
+def make_users(users: int, *, seed: int = 42) -> Users:
+    """Make the table of users; the same for the same arguments, on every machine."""
+    rng = np.random.default_rng(seed + 1)
+    return Users(city=rng.integers(0, CITIES, users), tier=rng.integers(0, TIERS, users))
+
+
+def user_names(numbers: I64) -> list[str]:
     """The keys of the input topic."""
     return [f"u{number:06d}" for number in numbers.tolist()]
 
 
-def product_names(numbers: npt.NDArray[np.int64]) -> list[str]:
+def product_names(numbers: I64) -> list[str]:
     """The values of the field `product`."""
     return [f"p{number:05d}" for number in numbers.tolist()]
 
 
-def load(orders: Orders, bootstrap: str, topic: str) -> None:
-    """Write the orders to a topic, keyed by user and partitioned as Kafka's Java clients do.
-
-    Timestamps rise by one millisecond per order. Returns when the broker has acknowledged all.
-    """
-    producer = Producer(
-        {
-            "bootstrap.servers": bootstrap,
-            "log_level": 3,
-            "partitioner": "murmur2_random",
-            "compression.type": "lz4",
-            "linger.ms": 50,
-            "batch.size": 512 * 1024,
-            "queue.buffering.max.messages": 1_000_000,
-            "enable.idempotence": True,
-        }
-    )
-    for timestamp, (key, value) in enumerate(_records(orders), FIRST_TIMESTAMP_MS):
-        while True:
-            try:
-                producer.produce(topic, value, key, timestamp=timestamp)
-                break
-            except BufferError:
-                producer.poll(0.1)
-    left = producer.flush(120)
-    if left:
-        raise TimeoutError(f"the broker did not acknowledge {left} orders within 120 s")
+def _lateness(records: int, rng: np.random.Generator) -> I64:
+    late_ms = rng.integers(1, LATE_MS + 1, records)
+    return np.where(rng.random(records) < LATE_SHARE, late_ms, 0)
 
 
-def _records(orders: Orders) -> Iterator[tuple[str, str]]:
-    """Keys and values of the topic, in order of id."""
-    for start in range(0, len(orders), _CHUNK):
-        rows = slice(start, start + _CHUNK)
-        columns = zip(
-            user_names(orders.user[rows]),
-            product_names(orders.product[rows]),
-            orders.region[rows].tolist(),
-            orders.amount[rows].tolist(),
-            orders.quantity[rows].tolist(),
-            orders.status[rows].tolist(),
-            strict=True,
-        )
-        for order_id, (user, product, region, amount, quantity, status) in enumerate(columns, start):
-            value = (
-                f'{{"order_id":{order_id},"user":"{user}","product":"{product}","region":"{REGIONS[region]}",'
-                f'"amount":{amount},"quantity":{quantity},"status":"{STATUSES[status]}"}}'
-            )
-            yield user, value
+def _names(names: tuple[str, ...], numbers: I64) -> pa.Array:
+    return pa.DictionaryArray.from_arrays(pa.array(numbers), pa.array(names)).cast(pa.string())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import statistics
 import tempfile
 import time
@@ -29,7 +30,7 @@ def run(epochs: int, console: Console) -> None:
         log.create_topic("orders", 2)
         log.create_topic("totals", 2)
         builder = StreamsBuilder()
-        count_by_key.build(builder, "orders", "totals")
+        count_by_key.build(builder, argparse.Namespace(input="orders", output="totals"))
         settings = {
             "application.id": "epoch",
             "bootstrap.servers": broker.bootstrap_servers,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.processes import ProcessGroup
-from bench.progress import Progress
+from bench.topics import Progress
 
 _POLL_S = 0.1
 _MEMORY_EVERY_S = 1.0
@@ -28,7 +28,8 @@ class Run:
     Attributes:
         startup_s: from the command to the first output record that a `read_committed` reader sees.
         steady_s: length of the steady part: from the first look at which output was visible and input offsets
-            were committed, until all input was processed and its output visible.
+            were committed, until all input was processed and its output visible; where that first look finds everything
+            done, it is the whole run.
         steady_records: input records processed in the steady part.
         total_s: from the command to the end of the steady part.
         cpu_s: CPU seconds of all processes from the command to the end of the steady part.
@@ -36,6 +37,7 @@ class Run:
         peak_pss_mb: highest sum of the processes' proportional memory, mapped files included, looked at
             each second.
         peak_anonymous_mb: the same without mapped files.
+        whole: the steady part is the whole run, start-up included: there were too few records.
     """
 
     startup_s: float
@@ -46,6 +48,7 @@ class Run:
     steady_cpu_s: float
     peak_pss_mb: float
     peak_anonymous_mb: float
+    whole: bool = False
 
     @property
     def throughput(self) -> float:
@@ -79,28 +82,37 @@ def measure(
     Raises:
         RunError: with the end of the application's log.
     """
-    environment = {**os.environ, "PYTHONPATH": str(cwd), "PYTHONUNBUFFERED": "1"}
-    with log_file.open("wb") as log:
-        started = time.monotonic()
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            cwd=cwd,
-            env=environment,
-            start_new_session=True,
-        )
+    started = time.monotonic()
+    process = start(command, log_file, cwd)
     group = ProcessGroup(process.pid)
     try:
         looks = _watch(group, progress, started, quiet_s=quiet_s, timeout_s=timeout_s)
         return _evaluate(looks, progress.input_end, group)
     except RunError as failure:
-        tail = log_file.read_text(errors="replace")[-_LOG_TAIL:]
-        raise RunError(f"{failure}. Command: {' '.join(command)}\nEnd of its log:\n{tail}") from None
+        raise RunError(f"{failure}. Command: {' '.join(command)}\n{log_tail(log_file)}") from None
     finally:
         group.end(_STOP_GRACE_S)
         process.wait()
+
+
+def start(command: list[str], log_file: Path, cwd: Path) -> subprocess.Popen[bytes]:
+    """Start a command that leads a session of its own, with the sources beside the benchmark."""
+    path = os.pathsep.join((str(cwd), str(cwd / "src")))
+    with log_file.open("wb") as log:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            cwd=cwd,
+            env={**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"},
+            start_new_session=True,
+        )
+
+
+def log_tail(log_file: Path) -> str:
+    """The end of what an application printed, for an error."""
+    return f"End of its log:\n{log_file.read_text(errors='replace')[-_LOG_TAIL:]}"
 
 
 def _watch(group: ProcessGroup, progress: Progress, started: float, *, quiet_s: float, timeout_s: float) -> list[_Look]:
@@ -135,8 +147,9 @@ def _evaluate(looks: list[_Look], input_end: int, group: ProcessGroup) -> Run:
     first = next(look for look in looks if look.output_end > 0 and look.processed > 0)
     output_end = looks[-1].output_end
     last = next(look for look in looks if look.processed >= input_end and look.output_end >= output_end)
-    if first.processed >= input_end:
-        raise RunError("everything was processed at the first look with progress: use more records")
+    whole = first.processed >= input_end
+    if whole:
+        first = _Look(0.0, 0.0, 0, 0)
     return Run(
         startup_s=first_output.at_s,
         steady_s=last.at_s - first.at_s,
@@ -146,4 +159,5 @@ def _evaluate(looks: list[_Look], input_end: int, group: ProcessGroup) -> Run:
         steady_cpu_s=last.cpu_s - first.cpu_s,
         peak_pss_mb=group.peak_pss_mb,
         peak_anonymous_mb=group.peak_pss_anonymous_mb,
+        whole=whole,
     )

@@ -1,8 +1,9 @@
-"""What is run, and what must come out."""
+"""What is run, on what input, and what must come out."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import msgspec
 
@@ -23,46 +24,208 @@ class Totals(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     total: int
 
 
+class Enriched(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A value in the output of `stream_table_join`."""
+
+    order_id: int
+    amount: int
+    city: str
+    tier: int
+
+
+class Revenue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A value in the output of `python_callables`: how many orders were paid, and what these cost."""
+
+    paid: int
+    cents: int
+
+
 @dataclass(frozen=True, slots=True)
-class Scenario:
-    """One application that both sides implement.
+class Input:
+    """The topic of orders, and the table beside it.
 
     Attributes:
-        name: the argument of the command line, and the name of our module in `bench/ours/`.
+        name: of the topic.
+        users: how many keys.
+        partitions: of every topic of a run.
+        table: name of the topic with a row for each user; `None`: not needed.
+    """
+
+    name: str
+    users: int = 100_000
+    partitions: int = 2
+    table: str | None = None
+
+
+ORDERS = Input("orders")
+MANY_PARTITIONS = Input("orders-8p", partitions=8)
+MANY_USERS = Input("orders-1m", users=1_000_000, table="users-1m")
+FEW_USERS = Input("orders-10k", users=10_000)
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One application that both sides implement, on one input.
+
+    Attributes:
+        name: the argument of the command line.
         about: one line for the report.
+        application: name of our module in `bench/ours/` and of the topology on the other side.
         value_type: what a value of the output topic must be, with no field more or less.
         table: the output is a table: the last value of each key counts. Otherwise every record counts.
-        expected_sql: the right result as a DuckDB query over `orders`: key, then the fields of `value_type`.
+        expected_sql: the right result as a DuckDB query over `orders` and `users`: the key (windowed: key and start of the
+            window), then the fields of `value_type`.
+        windowed: keys of the output are windowed as Kafka Streams writes them.
+        input: what it reads.
+        log: where the topics are; on the embedded log there is no peer.
+        must: the ratio of throughput that is required, for the report.
+        memory_max_mb: what all our processes together may take (PSS), for the report.
+        seconds: about how long one run of each side takes with 3 M orders, checking included: (ours, peer).
     """
 
     name: str
     about: str
+    application: str
     value_type: type[msgspec.Struct]
     table: bool
     expected_sql: str
+    windowed: bool = False
+    input: Input = ORDERS
+    log: Literal["kafka", "embedded"] = "kafka"
+    must: float | None = None
+    memory_max_mb: int | None = None
+    seconds: tuple[float, float] = (35, 40)
 
+    @property
+    def reads_table(self) -> bool:
+        """Whether the table of users is read."""
+        return self.application == "stream_table_join"
+
+
+_TOTALS = "count(*), sum(amount)::BIGINT"
+_BY_USER = f"SELECT user, {_TOTALS} FROM orders GROUP BY user"
+_BY_MINUTE = f"SELECT user, timestamp_ms - timestamp_ms % 60000 AS start, {_TOTALS} FROM orders GROUP BY ALL"
+_BY_HOP = f"""
+    SELECT user, start, {_TOTALS}
+    FROM (
+        SELECT user, amount, unnest(generate_series(
+            timestamp_ms - timestamp_ms % 10000 - 50000, timestamp_ms - timestamp_ms % 10000, 10000
+        )) AS start
+        FROM orders
+    )
+    GROUP BY ALL"""
+_PAID = "status = 'paid'"
 
 _ALL = (
     Scenario(
         "filter",
         "filter and projection, topic to topic",
+        "filter",
         OrderLine,
         table=False,
         expected_sql="SELECT user, order_id, user, product, amount FROM orders WHERE amount > 5000",
+        must=1.2,
+        seconds=(45, 35),
     ),
     Scenario(
         "count_by_key",
         "count and sum per key (100 k keys)",
+        "count_by_key",
         Totals,
         table=True,
-        expected_sql="SELECT user, count(*), sum(amount)::BIGINT FROM orders GROUP BY user",
+        expected_sql=_BY_USER,
+        must=2.8,
+        seconds=(35, 50),
     ),
     Scenario(
         "rekey_count",
         "re-key by product (10 k), count and sum",
+        "rekey_count",
         Totals,
         table=True,
-        expected_sql="SELECT product, count(*), sum(amount)::BIGINT FROM orders GROUP BY product",
+        expected_sql=f"SELECT product, {_TOTALS} FROM orders GROUP BY product",
+        must=2,
+        seconds=(35, 50),
+    ),
+    Scenario(
+        "python_callables",
+        "map_values and aggregate with Python functions (100 k keys)",
+        "python_callables",
+        Revenue,
+        table=True,
+        expected_sql=f"""
+            SELECT user, count(*) FILTER ({_PAID}), coalesce(sum(amount * quantity) FILTER ({_PAID}), 0)::BIGINT
+            FROM orders GROUP BY user""",
+        must=0.4,
+        seconds=(90, 50),
+    ),
+    Scenario(
+        "count_by_key_8p",
+        "count and sum per key (100 k keys), 8 partitions",
+        "count_by_key",
+        Totals,
+        table=True,
+        expected_sql=_BY_USER,
+        input=MANY_PARTITIONS,
+        must=2,
+        seconds=(35, 50),
+    ),
+    Scenario(
+        "count_by_key_1m",
+        "count and sum per key (1 M keys)",
+        "count_by_key",
+        Totals,
+        table=True,
+        expected_sql=_BY_USER,
+        input=MANY_USERS,
+        must=2,
+        memory_max_mb=2_560,
+        seconds=(45, 75),
+    ),
+    Scenario(
+        "stream_table_join",
+        "join with a table of 1 M rows by key",
+        "stream_table_join",
+        Enriched,
+        table=False,
+        expected_sql="SELECT user, order_id, amount, city, tier FROM orders JOIN users USING (user)",
+        input=MANY_USERS,
+        must=1.5,
+        seconds=(60, 90),
+    ),
+    Scenario(
+        "tumbling",
+        "count and sum per key (10 k) and minute",
+        "tumbling",
+        Totals,
+        table=True,
+        expected_sql=_BY_MINUTE,
+        windowed=True,
+        input=FEW_USERS,
+        must=2,
+        seconds=(40, 75),
+    ),
+    Scenario(
+        "hopping",
+        "count and sum per key (10 k) and minute, every 10 s",
+        "hopping",
+        Totals,
+        table=True,
+        expected_sql=_BY_HOP,
+        windowed=True,
+        input=FEW_USERS,
+        must=2,
+        seconds=(90, 300),
+    ),
+    Scenario(
+        "embedded",
+        "count and sum per key (100 k keys) on the embedded log",
+        "count_by_key",
+        Totals,
+        table=True,
+        expected_sql=_BY_USER,
+        log="embedded",
+        seconds=(30, 0),
     ),
 )
 

@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.metadata
 import os
 import shutil
 import subprocess
 import sys
+import venv
 from pathlib import Path
 
 from bench.scenarios import Scenario
 from hayase.core.java import JavaHome
+from hayase.testing.maven_jars import Artifact, maven_jars
 
 ROOT = Path(__file__).resolve().parent.parent
 _MAVEN_PROJECT = ROOT / "bench" / "kafka-streams"
+_PEERS_REQUIREMENTS = ROOT / "bench" / "peers" / "requirements.txt"
+_PEERS_ENVIRONMENT = ROOT / "bench" / "peers" / ".venv"
 SIDES = ("ours", "peer")
+PYTHON_PEERS = {"quix": "bench.peers.quix", "faust": "bench.peers.faust_app"}
+NAMES = {
+    "ours": "Hayase",
+    "peer": "Kafka Streams",
+    "spark": "Structured Streaming",
+    "quix": "Quix Streams",
+    "faust": "Faust",
+}
 
 
 def command(
@@ -22,30 +35,64 @@ def command(
     scenario: Scenario,
     java: JavaHome,
     *,
-    bootstrap: str,
-    input_topic: str,
+    log_arguments: list[str],
     output_topic: str,
     application_id: str,
     guarantee: str,
     state_dir: Path,
 ) -> list[str]:
     """The command that runs a scenario until it gets SIGTERM. Both sides take the same options."""
-    options = ["--bootstrap", bootstrap, "--input", input_topic, "--output", output_topic]
+    options = [*log_arguments, "--input", scenario.input.name, "--output", output_topic]
+    if scenario.reads_table:
+        assert scenario.input.table is not None
+        options += ["--table", scenario.input.table]
     options += ["--application-id", application_id, "--guarantee", guarantee, "--state-dir", str(state_dir)]
     if side == "ours":
-        return [sys.executable, "-m", f"bench.ours.{scenario.name}", *options]
+        return [sys.executable, "-m", f"bench.ours.{scenario.application}", *options]
+    options = ["--application", scenario.application, *options]
+    if side == "spark":
+        jars = maven_jars(f"spark-kafka-{pyspark_version()}", [_connector()], java)
+        return [sys.executable, "-m", "bench.peers.spark", "--jars", str(jars), *options]
+    if side in PYTHON_PEERS:
+        return [str(_PEERS_ENVIRONMENT / "bin" / "python"), "-m", PYTHON_PEERS[side], *options]
     target = _MAVEN_PROJECT / "target"
     classpath = f"{target / 'bench.jar'}:{target / 'lib'}/*"
-    return [
-        str(java.executable),
-        "-Xmx1g",
-        "-cp",
-        classpath,
-        "bench.Main",
-        "--scenario",
-        scenario.name,
-        *options,
-    ]
+    return [str(java.executable), "-Xmx1g", "-cp", classpath, "bench.Main", *options]
+
+
+def prepare(side: str) -> None:
+    """Build or install what a side needs, unless it is there.
+
+    Raises:
+        RuntimeError: that failed.
+    """
+    if side == "peer":
+        build_peer()
+    elif side in PYTHON_PEERS:
+        _install_peers()
+
+
+def _install_peers() -> None:
+    """Make the environment of the Python peers from `bench/peers/requirements.txt`."""
+    text = _PEERS_REQUIREMENTS.read_text()
+    stamp = _PEERS_ENVIRONMENT / "requirements.txt"
+    if stamp.exists() and stamp.read_text() == text:
+        return
+    venv.create(_PEERS_ENVIRONMENT, with_pip=True, clear=True)
+    pip = [str(_PEERS_ENVIRONMENT / "bin" / "python"), "-m", "pip", "install", "-q", "-r", str(_PEERS_REQUIREMENTS)]
+    done = subprocess.run(pip, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"pip install of the peers failed: {done.stdout[-500:]}{done.stderr[-1500:]}")
+    stamp.write_text(text)
+
+
+def pyspark_version() -> str:
+    """Of Spark, which is also that of its connectors."""
+    return importlib.metadata.version("pyspark")
+
+
+def _connector() -> Artifact:
+    return Artifact("org.apache.spark", "spark-sql-kafka-0-10_2.13", pyspark_version())
 
 
 def build_peer() -> None:

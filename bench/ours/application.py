@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
+import json
 import signal
 import sys
 from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
 
 import polars as pl
 
-from hayase import Consumed, Serdes, StreamsApp, StreamsBuilder, Topology
+from hayase import Consumed, Produced, Serdes, StreamsApp, StreamsBuilder, TimeWindows, count, sum_
 
 ORDER = {
     "order_id": pl.Int64,
@@ -20,6 +25,11 @@ ORDER = {
     "quantity": pl.Int64,
     "status": pl.String,
 }
+USER = {"user": pl.String, "name": pl.String, "city": pl.String, "tier": pl.Int64}
+MINUTES = TimeWindows.of_size_and_grace(timedelta(minutes=1), grace=timedelta(minutes=1))
+
+Build = Callable[[StreamsBuilder, argparse.Namespace], None]
+"""Builds a topology for a command line with `input` and `output`, and `table` where there is one."""
 
 
 def orders() -> Consumed:
@@ -27,32 +37,57 @@ def orders() -> Consumed:
     return Consumed.with_(Serdes.string(), Serdes.json(schema=ORDER))
 
 
-def run(build: Callable[[StreamsBuilder, str, str], None]) -> None:
+def count_windows(builder: StreamsBuilder, given: argparse.Namespace, windows: TimeWindows) -> None:
+    """Orders and amounts of each user and window."""
+    grouped = builder.stream(given.input, orders()).group_by_key().windowed_by(windows)
+    totals = grouped.agg(n=count(), total=sum_("amount"))
+    totals.to_stream().to(given.output, Produced.with_(value_serde=Serdes.json()))
+
+
+def run(build: Build) -> None:
     """Run the scenario's topology until SIGTERM."""
-    parser = argparse.ArgumentParser()
-    for name in ("bootstrap", "input", "output", "application-id", "guarantee", "state-dir"):
-        parser.add_argument(f"--{name}", required=True)
-    given = parser.parse_args()
+    given = _arguments()
     builder = StreamsBuilder()
-    build(builder, given.input, given.output)
-    topology: Topology = builder.build()
-    app = StreamsApp(
-        topology,
-        {
-            "application.id": given.application_id,
-            "bootstrap.servers": given.bootstrap,
-            "processing.guarantee": given.guarantee,
-            "state.dir": given.state_dir,
-            "num.stream.threads": 2,
-            "producer.compression.type": "lz4",
-            "max.records.per.epoch": 500_000,
-        },
-    )
+    build(builder, given)
+    app = StreamsApp(builder.build(), _settings(given))
     signal.signal(signal.SIGTERM, lambda *_: app.close())
     app.start()
     while not app.wait():
         pass
-    for timing in app.epoch_timings()[-40:]:
+    timings = [dataclasses.asdict(timing) for timing in app.epoch_timings()]
+    if given.timings is not None:
+        given.timings.write_text(json.dumps(timings))
+    for timing in timings[-40:]:
         print(timing, file=sys.stderr)
     if app.error is not None:
         sys.exit(str(app.error))
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    for name in ("input", "output", "application-id", "guarantee", "state-dir"):
+        parser.add_argument(f"--{name}", required=True)
+    parser.add_argument("--table", help="topic of the table, where the scenario has one")
+    log = parser.add_mutually_exclusive_group(required=True)
+    log.add_argument("--bootstrap", help="a Kafka broker")
+    log.add_argument("--log-dir", help="folder of an embedded log")
+    parser.add_argument("--commit-interval-ms", type=int, help="default: Hayase's own")
+    parser.add_argument("--timings", type=Path, help="where to write the timings of the last 1,000 epochs")
+    return parser.parse_args()
+
+
+def _settings(given: argparse.Namespace) -> dict[str, Any]:
+    settings: dict[str, Any] = {
+        "application.id": given.application_id,
+        "processing.guarantee": given.guarantee,
+        "state.dir": given.state_dir,
+        "num.stream.threads": 2,
+        "max.records.per.epoch": 500_000,
+    }
+    if given.bootstrap is not None:
+        settings |= {"bootstrap.servers": given.bootstrap, "producer.compression.type": "lz4"}
+    else:
+        settings["log.dir"] = given.log_dir
+    if given.commit_interval_ms is not None:
+        settings["commit.interval.ms"] = given.commit_interval_ms
+    return settings

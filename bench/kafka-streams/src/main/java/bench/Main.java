@@ -11,7 +11,7 @@ import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.StreamsConfig;
 import org.apache.kafka.streams.errors.StreamsUncaughtExceptionHandler.StreamThreadExceptionResponse;
 
-/** Runs one scenario until it gets SIGTERM. Arguments come as pairs of a name with two dashes and a value. */
+/** Runs one application until it gets SIGTERM. Arguments come as pairs of a name with two dashes and a value. */
 public final class Main {
   private Main() {}
 
@@ -22,7 +22,8 @@ public final class Main {
     }
     KafkaStreams streams =
         new KafkaStreams(
-            Topologies.of(options.get("scenario"), options.get("input"), options.get("output")),
+            Topologies.of(
+                options.get("application"), options.get("input"), options.get("table"), options.get("output")),
             properties(options));
     CountDownLatch failed = new CountDownLatch(1);
     streams.setUncaughtExceptionHandler(
@@ -44,7 +45,7 @@ public final class Main {
     properties.put(StreamsConfig.PROCESSING_GUARANTEE_CONFIG, options.get("guarantee"));
     properties.put(StreamsConfig.STATE_DIR_CONFIG, options.get("state-dir"));
     properties.put(StreamsConfig.NUM_STREAM_THREADS_CONFIG, 2);
-    properties.put(StreamsConfig.COMMIT_INTERVAL_MS_CONFIG, 1000);
+    properties.put(StreamsConfig.COMMIT_INTERVAL_MS_CONFIG, options.getOrDefault("commit-interval-ms", "1000"));
     properties.put(StreamsConfig.producerPrefix(ProducerConfig.COMPRESSION_TYPE_CONFIG), "lz4");
     properties.put(StreamsConfig.consumerPrefix(ConsumerConfig.AUTO_OFFSET_RESET_CONFIG), "earliest");
     return properties;

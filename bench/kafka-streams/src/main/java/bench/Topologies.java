@@ -1,5 +1,6 @@
 package bench;
 
+import java.time.Duration;
 import org.apache.kafka.common.serialization.Serde;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.common.utils.Bytes;
@@ -7,26 +8,44 @@ import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.Topology;
 import org.apache.kafka.streams.kstream.Consumed;
 import org.apache.kafka.streams.kstream.Grouped;
+import org.apache.kafka.streams.kstream.Joined;
 import org.apache.kafka.streams.kstream.KGroupedStream;
 import org.apache.kafka.streams.kstream.KStream;
+import org.apache.kafka.streams.kstream.KTable;
 import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.kstream.Produced;
+import org.apache.kafka.streams.kstream.TimeWindows;
+import org.apache.kafka.streams.kstream.Windowed;
+import org.apache.kafka.streams.kstream.WindowedSerdes;
 import org.apache.kafka.streams.state.KeyValueStore;
+import org.apache.kafka.streams.state.WindowStore;
 
-/** The scenarios of the benchmark. */
+/** The applications of the benchmark. */
 final class Topologies {
   private static final long LARGE_AMOUNT = 5_000;
+  private static final Duration WINDOW = Duration.ofMinutes(1);
+  private static final Duration ADVANCE = Duration.ofSeconds(10);
+  private static final Duration GRACE = Duration.ofMinutes(1);
   private static final Serde<String> STRING = Serdes.String();
   private static final Serde<Order> ORDER = new JsonSerde<>(Order.class);
   private static final Serde<OrderLine> ORDER_LINE = new JsonSerde<>(OrderLine.class);
   private static final Serde<Totals> TOTALS = new JsonSerde<>(Totals.class);
+  private static final Serde<User> USER = new JsonSerde<>(User.class);
+  private static final Serde<Enriched> ENRICHED = new JsonSerde<>(Enriched.class);
+  private static final Serde<Payment> PAYMENT = new JsonSerde<>(Payment.class);
+  private static final Serde<Revenue> REVENUE = new JsonSerde<>(Revenue.class);
 
   private Topologies() {}
 
-  static Topology of(String scenario, String input, String output) {
+  /**
+   * The topology of an application.
+   *
+   * @param table topic of the table; null where the application has none
+   */
+  static Topology of(String application, String input, String table, String output) {
     StreamsBuilder builder = new StreamsBuilder();
     KStream<String, Order> orders = builder.stream(input, Consumed.with(STRING, ORDER));
-    switch (scenario) {
+    switch (application) {
       case "filter" -> orders
           .filter((user, order) -> order.amount() > LARGE_AMOUNT)
           .mapValues(OrderLine::of)
@@ -34,7 +53,11 @@ final class Topologies {
       case "count_by_key" -> count(orders.groupByKey(Grouped.with(STRING, ORDER)), output);
       case "rekey_count" -> count(
           orders.selectKey((user, order) -> order.product()).groupByKey(Grouped.with(STRING, ORDER)), output);
-      default -> throw new IllegalArgumentException("unknown scenario " + scenario);
+      case "tumbling" -> countWindows(orders, TimeWindows.ofSizeAndGrace(WINDOW, GRACE), output);
+      case "hopping" -> countWindows(orders, TimeWindows.ofSizeAndGrace(WINDOW, GRACE).advanceBy(ADVANCE), output);
+      case "stream_table_join" -> join(orders, builder.table(table, Consumed.with(STRING, USER)), output);
+      case "python_callables" -> revenue(orders, output);
+      default -> throw new IllegalArgumentException("unknown application " + application);
     }
     return builder.build();
   }
@@ -49,5 +72,40 @@ final class Topologies {
                 .withValueSerde(TOTALS))
         .toStream()
         .to(output, Produced.with(STRING, TOTALS));
+  }
+
+  private static void countWindows(KStream<String, Order> orders, TimeWindows windows, String output) {
+    Serde<Windowed<String>> keys = WindowedSerdes.timeWindowedSerdeFrom(String.class, windows.sizeMs);
+    orders
+        .groupByKey(Grouped.with(STRING, ORDER))
+        .windowedBy(windows)
+        .aggregate(
+            Totals::none,
+            (key, order, totals) -> totals.plus(order),
+            Materialized.<String, Totals, WindowStore<Bytes, byte[]>>as("totals")
+                .withKeySerde(STRING)
+                .withValueSerde(TOTALS))
+        .toStream()
+        .to(output, Produced.with(keys, TOTALS));
+  }
+
+  private static void join(KStream<String, Order> orders, KTable<String, User> users, String output) {
+    orders
+        .join(users, Enriched::of, Joined.with(STRING, ORDER, USER))
+        .to(output, Produced.with(STRING, ENRICHED));
+  }
+
+  private static void revenue(KStream<String, Order> orders, String output) {
+    orders
+        .mapValues(Payment::of)
+        .groupByKey(Grouped.with(STRING, PAYMENT))
+        .aggregate(
+            Revenue::none,
+            (key, payment, revenue) -> revenue.plus(payment),
+            Materialized.<String, Revenue, KeyValueStore<Bytes, byte[]>>as("revenue")
+                .withKeySerde(STRING)
+                .withValueSerde(REVENUE))
+        .toStream()
+        .to(output, Produced.with(STRING, REVENUE));
   }
 }

@@ -1,0 +1,294 @@
+"""Latency at a steady rate: from a record's timestamp to its output in the hands of a `read_committed` reader."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from confluent_kafka import Consumer, Producer, TopicPartition
+from rich.console import Console
+from rich.table import Table
+
+from bench import sides
+from bench.data import make_orders
+from bench.machine import Machine
+from bench.measure import RunError, log_tail, start
+from bench.processes import ProcessGroup
+from bench.scenarios import Scenario
+
+_TICK_S = 0.005
+_POLL_S = 0.02
+_STARTUP_S = 300.0
+_STOP_GRACE_S = 60.0
+_MEMORY_EVERY_S = 2.0
+_STEPS = {"tasks": ("process", "delta", "apply"), "transaction": ("publish",)}
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What to measure.
+
+    Attributes:
+        scenario: on Kafka, without a table beside the stream.
+        sides: one after the other.
+        guarantee: of both sides.
+        rate: orders per second.
+        seconds: of the measured part.
+        warm_up_s: what comes before it, from the first output on.
+        commit_interval_ms: of both sides.
+        seed: of the orders.
+    """
+
+    scenario: Scenario
+    sides: Sequence[str]
+    guarantee: str
+    rate: int
+    seconds: float
+    warm_up_s: float
+    commit_interval_ms: int
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """What was measured of one side.
+
+    Attributes:
+        ms: from timestamp to sight, of each output record of the measured part.
+        cpu_s: CPU seconds of all processes in the measured part.
+        peak_pss_mb: highest sum of the processes' proportional memory.
+        split_ms: parts of the time of an epoch, each epoch's; ours only.
+    """
+
+    ms: Sequence[float]
+    cpu_s: float
+    peak_pss_mb: float
+    split_ms: Mapping[str, Sequence[float]]
+
+
+def run(options: Options, console: Console) -> str:
+    """Measure the sides in turn and show what came out, also as a JSON line.
+
+    Raises:
+        RunError: an application ended by itself, or sent nothing.
+    """
+    found: dict[str, Latency] = {}
+    with Machine() as machine:
+        for side in options.sides:
+            sides.prepare(side)
+            found[side] = _measure(machine, side, options)
+    _show(options, found, console)
+    return _json_line(options, found)
+
+
+def _measure(machine: Machine, side: str, options: Options) -> Latency:
+    application_id = f"latency-{side}"
+    source = replace(options.scenario.input, name=f"{application_id}-orders")
+    target = f"{application_id}-output"
+    state_dir, timings = machine.folder / application_id, machine.folder / f"{application_id}.json"
+    topics = machine.kafka
+    state_dir.mkdir()
+    for name in (source.name, target):
+        topics.create(name, source.partitions)
+    command = sides.command(
+        side,
+        replace(options.scenario, input=source),
+        machine.java,
+        log_arguments=topics.arguments,
+        output_topic=target,
+        application_id=application_id,
+        guarantee=options.guarantee,
+        state_dir=state_dir,
+    )
+    command += ["--commit-interval-ms", str(options.commit_interval_ms)]
+    if side == "ours":
+        command += ["--timings", str(timings)]
+    log_file = machine.folder / f"{application_id}.log"
+    process = start(command, log_file, sides.ROOT)
+    group = ProcessGroup(process.pid)
+    try:
+        with _Feeder(topics.bootstrap, source.name, options):
+            ms, cpu_s = _watch(group, _outputs(topics.bootstrap, target, source.partitions), options)
+    except RunError as failure:
+        raise RunError(f"{side}: {failure}\n{log_tail(log_file)}") from None
+    finally:
+        group.end(_STOP_GRACE_S)
+        process.wait()
+        topics.delete(application_id)
+        shutil.rmtree(state_dir, ignore_errors=True)
+    return Latency(ms, cpu_s, group.peak_pss_mb, _split(timings, options))
+
+
+class _Feeder:
+    """Writes orders at a steady rate, each with the time at which it is handed to the client."""
+
+    def __init__(self, bootstrap: str, topic: str, options: Options) -> None:
+        self._topic = topic
+        self._options = options
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._feed, name="feeder", daemon=True)
+        settings = {"bootstrap.servers": bootstrap, "partitioner": "murmur2_random", "linger.ms": 0, "log_level": 3}
+        self._producer = Producer(settings)
+
+    def __enter__(self) -> _Feeder:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+        self._producer.flush(30)
+
+    def _feed(self) -> None:
+        rate = self._options.rate
+        records = self._records()
+        began, sent = time.monotonic(), 0
+        while not self._stop.wait(_TICK_S):
+            due = int((time.monotonic() - began) * rate)
+            for _ in range(due - sent):
+                key, value = next(records)
+                self._producer.produce(self._topic, value, key, timestamp=time.time_ns() // 1_000_000)
+            sent = due
+            self._producer.poll(0)
+
+    def _records(self) -> Iterator[tuple[str, str]]:
+        seed = self._options.seed
+        while True:
+            orders = make_orders(100_000, users=self._options.scenario.input.users, seed=seed)
+            yield from ((key, value) for key, value, _ in orders.records())
+            seed += 1
+
+
+def _outputs(bootstrap: str, topic: str, partitions: int) -> Iterator[list[int]]:
+    """Timestamps of the committed records that have come since the last look; ends never."""
+    settings = {
+        "bootstrap.servers": bootstrap,
+        "group.id": "bench-latency",
+        "enable.auto.commit": False,
+        "isolation.level": "read_committed",
+        "auto.offset.reset": "earliest",
+        "fetch.wait.max.ms": 20,
+        "log_level": 3,
+    }
+    consumer = Consumer(settings)
+    try:
+        consumer.assign([TopicPartition(topic, partition, 0) for partition in range(partitions)])
+        while True:
+            # The first record is waited for, the others are there: consume() alone would wait until it has all it may take.
+            first = consumer.poll(_POLL_S)
+            messages = [] if first is None else [first, *consumer.consume(10_000, timeout=0)]
+            yield [message.timestamp()[1] for message in messages if message.error() is None]
+    finally:
+        consumer.close()
+
+
+def _watch(group: ProcessGroup, outputs: Iterator[list[int]], options: Options) -> tuple[list[float], float]:
+    """Latencies of the measured part and the CPU seconds in it."""
+    began = time.monotonic()
+    first: float | None = None
+    measuring_cpu_s: float | None = None
+    next_memory_s = began
+    found: list[float] = []
+    for timestamps in outputs:
+        seen_ms, now = time.time_ns() / 1e6, time.monotonic()
+        if first is None:
+            if timestamps:
+                first = now
+            elif now - began > _STARTUP_S:
+                raise RunError(f"no output within {_STARTUP_S:g} s")
+        elif now - first >= options.warm_up_s + options.seconds:
+            break
+        elif now - first >= options.warm_up_s:
+            if measuring_cpu_s is None:
+                measuring_cpu_s = group.cpu_s()
+            found.extend(seen_ms - timestamp for timestamp in timestamps)
+        if now >= next_memory_s:
+            if group.root_has_ended():
+                raise RunError("the application ended by itself")
+            group.sample_memory()
+            next_memory_s = now + _MEMORY_EVERY_S
+    if not found or measuring_cpu_s is None:
+        raise RunError("no output in the measured part")
+    return found, group.cpu_s() - measuring_cpu_s
+
+
+def _split(timings: Path, options: Options) -> dict[str, list[float]]:
+    """The time of each epoch of the measured part: Spark, tasks, transaction; the slowest bundle counts."""
+    if not timings.exists():
+        return {}
+    epochs = [epoch for epoch in json.loads(timings.read_text()) if epoch["records"] < 10 * options.rate]
+    epochs = epochs[len(epochs) // 3 :]  # without the warm-up
+    parts: dict[str, list[float]] = {"epoch": [], "Spark": [], **{name: [] for name in _STEPS}}
+    for epoch in epochs:
+        steps = {name: sum(epoch["bundle_ms"].get(step, 0.0) for step in known) for name, known in _STEPS.items()}
+        for name, value in steps.items():
+            parts[name].append(value)
+        parts["epoch"].append(epoch["total_ms"])
+        parts["Spark"].append(max(0.0, epoch["total_ms"] - sum(steps.values())))
+    return parts
+
+
+def _percentiles(values: Sequence[float]) -> dict[str, float]:
+    return {f"p{percent}": round(float(np.percentile(values, percent)), 1) for percent in (50, 90, 99)} | {
+        "max": round(float(np.max(values)), 1)
+    }
+
+
+def _side(options: Options, latency: Latency | None) -> dict[str, Any] | None:
+    if latency is None:
+        return None
+    return {
+        "guarantee": options.guarantee,
+        "latency_ms": _percentiles(latency.ms),
+        "outputs": len(latency.ms),
+        "cpu_s": round(latency.cpu_s, 2),
+        "peak_pss_mb": round(latency.peak_pss_mb, 1),
+        "split_ms": {name: _percentiles(values) for name, values in latency.split_ms.items() if values},
+    }
+
+
+def _json_line(options: Options, found: Mapping[str, Latency]) -> str:
+    ours, peer = found.get("ours"), found.get("peer")
+    ratio = None
+    if ours is not None and peer is not None:
+        value = round(peer.cpu_s / ours.cpu_s, 3)
+        ratio = {"median": value, "min": value, "max": value}
+    line = {
+        "scenario": f"latency_{options.scenario.name}",
+        "rate": options.rate,
+        "commit_interval_ms": options.commit_interval_ms,
+        "ours": _side(options, ours),
+        "peer": _side(options, peer),
+        "ratio_throughput": None,
+        "ratio_cpu": ratio,
+    }
+    return json.dumps(line)
+
+
+def _show(options: Options, found: Mapping[str, Latency], console: Console) -> None:
+    table = Table(
+        title=f"{options.scenario.name} at {options.rate:,} records/s, {options.guarantee}, commit interval "
+        f"{options.commit_interval_ms} ms: ms from timestamp to committed output"
+    )
+    table.add_column("")
+    for heading in ("p50", "p90", "p99", "max", "outputs", "CPU s", "peak PSS MB"):
+        table.add_column(heading, justify="right")
+    for side, name in (("ours", "Hayase"), ("peer", "Kafka Streams")):
+        if (latency := found.get(side)) is not None:
+            rest = (f"{len(latency.ms):,}", f"{latency.cpu_s:.1f}", f"{latency.peak_pss_mb:,.0f}")
+            table.add_row(name, *_cells(latency.ms), *rest)
+            for part, values in latency.split_ms.items():
+                if values:
+                    table.add_row(f"  {'one epoch' if part == 'epoch' else part}", *_cells(values))
+    console.print(table)
+
+
+def _cells(values: Sequence[float]) -> list[str]:
+    return [f"{value:,.0f}" for value in _percentiles(values).values()]

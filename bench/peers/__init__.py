@@ -1,0 +1,1 @@
+"""Other stream processors for Python, each a process of its own: as their users would write the first scenarios."""
