@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
@@ -10,6 +11,9 @@ from tests.budget import examples
 
 from hayase.testing.kafka_broker import KafkaBroker
 from hayase.testing.s3_server import ACCESS_KEY, SECRET_KEY, S3Server
+
+if TYPE_CHECKING:  # makes certificates, which most runs do not need
+    from tests.secured import Secured
 
 # Shared and slow machines are no failure; a failing example is printed so that it can be run again.
 settings.register_profile("hayase", deadline=None, print_blob=True, max_examples=examples(100))
@@ -19,7 +23,16 @@ settings.load_profile("hayase")
 @pytest.fixture(scope="session")
 def broker() -> Iterator[KafkaBroker]:
     """A running Kafka broker, shared by the session: tests use topics and application ids of their own."""
-    with KafkaBroker() as running:
+    with KafkaBroker(start_timeout_s=300) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    """A running Kafka broker that asks for TLS and passwords, shared by the session."""
+    from tests.secured import secured_broker
+
+    with secured_broker(tmp_path_factory.mktemp("secured")) as running:
         yield running
 
 

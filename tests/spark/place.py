@@ -48,7 +48,7 @@ class Place:
         where = (
             {"log.dir": self.config.location}
             if self.config.kind == "embedded"
-            else {"bootstrap.servers": self.config.location}
+            else {"bootstrap.servers": self.config.location, **self.config.options}
         )
         return {
             "application.id": self.application_id,

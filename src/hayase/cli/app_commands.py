@@ -12,7 +12,7 @@ from hayase.app.app import StreamsApp
 from hayase.app.remote import ApplicationStatus, application_status, pause_application, resume_application
 from hayase.app.reset import plan_reset, reset_application
 from hayase.cli.load import load
-from hayase.cli.options import BootstrapServers, Config, ConfigFile, LogDir, log_settings, opened_log, read_settings
+from hayase.cli.options import BootstrapServers, Config, ConfigFile, LogDir, log_of, log_settings, read_settings
 from hayase.cli.run import Target, topology_settings
 from hayase.core.config import StreamsConfig
 
@@ -121,13 +121,9 @@ def reset(
         typer.echo(f"no checkpoint and no state of {application_id!r} in {plan.state.parent}")
     if not yes:
         typer.confirm(f"Forget everything that application {application_id!r} remembers?", abort=True)
-    with opened_log(streams_config.log_dir if streams_config.embedded else None, _servers(streams_config)) as log:
+    with log_of(streams_config) as log:
         reset_application(streams_config, log)
     typer.echo(f"application {application_id!r} starts over when it is run next; its topics are as they were")
-
-
-def _servers(config: StreamsConfig) -> str | None:
-    return ",".join(config.bootstrap_servers) or None
 
 
 def _settings(target: str, config: list[str] | None, config_file: Path | None) -> StreamsConfig:

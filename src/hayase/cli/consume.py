@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from hayase.cli.lifecycle import StopRequest
-from hayase.cli.options import BootstrapServers, LogDir, opened_log
+from hayase.cli.options import BootstrapServers, CommandConfig, LogDir, opened_log
 from hayase.core.errors import UnknownTopicError
 from hayase.core.records import Headers, TopicPartition
 from hayase.log.protocol import FetchedBatch, Log
@@ -48,6 +48,7 @@ def consume(
     headers: Annotated[bool, typer.Option("--headers", help="Show each record's headers.")] = False,
     log_dir: LogDir = None,
     bootstrap_servers: BootstrapServers = None,
+    command_config: CommandConfig = None,
 ) -> None:
     """Print the records of a topic: key, tab, value. Goes on with new ones until Ctrl-C.
 
@@ -65,7 +66,7 @@ def consume(
     """
     show = RecordPrinter(key_format, value_format, timestamps=timestamps, offsets=offsets, headers=headers)
     left = max_records
-    with opened_log(log_dir, bootstrap_servers) as log, StopRequest() as stop:
+    with opened_log(log_dir, bootstrap_servers, command_config) as log, StopRequest() as stop:
         for batch in batches(log, topic, stop, from_beginning=from_beginning, stop_at_end=stop_at_end):
             lines = show.lines(batch)
             if left is not None:

@@ -12,6 +12,7 @@ import typer
 
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import ConfigError
+from hayase.core.properties import parse_properties
 from hayase.log.open import open_log
 from hayase.log.protocol import Log
 from hayase.planner.options import log_config
@@ -33,6 +34,16 @@ BootstrapServers = Annotated[
         envvar="HAYASE_BOOTSTRAP_SERVERS",
         metavar="HOST:PORT",
         help="A Kafka cluster instead of the embedded log.",
+    ),
+]
+CommandConfig = Annotated[
+    Path | None,
+    typer.Option(
+        "--command-config",
+        envvar="HAYASE_COMMAND_CONFIG",
+        metavar="FILE",
+        help="Settings of Kafka's clients from a .properties or .toml file, e.g. security.protocol and sasl.jaas.config; "
+        "also bootstrap.servers.",
     ),
 ]
 Config = Annotated[
@@ -70,9 +81,31 @@ def log_settings(log_dir: Path | None, bootstrap_servers: str | None) -> dict[st
 
 
 @contextmanager
-def opened_log(log_dir: Path | None, bootstrap_servers: str | None) -> Iterator[Log]:
+def opened_log(
+    log_dir: Path | None, bootstrap_servers: str | None, command_config: Path | None = None
+) -> Iterator[Log]:
     """The log that these options mean, closed at the end."""
-    config = StreamsConfig({"application.id": "hayase-cli", **log_settings(log_dir, bootstrap_servers)})
+    told = log_settings(log_dir, bootstrap_servers)
+    read = _read_file(command_config, "--command-config") if command_config is not None else {}
+    if log_dir is not None and command_config is not None:
+        raise ConfigError(
+            "INVALID_SETTING",
+            "--log-dir and --command-config (or HAYASE_LOG_DIR and HAYASE_COMMAND_CONFIG) are both given; topics are either in "
+            "the embedded log or in Kafka: leave one out",
+        )
+    config = StreamsConfig({"application.id": "hayase-cli", **read, **told})
+    if command_config is not None and config.embedded:
+        raise ConfigError(
+            "MISSING_SETTING",
+            "--command-config is for a Kafka cluster, and nothing says which: give --bootstrap-servers as well",
+        )
+    with log_of(config) as log:
+        yield log
+
+
+@contextmanager
+def log_of(config: StreamsConfig) -> Iterator[Log]:
+    """The log of an application, closed at the end."""
     log = open_log(log_config(config))
     try:
         yield log
@@ -86,7 +119,7 @@ def read_settings(pairs: Iterable[str] | None, file: Path | None) -> dict[str, A
     Raises:
         ConfigError: the file can not be read, or a pair has no `=`.
     """
-    settings = _read_file(file) if file is not None else {}
+    settings = _read_file(file, "--config-file") if file is not None else {}
     for pair in pairs or ():
         key, equals, value = pair.partition("=")
         if not equals or not key.strip():
@@ -95,32 +128,15 @@ def read_settings(pairs: Iterable[str] | None, file: Path | None) -> dict[str, A
     return settings
 
 
-def _read_file(file: Path) -> dict[str, Any]:
+def _read_file(file: Path, option: str) -> dict[str, Any]:
+    where = f"{option} {str(file)!r}"
     try:
         text = file.read_text(encoding="utf-8")
-        return _flat(tomllib.loads(text)) if file.suffix == ".toml" else _properties(text, file)
+        return _flat(tomllib.loads(text)) if file.suffix == ".toml" else dict(parse_properties(text, where))
     except OSError as error:
-        raise ConfigError(
-            "INVALID_SETTING", f"--config-file {str(file)!r} can not be read: {error.strerror}"
-        ) from error
+        raise ConfigError("INVALID_SETTING", f"{where} can not be read: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError("INVALID_SETTING", f"--config-file {str(file)!r}: {error}") from error
-
-
-def _properties(text: str, file: Path) -> dict[str, Any]:
-    """Lines `key=value` or `key: value`; `#` and `!` begin comments."""
-    settings: dict[str, Any] = {}
-    for number, line in enumerate(text.splitlines(), 1):
-        line = line.strip()
-        if not line or line[0] in "#!":
-            continue
-        places = [place for place in (line.find("="), line.find(":")) if place > 0]
-        if not places:
-            raise ConfigError(
-                "INVALID_SETTING", f"--config-file {str(file)!r}, line {number}: {line!r} is not key=value"
-            )
-        settings[line[: min(places)].strip()] = line[min(places) + 1 :].strip()
-    return settings
+        raise ConfigError("INVALID_SETTING", f"{where}: {error}") from error
 
 
 def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Annotated, BinaryIO
 import typer
 
 from hayase.cli.consume import consume
-from hayase.cli.options import BootstrapServers, LogDir, opened_log
+from hayase.cli.options import BootstrapServers, CommandConfig, LogDir, opened_log
 from hayase.cli.topic_display import setting_lines, topic_lines
 from hayase.core.errors import ConfigError, UnknownTopicError
 from hayase.core.time import Clock, SystemClock
@@ -29,14 +29,18 @@ TopicName = Annotated[str, typer.Argument(metavar="TOPIC")]
 
 
 @topics.command("list")
-def list_topics(log_dir: LogDir = None, bootstrap_servers: BootstrapServers = None) -> None:
+def list_topics(
+    log_dir: LogDir = None, bootstrap_servers: BootstrapServers = None, command_config: CommandConfig = None
+) -> None:
     """Print the names of all topics.
 
     For example:
 
         hayase topics list --log-dir data/log
+
+        hayase topics list -b broker:9093 --command-config client.properties
     """
-    with opened_log(log_dir, bootstrap_servers) as log:
+    with opened_log(log_dir, bootstrap_servers, command_config) as log:
         for name in log.topics():
             typer.echo(name)
 
@@ -51,6 +55,7 @@ def create(
     ] = None,
     log_dir: LogDir = None,
     bootstrap_servers: BootstrapServers = None,
+    command_config: CommandConfig = None,
 ) -> None:
     """Make a topic.
 
@@ -61,7 +66,7 @@ def create(
         hayase topics create users -p 4 -c cleanup.policy=compact -b localhost:9092
     """
     settings = _settings(config)
-    with opened_log(log_dir, bootstrap_servers) as log:
+    with opened_log(log_dir, bootstrap_servers, command_config) as log:
         info = log.create_topic(topic, partitions, settings)
     typer.echo(f"created {info.name} with {info.partitions} partition{'s' if info.partitions > 1 else ''}")
 
@@ -79,6 +84,7 @@ def alter(
     ] = None,
     log_dir: LogDir = None,
     bootstrap_servers: BootstrapServers = None,
+    command_config: CommandConfig = None,
 ) -> None:
     """Change settings of a topic, all of those given or none; the others stay.
 
@@ -93,7 +99,7 @@ def alter(
     changes: dict[str, str | None] = {**_settings(config), **{key.strip(): None for key in delete_config or ()}}
     if not changes:
         raise ConfigError("INVALID_SETTING", "nothing to change: give --config KEY=VALUE or --delete-config KEY")
-    with opened_log(log_dir, bootstrap_servers) as log:
+    with opened_log(log_dir, bootstrap_servers, command_config) as log:
         if topic not in log.describe([topic]):
             raise unknown_topic(topic)
         info = log.alter_topic_config(topic, changes)
@@ -107,6 +113,7 @@ def describe(
     every: Annotated[bool, typer.Option("--all", help="Show the settings that have their default as well.")] = False,
     log_dir: LogDir = None,
     bootstrap_servers: BootstrapServers = None,
+    command_config: CommandConfig = None,
 ) -> None:
     """Print a topic's id, settings, and of its partitions the offsets and, in the embedded log, where the records are.
 
@@ -114,7 +121,7 @@ def describe(
 
         hayase topics describe orders
     """
-    with opened_log(log_dir, bootstrap_servers) as log:
+    with opened_log(log_dir, bootstrap_servers, command_config) as log:
         info = log.describe([topic]).get(topic)
         if info is None:
             raise unknown_topic(topic)
@@ -128,6 +135,7 @@ def delete(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     log_dir: LogDir = None,
     bootstrap_servers: BootstrapServers = None,
+    command_config: CommandConfig = None,
 ) -> None:
     """Remove a topic with all its records. An application that reads it will stop.
 
@@ -135,7 +143,7 @@ def delete(
 
         hayase topics delete orders
     """
-    with opened_log(log_dir, bootstrap_servers) as log:
+    with opened_log(log_dir, bootstrap_servers, command_config) as log:
         if topic not in log.describe([topic]):
             raise unknown_topic(topic)
         if not yes:
@@ -169,6 +177,7 @@ def produce(
     ] = None,
     log_dir: LogDir = None,
     bootstrap_servers: BootstrapServers = None,
+    command_config: CommandConfig = None,
 ) -> None:
     """Write the lines of standard input to a topic, one record each: KEY:VALUE.
 
@@ -188,7 +197,7 @@ def produce(
             "INVALID_SETTING", "--separator is empty; it must be at least one character (or use --no-keys)"
         )
     count = 0
-    with opened_log(log_dir, bootstrap_servers) as log:
+    with opened_log(log_dir, bootstrap_servers, command_config) as log:
         if topic not in log.describe([topic]):
             raise unknown_topic(topic)
         writer = log.writer()

@@ -7,13 +7,13 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Literal
 
 from hayase.core import config_values as values
 from hayase.core.config_keys import CLIENT_KEYS, PREFIXES_WITHOUT_EFFECT, RENAMED, WITHOUT_EFFECT
 from hayase.core.errors import ConfigError
-from hayase.core.logs import MASK, is_secret, secret_values
+from hayase.core.kafka_security import check_security, client_secrets, is_security_key
+from hayase.core.secrets import Settings, check_references, known_secrets
 
 Guarantee = Literal["at_least_once", "exactly_once_v2"]
 Form = Literal["auto", "rows", "columns"]
@@ -155,7 +155,10 @@ class StreamsConfig:
         task_timeout_ms: `task.timeout.ms`: how long errors that pass by themselves (brokers that do not answer, a process of
             Spark's that died) are tried again without any progress before the application fails; default 300,000.
         topology_optimization: `topology.optimization`: has no effect, see `notes`.
-        consumer_properties: for Kafka consumers: common client settings and those with `consumer.`.
+        consumer_properties: for Kafka consumers: common client settings and those with `consumer.`. Security settings are
+            librdkafka's (`ssl.ca.location`, `sasl.username`, …) or those of the Java clients that mean the same
+            (`hayase.core.kafka_security`); others are refused. Values may refer to where a secret is, `${env:NAME}` for example
+            (`hayase.core.secrets`); the process that connects looks there.
         producer_properties: for Kafka producers.
         admin_properties: for Kafka's admin client.
         schema_registry: for serdes that were given no registry: keys that begin with `schema.registry.`, without that
@@ -257,33 +260,25 @@ class StreamsConfig:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """Values that may not be shown, such as passwords of Kafka clients."""
-        groups = (self.consumer_properties, self.producer_properties, self.admin_properties, self.spark_properties)
-        return tuple(dict.fromkeys(secret for group in groups for secret in secret_values(group)))
+        """Values that may not be shown, such as passwords of Kafka clients; those referred to, as far as they are seen here."""
+        clients = (self.consumer_properties, self.producer_properties, self.admin_properties)
+        found = [secret for group in clients for secret in client_secrets(group)]
+        found += [*known_secrets(self.spark_properties), *known_secrets(self.schema_registry)]
+        return tuple(dict.fromkeys(found))
 
     def __repr__(self) -> str:
-        fields = ", ".join(f"{name}={_shown(getattr(self, name))!r}" for name in self.__dataclass_fields__)
+        fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__dataclass_fields__)
         return f"StreamsConfig({fields})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, ({name: _plain(getattr(self, name)) for name in self.__dataclass_fields__},)
+        return _rebuild, ({name: getattr(self, name) for name in self.__dataclass_fields__},)
 
 
 def _rebuild(attributes: dict[str, Any]) -> StreamsConfig:
     made = object.__new__(StreamsConfig)
     for name, value in attributes.items():
-        object.__setattr__(made, name, MappingProxyType(value) if isinstance(value, dict) else value)
+        object.__setattr__(made, name, value)
     return made
-
-
-def _shown(value: Any) -> Any:
-    if not isinstance(value, Mapping):
-        return value
-    return {key: MASK if is_secret(key) else text for key, text in value.items()}
-
-
-def _plain(value: Any) -> Any:
-    return dict(value) if isinstance(value, MappingProxyType) else value
 
 
 def _defaults(env: Mapping[str, str]) -> dict[str, Any]:
@@ -360,7 +355,7 @@ class _Groups:
             self._registry[key.removeprefix(_REGISTRY_PREFIX)] = value
         elif key in CLIENT_KEYS:
             self._common[CLIENT_KEYS[key]] = _as_text(value)
-        elif key.startswith(("ssl.", "sasl.")):
+        elif is_security_key(key):
             self._common[key] = _as_text(value)
         elif (prefix := next((each for each in _CLIENTS if key.startswith(each)), None)) is not None:
             self._clients[_CLIENTS[prefix]][key.removeprefix(prefix)] = _as_text(value)
@@ -369,12 +364,15 @@ class _Groups:
         return True
 
     def properties(self) -> dict[str, Mapping[str, str]]:
-        """By attribute; what is said for one client wins over what is said for all."""
+        """By attribute; what is said for one client wins over what is said for all. Raises ConfigError."""
         found: dict[str, Mapping[str, str]] = {
-            name: MappingProxyType({**self._common, **own}) for name, own in self._clients.items()
+            name: Settings({**self._common, **own}) for name, own in self._clients.items()
         }
-        found["schema_registry"] = MappingProxyType(self._registry)
-        found["spark_properties"] = MappingProxyType(self._spark)
+        for client in found.values():
+            check_security(client)
+        check_references(self._registry)
+        found["schema_registry"] = Settings(self._registry)
+        found["spark_properties"] = Settings(self._spark)
         return found
 
 

@@ -15,7 +15,7 @@ WITHOUT_EFFECT: dict[str, str] = {
     "allow.os.group.write.access": "the state folder gets the permissions of your umask",
     "buffered.records.per.partition": "an epoch is bounded by max.records.per.epoch",
     "built.in.metrics.version": _METRICS,
-    "config.providers": "settings are values; take secrets from the environment in the code that makes them",
+    "config.providers": "env, file and dir are always there: ${env:NAME}, ${file:PATH:KEY}, ${dir:PATH:FILE}",
     "default.client.supplier": _JAVA,
     "default.dsl.store": _STORE,
     "default.list.key.serde.inner": "pass a serde for lists itself, for example JsonSerde",
@@ -74,6 +74,7 @@ PREFIXES_WITHOUT_EFFECT: dict[str, str] = {
     "global.consumer.": "global tables are read as all topics are; use consumer.",
     "topic.": _SHUFFLE,
     "client.tag.": _ASSIGNOR,
+    "config.providers.": "env, file and dir are always there, and are the only ones",
 }
 
 CLIENT_KEYS: dict[str, str] = {

@@ -18,7 +18,8 @@ FIELDS = ("application_id", "epoch", "bundle", "task", "node", "topic", "partiti
 """What a line says about its place, as far as it is known, in this order."""
 MASK = "***"
 
-_SECRET_WORDS = ("password", "secret", "token", "jaas", "credential", ".key", "pem")
+_SECRET_WORDS = ("password", "secret", "token", "jaas", "credential", ".key", "passphrase", "pem", "user.info")
+_NO_SECRET_ENDS = (".location", ".url", ".source", ".ms", ".file", ".type", ".algorithm")
 _SECRET_LENGTH_MIN = 4
 _NOISY = ("py4j",)
 """Loggers of libraries that say at INFO and DEBUG what nobody who runs an application wants to read."""
@@ -60,15 +61,16 @@ def secret_values(settings: Mapping[str, str]) -> tuple[str, ...]:
 
     Example:
         >>> secret_values({"sasl.username": "ada", "sasl.password": "open sesame", "ssl.key.location": "/etc/key"})
-        ('open sesame', '/etc/key')
+        ('open sesame',)
     """
     found = {value for key, value in settings.items() if is_secret(key) and len(value) >= _SECRET_LENGTH_MIN}
     return tuple(sorted(found, key=lambda value: (-len(value), value)))
 
 
 def is_secret(key: str) -> bool:
-    """Whether a setting's value may not be shown."""
-    return any(word in key.lower() for word in _SECRET_WORDS)
+    """Whether a setting's value may not be shown. Where a secret is, is none."""
+    lower = key.lower()
+    return any(word in lower for word in _SECRET_WORDS) and not lower.endswith(_NO_SECRET_ENDS)
 
 
 def without_secrets(text: str, secrets: Iterable[str]) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hayase.core.records import Headers, TopicPartition
+from hayase.core.secrets import Settings
 
 Int64Array = npt.NDArray[np.int64]
 Int32Array = npt.NDArray[np.int32]
@@ -26,12 +27,16 @@ class LogConfig:
     Attributes:
         kind: `embedded` or `kafka`.
         location: the folder of an embedded log, the bootstrap servers of a Kafka cluster.
-        options: client settings under their Kafka names (Kafka), or the log's own (embedded: `fsync`).
+        options: client settings under their Kafka names (Kafka), or the log's own (embedded: `fsync`). Values may hold
+            references to secrets (`hayase.core.secrets`).
     """
 
     kind: str
     location: str
     options: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "options", Settings(self.options))
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql.streaming.query import StreamingQuery
 
 from hayase.core.errors import HayaseError
+from hayase.core.secrets import Vault
 from hayase.runtime.control import Control
 from hayase.runtime.coordinator import PlannerStatus
 from hayase.runtime.failure import query_failure
@@ -34,6 +35,7 @@ class Runner:
         self._folder = folder
         self.control = Control(folder)
         self._log_relay = LogRelay()
+        self._vault = Vault()
         self.progress = Progress()
         self._query: StreamingQuery | None = None
         self._session: SessionUse | None = None
@@ -73,7 +75,7 @@ class Runner:
         Spark's own log of epochs lives in the control folder: which epochs are through is decided by our records
         alone, so it may be damaged or lost without harm.
         """
-        digest = app.publish(blobs)
+        digest = app.publish(blobs, self._vault)
         delete_other_programs(blobs, digest)
         session = SessionUse(app.application_id, app.slots, spark_settings, self.spark_log)
         self._session = session
@@ -157,6 +159,7 @@ class Runner:
                 self._session.release()
         self.status()
         self._log_relay.close()
+        self._vault.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _take_progress(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import ModuleType
@@ -10,7 +11,8 @@ from types import ModuleType
 from pyspark import cloudpickle
 
 from hayase.core.errors import ConfigError
-from hayase.core.logs import secret_values
+from hayase.core.kafka_security import client_secrets
+from hayase.core.secrets import Vault, known_secrets
 from hayase.log.protocol import LogConfig
 from hayase.planner.compile import CompileOptions
 from hayase.runtime.log_relay import log_to_driver
@@ -19,7 +21,11 @@ from hayase.task.plan import Plan
 from hayase.task.program import FailurePolicy
 from hayase.topology.topology import Topology
 
+_LOG = logging.getLogger("hayase.runtime")
+
 _PROGRAMS = "programs/"
+_CHECKED_LENGTH_MIN = 8
+"""Secrets that are shorter may well be part of something else."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +69,11 @@ class ShippedApp:
     def log_to_driver(self) -> None:
         """In a worker, or the planner: have what is logged sent to the driver."""
         fields = {"application_id": self.application_id}
-        log_to_driver(self.log_address, self.log_level, fields, secret_values(self.log.options))
+        log_to_driver(self.log_address, self.log_level, fields, self.secrets())
+
+    def secrets(self) -> tuple[str, ...]:
+        """What must not be shown, as far as it can be seen in this process."""
+        return (*client_secrets(self.log.options), *known_secrets(self.options.registry_settings))
 
     def slot_of_bundles(self) -> dict[str, int]:
         """Which slot runs a bundle: those of a level are dealt out in turn."""
@@ -87,9 +97,16 @@ class ShippedApp:
                 "connections or Spark objects; make such things inside the function",
             ) from error
 
-    def publish(self, blobs: BlobStore) -> str:
-        """Put it where workers find it; returns its digest."""
-        data = self.to_bytes()
+    def publish(self, blobs: BlobStore, vault: Vault) -> str:
+        """Put it where workers find it; returns its digest. Secrets of the settings stay in the vault."""
+        with vault.sealing():
+            data = self.to_bytes()
+        if any(len(secret) >= _CHECKED_LENGTH_MIN and secret.encode() in data for secret in self.secrets()):
+            _LOG.warning(
+                "the value of a secret setting is also in a function or object of the topology, which is kept in the checkpoint: "
+                "have the function read it where it is used, from the environment for example",
+                extra={"application_id": self.application_id},
+            )
         digest = hashlib.blake2b(data, digest_size=16).hexdigest()
         blobs.put_if_absent(program_name(digest), data)
         return digest

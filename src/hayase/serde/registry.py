@@ -5,6 +5,7 @@ The protocol is Confluent's REST API, spoken by Confluent's own client. Karapace
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import os
 import threading
@@ -14,6 +15,8 @@ from typing import Any, Literal, TypeVar, cast
 from urllib.parse import urlsplit, urlunsplit
 
 from hayase.core.errors import ConfigError, MissingRequirementError, SchemaRegistryError
+from hayase.core.logs import without_secrets
+from hayase.core.secrets import Settings, is_reference, known_secrets, resolve, resolved, seal
 
 Kind = Literal["AVRO", "PROTOBUF", "JSON"]
 """What a schema is written in."""
@@ -97,8 +100,9 @@ class RegisteredSchema:
 class SchemaRegistry:
     """A schema registry: address and credentials.
 
-    Immutable. May be pickled, credentials included; connections and what was fetched are kept once per process and
-    shared by all equal instances. Needs the packages of the extra `schema-registry`.
+    Immutable. May be pickled, credentials included (inside an application that is shipped, references to them); connections and
+    what was fetched are kept once per process and shared by all equal instances. Needs the packages of the extra
+    `schema-registry`. Values may hold references, `${env:NAME}` for example, resolved by the process that connects.
 
     Args:
         url: `http://` or `https://`; several with commas between are tried in turn.
@@ -117,20 +121,26 @@ class SchemaRegistry:
 
     def __init__(self, url: str, settings: Mapping[str, Any] | None = None) -> None:
         addresses = [part.strip() for part in url.split(",")] if isinstance(url, str) else []
-        if not addresses or not all(urlsplit(part).scheme in ("http", "https") for part in addresses):
+        if not addresses or not (
+            is_reference(url) or all(urlsplit(part).scheme in ("http", "https") for part in addresses)
+        ):
             raise ConfigError(
                 "INVALID_SETTING",
-                f"schema.registry.url is {url!r}; allowed is http://HOST:PORT or https://HOST:PORT, or several of them "
+                f"schema.registry.url is {without_credentials(str(url))!r}; allowed is http://HOST:PORT or https://HOST:PORT, or several of them "
                 "with commas between",
                 setting="schema.registry.url",
             )
         self._url = ",".join(addresses)
-        self._settings = {**_DEFAULTS, **{key: _checked(key, value) for key, value in (settings or {}).items()}}
+        self._settings = Settings(
+            {**_DEFAULTS, **{key: _checked(key, value) for key, value in (settings or {}).items()}}
+        )
 
     @property
     def url(self) -> str:
         """The address, without credentials."""
-        return ",".join(_without_credentials(part) for part in self._url.split(","))
+        with contextlib.suppress(ConfigError):
+            return without_credentials(resolve("schema.registry.url", self._url))
+        return self._url
 
     def __repr__(self) -> str:
         return f"SchemaRegistry({self.url!r})"
@@ -142,7 +152,7 @@ class SchemaRegistry:
         return hash(self._url)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (SchemaRegistry, (self._url, self._settings))
+        return (SchemaRegistry, (_sealed(self._url), self._settings))
 
     def _key(self) -> tuple[Any, ...]:
         return (self._url, *sorted(self._settings.items()))
@@ -230,10 +240,15 @@ class SchemaRegistry:
             raise MissingRequirementError(
                 "PACKAGE_MISSING", f"a schema registry needs the extra: pip install 'hayase[schema-registry]' ({error})"
             ) from error
+        settings = resolved({"url": self._url, **self._settings})
         try:
-            return SchemaRegistryClient({"url": self._url, **self._settings})
+            return SchemaRegistryClient(settings)
         except (ValueError, TypeError, OSError) as error:
-            raise ConfigError("INVALID_SETTING", f"settings of the schema registry {self.url}: {error}") from error
+            text = f"settings of the schema registry {self.url}: {self._masked(error)}"
+            raise ConfigError("INVALID_SETTING", text) from error
+
+    def _masked(self, error: Exception) -> str:
+        return without_secrets(str(error) or type(error).__name__, known_secrets({"url": self._url, **self._settings}))
 
     def _ask(self, request: Callable[[Any], T], what: str) -> T:
         from confluent_kafka.schema_registry import SchemaRegistryError as Refused
@@ -248,7 +263,7 @@ class SchemaRegistry:
         except Exception as error:  # of the HTTP client, the TLS library, the token source
             raise SchemaRegistryError(
                 "SCHEMA_REGISTRY_UNREACHABLE",
-                f"the schema registry {self.url} could not be asked to {what}: {error or type(error).__name__}; "
+                f"the schema registry {self.url} could not be asked to {what}: {self._masked(error)}; "
                 "check schema.registry.url, that the registry runs, and its TLS settings",
             ) from error
 
@@ -287,9 +302,19 @@ def _checked(key: str, value: Any) -> Any:
     raise ConfigError("UNKNOWN_SETTING", f"there is no setting {key!r} of a schema registry; {advice}")
 
 
-def _without_credentials(url: str) -> str:
-    parts = urlsplit(url)
-    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+def without_credentials(url: str) -> str:
+    """Addresses without user and password.
+
+    Example:
+        >>> without_credentials("http://ada:secret@a:8081,http://b:8081")
+        'http://a:8081,http://b:8081'
+    """
+    parts = (urlsplit(part) for part in url.split(","))
+    return ",".join(urlunsplit(part._replace(netloc=part.netloc.rpartition("@")[2])) for part in parts)
+
+
+def _sealed(url: str) -> str:
+    return url if is_reference(url) or without_credentials(url) == url else seal(url)
 
 
 def _client_schema(schema: RegistrySchema) -> Any:

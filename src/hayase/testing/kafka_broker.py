@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -18,6 +18,7 @@ from confluent_kafka.admin import AdminClient
 
 from hayase.core.errors import LogError
 from hayase.core.java import JavaHome, find_java
+from hayase.testing.kafka_listeners import SecureListener, listener_properties
 from hayase.testing.maven_jars import Artifact, maven_jars
 from hayase.testing.servers import HOST, ServerProcess, free_ports
 
@@ -36,7 +37,6 @@ _CONFIG = {
     "node.id": "1",
     "controller.listener.names": "CONTROLLER",
     "inter.broker.listener.name": "PLAINTEXT",
-    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
     "num.partitions": "1",
     "auto.create.topics.enable": "false",
     # One node: internal topics can not have three replicas. Few partitions: a start is faster.
@@ -88,6 +88,7 @@ class KafkaBroker:
         heap_mb: heap of the JVM in megabytes (`-Xms` and `-Xmx`).
         extra_config: properties of the broker (`server.properties`) that are added to or replace the defaults.
         port: port of the broker's listener; None: a free one, chosen at the first start and then kept.
+        secure: listeners that ask for TLS or a password, besides the one that asks for nothing (`address_of`).
         start_timeout_s: how long `start` and `restart` wait for the first answer, without the download.
         java: the runtime; None: `find_java()`.
         monotonic: the clock for timeouts, in seconds.
@@ -101,6 +102,7 @@ class KafkaBroker:
         heap_mb: int = 512,
         extra_config: Mapping[str, str] | None = None,
         port: int | None = None,
+        secure: Sequence[SecureListener] = (),
         start_timeout_s: float = 60.0,
         java: JavaHome | None = None,
         monotonic: Callable[[], float] = time.monotonic,
@@ -111,7 +113,8 @@ class KafkaBroker:
         self._heap_mb = heap_mb
         self._extra_config = dict(extra_config or {})
         self._wanted_port = port
-        self._ports: tuple[int, int] | None = None
+        self._secure = tuple(secure)
+        self._ports: tuple[int, ...] | None = None  # of the listener, the controller, the secure listeners
         self._start_timeout_s = start_timeout_s
         self._java = java
         self._monotonic = monotonic
@@ -129,6 +132,18 @@ class KafkaBroker:
         if self._ports is None:
             raise LogError("KAFKA_BROKER_NOT_STARTED", "The broker has no address yet: call start() first.")
         return f"{HOST}:{self._ports[0]}"
+
+    def address_of(self, name: str) -> str:
+        """`127.0.0.1:<port>` of a secure listener; kept over restarts as `bootstrap_servers` is.
+
+        Raises:
+            KeyError: there is no listener of that name.
+            LogError: `KAFKA_BROKER_NOT_STARTED` before the first start.
+        """
+        if self._ports is None:
+            raise LogError("KAFKA_BROKER_NOT_STARTED", "The broker has no address yet: call start() first.")
+        ports = dict(zip((each.name for each in self._secure), self._ports[2:], strict=True))
+        return f"{HOST}:{ports[name]}"
 
     @property
     def data_folder(self) -> Path:
@@ -232,22 +247,21 @@ class KafkaBroker:
             self.kill()
         return failure
 
-    def _choose_ports(self, skip: int) -> tuple[int, int]:
-        """Two free ports."""
-        found = free_ports(2, skip, self._wanted_port)
+    def _choose_ports(self, skip: int) -> tuple[int, ...]:
+        """As many free ports as are needed."""
+        found = free_ports(2 + len(self._secure), skip, self._wanted_port)
         if found is None:
-            raise LogError("KAFKA_BROKER_FAILED", f"There are no two free ports on {HOST}: stop what uses them.")
-        return found[0], found[1]
+            raise LogError("KAFKA_BROKER_FAILED", f"There are not enough free ports on {HOST}: stop what uses them.")
+        return found
 
     def _write_config(self) -> Path:
         folder = self.data_folder
         folder.mkdir(parents=True, exist_ok=True)
-        broker, controller = self._ports or (0, 0)
+        broker, controller, *secure = self._ports or (0, 0)
         config = {
             **_CONFIG,
             "controller.quorum.voters": f"1@{HOST}:{controller}",
-            "listeners": f"PLAINTEXT://{HOST}:{broker},CONTROLLER://{HOST}:{controller}",
-            "advertised.listeners": f"PLAINTEXT://{HOST}:{broker}",
+            **listener_properties(broker, controller, list(zip(self._secure, secure, strict=True))),
             "log.dirs": str(folder / "log"),
             **self._extra_config,
         }
@@ -262,6 +276,7 @@ class KafkaBroker:
         cluster_id = base64.urlsafe_b64encode(b"H" + uuid.uuid4().bytes[1:]).decode().rstrip("=")
         options = ["-XX:TieredStopAtLevel=1", "-Xmx256m"]
         main = ["kafka.tools.StorageTool", "format", "--cluster-id", cluster_id, "--config", str(config)]
+        main += [option for each in self._secure for option in each.format_options()]
         with self.log_file.open("ab") as log:
             done = subprocess.run(
                 self._java_command(jars, options) + main,

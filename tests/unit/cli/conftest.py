@@ -17,3 +17,4 @@ def no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the person who runs the tests has in the environment does not matter."""
     monkeypatch.delenv("HAYASE_LOG_DIR", raising=False)
     monkeypatch.delenv("HAYASE_BOOTSTRAP_SERVERS", raising=False)
+    monkeypatch.delenv("HAYASE_COMMAND_CONFIG", raising=False)

@@ -38,7 +38,7 @@ def test_the_command_line_wins_over_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "words"),
     [
-        ("a.properties", "one=1\nnothing\n", "line 2: 'nothing' is not key=value"),
+        ("a.properties", "one=1\nnothing\n", "line 2: this is not key=value"),
         ("a.toml", "= 1\n", "a.toml"),
     ],
 )

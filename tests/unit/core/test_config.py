@@ -96,6 +96,7 @@ EXAMPLES = {
     "errors.dead.letter.queue.topic.name": "dead",
     "metrics.recording.level": "DEBUG",
     "processing.guarantee": "at_least_once",
+    "security.protocol": "SSL",
     "state.dir": "/var/lib/state",
     "topology.optimization": "all",
     **dict.fromkeys(

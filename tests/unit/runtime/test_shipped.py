@@ -9,6 +9,7 @@ import pytest
 from tests.unit.runtime.test_coordinator import Scene
 
 from hayase.core.errors import ConfigError
+from hayase.core.secrets import Vault
 from hayase.runtime.shipped import delete_other_programs, load_shipped
 from hayase.storage.posix_blobs import PosixBlobs
 
@@ -16,7 +17,9 @@ from hayase.storage.posix_blobs import PosixBlobs
 def test_a_start_deletes_what_earlier_ones_shipped_and_nothing_else(tmp_path: Path) -> None:
     blobs = PosixBlobs(tmp_path / "c", fsync=False)
     app = Scene(tmp_path / "scene").app
-    digests = [dataclasses.replace(app, slots=slots).publish(blobs) for slots in (1, 2, 3)]
+    vault = Vault()
+    digests = [dataclasses.replace(app, slots=slots).publish(blobs, vault) for slots in (1, 2, 3)]
+    vault.close()
     blobs.put_if_absent("plan", b"plan")
     delete_other_programs(blobs, digests[1])
     assert load_shipped(blobs, digests[1]).slots == 2

@@ -9,6 +9,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from hayase.cli.options import CommandConfig
+
 
 def demo(
     orders: Annotated[int, typer.Option(min=1_000, help="How many orders to generate.")] = 200_000,
@@ -19,6 +21,7 @@ def demo(
         str | None,
         typer.Option(metavar="HOST:PORT", help="Use topics on this Kafka broker instead of the embedded log."),
     ] = None,
+    command_config: CommandConfig = None,
     folder: Annotated[
         Path | None,
         typer.Option(
@@ -44,7 +47,9 @@ def demo(
     """
     from hayase.cli.demo.run import DemoOptions, run_demo
 
-    options = DemoOptions(orders, (folder or _default_folder()).expanduser().absolute(), kafka, keep_running)
+    options = DemoOptions(
+        orders, (folder or _default_folder()).expanduser().absolute(), kafka, keep_running, command_config
+    )
     raise typer.Exit(run_demo(options, Console()))
 
 

@@ -22,6 +22,7 @@ from hayase.cli.demo.folder import demo_folder
 from hayase.cli.demo.generator import Shop
 from hayase.cli.demo.topics import DEAD_LETTERS, INPUTS, fill_topics, make_topics
 from hayase.cli.lifecycle import StopRequest, run_app
+from hayase.cli.options import read_settings
 from hayase.cli.quiet import stderr_to
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import HayaseError
@@ -46,12 +47,14 @@ class DemoOptions:
         folder: where topics and state go; emptied before.
         kafka: address of a broker, or `None` for the embedded log.
         keep_running: go on with a trickle of orders until somebody stops it.
+        command_config: file with settings of Kafka's clients.
     """
 
     orders: int
     folder: Path
     kafka: str | None
     keep_running: bool
+    command_config: Path | None = None
 
 
 def run_demo(options: DemoOptions, console: Console) -> int:
@@ -99,7 +102,11 @@ def _settings(options: DemoOptions, folder: Path) -> StreamsConfig:
         # Small enough for something to be seen on the way.
         "max.records.per.epoch": 100_000,
     }
-    return StreamsConfig(settings if options.kafka is None else {**settings, "bootstrap.servers": options.kafka})
+    if options.kafka is None:
+        return StreamsConfig(settings)
+    return StreamsConfig(
+        {**read_settings(None, options.command_config), **settings, "bootstrap.servers": options.kafka}
+    )
 
 
 def _fill(console: Console, log: Log, shop: Shop) -> None:
@@ -203,6 +210,8 @@ class _Trickle(threading.Thread):
 
 def _say_what_next(console: Console, options: DemoOptions, folder: Path) -> None:
     where = f"--bootstrap-servers {options.kafka}" if options.kafka else f"--log-dir {folder / 'log'}"
+    if options.kafka and options.command_config is not None:
+        where += f" --command-config {options.command_config}"
     console.print(
         f"Look around: hayase topics consume sales --from-beginning --max 5 {where}", highlight=False, soft_wrap=True
     )

@@ -22,7 +22,15 @@ from confluent_kafka.admin import (
 
 from hayase.core.errors import ConfigError, LogError
 from hayase.core.records import TopicPartition
-from hayase.log.kafka.clients import ProcessBound, kafka_error, leak, log_error, open_admin, open_consumer
+from hayase.log.kafka.clients import (
+    ProcessBound,
+    explained_error,
+    kafka_error,
+    leak,
+    log_error,
+    open_admin,
+    open_consumer,
+)
 from hayase.log.protocol import LogConfig, TopicInfo
 
 Answer = TypeVar("Answer")
@@ -103,7 +111,7 @@ class KafkaAdmin(ProcessBound):
                 raise LogError("TOPIC_EXISTS", f"there is a topic {name!r} already", topic=name) from error
             if reason.code() == KafkaError.INVALID_CONFIG:
                 raise _invalid_setting(reason, name) from error
-            raise log_error(reason, "creating a topic", topic=name) from error
+            raise self._error(reason, "creating a topic", topic=name) from error
         self._wait(name, there=True)
         # The leader is named before it has opened its files.
         self.offsets(dict.fromkeys(own_partitions(name, partitions), OffsetSpec.latest()))
@@ -137,7 +145,7 @@ class KafkaAdmin(ProcessBound):
                 reason = kafka_error(error)
                 if reason.code() in (KafkaError.INVALID_CONFIG, KafkaError.INVALID_REQUEST):
                     raise _invalid_setting(reason, name) from error
-                raise log_error(reason, "changing a topic's settings", topic=name) from error
+                raise self._error(reason, "changing a topic's settings", topic=name) from error
             self._wait_for_settings(name, changes)
         self._topic_configs = {}
         found = self.describe([name])
@@ -175,11 +183,7 @@ class KafkaAdmin(ProcessBound):
 
     def topics(self) -> list[str]:
         """All topics but Kafka's internal ones, sorted."""
-        try:
-            names = self.client.list_topics(timeout=self._timeout_s).topics
-        except KafkaException as error:
-            raise log_error(kafka_error(error), "listing topics") from error
-        return sorted(name for name in names if not name.startswith("__"))
+        return sorted(name for name in self._names() if not name.startswith("__"))
 
     def describe(self, names: Sequence[str]) -> dict[str, TopicInfo]:
         """As `Log.describe`. Ids and partition counts are asked for in every call, settings once a minute."""
@@ -201,7 +205,7 @@ class KafkaAdmin(ProcessBound):
             except KafkaException as error:
                 reason = kafka_error(error)
                 if reason.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
-                    raise log_error(reason, "describing a topic", topic=name) from error
+                    raise self._error(reason, "describing a topic", topic=name) from error
         return found
 
     def _configs(self, topic_ids: Mapping[str, str]) -> dict[str, Mapping[str, str]]:
@@ -254,9 +258,15 @@ class KafkaAdmin(ProcessBound):
                 found[TopicPartition(key.topic, key.partition)] = future.result().offset
             except KafkaException as error:
                 reason = kafka_error(error)
+                if reason.code() == KafkaError._NOENT and self._exists(key.topic, key.partition):
+                    reason = KafkaError(KafkaError.LEADER_NOT_AVAILABLE)  # the client has one code for both
                 if last_chance or reason.code() not in _LEADER_MOVES:
-                    raise log_error(reason, "asking for offsets", topic=key.topic, partition=key.partition) from error
+                    raise self._error(reason, "asking for offsets", topic=key.topic, partition=key.partition) from error
         return found
+
+    def _exists(self, topic: str, partition: int) -> bool:
+        found = self._descriptions([topic]).get(topic)
+        return found is not None and partition < len(found.partitions)
 
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
         """As `Log.delete_records`."""
@@ -266,7 +276,7 @@ class KafkaAdmin(ProcessBound):
             try:
                 future.result()
             except KafkaException as error:
-                raise log_error(
+                raise self._error(
                     kafka_error(error), "deleting records", topic=key.topic, partition=key.partition
                 ) from error
 
@@ -278,10 +288,10 @@ class KafkaAdmin(ProcessBound):
         try:
             answer = self._member(group).commit(offsets=entries, asynchronous=False) or []
         except KafkaException as error:
-            raise log_error(kafka_error(error), "committing offsets of a group", group=group) from error
+            raise self._error(kafka_error(error), "committing offsets of a group", group=group) from error
         for entry in answer:
             if entry.error is not None:
-                raise log_error(
+                raise self._error(
                     entry.error,
                     "committing offsets of a group",
                     group=group,
@@ -291,7 +301,7 @@ class KafkaAdmin(ProcessBound):
 
     def group_offsets(self, group: str) -> dict[TopicPartition, int]:
         """As `Log.group_offsets`; empty for a group that does not exist."""
-        topics = self.client.list_topics(timeout=self._timeout_s).topics
+        topics = self._names()
         if _OFFSETS_TOPIC not in topics:
             return {}
         wanted = [
@@ -303,19 +313,19 @@ class KafkaAdmin(ProcessBound):
         try:
             found = self._member(group).committed(wanted, timeout=self._timeout_s)
         except KafkaException as error:
-            raise log_error(kafka_error(error), "reading offsets of a group", group=group) from error
+            raise self._error(kafka_error(error), "reading offsets of a group", group=group) from error
         return {TopicPartition(entry.topic, entry.partition): entry.offset for entry in found if entry.offset >= 0}
 
     def delete_group(self, group: str) -> None:
         """Forget a group and its offsets; nothing happens if there is none."""
-        if _OFFSETS_TOPIC not in self.client.list_topics(timeout=self._timeout_s).topics:
+        if _OFFSETS_TOPIC not in self._names():
             return  # no group ever committed here, so groups have no coordinator and deleting one would wait for it in vain
         future = self.client.delete_consumer_groups([group], request_timeout=self._timeout_s)[group]
         try:
             future.result()
         except KafkaException as error:
             if kafka_error(error).code() not in _GONE:
-                raise log_error(kafka_error(error), "deleting a group", group=group) from error
+                raise self._error(kafka_error(error), "deleting a group", group=group) from error
 
     def _member(self, group: str) -> confluent_kafka.Consumer:
         """A kept consumer of the group that never joins it.
@@ -327,11 +337,22 @@ class KafkaAdmin(ProcessBound):
             self._members[group] = open_consumer(self._config, group_id=group)
         return self._members[group]
 
+    def _error(self, reason: KafkaError, doing: str, **context: Any) -> LogError:
+        return explained_error(self._config, "admin", reason, doing, **context)
+
+    def _names(self) -> dict[str, Any]:
+        """All topics by name, Kafka's internal ones included."""
+        try:
+            found: dict[str, Any] = self.client.list_topics(timeout=self._timeout_s).topics
+        except KafkaException as error:
+            raise self._error(kafka_error(error), "listing topics") from error
+        return found
+
     def _result(self, future: Future[Answer], doing: str, topic: str) -> Answer:
         try:
             return future.result()
         except KafkaException as error:
-            raise log_error(kafka_error(error), doing, topic=topic) from error
+            raise self._error(kafka_error(error), doing, topic=topic) from error
 
 
 def own_partitions(name: str, count: int) -> Iterable[TopicPartition]:

@@ -14,6 +14,10 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from hayase.core.errors import ConfigError, LogError, UnknownTopicError
+from hayase.core.kafka_security import usable_settings
+from hayase.core.logs import without_secrets
+from hayase.core.secrets import known_secrets
+from hayase.log.kafka.access import check_access, why_unanswered
 from hayase.log.protocol import LogConfig
 
 Client = TypeVar("Client")
@@ -106,22 +110,42 @@ _DENIED = {
     KafkaError.GROUP_AUTHORIZATION_FAILED,
     KafkaError.CLUSTER_AUTHORIZATION_FAILED,
     KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-    KafkaError.SASL_AUTHENTICATION_FAILED,
-    KafkaError._AUTHENTICATION,
 }
+_PASSING = {
+    KafkaError.BROKER_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.KAFKA_STORAGE_ERROR,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NETWORK_EXCEPTION,
+    KafkaError.NOT_CONTROLLER,
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.NOT_ENOUGH_REPLICAS,
+    KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.OFFSET_NOT_AVAILABLE,
+    KafkaError.REPLICA_NOT_AVAILABLE,
+    KafkaError.REQUEST_TIMED_OUT,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.UNSTABLE_OFFSET_COMMIT,
+}
+"""Answers of brokers that start, stop or hand over what they lead. The client marks few of them as retriable."""
 
 
 def client_settings(config: LogConfig, role: str) -> dict[str, Any]:
     """The settings of one kind of client: defaults, then options without prefix, then those of the role.
+
+    Names of the Java clients' security settings are translated, references to secrets resolved.
 
     Args:
         config: the log; its options may be prefixed with `consumer.`, `producer.` or `admin.`.
         role: one of `ROLES`.
 
     Raises:
-        ConfigError: `RESERVED_CLIENT_SETTING` for a setting that correctness depends on.
+        ConfigError: `RESERVED_CLIENT_SETTING` for a setting that correctness depends on; see `usable_settings`.
     """
-    settings: dict[str, Any] = dict(_DEFAULTS[role])
+    settings: dict[str, Any] = {}
     for_role: dict[str, str] = {}
     for option, value in config.options.items():
         prefix, _, rest = option.partition(".")
@@ -136,31 +160,40 @@ def client_settings(config: LogConfig, role: str) -> dict[str, Any]:
             for_role[name] = value
         elif prefix not in ROLES:
             settings[name] = value
-    return settings | for_role | _FIXED[role] | {"bootstrap.servers": config.location}
+    given = usable_settings(settings | for_role)
+    return _DEFAULTS[role] | given | _FIXED[role] | {"bootstrap.servers": config.location}
 
 
 def open_consumer(config: LogConfig, **extra: Any) -> Consumer:
-    """A consumer without assignment; `extra` as in `open_producer`. Raises ConfigError."""
+    """A consumer without assignment; `extra` as in `open_producer`. Raises as `open_producer`."""
     settings = client_settings(config, "consumer")
     return _open(Consumer, settings | {name.replace("_", "."): value for name, value in extra.items()})
 
 
 def open_producer(config: LogConfig, **extra: Any) -> Producer:
-    """A producer; `extra` are settings with `_` for `.`, e.g. `transactional_id`. Raises ConfigError."""
+    """A producer; `extra` are settings with `_` for `.`, e.g. `transactional_id`.
+
+    Raises:
+        ConfigError: the settings are wrong.
+        LogError: `AUTHENTICATION_FAILED`, `TLS_FAILED`: the cluster refuses them; only looked for where security is set, once a
+            process.
+    """
     settings = client_settings(config, "producer")
     return _open(Producer, settings | {name.replace("_", "."): value for name, value in extra.items()})
 
 
 def open_admin(config: LogConfig) -> AdminClient:
-    """An admin client. Raises ConfigError."""
+    """An admin client. Raises as `open_producer`."""
     return _open(AdminClient, client_settings(config, "admin"))
 
 
 def _open(kind: Callable[..., Client], settings: Mapping[str, Any]) -> Client:
     try:
+        check_access(settings)
         return kind(dict(settings), logger=_LOGGER)
     except (KafkaException, TypeError, ValueError) as error:
         reason = kafka_error(error).str() if isinstance(error, KafkaException) else str(error)
+        reason = without_secrets(reason, known_secrets(settings))
         raise ConfigError(
             "INVALID_CLIENT_SETTING",
             f"the Kafka client refuses its settings: {reason}. Options of the log are librdkafka's settings, for "
@@ -192,13 +225,22 @@ def log_error(error: KafkaError, doing: str, **context: Any) -> LogError:
             f"the Kafka cluster denied access while {doing}: {error.str()}. Check the credentials and their rights",
             **context,
         )
-    if error.retriable() or error.code() < 0:  # negative codes are the client's own: no broker, no answer in time
+    # Negative codes are the client's own: no broker, no answer in time.
+    if error.retriable() or error.code() < 0 or error.code() in _PASSING:
         return LogError(
             "BROKER_UNAVAILABLE",
             f"no answer from the Kafka cluster while {doing}: {error.str()} ({error.name()}). Trying again is safe",
             **context,
         )
     return LogError("REQUEST_REFUSED", f"Kafka refused while {doing}: {error.str()} ({error.name()})", **context)
+
+
+def explained_error(config: LogConfig, role: str, error: KafkaError, doing: str, **context: Any) -> LogError:
+    """As `log_error`; if the cluster did not answer, it is asked once more why, which may take some seconds."""
+    found = log_error(error, doing, **context)
+    if found.condition != "BROKER_UNAVAILABLE":
+        return found
+    return why_unanswered(client_settings(config, role), found)
 
 
 @contextmanager

@@ -11,7 +11,8 @@ from confluent_kafka import KafkaError, KafkaException, Message
 
 from hayase.core.errors import LogError, SourceRangeLostError
 from hayase.core.records import Headers, TopicPartition
-from hayase.log.kafka.clients import kafka_error, log_error, open_consumer
+from hayase.log.kafka.access import why_unanswered
+from hayase.log.kafka.clients import client_settings, kafka_error, log_error, open_consumer
 from hayase.log.protocol import FetchedBatch, Int64Array, LogConfig
 
 # Few enough that the message objects stay in the cache and that the garbage collector does not see them pile up:
@@ -86,6 +87,7 @@ class Cursor:
 
     def __init__(self, config: LogConfig, timeout_s: float, monotonic: Callable[[], float]) -> None:
         self.consumer = open_consumer(config)
+        self._config = config
         self.partition: TopicPartition | None = None
         self.streaming = False
         """Whether the consumer is assigned and prefetches."""
@@ -282,12 +284,13 @@ class Cursor:
     def _timed_out(self, start: int, end: int) -> LogError:
         topic, number = self.partition or (None, None)
         self._lose_position()
-        return LogError(
+        error = LogError(
             "BROKER_UNAVAILABLE",
             f"nothing of the range [{start}, {end}) came for {self._timeout_s:g} s. Trying again is safe",
             topic=topic,
             partition=number,
         )
+        return why_unanswered(client_settings(self._config, "consumer"), error)
 
     def _lose_position(self) -> None:
         self._known_topics.clear()

@@ -11,7 +11,7 @@ from confluent_kafka import KafkaException
 from hayase.core.errors import LogError
 from hayase.core.records import TopicPartition
 from hayase.log.kafka.admin import KafkaAdmin
-from hayase.log.kafka.clients import ProcessBound, kafka_error, leak, log_error, open_producer, real_errors
+from hayase.log.kafka.clients import ProcessBound, explained_error, kafka_error, leak, open_producer, real_errors
 from hayase.log.kafka.markers import MarkerTopics
 from hayase.log.kafka.produce import Sender
 from hayase.log.kafka.transactions import BundleProducer, covers, ownership_lost, unanswered
@@ -85,7 +85,7 @@ class KafkaWriter(ProcessBound):
                 )
         except KafkaException as error:
             self._drop_appender()
-            raise log_error(kafka_error(error), "writing records") from error
+            raise explained_error(self._config, "producer", kafka_error(error), "writing records") from error
         except BaseException:
             self._drop_appender()
             raise
@@ -127,7 +127,9 @@ class KafkaWriter(ProcessBound):
                 return False
         assert failure is not None
         if not ownership_lost(kafka_error(failure)):
-            raise log_error(kafka_error(failure), "publishing an epoch", bundle=bundle) from failure
+            raise explained_error(
+                self._config, "producer", kafka_error(failure), "publishing an epoch", bundle=bundle
+            ) from failure
         raise LogError(
             "BUNDLE_OWNED_ELSEWHERE",
             f"other processes took over the transactional id of the bundle {_ATTEMPTS} times while epoch "
