@@ -114,7 +114,7 @@ def test_a_slow_sink_slows_the_application_down_and_nothing_piles_up_or_is_lost(
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_brokers_that_go_away_and_come_back_are_waited_for(spark: None, tmp_path: Path) -> None:
-    with KafkaBroker(tmp_path / "broker") as broker:
+    with KafkaBroker(tmp_path / "broker", start_timeout_s=300) as broker:
         config = LogConfig("kafka", broker.bootstrap_servers)
         with Place(tmp_path, config) as place:
             place.topic("in"), place.topic("out")
@@ -122,7 +122,7 @@ def test_brokers_that_go_away_and_come_back_are_waited_for(spark: None, tmp_path
             app = place.app(totals())
             app.start()
             until(lambda: place.last("out") == expected(20), app)
-            broker.kill()
+            broker.stop()  # not by SIGKILL right after a commit; see KafkaBroker.kill
             until(lambda: app.progress().waiting != "", app, seconds=180)
             assert app.state in (State.RUNNING, State.REBALANCING)
             broker.start()

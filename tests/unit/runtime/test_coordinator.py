@@ -447,6 +447,51 @@ def test_what_is_through_is_deleted_from_internal_topics(scene: Scene) -> None:
     assert planner.next_epoch(2) == 3
 
 
+@pytest.mark.parametrize("died", ["before it is marked", "before the purge", "in the purge", "after the purge"])
+def test_whenever_a_planner_dies_around_a_purge_the_next_one_finds_all_that_is_not_through(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, died: str
+) -> None:
+    class Died(Exception):
+        """As SIGKILL: nothing is said, nothing is tidied up."""
+
+    planner = with_internal_topic(scene)
+    places = [TopicPartition(BETWEEN, number) for number in range(2)]
+    planner.next_epoch(-1)
+    put_between(scene, *range(1, 9))
+    assert planner.next_epoch(0) == 1  # is through when the next one is asked for
+    put_between(scene, *range(9, 14))  # what epoch 1 wrote
+    purge = planner._log.delete_records
+
+    def dying(before: dict[TopicPartition, int]) -> None:
+        if died == "in the purge":
+            purge(dict(list(before.items())[:1]))
+        elif died == "after the purge":
+            purge(before)
+        raise Died
+
+    with monkeypatch.context() as patch:
+        if died == "before it is marked":
+            patch.setattr(planner, "_mark_done", dying)
+        else:
+            patch.setattr(planner._log, "delete_records", dying)
+        with pytest.raises(Died):
+            planner.next_epoch(1)
+    again = scene.planner(topology=planner._app.topology, plan=planner._app.plan, resets=planner._app.resets)
+    assert again.last_done() == (0 if died == "before it is marked" else 1)
+    if again.last_done() == 0:
+        assert again.next_epoch(0) == 1  # once more, with all its records
+        reader = scene.log.reader()
+        ranges = again.record(1).ranges[BETWEEN]
+        found = [b for p in places for b in reader.fetch(p, *ranges[p.partition])]
+        assert sum(map(len, found)) == 8
+        reader.close()
+    assert again.next_epoch(1) == 2
+    assert read_between(again, 2) == 5
+    again.next_epoch(2)
+    starts, ends = scene.log.start_offsets(places), scene.log.end_offsets(places)
+    assert starts == ends, "what an earlier purge left is gone"
+
+
 def test_a_topic_that_a_pattern_matches_since_the_last_epoch_is_begun_as_at_a_first_start(scene: Scene) -> None:
     scene.put(1, 2)
     planner = scene.planner()
