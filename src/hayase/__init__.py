@@ -78,6 +78,7 @@ if TYPE_CHECKING:
     from hayase.serde import UuidSerde as UuidSerde
     from hayase.serde.avro_serde import AvroSerde as AvroSerde
     from hayase.serde.json_schema_serde import JsonSchemaSerde as JsonSchemaSerde
+    from hayase.serde.protobuf_serde import ProtobufSerde as ProtobufSerde
     from hayase.serde.registry import RegistrySchema as RegistrySchema
     from hayase.serde.registry import SchemaReference as SchemaReference
     from hayase.serde.registry import SchemaRegistry as SchemaRegistry
@@ -143,6 +144,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "hayase.serde": ("JsonSerde", "ListSerde", "Serde", "Serdes", "UuidSerde"),
     "hayase.serde.avro_serde": ("AvroSerde",),
     "hayase.serde.json_schema_serde": ("JsonSchemaSerde",),
+    "hayase.serde.protobuf_serde": ("ProtobufSerde",),
     "hayase.serde.registry": ("RegistrySchema", "SchemaReference", "SchemaRegistry"),
     "hayase.state.values": ("ValueAndTimestamp",),
     "hayase.topology.topology": ("Topology", "TopologyDescription"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from io import BytesIO
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 from hayase.core.errors import SerializationError
 from hayase.serde.avro_columns import AvroCodec
@@ -13,7 +13,7 @@ from hayase.serde.avro_schema import AvroSchema, inlined, load
 from hayase.serde.bare import refuse
 from hayase.serde.protocol import ColumnCodec
 from hayase.serde.registry import Kind, RegistrySchema, SchemaReference, SchemaRegistry
-from hayase.serde.registry_serde import HEAD_SIZE, RegistrySerde, SubjectNameStrategy, WriterOptions
+from hayase.serde.registry_serde import HEAD_SIZE, RegistrySerde, WriterSettings
 
 
 class AvroSerde(RegistrySerde):
@@ -38,10 +38,7 @@ class AvroSerde(RegistrySerde):
             values are read as they were written, and written by the newest version of the subject.
         registry: a SchemaRegistry or its URL; `None`: the application's `schema.registry.url`.
         references: where the names in `schema` that it does not define are registered.
-        auto_register_schemas: see WriterOptions, as for the next three.
-        use_latest_version: see WriterOptions.
-        normalize_schemas: see WriterOptions.
-        subject_name_strategy: see WriterOptions.
+        options: `auto_register_schemas`, `use_latest_version`, `normalize_schemas`, `subject_name_strategy`: see WriterOptions.
 
     Raises:
         ConfigError: `INVALID_SCHEMA`, or settings that exclude each other.
@@ -62,34 +59,17 @@ class AvroSerde(RegistrySerde):
         registry: SchemaRegistry | str | None = None,
         *,
         references: Iterable[SchemaReference] = (),
-        auto_register_schemas: bool | None = None,
-        use_latest_version: bool | None = None,
-        normalize_schemas: bool | None = None,
-        subject_name_strategy: SubjectNameStrategy | None = None,
+        **options: Unpack[WriterSettings],
     ) -> None:
-        super().__init__(
-            registry,
-            WriterOptions(auto_register_schemas, use_latest_version, normalize_schemas, subject_name_strategy),
-        )
-        self._own: RegistrySchema | None = None
+        own: RegistrySchema | None = None
         if schema is not None:
             definition = load(schema) if isinstance(schema, str) else schema
             as_given = isinstance(schema, str) and definition != schema.strip()
             text = schema if as_given else json.dumps(definition)
-            self._own = RegistrySchema(str(text), "AVRO", tuple(references))
-        self._forget()
-        if self._own is not None and not self._own.references:
+            own = RegistrySchema(str(text), "AVRO", tuple(references))
+        super().__init__(registry, own, options)
+        if own is not None and not own.references:
             _ = self.reader  # a schema that is none is refused here
-
-    def __getstate__(self) -> tuple[Any, ...]:
-        return self._whole()
-
-    def __setstate__(self, state: tuple[Any, ...]) -> None:
-        self._registry, self._options, self._topic, self._side, self._own = state
-        self._forget()
-
-    def _identity(self) -> tuple[Any, ...]:
-        return (self._own,)
 
     def _forget(self) -> None:
         self._reader: AvroSchema | None = None

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, Unpack
 
 import msgspec
-import polars as pl
-import pyarrow as pa
 
-from hayase.core.errors import ConfigError, SerializationError
+from hayase.core.errors import ConfigError
+from hayase.serde.framed import FramedCodec, FramedSerde
 from hayase.serde.json_serde import JsonSerde
-from hayase.serde.protocol import ColumnCodec, Decoded, Schema
+from hayase.serde.protocol import ColumnCodec
 from hayase.serde.registry import Kind, RegistrySchema, SchemaReference, SchemaRegistry
-from hayase.serde.registry_serde import HEAD_SIZE, RegistrySerde, SubjectNameStrategy, WriterOptions
+from hayase.serde.registry_serde import HEAD_SIZE, WriterSettings
 
 
-class JsonSchemaSerde(RegistrySerde):
+class JsonSchemaSerde(FramedSerde):
     r"""JSON in Confluent's wire format, JSON Schemas in a registry: Kafka Streams' KafkaJsonSchemaSerde.
 
     * `JsonSchemaSerde(Order)`: instances of a dataclass or msgspec.Struct. The JSON Schema is made from the type; what
@@ -32,10 +31,8 @@ class JsonSchemaSerde(RegistrySerde):
         schema: as above.
         registry: a SchemaRegistry or its URL; `None`: the application's `schema.registry.url`.
         references: where the schemas are registered that `schema` refers to.
-        auto_register_schemas: see WriterOptions, as for the next three.
-        use_latest_version: see WriterOptions.
-        normalize_schemas: see WriterOptions.
-        subject_name_strategy: see WriterOptions; the record's name is the schema's `title`.
+        options: `auto_register_schemas`, `use_latest_version`, `normalize_schemas`, `subject_name_strategy`: see WriterOptions;
+            the record's name is the schema's `title`.
 
     Raises:
         ConfigError: `INVALID_SCHEMA`, or settings that exclude each other.
@@ -49,6 +46,7 @@ class JsonSchemaSerde(RegistrySerde):
     """
 
     kind: ClassVar[Kind] = "JSON"
+    _KEPT = (*FramedSerde._KEPT, "_python_type")
 
     def __init__(
         self,
@@ -56,30 +54,11 @@ class JsonSchemaSerde(RegistrySerde):
         registry: SchemaRegistry | str | None = None,
         *,
         references: Iterable[SchemaReference] = (),
-        auto_register_schemas: bool | None = None,
-        use_latest_version: bool | None = None,
-        normalize_schemas: bool | None = None,
-        subject_name_strategy: SubjectNameStrategy | None = None,
+        **options: Unpack[WriterSettings],
     ) -> None:
-        super().__init__(
-            registry,
-            WriterOptions(auto_register_schemas, use_latest_version, normalize_schemas, subject_name_strategy),
-        )
         self._python_type = schema if isinstance(schema, type) else None
-        self._own: RegistrySchema | None = None
-        if schema is not None:
-            self._own = RegistrySchema(_text(schema), "JSON", tuple(references))
-        self._forget()
-
-    def __getstate__(self) -> tuple[Any, ...]:
-        return self._whole()
-
-    def __setstate__(self, state: tuple[Any, ...]) -> None:
-        self._registry, self._options, self._topic, self._side, self._python_type, self._own = state
-        self._forget()
-
-    def _identity(self) -> tuple[Any, ...]:
-        return (self._python_type, self._own)
+        own = None if schema is None else RegistrySchema(_text(schema), "JSON", tuple(references))
+        super().__init__(registry, own, options)
 
     def _forget(self) -> None:
         self._json = JsonSerde(self._python_type)
@@ -106,56 +85,7 @@ class JsonSchemaSerde(RegistrySerde):
     def columns(self) -> ColumnCodec | None:
         """One column per field; `None` without a type, or if it has no column form."""
         inner = None if self._python_type is None else self._json.columns
-        return None if inner is None else _FramedCodec(self, inner)
-
-
-class _FramedCodec(ColumnCodec):
-    """The column form of JSON with a head in front."""
-
-    def __init__(self, serde: JsonSchemaSerde, inner: ColumnCodec) -> None:
-        self._serde = serde
-        self._inner = inner
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (_FramedCodec, (self._serde, self._inner))
-
-    @property
-    def schema(self) -> Schema:
-        return self._inner.schema
-
-    def decode(self, data: pa.Array, fields: frozenset[str] | None = None) -> Decoded:
-        return self.decode_list(data.to_pylist(), fields)
-
-    def decode_list(self, values: Sequence[bytes | None], fields: frozenset[str] | None = None) -> Decoded:
-        refused: dict[bytes, SerializationError] = {}
-        for head, sample in {value[:HEAD_SIZE]: value for value in values if value is not None}.items():
-            try:
-                self._serde.written_schema(self._serde.schema_id(sample))
-            except SerializationError as error:
-                refused[head] = error
-        if not refused:
-            return self._inner.decode_list([None if value is None else value[HEAD_SIZE:] for value in values], fields)
-        bad: list[tuple[int, Exception]] = []
-        payloads: list[bytes | None] = []
-        for index, value in enumerate(values):
-            why = None if value is None else refused.get(value[:HEAD_SIZE])
-            if why is not None:
-                bad.append((index, why))
-            payloads.append(None if value is None or why is not None else value[HEAD_SIZE:])
-        found = self._inner.decode_list(payloads, fields)
-        null = found.null.scatter([index for index, _ in bad], False)
-        return Decoded(found.frame, null, sorted([*found.bad, *bad], key=lambda each: each[0]))
-
-    def encode(self, frame: pl.DataFrame, null: pl.Series | None = None) -> list[bytes | None]:
-        texts = self._inner.encode(frame, null)
-        head = self._serde.written_head() if any(text is not None for text in texts) else b""
-        return [None if text is None else head + text for text in texts]
-
-    def to_python(self, frame: pl.DataFrame, null: pl.Series | None = None) -> list[Any]:
-        return self._inner.to_python(frame, null)
-
-    def from_python(self, values: Sequence[Any]) -> tuple[pl.DataFrame, pl.Series]:
-        return self._inner.from_python(values)
+        return None if inner is None else FramedCodec(self, inner)
 
 
 def _text(schema: type[Any] | str | Mapping[str, Any]) -> str:

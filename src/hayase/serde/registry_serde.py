@@ -11,7 +11,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self, TypedDict, TypeVar
 
 from hayase.core.config_values import boolean
 from hayase.core.errors import ConfigError, SchemaRegistryError, SerializationError
@@ -34,6 +34,15 @@ _STRATEGIES: dict[str, Callable[[str, Side, str], str]] = {
     "RecordNameStrategy": lambda _topic, _side, record: record,
     "TopicRecordNameStrategy": lambda topic, _, record: f"{topic}-{record}",
 }
+
+
+class WriterSettings(TypedDict, total=False):
+    """What the serdes take as keyword arguments; WriterOptions says what each means."""
+
+    auto_register_schemas: bool | None
+    use_latest_version: bool | None
+    normalize_schemas: bool | None
+    subject_name_strategy: SubjectNameStrategy | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +68,16 @@ class WriterOptions:
             )
         _strategy(self.subject_name_strategy)
 
+    @property
+    def uses_latest(self) -> bool:
+        """Whether the newest version is written, even by a serde with a schema."""
+        return bool(self.use_latest_version and not self.auto_register_schemas)
+
+    @property
+    def registers(self) -> bool:
+        """Whether what is not in the registry is registered."""
+        return not self.uses_latest and (self.auto_register_schemas is None or self.auto_register_schemas)
+
     def with_settings(self, settings: Mapping[str, Any], side: Side) -> WriterOptions:
         """These options, completed by the application's settings."""
         found: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(self)}
@@ -77,16 +96,23 @@ class RegistrySerde(Serde[Any]):
 
     Args:
         registry: where schemas are; `None`: the one of the application's settings (`schema.registry.url`).
+        own: the schema it was given; `None`: it writes by the newest version of the subject.
         options: how the id that is written is found.
     """
 
     kind: ClassVar[Kind]
+    _KEPT: ClassVar[tuple[str, ...]] = ("_registry", "_options", "_topic", "_side", "_own")
+    """What makes two serdes of a type equal, and what is pickled; all else is made of it."""
 
-    def __init__(self, registry: SchemaRegistry | str | None, options: WriterOptions) -> None:
+    def __init__(
+        self, registry: SchemaRegistry | str | None, own: RegistrySchema | None, options: WriterSettings
+    ) -> None:
         self._registry = SchemaRegistry(registry) if isinstance(registry, str) else registry
-        self._options = options
+        self._options = WriterOptions(**options)
         self._topic: str | None = None
         self._side: Side = "value"
+        self._own = own
+        self._forget()
 
     def for_topic(self, topic: str, side: Side, settings: Mapping[str, Any]) -> Self:
         """A copy that knows its topic, and the application's settings where it was given none."""
@@ -116,12 +142,8 @@ class RegistrySerde(Serde[Any]):
         return self._registry
 
     @abstractmethod
-    def _identity(self) -> tuple[Any, ...]:
-        """What makes two serdes of this type equal, besides registry, options and topic."""
-
-    @abstractmethod
     def _forget(self) -> None:
-        """Drop what was derived from the topic."""
+        """Drop what was derived from what is kept."""
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and self._whole() == other._whole()
@@ -130,7 +152,15 @@ class RegistrySerde(Serde[Any]):
         return hash((type(self), self._topic, self._side))
 
     def _whole(self) -> tuple[Any, ...]:
-        return (self._registry, self._options, self._topic, self._side, *self._identity())
+        return tuple(getattr(self, name) for name in self._KEPT)
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        return self._whole()
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        for name, value in zip(self._KEPT, state, strict=True):
+            setattr(self, name, value)
+        self._forget()
 
     def made(self, key: Any, make: Callable[[], M]) -> M:
         """What `make` makes, once per process, registry and key."""
@@ -213,11 +243,11 @@ class RegistrySerde(Serde[Any]):
         options = self._options
         subject = self.subject(record_name)
         normalize = bool(options.normalize_schemas)
-        if own is None or (options.use_latest_version and not options.auto_register_schemas):
+        if own is None or options.uses_latest:
             key = ("latest", subject)
             latest = self.made(key, lambda: self.registry.latest(subject))
             return latest.id, latest.schema
-        if options.auto_register_schemas is None or options.auto_register_schemas:
+        if options.registers:
             made = ("registered", subject, own, normalize)
             return self.made(made, lambda: self.registry.register(subject, own, normalize=normalize)), own
         found = self.made(

@@ -14,6 +14,7 @@ from hayase.serde.uuid_serde import UuidSerde
 if TYPE_CHECKING:
     from hayase.serde.avro_serde import AvroSerde
     from hayase.serde.json_schema_serde import JsonSchemaSerde
+    from hayase.serde.protobuf_serde import ProtobufSerde
     from hayase.serde.registry import SchemaRegistry
 
 
@@ -102,3 +103,10 @@ class Serdes:
         from hayase.serde.json_schema_serde import JsonSchemaSerde
 
         return JsonSchemaSerde(schema, registry, **options)
+
+    @staticmethod
+    def protobuf(schema: Any = None, registry: SchemaRegistry | str | None = None, **options: Any) -> ProtobufSerde:
+        """Protobuf with a schema registry; see ProtobufSerde, which names the options."""
+        from hayase.serde.protobuf_serde import ProtobufSerde
+
+        return ProtobufSerde(schema, registry, **options)

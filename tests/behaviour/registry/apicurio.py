@@ -56,7 +56,8 @@ def apicurio(folder: Path) -> Iterator[str]:
         port = free.getsockname()[1]
     command = [
         "/bin/sh", "-c", LAUNCHER, "sh", str(find_java().executable), "-Xmx400m", "-XX:TieredStopAtLevel=1",
-        "-Dquarkus.http.host=127.0.0.1", f"-Dquarkus.http.port={port}", "-jar", str(runner),
+        "-Dquarkus.http.host=127.0.0.1", f"-Dquarkus.http.port={port}",
+        "-Dquarkus.datasource.jdbc.acquisition-timeout=120", "-jar", str(runner),  # 5 s are short on a busy machine
     ]  # fmt: skip
     with (folder / "apicurio.log").open("wb") as log:
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=subprocess.STDOUT, cwd=folder)

@@ -1,0 +1,263 @@
+"""Protobuf schemas of a registry: compiled to descriptors, and the numbers by which records name their message.
+
+A registry holds the text of a .proto file, or what programs without one register in its place: the file's descriptor in
+base64. Text is compiled by protoc, which grpcio-tools carries; Google's own package reads descriptors only.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import importlib
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+from hayase.core.errors import ConfigError, MissingRequirementError
+from hayase.serde.registry import RegistrySchema, SchemaReference
+
+_MAIN = "__schema__.proto"  # no file of that name is imported by another one
+_IMPORT = re.compile(r'^\s*import\s+(?:public\s+|weak\s+)?"([^"]+)"\s*;', re.MULTILINE)
+_BASE64 = re.compile(r"[A-Za-z0-9+/\s]+=*\s*")  # every .proto file has braces, quotes or semicolons
+_PROTOC_SECONDS = 120
+_MAX_DEPTH = 100  # of nested messages: more is no list of indexes
+_CONFLUENT = "confluent_kafka.schema_registry."
+_BUILT_IN = ("google/protobuf/", "google/type/", "confluent/")
+"""Files that every registry and every client has."""
+
+
+class ProtobufSchema:
+    """The messages of a .proto file.
+
+    Args:
+        files: serialized file descriptors, each behind those it imports; the last is the file itself.
+    """
+
+    def __init__(self, files: Sequence[bytes]) -> None:
+        descriptor_pb2 = package("google.protobuf.descriptor_pb2")
+        pool = package("google.protobuf.descriptor_pool").DescriptorPool()
+        self.files = tuple(files)
+        try:
+            for each in files:
+                pool.AddSerializedFile(each)
+            name = descriptor_pb2.FileDescriptorProto.FromString(files[-1]).name
+            self._file = pool.FindFileByName(name)
+        except (TypeError, KeyError, ValueError) as error:
+            raise ConfigError(
+                "INVALID_SCHEMA", f"the descriptors of a .proto file do not fit together: {error}"
+            ) from error
+        self._pool = pool
+        self.name = str(name)
+
+    def imports(self) -> dict[str, tuple[str, ...]]:
+        """The files that each file imports."""
+        found: dict[str, tuple[str, ...]] = {}
+        waiting = [self._file]
+        while waiting:
+            file = waiting.pop()
+            if file.name not in found:
+                found[file.name] = tuple(each.name for each in file.dependencies)
+                waiting += file.dependencies
+        return found
+
+    def text(self, name: str) -> str:
+        """What is registered for a file of which there is only the descriptor."""
+        return as_text(self._pool.FindFileByName(name))
+
+    @cached_property
+    def messages(self) -> dict[tuple[int, ...], Any]:
+        """The file's messages by their indexes, nested ones included."""
+        return dict(_walk(self._file.message_types_by_name.values(), ()))
+
+    def message(self, name: str | None) -> tuple[tuple[int, ...], Any]:
+        """Indexes and descriptor of a message.
+
+        Args:
+            name: its full name, or without the package; `None`: the first of the file.
+
+        Raises:
+            ConfigError: `INVALID_SCHEMA`: there is none.
+        """
+        for indexes, found in self.messages.items():
+            if name in (None, found.full_name, _inside(found)):
+                return indexes, found
+        names = ", ".join(each.full_name for each in self.messages.values()) or "none"
+        what = "a message" if name is None else f"the message {name!r}"
+        raise ConfigError("INVALID_SCHEMA", f"the .proto file does not have {what}; it has {names}")
+
+
+def schema_of_descriptor(descriptor: Any) -> ProtobufSchema:
+    """The schema of the file that a message is from."""
+    files: dict[str, bytes] = {}
+
+    def add(file: Any) -> None:
+        if file.name not in files:
+            for imported in file.dependencies:
+                add(imported)
+            files[file.name] = file.serialized_pb
+
+    add(descriptor.file)
+    return ProtobufSchema(list(files.values()))
+
+
+def compiled(schema: RegistrySchema, fetch: Callable[[SchemaReference], RegistrySchema]) -> ProtobufSchema:
+    """A schema of a registry, compiled.
+
+    Args:
+        schema: text of a .proto file, or its descriptor in base64.
+        fetch: gets a schema that another one refers to.
+
+    Raises:
+        ConfigError: `INVALID_SCHEMA`: protoc does not take it; the text has its words.
+        MissingRequirementError: the packages are not installed.
+    """
+    files: dict[str, bytes] = {}
+    _add(schema, _MAIN, fetch, files)
+    return ProtobufSchema(list(files.values()))
+
+
+def is_built_in(name: str) -> bool:
+    """Whether a file of this name is never registered, since all have it."""
+    return name.startswith(_BUILT_IN)
+
+
+def as_text(file: Any) -> str:
+    """What is registered for a file of which there is only the descriptor."""
+    return base64.standard_b64encode(file.serialized_pb).decode()
+
+
+def package(name: str) -> Any:
+    """A module of Google's packages; raises MissingRequirementError."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise MissingRequirementError(
+            "PACKAGE_MISSING", f"Protobuf needs the extra: pip install 'hayase[schema-registry]' ({error})"
+        ) from error
+
+
+def write_indexes(indexes: Sequence[int]) -> bytes:
+    """The indexes as records carry them: how many, then each, as zigzag varints; the first message is a single zero."""
+    if tuple(indexes) == (0,):
+        return b"\0"
+    found = bytearray()
+    for number in (len(indexes), *indexes):
+        rest = number << 1
+        while rest > 0x7F:
+            found.append(rest & 0x7F | 0x80)
+            rest >>= 7
+        found.append(rest)
+    return bytes(found)
+
+
+def read_indexes(data: bytes, at: int) -> tuple[tuple[int, ...], int]:
+    """The indexes that begin at a place, and where they end; raises ValueError."""
+    count, at = _varint(data, at)
+    if count == 0:
+        return (0,), at
+    if count > _MAX_DEPTH:
+        raise ValueError(f"{count} message indexes")
+    found = []
+    for _ in range(count):
+        number, at = _varint(data, at)
+        found.append(number)
+    return tuple(found), at
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    number = shift = 0
+    while at < len(data) and shift < 35:
+        byte = data[at]
+        at += 1
+        number |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            if number & 1:
+                raise ValueError("a negative message index")
+            return number >> 1, at
+    raise ValueError("the message indexes end too early")
+
+
+def _walk(messages: Any, outer: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], Any]]:
+    # Entries of maps are messages to protoc; no index counts them.
+    counted = [each for each in messages if not each.GetOptions().map_entry]
+    for index, each in enumerate(counted):
+        yield (*outer, index), each
+        yield from _walk(each.nested_types, (*outer, index))
+
+
+def _inside(message: Any) -> str:
+    return (
+        str(message.full_name).removeprefix(f"{message.file.package}.") if message.file.package else message.full_name
+    )
+
+
+def _add(
+    schema: RegistrySchema, name: str, fetch: Callable[[SchemaReference], RegistrySchema], files: dict[str, bytes]
+) -> None:
+    for reference in schema.references:
+        if reference.name not in files:
+            _add(fetch(reference), reference.name, fetch, files)
+    if not _BASE64.fullmatch(schema.text):
+        for imported in _IMPORT.findall(schema.text):
+            _add_built_in(imported, files)
+        files[name] = _protoc(schema.text, name, tuple(files.values()))
+        return
+    descriptor = package("google.protobuf.descriptor_pb2").FileDescriptorProto()
+    try:
+        descriptor.ParseFromString(base64.b64decode(schema.text))
+    except (package("google.protobuf.message").DecodeError, binascii.Error) as error:
+        raise ConfigError(
+            "INVALID_SCHEMA",
+            f"a Protobuf schema is a .proto file or its descriptor in base64; this is {schema.text!r:.200}",
+        ) from error
+    for imported in descriptor.dependency:
+        _add_built_in(imported, files)
+    descriptor.name = name
+    files[name] = descriptor.SerializeToString()
+
+
+def _add_built_in(name: str, files: dict[str, bytes]) -> None:
+    """A file that is not registered because every client has it; of another name: protoc says that it is missing."""
+    if name in files or not is_built_in(name):
+        return
+    module = name.removesuffix(".proto").replace("/", ".") + "_pb2"
+    try:
+        file = importlib.import_module(module if name.startswith("google/") else _CONFLUENT + module).DESCRIPTOR
+    except ImportError:
+        return
+    for imported in file.dependencies:
+        _add_built_in(imported.name, files)
+    files[name] = file.serialized_pb
+
+
+@lru_cache(maxsize=64)
+def _protoc(text: str, name: str, imported: tuple[bytes, ...]) -> bytes:
+    """The descriptor of a .proto file; in a process of its own, since protoc writes its complaints to stderr."""
+    package("grpc_tools")
+    descriptor_pb2 = package("google.protobuf.descriptor_pb2")
+    known = descriptor_pb2.FileDescriptorSet(
+        file=[descriptor_pb2.FileDescriptorProto.FromString(each) for each in imported]
+    )
+    with tempfile.TemporaryDirectory(prefix="hayase-protoc-") as made:
+        folder = Path(made)
+        source = folder / "in" / name
+        source.parent.mkdir(parents=True)
+        source.write_text(text, encoding="utf-8")
+        (folder / "known").write_bytes(known.SerializeToString())
+        command = [sys.executable, "-m", "grpc_tools.protoc", f"--proto_path={folder / 'in'}"]
+        command += [f"--descriptor_set_in={folder / 'known'}", f"--descriptor_set_out={folder / 'out'}", name]
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=_PROTOC_SECONDS, stdin=subprocess.DEVNULL, check=False
+        )
+        if done.returncode:
+            said = done.stderr.strip().replace(_MAIN, "the schema")
+            raise ConfigError("INVALID_SCHEMA", f"protoc does not take the .proto file: {said}")
+        made_set = descriptor_pb2.FileDescriptorSet.FromString((folder / "out").read_bytes())
+    found: bytes = made_set.file[-1].SerializeToString()
+    return found
