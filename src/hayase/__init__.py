@@ -82,6 +82,7 @@ if TYPE_CHECKING:
     from hayase.serde.registry import RegistrySchema as RegistrySchema
     from hayase.serde.registry import SchemaReference as SchemaReference
     from hayase.serde.registry import SchemaRegistry as SchemaRegistry
+    from hayase.state.spec import StoreType as StoreType
     from hayase.state.values import ValueAndTimestamp as ValueAndTimestamp
     from hayase.topology.topology import Topology as Topology
     from hayase.topology.topology import TopologyDescription as TopologyDescription
@@ -147,6 +148,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "hayase.serde.protobuf_serde": ("ProtobufSerde",),
     "hayase.serde.registry": ("RegistrySchema", "SchemaReference", "SchemaRegistry"),
     "hayase.state.values": ("ValueAndTimestamp",),
+    "hayase.state.spec": ("StoreType",),
     "hayase.topology.topology": ("Topology", "TopologyDescription"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}

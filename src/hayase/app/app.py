@@ -24,6 +24,7 @@ from hayase.core.registry import MetricName, Value
 from hayase.planner.build import source_topics
 from hayase.planner.options import configured
 from hayase.query.access import History, PinnedStores, StoreAccess
+from hayase.query.checkpoint import clear_memory
 from hayase.query.standby import Standbys, standbys_of
 from hayase.query.stores import StoreHandle
 from hayase.storage.open import open_blobs, probe_put_if_absent
@@ -264,7 +265,9 @@ class StreamsApp:
         Raises:
             UnknownStoreError: the topology has no store of that name.
             StateError: `NO_STATE`: the application never started with these settings; `HISTORY_GONE`,
-                `TIME_BEFORE_HISTORY`: too long ago, says what is the oldest epoch; `NAIVE_DATETIME`.
+                `TIME_BEFORE_HISTORY`: too long ago, says what is the oldest epoch; `NAIVE_DATETIME`; `STORE_NOT_LOGGED`: it
+                has no changelog and therefore no past. From the calls of the handle `STATE_NOT_THERE`: also of a store in
+                memory while the application does not run.
             ConfigError: `INVALID_AS_OF`: the epoch is not through yet, or both were given.
         """
         return self._access().store(name, as_of_epoch=as_of_epoch, as_of=as_of)
@@ -336,6 +339,7 @@ class StreamsApp:
             probe_put_if_absent(self._blobs, exactly_once=self.config.exactly_once)
             self._lease = lease_for(self._blobs, self.config.application_id)
             self._lease.__enter__()
+            clear_memory(self.config)
             runner = Runner.make(self.config.state_dir / self.config.application_id / RUNS)
             self._telemetry.serve()
             shipped = prepare(self.topology, self.config, self._blobs, runner.control_dir, runner.log_address)
@@ -383,6 +387,7 @@ class StreamsApp:
         self._telemetry.close()
         if runner is not None:
             runner.close()
+            clear_memory(self.config)  # here, not with the lease: whoever was refused it has no runner
         if self._standbys is not None:
             self._standbys.stop()
         if self._lease is not None:

@@ -15,7 +15,7 @@ from hayase.core.config import StreamsConfig
 from hayase.core.errors import HayaseError, StreamsStoppedError
 from hayase.planner.options import configured
 from hayase.query.access import PinnedStores, bundles_of, pinned_stores
-from hayase.query.checkpoint import Checkpoint, followers_folder, open_checkpoint, unit_of_store
+from hayase.query.checkpoint import Checkpoint, check_logged, followers_folder, open_checkpoint, unit_of_store
 from hayase.query.source import PinnedSource, StateSource
 from hayase.query.standby import follow_until, poll_s
 from hayase.query.stores import StoreHandle, open_store
@@ -125,9 +125,10 @@ class Follower:
             UnknownStoreError: the topology has no store of that name.
             StateError: `NO_STATE`: the application never started with these settings; from the calls of the handle
                 `STATE_NOT_THERE`: the follower has nothing yet; `FOREIGN_STATE`: the application was started over and the
-                follower does not know yet.
+                follower does not know yet; `STORE_NOT_LOGGED`: the store has no changelog.
         """
         unit_of_store(self.topology, name)
+        check_logged(self.topology, [name])
         checkpoint, source = self._source()
         return open_store(self.topology, checkpoint, name, source)
 
@@ -151,6 +152,7 @@ class Follower:
 
     @contextmanager
     def _pin(self, names: list[str], max_seconds: float) -> Iterator[PinnedStores]:
+        check_logged(self.topology, names)
         checkpoint, source = self._source()
         bundles = bundles_of(self.topology, checkpoint, names)
         with source.pin(bundles, strict=True, max_seconds=max_seconds) as snapshots:

@@ -11,7 +11,7 @@ from hayase.log.open import open_log
 from hayase.planner.build import levels_of, make_plan, source_topics
 from hayase.planner.compile import compile_units
 from hayase.planner.options import compile_options, failure_policy, log_config
-from hayase.query.checkpoint import followers_folder, workers_folder
+from hayase.query.checkpoint import followers_folder, state_folders
 from hayase.runtime.session import default_slots
 from hayase.runtime.shipped import ShippedApp
 from hayase.storage.blobs import BlobStore
@@ -58,7 +58,7 @@ def prepare(given: Topology, config: StreamsConfig, blobs: BlobStore, control_di
         log=log_config(config),
         checkpoint=config.checkpoint_dir,
         checkpoint_fsync=config.checkpoint_fsync,
-        state_dir=str(workers_folder(config)),
+        folders=state_folders(config),
         followers_dir=str(followers_folder(config)),
         control_dir=control_dir,
         exactly_once=config.exactly_once,

@@ -10,7 +10,7 @@ from hayase.app.checkpoint import stored_plan
 from hayase.app.remote import forget_note
 from hayase.core.config import StreamsConfig
 from hayase.log.protocol import Log
-from hayase.query.checkpoint import followers_folder, history_folder, workers_folder
+from hayase.query.checkpoint import followers_folder, history_folder, state_folders
 from hayase.query.tail import is_running
 from hayase.runtime.lease import lease_for
 from hayase.storage.blobs import BlobStore
@@ -29,7 +29,7 @@ class ResetPlan:
         application_id: of the application.
         checkpoint: its checkpoint, a folder or URL: which epochs are through, changes of state, snapshots.
         state: its local state.
-        copies: states of older epochs, and followers.
+        copies: stores without changelog, those in memory, states of older epochs, and followers.
         present: those of all these that are there.
     """
 
@@ -83,7 +83,9 @@ def reset_application(config: StreamsConfig, log: Log) -> ResetPlan:
 
 
 def _plan(config: StreamsConfig, blobs: BlobStore) -> ResetPlan:
-    state, copies = workers_folder(config), (history_folder(config), followers_folder(config))
+    folders = state_folders(config)
+    state = folders.disk / "state"
+    copies = (folders.disk / "unlogged", folders.memory, history_folder(config), followers_folder(config))
     present = [] if blobs.is_empty() else [config.checkpoint_dir]
     present += [str(folder) for folder in (state, *copies) if folder.exists()]
     return ResetPlan(config.application_id, config.checkpoint_dir, state, copies, tuple(present))

@@ -17,6 +17,7 @@ from hayase.core.errors import ConfigError, StateError
 from hayase.query.checkpoint import followers_folder
 from hayase.query.stores import StoreHandle, StoreRow
 from hayase.query.tail import STATUS_FILE, read_status
+from hayase.state.spec import StoreSpec
 
 state = typer.Typer(no_args_is_help=True, help="Stores: list, get, scan, epochs, followers.", rich_markup_mode=None)
 
@@ -56,7 +57,7 @@ def list_stores(
     config: Config = None,
     config_file: ConfigFile = None,
 ) -> None:
-    """Print every store: its kind, about how many rows it has, and the epoch it is after.
+    """Print every store: its kind, where it is kept, about how many rows it has, and the epoch it is after.
 
     For example:
 
@@ -65,14 +66,15 @@ def list_stores(
     stores = _Stores(target, config, config_file, as_of, follower)
     rows = []
     for name, spec in sorted(stores.topology.stores.items()):
-        fields: dict[str, Any] = {"store": name, "kind": spec.kind}
+        fields: dict[str, Any] = {"store": name, "kind": spec.kind, "kept": _kept(spec)}
         try:
             handle = stores.open(name)
             fields |= {"rows": handle.approximate_num_entries(), "epoch": handle.epoch()}
         except StateError as error:
-            if error.condition != "STATE_NOT_THERE":
+            if error.condition not in ("STATE_NOT_THERE", "STORE_NOT_LOGGED"):
                 raise
-            fields |= {"rows": 0, "epoch": -1}
+            there = error.condition == "STATE_NOT_THERE"
+            fields |= {"rows": 0, "epoch": -1} if there else {"rows": None, "epoch": None}
         rows.append(fields)
     _print(rows, output)
 
@@ -245,6 +247,11 @@ class _Stores:
         if self._as_of.isdecimal():
             return self.app.store(name, as_of_epoch=int(self._as_of))
         return self.app.store(name, as_of=parse_time("--as-of", self._as_of))
+
+
+def _kept(spec: StoreSpec) -> str:
+    where = "memory" if spec.in_memory else "disk"
+    return where if spec.logging else f"{where}, no changelog"
 
 
 def _times(since: str | None, until: str | None) -> tuple[int, int]:

@@ -29,10 +29,12 @@ _NAMES_OF_ATTRIBUTES: dict[str, tuple[str, values.Parse]] = {
     "checkpoint.dir": ("checkpoint_dir", values.location),
     "checkpoint.fsync": ("checkpoint_fsync", values.boolean),
     "commit.interval.ms": ("commit_interval_ms", _WHOLE),
+    "default.dsl.store": ("default_dsl_store", values.dsl_store),
     "default.key.serde": ("default_key_serde", values.optional(values.serde)),
     "default.timestamp.extractor": ("default_timestamp_extractor", values.optional(values.extractor)),
     "default.value.serde": ("default_value_serde", values.optional(values.serde)),
     "deserialization.exception.handler": ("deserialization_exception_handler", values.handler),
+    "dsl.store.suppliers.class": ("dsl_store_suppliers", values.optional(values.dsl_store_suppliers)),
     "epoch.memory.max.bytes": ("epoch_memory_max_bytes", values.whole(1 << 20)),
     "errors.dead.letter.queue.topic.name": ("dead_letter_topic", values.optional(values.text)),
     "log.dir": ("log_dir", values.folder),
@@ -62,6 +64,7 @@ _NAMES_OF_ATTRIBUTES: dict[str, tuple[str, values.Parse]] = {
     "repartition.purge.interval.ms": ("repartition_purge_interval_ms", _WHOLE),
     "replication.factor": ("replication_factor", values.replication_factor),
     "state.dir": ("state_dir", values.folder),
+    "state.memory.dir": ("state_memory_dir", values.folder),
     "state.history.retention.ms": ("state_history_retention_ms", _WHOLE),
     "statestore.cache.max.bytes": ("statestore_cache_max_bytes", _WHOLE),
     "task.timeout.ms": ("task_timeout_ms", _WHOLE),
@@ -130,6 +133,9 @@ class StreamsConfig:
         processing_form: `processing.form`: `auto`, `rows` (every node takes one record at a time, the reference) or `columns`.
         state_dir: `state.dir`: local folder for state; default `hayase` in the user's state folder
             (`XDG_STATE_HOME`, else `~/.local/state`), so that it outlives a reboot.
+        state_memory_dir: `state.memory.dir`: local folder in memory (a tmpfs) for stores that are kept in memory, while the
+            application runs; default `hayase-<user id>` in `/dev/shm`, where there is none `memory` in `state.dir`, which is on
+            disk. A container's `/dev/shm` is small unless it is told otherwise.
         checkpoint_dir: `checkpoint.dir`: where epochs, deltas and snapshots are published: a local folder, or
             `s3://bucket/folder`; for an S3 store other than Amazon's `s3://bucket/folder?endpoint=https://host:port`,
             also with `region`, `path_style` and `conditional_put` (`hayase.storage.s3_location`); needs `hayase[s3]`;
@@ -143,6 +149,10 @@ class StreamsConfig:
             value passes on the last update of each key of an epoch.
         default_key_serde: `default.key.serde`: a Serde, one of the names of `Serdes`, or `None`.
         default_value_serde: `default.value.serde`: as `default.key.serde`, for values.
+        default_dsl_store: `default.dsl.store`: where stores are kept whose `Materialized` says nothing: `persistent` (default;
+            Kafka Streams' `rocksDB` means the same) or `in_memory`.
+        dsl_store_suppliers: `dsl.store.suppliers.class`: as `default.dsl.store`, and wins over it: one of its words, or the name of one of Kafka
+            Streams' two classes.
         default_timestamp_extractor: `default.timestamp.extractor`: a TimestampExtractor, a function, one of
             `fail_on_invalid`, `log_and_skip`, `use_partition_time`, `wall_clock`, or `None`: fail on invalid.
         auto_offset_reset: `auto.offset.reset`: where a new application begins: `earliest` (default) or `latest`.
@@ -196,11 +206,14 @@ class StreamsConfig:
     metrics_num_samples: int
     processing_form: Form
     state_dir: Path
+    state_memory_dir: Path
     checkpoint_dir: str
     checkpoint_fsync: bool
     repartition_purge_interval_ms: int
     state_history_retention_ms: int
     statestore_cache_max_bytes: int
+    default_dsl_store: Literal["persistent", "in_memory"]
+    dsl_store_suppliers: Literal["persistent", "in_memory"] | None
     default_key_serde: Any
     default_value_serde: Any
     default_timestamp_extractor: Any
@@ -236,6 +249,7 @@ class StreamsConfig:
         if "application_id" not in found:
             raise ConfigError("MISSING_SETTING", "application.id is required: a name for the application")
         found.setdefault("checkpoint_dir", str(found["state_dir"] / found["application_id"] / "checkpoint"))
+        found.setdefault("state_memory_dir", _memory_dir(found["state_dir"]))
         notes += _check_optimization(found["topology_optimization"])
         _check_dead_letters(found)
         found |= groups.properties()
@@ -252,6 +266,11 @@ class StreamsConfig:
     def caching(self) -> bool:
         """Whether stores that allow it pass on only the last update of a key of each epoch."""
         return self.statestore_cache_max_bytes > 0
+
+    @property
+    def store_type(self) -> Literal["persistent", "in_memory"]:
+        """Where stores are kept that do not say so themselves."""
+        return self.dsl_store_suppliers or self.default_dsl_store
 
     @property
     def embedded(self) -> bool:
@@ -291,10 +310,12 @@ def _defaults(env: Mapping[str, str]) -> dict[str, Any]:
         "checkpoint_fsync": True,
         "commit_interval_ms": 100,
         "dead_letter_topic": None,
+        "default_dsl_store": "persistent",
         "default_key_serde": None,
         "default_timestamp_extractor": None,
         "default_value_serde": None,
         "deserialization_exception_handler": "log_and_fail",
+        "dsl_store_suppliers": None,
         "epoch_memory_max_bytes": 1 << 30,
         "log_dir": data / "hayase" / "log",
         "log_format": None,
@@ -321,6 +342,13 @@ def _defaults(env: Mapping[str, str]) -> dict[str, Any]:
         "task_timeout_ms": 300_000,
         "topology_optimization": "none",
     }
+
+
+def _memory_dir(state_dir: Path) -> Path:
+    shared = Path("/dev/shm")
+    if shared.is_dir() and os.access(shared, os.W_OK):
+        return shared / f"hayase-{os.getuid()}"
+    return state_dir / "memory"
 
 
 def _current_names(settings: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:

@@ -98,6 +98,25 @@ def application_id(key: str, value: Any) -> str:
     return value
 
 
+def dsl_store(key: str, value: Any) -> str:
+    """Where stores are kept."""
+    if value not in ("persistent", "in_memory", "rocksDB"):
+        raise refuse(key, value, "one of persistent, in_memory (rocksDB means persistent: on disk)")
+    return "in_memory" if value == "in_memory" else "persistent"
+
+
+def dsl_store_suppliers(key: str, value: Any) -> str:
+    """The same, also under the names of Kafka Streams' classes."""
+    name = str(value).rpartition(".")[2].rpartition("$")[2]
+    if name in ("persistent", "RocksDBDslStoreSuppliers"):
+        return "persistent"
+    if name in ("in_memory", "InMemoryDslStoreSuppliers"):
+        return "in_memory"
+    raise refuse(
+        key, value, "one of persistent, in_memory, RocksDBDslStoreSuppliers (persistent), InMemoryDslStoreSuppliers"
+    )
+
+
 def servers(key: str, value: Any) -> tuple[str, ...]:
     """Addresses as `host:port`, a list or text with commas."""
     items = value.split(",") if isinstance(value, str) else value

@@ -42,8 +42,9 @@ NAMES = (
     "after_done",
 )
 """Every failpoint that each epoch reaches, in that order."""
-RARE_NAMES = ("inside_delta", "before_snapshot", "inside_snapshot", "after_snapshot")
-"""Those of epochs too large for memory (a part of the delta is published) and of snapshots."""
+RARE_NAMES = ("inside_delta", "between_applies", "before_snapshot", "inside_snapshot", "after_snapshot")
+"""Those of epochs too large for memory (a part of the delta is published), of bundles that have stores without changelog
+(they are written, the state is not yet) and of snapshots."""
 
 
 class FailpointError(Exception):

@@ -105,7 +105,7 @@ class StreamsBuilder:
         store, source, name = self._table_names(topic, options, store_options)
         key, value = _known(options, source)
         # its topic is its changelog, and nobody sees its updates
-        spec = key_value_spec(store_options.with_caching_disabled(), store, key, value)
+        spec = key_value_spec(store_options.with_caching_disabled().with_logging_enabled(), store, key, value)
         processor = ProcessorNode(name, (source,), TableSource(store), (store,))
         self._graph.global_table(GlobalTable(_source(source, topic, options), processor, store), spec)
         return GlobalKTable(GlobalTableState(self._graph, store, key, value, store_options.name))

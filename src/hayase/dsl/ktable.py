@@ -167,6 +167,8 @@ def key_value_spec(options: Materialized, name: str, key: Known, value: Known) -
         options.key_serde or concrete_serde(key, "key", name),
         options.value_serde or concrete_serde(value, "value", name, fallback=JsonSerde()),
         caching=options.caching,
+        logging=options.logging,
+        store_type=options.store_type,
     )
 
 

@@ -7,7 +7,7 @@ every operation that makes one node has the keyword `name=`, and that takes a st
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -18,6 +18,7 @@ from hayase.core.windows import to_ms
 from hayase.dsl import functions
 from hayase.processor.timestamps import ConsumedRecord, TimestampExtractor, callable_timestamp
 from hayase.serde.protocol import Serde
+from hayase.state.spec import StoreType
 from hayase.topology.nodes import Partitioner
 
 if TYPE_CHECKING:
@@ -282,16 +283,20 @@ class Materialized(_Serdes):
             else what the function's return annotation says, else `default.value.serde`, else JSON.
         caching: updates of one key are passed on once an epoch (default) instead of one by one.
         retention_ms: window stores: how long windows are kept; at least size plus grace, which is the default.
+        logging: whether the store has a changelog; without one it is empty again where it is lost.
+        store_type: on disk or in memory; `None`: the setting `dsl.store.suppliers.class` or `default.dsl.store`, else disk.
     """
 
     name: str | None = None
     caching: bool = True
     retention_ms: int | None = None
+    logging: bool = True
+    store_type: StoreType | None = None
 
     @classmethod
-    def as_(cls, name: str) -> Materialized:
-        """A named store."""
-        return cls(name=check_name(name))
+    def as_(cls, name: str | StoreType) -> Materialized:
+        """A named store; or one of that type with a generated name, as Kafka Streams' `Materialized.as(storeSuppliers)`."""
+        return cls(store_type=name) if isinstance(name, StoreType) else cls(name=check_name(name))
 
     @classmethod
     def with_(cls, key_serde: Serde[Any] | None = None, value_serde: Serde[Any] | None = None) -> Materialized:
@@ -309,6 +314,55 @@ class Materialized(_Serdes):
     def with_retention(self, retention: timedelta) -> Materialized:
         """The same, keeping windows that long after their start."""
         return dataclasses.replace(self, retention_ms=to_ms("retention", retention))
+
+    def with_store_type(self, store_type: StoreType) -> Materialized:
+        """The same, kept on disk or in memory (KIP-591); its name as text will do.
+
+        What is in memory lasts as long as the application runs, and takes memory of every machine that works on it
+        (`state.memory.dir`). With a changelog (the default) it is restored at every start. Stores of one
+        sub-topology that have changelogs lie together, because their epochs are one transaction: in memory if all of
+        them are to be there, else on disk.
+
+        Raises:
+            TopologyError: `INVALID_STORE_TYPE`.
+
+        Example:
+            >>> Materialized.as_("sessions").with_store_type(StoreType.IN_MEMORY).store_type
+            <StoreType.IN_MEMORY: 'in_memory'>
+        """
+        if store_type not in list(StoreType):
+            allowed = ", ".join(f"StoreType.{each.name}" for each in StoreType)
+            raise TopologyError("INVALID_STORE_TYPE", f"the type of a store is {store_type!r}; allowed are {allowed}")
+        return dataclasses.replace(self, store_type=StoreType(store_type))
+
+    def with_logging_enabled(self, config: Mapping[str, str] | None = None) -> Materialized:
+        """The same, with a changelog, which is the default.
+
+        Args:
+            config: must be empty. In Kafka Streams these are settings of the changelog's topic; here the changelog
+                is in the checkpoint, and `state.history.retention.ms` says how long it is kept.
+
+        Raises:
+            TopologyError: `CHANGELOG_IS_NO_TOPIC`.
+        """
+        if config:
+            raise TopologyError(
+                "CHANGELOG_IS_NO_TOPIC",
+                f"with_logging_enabled got {dict(config)!r}, settings of a topic; a changelog is kept in checkpoint.dir and is "
+                "no topic. Leave them out; state.history.retention.ms says how long older epochs stay",
+            )
+        return dataclasses.replace(self, logging=True)
+
+    def with_logging_disabled(self) -> Materialized:
+        """The same, without a changelog: where the store is lost it begins empty, as in Kafka Streams.
+
+        It is lost when its machine is, when it was in memory and the application has stopped, when its tasks move to
+        another machine, and when an epoch has to be finished that another attempt had begun. What was sent before
+        stands, and is not sent again. No followers have it, and it can not be read as of an older epoch. Nothing is
+        lost while all goes well, nor by a restart on the same machine if the store is on disk.
+        Without effect on a global table: its topic is its changelog.
+        """
+        return dataclasses.replace(self, logging=False)
 
 
 @dataclass(frozen=True, slots=True)

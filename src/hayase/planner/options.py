@@ -16,8 +16,9 @@ from hayase.processor.timestamps import (
     wall_clock_timestamp,
 )
 from hayase.serde import Serde, Serdes
+from hayase.state.spec import StoreType
 from hayase.task.program import FailurePolicy
-from hayase.topology.defaults import with_default_serdes, with_topics
+from hayase.topology.defaults import with_default_serdes, with_store_type, with_topics
 from hayase.topology.resolve import with_application_id
 from hayase.topology.topology import Topology
 
@@ -35,7 +36,7 @@ _EXTRACTORS: dict[str, TimestampExtractor] = {
 
 
 def configured(topology: Topology, config: StreamsConfig) -> Topology:
-    """The topology with the names of its internal topics and the configuration's serdes, all made for their topics.
+    """The topology with the names of its internal topics, the configuration's serdes, made for their topics, and store type.
 
     Done before anything else.
 
@@ -46,6 +47,7 @@ def configured(topology: Topology, config: StreamsConfig) -> Topology:
         raise TopologyError("EMPTY_TOPOLOGY", "the topology has no nodes; begin with add_source")
     key_serde, value_serde = _serde(config.default_key_serde), _serde(config.default_value_serde)
     topology = with_default_serdes(topology, key_serde, value_serde, Serdes.bytes())
+    topology = with_store_type(topology, StoreType(config.store_type))
     topology = with_application_id(topology, config.application_id)
     return with_topics(topology, config.application_id, config.schema_registry)
 

@@ -13,11 +13,14 @@ from hayase.core.errors import ConfigError, StateError
 from hayase.core.time import to_iso
 from hayase.query.checkpoint import (
     Checkpoint,
+    check_logged,
+    folder_of_store,
     followers_folder,
     history_folder,
     open_checkpoint,
+    state_folders,
+    state_of_store,
     unit_of_store,
-    workers_folder,
 )
 from hayase.query.source import PinnedSource, StateSource
 from hayase.query.stores import StoreHandle, open_store, to_ms
@@ -98,6 +101,7 @@ class StoreAccess:
 
     def history(self, name: str) -> History:
         """See `StreamsApp.history`."""
+        check_logged(self._topology, [name])
         checkpoint = open_checkpoint(self._config)
         bundles = bundles_of(self._topology, checkpoint, [name])
         oldest = max((oldest_epoch(Changelog(checkpoint.blobs, bundle)) for bundle in bundles), default=0)
@@ -132,7 +136,16 @@ class StoreAccess:
     def _source(self, checkpoint: Checkpoint, names: list[str], epoch: int | None) -> StateSource:
         if epoch is None:
             others = partial(follower_sources, self._config, checkpoint.lineage)
-            return StateSource(workers_folder(self._config), checkpoint.lineage, others=others)
+            paths = {
+                state_of_store(self._topology, name, bundle): folder_of_store(
+                    self._topology, self._config, name, bundle
+                )
+                for name in names
+                for bundle in checkpoint.bundles_of(unit_of_store(self._topology, name))
+            }
+            folder = state_folders(self._config).disk / "state"
+            return StateSource(folder, checkpoint.lineage, paths=paths, others=others)
+        check_logged(self._topology, names)
         past = open_past_states(history_folder(self._config), epoch)
         past.build(
             checkpoint.blobs,
@@ -144,9 +157,15 @@ class StoreAccess:
 
 
 def bundles_of(topology: Topology, checkpoint: Checkpoint, names: Iterable[str]) -> list[str]:
-    """The bundles that hold those stores; raises UnknownStoreError."""
-    units = {unit_of_store(topology, name) for name in names}
-    return [bundle for unit in sorted(units) for bundle in checkpoint.bundles_of(unit)]
+    """The states of bundles that hold those stores; raises UnknownStoreError."""
+    units = {name: unit_of_store(topology, name) for name in names}
+    return sorted(
+        {
+            state_of_store(topology, name, bundle)
+            for name, unit in units.items()
+            for bundle in checkpoint.bundles_of(unit)
+        }
+    )
 
 
 def pinned_stores(topology: Topology, checkpoint: Checkpoint, names: list[str], source: PinnedSource) -> PinnedStores:

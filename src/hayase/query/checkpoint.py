@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
+import shutil
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +14,8 @@ from hayase.core.config import StreamsConfig
 from hayase.core.errors import StateError, UnknownStoreError
 from hayase.planner.build import global_unit_id, levels_of
 from hayase.planner.compile import units_of
+from hayase.state.folders import StateFolders, logged_in_memory
+from hayase.state.spec import StoreSpec
 from hayase.storage.blobs import BlobStore
 from hayase.storage.open import open_blobs
 from hayase.task.epochs import Epochs
@@ -90,14 +96,64 @@ def unit_of_store(topology: Topology, store: str) -> str:
     raise UnknownStoreError("UNKNOWN_STORE", f"no node uses the store {store!r}")
 
 
+def stores_of_unit(topology: Topology, unit: str) -> list[StoreSpec]:
+    """The stores that a unit's nodes write."""
+    for each in units_of(topology, levels_of(topology)):
+        if each.id == unit:
+            return [topology.stores[name] for node in each.processors for name in node.stores]
+    return []
+
+
+def state_of_store(topology: Topology, store: str, bundle: str) -> str:
+    """What a source calls the state of a bundle that holds a store: the bundle's name, unless the store has no changelog."""
+    spec = topology.stores[store]
+    if spec.logging:
+        return bundle
+    return f"{bundle}/unlogged-{spec.store_type}"
+
+
+def folder_of_store(topology: Topology, config: StreamsConfig, store: str, bundle: str) -> Path:
+    """Where a bundle's workers keep a store; several stores may share it."""
+    spec, folders = topology.stores[store], state_folders(config)
+    if not spec.logging:
+        return folders.unlogged(bundle, in_memory=spec.in_memory)
+    stores = stores_of_unit(topology, unit_of_store(topology, store))
+    return folders.logged(bundle, in_memory=logged_in_memory(stores))
+
+
+def check_logged(topology: Topology, names: Iterable[str]) -> None:
+    """That all those stores have changelogs, from which copies can be made.
+
+    Raises:
+        StateError: `STORE_NOT_LOGGED`.
+    """
+    for name in names:
+        if name in topology.stores and not topology.stores[name].logging:
+            raise StateError(
+                "STORE_NOT_LOGGED",
+                f"store {name!r} has no changelog (with_logging_disabled), so there are no copies of it: no follower has it, and "
+                "it can not be read as of an older epoch. Read it as it is now, where the application runs, or let it have a "
+                "changelog",
+                store=name,
+            )
+
+
 def application_folder(config: StreamsConfig) -> Path:
     """The folder of an application's local state on this machine, of its followers, and of states of older epochs."""
     return Path(config.state_dir) / config.application_id
 
 
-def workers_folder(config: StreamsConfig) -> Path:
+def state_folders(config: StreamsConfig) -> StateFolders:
     """Where the workers keep the states of bundles."""
-    return application_folder(config) / "state"
+    folder = application_folder(config)
+    # Applications of one name, with states in different folders, have nothing to do with each other.
+    whose = hashlib.blake2b(os.fsencode(folder), digest_size=6).hexdigest()
+    return StateFolders(folder, config.state_memory_dir / f"{config.application_id}-{whose}")
+
+
+def clear_memory(config: StreamsConfig) -> None:
+    """Give back the memory that stores of an application took on this machine; it must not be running."""
+    shutil.rmtree(state_folders(config).memory, ignore_errors=True)
 
 
 def followers_folder(config: StreamsConfig) -> Path:

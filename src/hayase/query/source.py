@@ -28,6 +28,7 @@ class StateSource:
         folder: in it each bundle's state has a folder of its name.
         lineage: of the checkpoint it must belong to.
         gate: whether the folder is a follower's, who keeps a gate.
+        paths: folders of states that are elsewhere, by name.
         others: gives the sources to ask when the states here can not be caught at one epoch.
         kept: held for as long as this is in use.
     """
@@ -39,12 +40,14 @@ class StateSource:
         *,
         gate: bool = False,
         others: Callable[[], Sequence[StateSource]] = tuple,
+        paths: Mapping[str, Path] | None = None,
         kept: object = None,
     ) -> None:
         self.folder = folder
         self.lineage = lineage
         self._gate = Gate(folder) if gate else None
         self._others = others
+        self._paths = paths or {}
         self._kept = kept
         self._readers: dict[str, BundleReader] = {}
 
@@ -130,7 +133,7 @@ class StateSource:
     def _reader(self, bundle: str) -> BundleReader:
         reader = self._readers.get(bundle)
         if reader is None:
-            reader = self._readers[bundle] = BundleReader(self.folder / bundle)
+            reader = self._readers[bundle] = BundleReader(self._paths.get(bundle, self.folder / bundle))
         return reader
 
     def _check(self, snapshot: ReaderSnapshot) -> None:

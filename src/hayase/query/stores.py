@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from hayase.core.errors import StateError
 from hayase.core.records import Window, Windowed
-from hayase.query.checkpoint import Checkpoint, unit_of_store
+from hayase.query.checkpoint import Checkpoint, state_of_store, unit_of_store
 from hayase.query.source import StateSource
 from hayase.serde.murmur2 import partition_for_key
 from hayase.state.reader import ReaderSnapshot
@@ -63,6 +63,8 @@ class StoreRows:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
+    """Where a partition is; `bundle` is what the source calls the state that holds it."""
+
     partition: int
     task: str
     bundle: str
@@ -179,7 +181,7 @@ def open_store(topology: Topology, checkpoint: Checkpoint, name: str, source: St
     """
     unit = unit_of_store(topology, name)
     places = [
-        _Place(int(task.rpartition("_")[2]), task, bundle)
+        _Place(int(task.rpartition("_")[2]), task, state_of_store(topology, name, bundle))
         for bundle in checkpoint.bundles_of(unit)
         for task in checkpoint.tasks[bundle]
     ]

@@ -16,6 +16,7 @@ from hayase.core.secrets import Vault, known_secrets
 from hayase.log.protocol import LogConfig
 from hayase.planner.compile import CompileOptions
 from hayase.runtime.log_relay import log_to_driver
+from hayase.state.folders import StateFolders
 from hayase.storage.blobs import BlobStore
 from hayase.task.plan import Plan
 from hayase.task.program import FailurePolicy
@@ -33,6 +34,7 @@ class ShippedApp:
     """Everything that a worker or the epoch planner needs to know.
 
     Attributes:
+        folders: where workers keep states.
         control_dir: folder of the running application on the driver's machine, through which it tells the planner to pause.
         followers_dir: folder with the followers on this machine; a worker whose state is missing copies theirs.
         resets: topic → `earliest` or `latest`: where the first epoch begins.
@@ -51,7 +53,7 @@ class ShippedApp:
     log: LogConfig
     checkpoint: str
     checkpoint_fsync: bool
-    state_dir: str
+    folders: StateFolders
     followers_dir: str
     control_dir: str
     exactly_once: bool

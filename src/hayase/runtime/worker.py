@@ -42,6 +42,7 @@ class WorkerHost:
         self.exactly_once = app.exactly_once
         self.epoch_memory_max_bytes = app.epoch_memory_max_bytes
         self.policy = app.policy
+        self.folders = app.folders
         self.recording_level = app.recording_level
         self._programs = make_programs(app.topology, app.plan, app.options)
         self._runners: dict[str, BundleRunner] = {}
@@ -74,10 +75,6 @@ class WorkerHost:
         if self._writer is None:
             self._writer = self._opened_log().writer()
         return self._writer
-
-    def state_path(self, bundle: str) -> Path:
-        """Folder of a bundle's local state."""
-        return Path(self._app.state_dir) / bundle
 
     def partitions_of(self, topic: str) -> int:
         """How many partitions a topic has; asked once, so one that grows is seen to have grown after a restart."""
@@ -122,7 +119,7 @@ class WorkerHost:
 
     def received(self) -> ReceivedRows:
         """Takes rows for bundles of this process, in memory up to the epoch's share of it."""
-        return ReceivedRows(EpochSpace(Path(self._app.state_dir) / "received", self.epoch_memory_max_bytes))
+        return ReceivedRows(EpochSpace(self.folders.spill("received"), self.epoch_memory_max_bytes))
 
     def level_of(self, task: str) -> int:
         """The level of a task's bundle."""

@@ -88,6 +88,12 @@ def read_meta(txn: layout.Txn) -> Meta | None:
         return None
 
 
+def position_in(txn: layout.Txn) -> Position | None:
+    """How far the environment says that it is; `None` if it says nothing."""
+    meta = read_meta(txn)
+    return Position(meta.epoch, meta.digest) if meta is not None else None
+
+
 def base_in(txn: layout.Txn, task: str, store: str) -> BaseStore:
     """A store as the transaction sees it."""
     entry = txn.get(layout.registry_key(task, store))
@@ -110,6 +116,7 @@ class BundleState:
         lineage: of which checkpoint.
         bundle: which bundle's.
         boot_id: of the machine's current boot.
+        spill: another folder where an epoch of the bundle may have left temporary files, to be removed along.
 
     Raises:
         StateError: `ENVIRONMENT_NOT_OPENED`, `DISK_FULL`.
@@ -123,8 +130,10 @@ class BundleState:
         lineage: str,
         bundle: str,
         boot_id: str | None = None,
+        spill: Path | None = None,
     ) -> None:
         self.path = path.resolve()
+        self._spill = spill
         self.application_id = application_id
         self.lineage = lineage
         self.bundle = bundle
@@ -210,6 +219,20 @@ class BundleState:
 
         self._write(empty)
 
+    def restart(self, expected: Position | None, at: Position) -> bool:
+        """Empty all stores and say that they are at that position; `False` if the state is no longer at `expected`.
+
+        For stores without changelog, which begin empty at any epoch; `expected` is `None` where the environment says nothing.
+        """
+
+        def empty(txn: layout.Txn) -> bool:
+            if position_in(txn) != expected:
+                return False
+            self._empty(txn, at)
+            return True
+
+        return self._write(empty)
+
     def reset_from(self, snapshot: Path, expected: Position | None = None) -> bool:
         """Replace everything by the content of a snapshot's environment, in one transaction.
 
@@ -284,8 +307,9 @@ class BundleState:
             (self.path / name).unlink(missing_ok=True)
 
     def _discard_temporaries(self) -> None:
-        for folder in self.path.glob(f"{TEMPORARY_PREFIX}*"):
-            shutil.rmtree(folder, ignore_errors=True)
+        for parent in (self.path, self._spill or self.path):
+            for folder in parent.glob(f"{TEMPORARY_PREFIX}*"):
+                shutil.rmtree(folder, ignore_errors=True)
 
     def _empty_if_foreign(self, txn: layout.Txn) -> None:
         meta = read_meta(txn)
@@ -303,9 +327,10 @@ class BundleState:
         ):
             self._empty(txn)
 
-    def _empty(self, txn: layout.Txn) -> None:
+    def _empty(self, txn: layout.Txn, at: Position = START) -> None:
         txn.drop(_main(self.path), delete=False)
-        txn.put(layout.POSITION_KEY, msgspec.msgpack.encode(self._fresh))
+        meta = msgspec.structs.replace(self._fresh, epoch=at.epoch, digest=at.digest)
+        txn.put(layout.POSITION_KEY, msgspec.msgpack.encode(meta))
 
     def _apply(self, txn: layout.Txn, step: Step) -> bool:
         meta = read_meta(txn) or self._fresh

@@ -147,7 +147,7 @@ class BundleReader:
             raise StateError(
                 "STATE_NOT_THERE",
                 f"There is no state at {self.path} that can be read: the application has not run here since the machine "
-                "started. Start it, or look at its state.dir.",
+                "started, or keeps these stores in memory and does not run now. Start it, or look at its state.dir.",
             )
         with read_transaction(open_state_environment(self.path)) as txn:
             yield ReaderSnapshot(txn, _Deadline(max_seconds, self._clock))

@@ -3,9 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, Literal
 
 from hayase.serde.protocol import Serde
+
+
+class StoreType(StrEnum):
+    """Where a store is kept (Kafka Streams' `Materialized.StoreType`, KIP-591).
+
+    PERSISTENT: on disk, in `state.dir`; what Kafka Streams keeps in RocksDB.
+    IN_MEMORY: in memory, in `state.memory.dir`, for as long as the application runs; restored from its changelog at every start.
+    """
+
+    PERSISTENT = "persistent"
+    IN_MEMORY = "in_memory"
+
 
 StoreKind = Literal["key_value", "timestamped_key_value", "window", "timestamped_window"]
 
@@ -22,6 +35,8 @@ class StoreSpec:
         retention_ms: window stores only: how long a window is kept after its start, measured in the store's own time.
         window_size_ms: window stores only.
         caching: updates of one key are forwarded once an epoch instead of one by one.
+        logging: whether it has a changelog, from which it is restored where it is lost.
+        store_type: where it is kept; `None` until the settings say so.
     """
 
     name: str
@@ -31,6 +46,13 @@ class StoreSpec:
     retention_ms: int | None = None
     window_size_ms: int | None = None
     caching: bool = True
+    logging: bool = True
+    store_type: StoreType | None = None
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether it is kept in memory."""
+        return self.store_type is StoreType.IN_MEMORY
 
     @property
     def windowed(self) -> bool:

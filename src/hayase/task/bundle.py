@@ -27,8 +27,10 @@ from hayase.state.bundle import BundleState
 from hayase.state.changelog import Changelog
 from hayase.state.delta import Delta, EdgeRow, Journal, Piece, ReceivedRow, encode_piece
 from hayase.state.epoch import EpochState
+from hayase.state.folders import StateFolders, logged_in_memory
 from hayase.state.protocol import ByteStore
 from hayase.state.spill import EpochSpace
+from hayase.state.unlogged import UnloggedStores, unlogged_folders
 from hayase.storage.blobs import BlobStore
 from hayase.task.clocks import CLOCK_STORE
 from hayase.task.column_task import run_columns
@@ -65,9 +67,7 @@ class Host(Protocol):
         """The process's writer."""
         ...
 
-    def state_path(self, bundle: str) -> Path:
-        """Folder of a bundle's local state."""
-        ...
+    folders: StateFolders
 
     def partitions_of(self, topic: str) -> int:
         """How many partitions a topic of the log has; raises UnknownTopicError."""
@@ -137,6 +137,10 @@ class BundleRunner:
         self._global_bundles = global_bundles
         self._place = place
         self._state: BundleState | None = None
+        own = [program.stores[name] for node in program.processors for name in node.stores]
+        self._unlogged_folders = unlogged_folders(host.folders, bundle.id, own)
+        self._in_memory = logged_in_memory(own)
+        self._unlogged: UnloggedStores | None = None
         self._globals: dict[str, BundleState] = {}
         # Of tasks without state, for measurements: as of the last epoch that came through here, and of the one at work.
         self._stream_times_ms: dict[str, int] = {}
@@ -161,7 +165,7 @@ class BundleRunner:
     def _run(self, record: EpochRecord, rows: Sequence[ReceivedRow]) -> BundleResult:
         steps = _Steps()
         self._free()
-        space = self._space = EpochSpace(self._host.state_path(self._bundle.id), self._host.epoch_memory_max_bytes)
+        space = self._space = EpochSpace(self._host.folders.spill(self._bundle.id), self._host.epoch_memory_max_bytes)
         self._new_stream_times_ms = {}
         self._due_ms = NEVER
         reach("before_process", bundle=self._bundle.id, epoch=record.epoch)
@@ -191,7 +195,7 @@ class BundleRunner:
     def close(self) -> None:
         """Let go of the local state."""
         self._free()
-        for state in (self._state, *self._globals.values()):
+        for state in (self._unlogged, self._state, *self._globals.values()):
             if state is not None:
                 state.close()
 
@@ -213,7 +217,7 @@ class BundleRunner:
             self._changelog.catch_up(state, record.epoch)
             steps.done("adopt")
             return _Sent(found.outputs(), found.rows()), True, self._metrics()
-        with state.begin() as epoch:
+        with (self._unlogged or state).begin() as epoch:
             if epoch.epoch != record.epoch - 1:
                 raise StateError(
                     "STATE_MOVED",
@@ -224,7 +228,8 @@ class BundleRunner:
             outputs, metrics = self._process(record, rows, epoch, space)
             steps.done("process")
             mine = self._delta(record, epoch, outputs, space)
-        space.close()
+        if self._unlogged is None:
+            space.close()
         reach("before_delta", bundle=self._bundle.id, epoch=record.epoch)
         delta = self._changelog.publish(mine)
         reach("after_delta", bundle=self._bundle.id, epoch=record.epoch)
@@ -233,7 +238,12 @@ class BundleRunner:
         reach("before_apply", bundle=self._bundle.id, epoch=record.epoch)
         if adopted:
             self._check(delta, record)
+        elif self._unlogged is not None:
+            # Before the state: an attempt that dies in between leaves stores that fit it as soon as it has caught up.
+            self._unlogged.apply(epoch, delta)
+            reach("between_applies", bundle=self._bundle.id, epoch=record.epoch)
         self._changelog.apply(state, delta)
+        space.close()
         reach("after_apply", bundle=self._bundle.id, epoch=record.epoch)
         self._host.after_apply(state, self._changelog, delta)
         steps.done("apply")
@@ -264,7 +274,8 @@ class BundleRunner:
             metrics.for_task(task).add(RESTORED, "", changes)
         self._changelog.restored.clear()
         if self._state is not None:
-            for (task, store), entries in self._state.entries().items():
+            found = self._state.entries() | (self._unlogged.entries() if self._unlogged is not None else {})
+            for (task, store), entries in found.items():
                 if store != CLOCK_STORE:
                     metrics.for_task(task).add(ENTRIES, store, entries)
 
@@ -289,7 +300,11 @@ class BundleRunner:
                 if epoch is not None:
                     epoch.spill(space.maps, space.share)
 
-        globals_ = {name: self._global_state(bundle, record.epoch) for name, bundle in self._needed_globals().items()}
+        stored = self._program.stores
+        globals_ = {
+            name: self._global_state(bundle, record.epoch, in_memory=stored[name].in_memory)
+            for name, bundle in self._needed_globals().items()
+        }
         opened = {name: state.begin() for name, state in globals_.items()}
         try:
             stores: dict[str, ByteStore] = {
@@ -370,23 +385,26 @@ class BundleRunner:
 
     def _local_state(self) -> BundleState:
         if self._state is None:
-            self._state = self._open(self._bundle.id)
+            self._state = self._open(self._bundle.id, in_memory=self._in_memory)
+            if self._unlogged_folders:
+                self._unlogged = UnloggedStores(self._state, self._unlogged_folders)
         return self._state
 
     def _needed_globals(self) -> Mapping[str, str]:
         return {name: self._global_bundles[name] for name in self._program.plan.reads_global}
 
-    def _global_state(self, bundle: str, epoch: int) -> BundleState:
+    def _global_state(self, bundle: str, epoch: int, *, in_memory: bool) -> BundleState:
         """A global table's state at the epoch: its own bundle is a level below, so its delta is there."""
         state = self._globals.get(bundle)
         if state is None:
-            state = self._globals[bundle] = self._open(bundle)
+            state = self._globals[bundle] = self._open(bundle, in_memory=in_memory)
         if state.epoch != epoch:
             Changelog(self._host.blobs, bundle).catch_up(state, epoch)
         return state
 
-    def _open(self, bundle: str) -> BundleState:
-        path, application_id, lineage = self._host.state_path(bundle), self._host.application_id, self._host.lineage
+    def _open(self, bundle: str, *, in_memory: bool) -> BundleState:
+        path, spill = self._host.folders.logged(bundle, in_memory=in_memory), self._host.folders.spill(bundle)
+        application_id, lineage = self._host.application_id, self._host.lineage
         copies = self._host.state_copies(bundle)
         adopt_copy(path, copies, application_id=application_id, lineage=lineage, bundle=bundle)
-        return BundleState(path, application_id=application_id, lineage=lineage, bundle=bundle)
+        return BundleState(path, application_id=application_id, lineage=lineage, bundle=bundle, spill=spill)

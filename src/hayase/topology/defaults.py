@@ -13,7 +13,7 @@ from typing import Any
 from hayase.core.errors import TopologyError
 from hayase.serde import TimeWindowedSerde
 from hayase.serde.protocol import ColumnCodec, Serde, Side
-from hayase.state.spec import StoreSpec
+from hayase.state.spec import StoreSpec, StoreType
 from hayase.topology.nodes import GlobalTable, Node, SinkNode, SourceNode
 from hayase.topology.topology import Topology
 
@@ -166,6 +166,15 @@ def with_topics(topology: Topology, application_id: str, settings: Mapping[str, 
             GlobalTable(source(table.source), table.processor, table.store) for table in topology.global_tables
         ),
     )
+
+
+def with_store_type(topology: Topology, store_type: StoreType) -> Topology:
+    """The topology with that type for stores that have none."""
+    stores = {
+        name: spec if spec.store_type is not None else dataclasses.replace(spec, store_type=store_type)
+        for name, spec in topology.stores.items()
+    }
+    return dataclasses.replace(topology, stores=stores)
 
 
 def _resolve(serde: Serde[Any] | None, defaults: dict[Side, Serde[Any] | None]) -> Serde[Any] | None:

@@ -99,6 +99,8 @@ EXAMPLES = {
     "security.protocol": "SSL",
     "state.dir": "/var/lib/state",
     "topology.optimization": "all",
+    "default.dsl.store": "rocksDB",
+    "dsl.store.suppliers.class": "InMemoryDslStoreSuppliers",
     **dict.fromkeys(
         (
             "deserialization.exception.handler",

@@ -22,6 +22,7 @@ from hayase.planner.build import levels_of, make_plan, source_topics
 from hayase.planner.compile import compile_units
 from hayase.planner.options import compile_options, configured, failure_policy, log_config
 from hayase.planner.programs import make_programs
+from hayase.query.checkpoint import state_folders
 from hayase.state.bundle import BundleState
 from hayase.state.changelog import Changelog
 from hayase.state.delta import Delta, EdgeRow
@@ -79,6 +80,7 @@ class LocalApp:
         self.lineage = lineage_of(self.blobs)
         self.application_id, self.exactly_once, self.policy = "app", True, failure_policy(config)
         self.epoch_memory_max_bytes = config.epoch_memory_max_bytes
+        self.folders = state_folders(config)
         self.recording_level = config.metrics_recording_level
         self._config, self._ids = config, {name: info.topic_id for name, info in infos.items()}
         self._counts = counts
@@ -96,9 +98,6 @@ class LocalApp:
 
     def writer(self) -> EpochWriter:
         return self._log_writer
-
-    def state_path(self, bundle: str) -> Path:
-        return Path(self._config.state_dir) / "app" / "state" / bundle
 
     def state_copies(self, bundle: str) -> list[Path]:
         return [folder / bundle for folder in (Path(self._config.state_dir) / "app" / "followers").glob("*")]

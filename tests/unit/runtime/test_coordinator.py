@@ -28,6 +28,7 @@ from hayase.planner.options import compile_options, failure_policy
 from hayase.runtime.control import Control
 from hayase.runtime.coordinator import EpochCoordinator, PlannerStatus
 from hayase.runtime.shipped import ShippedApp
+from hayase.state.folders import StateFolders
 from hayase.storage.open import open_blobs
 from hayase.task.epoch_record import EpochRecord, done_name, record_name
 from hayase.task.epochs import Epochs
@@ -60,7 +61,7 @@ class Scene:
         return ShippedApp(
             application_id="app", lineage="L", topology=topology, plan=plan, options=options,
             policy=failure_policy(config), log=self.log_config, checkpoint=str(self.folder / "checkpoint"),
-            checkpoint_fsync=False, state_dir=str(self.folder / "state"), followers_dir="", control_dir=str(self.folder / "control"),
+            checkpoint_fsync=False, folders=StateFolders(self.folder, self.folder / "memory"), followers_dir="", control_dir=str(self.folder / "control"),
             exactly_once=True, slots=1, max_records_per_epoch=10, max_task_idle_ms=0, resets={"in": "earliest"}, history_retention_ms=0,
             purge_interval_ms=0,
             epoch_memory_max_bytes=1 << 30,

@@ -26,6 +26,7 @@ from hayase.planner.programs import make_programs
 from hayase.state.bundle import BundleState
 from hayase.state.changelog import Changelog
 from hayase.state.delta import Delta
+from hayase.state.folders import StateFolders
 from hayase.storage.posix_blobs import PosixBlobs
 from hayase.task.bundle import BundleRunner
 from hayase.task.epoch_record import EpochRecord
@@ -64,7 +65,7 @@ class Host:
         self.policy = failure_policy(StreamsConfig({"application.id": "big"}))
         self.blobs = PosixBlobs(folder / "checkpoint", fsync=False)
         self.epoch_memory_max_bytes = max_bytes
-        self._folder = folder
+        self.folders = StateFolders(folder, folder / "memory")
         self._log, self._reader, self._writer = log, log.reader(), log.writer()
 
     def reader(self) -> LogReader:
@@ -75,9 +76,6 @@ class Host:
 
     def partitions_of(self, topic: str) -> int:
         return self._log.describe([topic])[topic].partitions
-
-    def state_path(self, bundle: str) -> Path:
-        return self._folder / "state" / bundle
 
     def state_copies(self, bundle: str) -> list[Path]:
         return []

@@ -66,7 +66,7 @@ class Machine:
 
     def content(self) -> dict[tuple[str, bytes], bytes]:
         state = BundleState(
-            self.host.state_path(self.bundle.id), application_id="big", lineage="lineage", bundle=self.bundle.id
+            self.host.folders.spill(self.bundle.id), application_id="big", lineage="lineage", bundle=self.bundle.id
         )
         with state.begin() as epoch:
             task = epoch.task(self.bundle.tasks[0].id)
@@ -76,7 +76,7 @@ class Machine:
 
     def close(self) -> None:
         self.runner.close()
-        close_environment(self.host.state_path(self.bundle.id))
+        close_environment(self.host.folders.spill(self.bundle.id))
 
 
 def sent(log: Log) -> list[list[tuple[bytes | None, bytes | None, int]]]:
