@@ -395,7 +395,7 @@ def _apply_store(txn: layout.Txn, registry_key: bytes, changes: StoreChanges, ne
     for start, end in changes.ranges:
         layout.delete_stored_range(txn, prefix, start, end)
     if changes.keys:
-        layout.write_stored(txn, prefix, count, changes.keys, changes.values)
+        layout.write_stored(txn, prefix, count, changes.keys, changes.values, ascending=changes.ascending)
     count += txn.stat()["entries"] - before
     txn.put(registry_key, layout.pack_registry_entry(number, count))
     return next_number

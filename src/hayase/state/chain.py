@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from hayase.core.errors import StateError
-from hayase.state.changes import ByteRange, StateChanges, StoreChanges, StoreKey
+from hayase.state.changes import ByteRange, ColumnChanges, StateChanges, StoreChanges, StoreKey
 from hayase.state.delta import Delta
 
-_ENTRIES_MAX = 400_000
-_BYTES_MAX = 64 << 20
+_HELD_MAX = 4_000_000
+_HELD_BYTES_MAX = 192 << 20
+"""When so much is held, what was overwritten is thrown away; it is full if more than half of it is left."""
 _SEARCHED_MAX = 20_000
+_WRITTEN_AT_ONCE = 200_000
+"""So many keys and values become Python objects at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +51,8 @@ class Step:
 class Chain:
     """Collects deltas, each of which must follow the one before. What is written to a key last counts.
 
-    The same keys come again and again in the deltas of a chain; put together, each is written once.
+    The same keys come again and again in the deltas of a chain; put together, each is written once. All of it stays in
+    Arrow until it is written, which takes a third of the time of dicts.
     """
 
     def __init__(self) -> None:
@@ -57,8 +65,11 @@ class Chain:
 
     def full(self) -> bool:
         """Whether it holds so much that it should be applied before more is added."""
-        entries = sum(len(merged.entries) for merged in self._merged.values())
-        return entries >= _ENTRIES_MAX or self._delta_bytes >= _BYTES_MAX
+        if not self._holds_more_than(_HELD_MAX, _HELD_BYTES_MAX):
+            return False
+        for merged in self._merged.values():
+            merged.compact()
+        return self._holds_more_than(_HELD_MAX // 2, _HELD_BYTES_MAX // 2)
 
     def takes(self, delta: Delta) -> bool:
         """Whether adding the delta is cheap: it deletes no ranges of a store of which much is held here.
@@ -67,10 +78,8 @@ class Chain:
         """
         if delta.parts:
             return False
-        held = {key: len(merged.entries) for key, merged in self._merged.items()}
-        return not any(
-            changes.ranges and held.get(key, 0) > _SEARCHED_MAX for key, changes in delta.changes.stores.items()
-        )
+        held = {key: merged.entries for key, merged in self._merged.items()}
+        return not any(changes.ranges and held.get(key, 0) > _SEARCHED_MAX for key, changes in delta.columns().items())
 
     def add(self, delta: Delta) -> None:
         """Add the next delta.
@@ -87,7 +96,7 @@ class Chain:
                 bundle=delta.bundle,
                 epoch=delta.epoch,
             )
-        for key, changes in delta.changes.stores.items():
+        for key, changes in delta.columns().items():
             self._merged.setdefault(key, _Merged()).add(changes)
         self._steps = (self._steps[0] if self._steps else step, step)
         self._delta_bytes += step.delta_bytes
@@ -96,31 +105,80 @@ class Chain:
         """Everything added so far as one step; the chain is empty then."""
         assert self._steps is not None
         first, last = self._steps
-        changes = StateChanges({key: merged.changes() for key, merged in self._merged.items()})
-        taken = Step(last.lineage, last.bundle, first.start, last.end, self._delta_bytes, lambda: (changes,))
+        merged = self._merged
+        for each in merged.values():
+            each.compact()
+
+        def pieces() -> Iterator[StateChanges]:
+            for key, each in merged.items():
+                for changes in each.pieces():
+                    yield StateChanges({key: changes})
+
+        taken = Step(last.lineage, last.bundle, first.start, last.end, self._delta_bytes, pieces)
         self._steps, self._delta_bytes, self._merged = None, 0, {}
         return taken
 
+    def _holds_more_than(self, entries: int, size: int) -> bool:
+        merged = self._merged.values()
+        return sum(each.entries for each in merged) >= entries or sum(each.size_bytes for each in merged) >= size
+
 
 class _Merged:
-    """Changes of one store."""
+    """Changes of one store, those of later deltas behind those of earlier ones."""
 
-    __slots__ = ("entries", "ranges")
+    __slots__ = ("_compact", "_pieces", "_ranges", "entries", "size_bytes")
 
     def __init__(self) -> None:
-        self.ranges: dict[ByteRange, None] = {}
-        self.entries: dict[bytes, bytes | None] = {}
+        self._ranges: dict[ByteRange, None] = {}
+        self._pieces: list[tuple[pa.Array, pa.Array]] = []
+        self._compact = True
+        self.entries = 0
+        self.size_bytes = 0
 
-    def add(self, changes: StoreChanges) -> None:
+    def add(self, changes: ColumnChanges) -> None:
         if changes.ranges:
-            for key in list(_inside(self.entries, changes.ranges)):
-                del self.entries[key]
-            self.ranges.update(dict.fromkeys(changes.ranges))
-        self.entries.update(zip(changes.keys, changes.values, strict=True))
+            self._hold([_outside(keys, values, changes.ranges) for keys, values in self._pieces])
+            self._ranges.update(dict.fromkeys(changes.ranges))
+        if len(changes.keys):
+            self._pieces.append((changes.keys, changes.values))
+            self.entries += len(changes.keys)
+            self.size_bytes += changes.keys.nbytes + changes.values.nbytes
+            self._compact = False
 
-    def changes(self) -> StoreChanges:
-        return StoreChanges(list(self.ranges), list(self.entries), list(self.entries.values()))
+    def compact(self) -> None:
+        """Keep the last value of each key, keys ascending."""
+        if self._compact:
+            return
+        keys = pa.concat_arrays([each for each, _ in self._pieces])
+        values = pa.concat_arrays([each for _, each in self._pieces])
+        encoded = keys.dictionary_encode()
+        last = np.zeros(len(encoded.dictionary), np.int64)
+        np.maximum.at(last, encoded.indices.to_numpy(), np.arange(len(keys)))
+        order = pc.sort_indices(encoded.dictionary)
+        self._hold([(encoded.dictionary.take(order), values.take(pa.array(last[order.to_numpy()])))])
+        self._compact = True
+
+    def pieces(self) -> Iterator[StoreChanges]:
+        """What is held, after `compact`: first the ranges, then the keys ascending."""
+        if self._ranges:
+            yield StoreChanges(list(self._ranges))
+        for keys, values in self._pieces:
+            for start in range(0, len(keys), _WRITTEN_AT_ONCE):
+                part = slice(start, start + _WRITTEN_AT_ONCE)
+                yield StoreChanges([], keys[part].to_pylist(), values[part].to_pylist(), ascending=True)
+
+    def _hold(self, pieces: list[tuple[pa.Array, pa.Array]]) -> None:
+        self._pieces = pieces
+        self.entries = sum(len(keys) for keys, _ in pieces)
+        self.size_bytes = sum(keys.nbytes + values.nbytes for keys, values in pieces)
 
 
-def _inside(keys: Iterable[bytes], ranges: list[ByteRange]) -> Iterable[bytes]:
-    return (key for key in keys if any(start <= key and (end is None or key < end) for start, end in ranges))
+def _outside(keys: pa.Array, values: pa.Array, ranges: Iterable[ByteRange]) -> tuple[pa.Array, pa.Array]:
+    inside = np.zeros(len(keys), bool)
+    for start, end in ranges:
+        found = pc.greater_equal(keys, pa.scalar(start, pa.large_binary()))
+        if end is not None:
+            found = pc.and_(found, pc.less(keys, pa.scalar(end, pa.large_binary())))
+        inside |= found.to_numpy(zero_copy_only=False)
+    kept = pa.array(~inside)
+    return keys.filter(kept), values.filter(kept)

@@ -56,7 +56,10 @@ class Changelog:
         """
         delta.load = self._load_part
         if self._blobs.put_if_absent(self._name(delta.epoch), delta.to_bytes()):
-            self._refuse_history(delta)
+            # History is deleted from its oldest end, and never the delta that a snapshot is of: where the one before is,
+            # there was none here.
+            if delta.prev_epoch < 0 or not self._blobs.exists(self._name(delta.prev_epoch)):
+                self._refuse_history(delta)
             return delta
         published = self.get(delta.epoch)
         self._delete_parts_of(delta, but=published)
@@ -98,12 +101,7 @@ class Changelog:
         Raises:
             StateError: `DELTA_CORRUPT`.
         """
-        data = self._blobs.get(self._name(epoch))
-        if data is None:
-            return None
-        delta = Delta.from_bytes(data, bundle=self._bundle, epoch=epoch, journal=journal)
-        delta.load = self._load_part
-        return delta
+        return self._decoded(epoch, journal=journal)
 
     def publish_part(self, epoch: int, number: int, piece: Piece) -> Part:
         """Publish a piece of a large delta; the delta that names it comes later.
@@ -192,13 +190,25 @@ class Changelog:
             raise delta_corrupt(self._bundle, epoch, f"its part {part.name} is missing or not what was published")
         return Delta.from_bytes(data, bundle=self._bundle, epoch=epoch)
 
+    def _head(self, epoch: int) -> Delta | None:
+        """A delta of which only `columns` tells the changes: nothing of it is decoded before that."""
+        return self._decoded(epoch, journal=False, changes=False)
+
+    def _decoded(self, epoch: int, *, journal: bool, changes: bool = True) -> Delta | None:
+        data = self._blobs.get(self._name(epoch))
+        if data is None:
+            return None
+        delta = Delta.from_bytes(data, bundle=self._bundle, epoch=epoch, journal=journal, changes=changes)
+        delta.load = self._load_part
+        return delta
+
     def _name(self, epoch: int) -> str:
         return f"{self._folder}{epoch:020d}"
 
     def _is_published(self, position: Position) -> bool:
         if position == self._verified:
             return True
-        delta = self.get(position.epoch, journal=False)
+        delta = self._head(position.epoch)
         return delta is not None and delta.digest == position.digest
 
     def _on_chain(self, position: Position) -> bool:
@@ -211,7 +221,7 @@ class Changelog:
         if snapshot is not None:
             return snapshot.digest == position.digest
         later = next((epoch for epoch in self.epochs() if epoch > position.epoch), None)
-        following = self.get(later, journal=False) if later is not None else None
+        following = self._head(later) if later is not None else None
         return following is not None and (following.prev_epoch, following.prev_digest) == position
 
     def _advance(self, state: BundleState, position: Position, to_epoch: int) -> None:
@@ -229,15 +239,19 @@ class Changelog:
         """Apply the deltas of those epochs, as many in one transaction as fit in memory."""
         chain = Chain()
         for epoch in pending:
-            delta = self.get(epoch, journal=False)
+            delta = self._head(epoch)
             if delta is None or (delta.prev_epoch, delta.prev_digest) != position:
                 raise self._gap(position, epoch)
             if chain and not chain.takes(delta):
                 state.apply_step(chain.take())
             if delta.parts:
-                self._apply_parts(state, delta)
+                whole = self.get(epoch, journal=False)
+                if whole is None:
+                    raise self._gap(position, epoch)
+                self._apply_parts(state, whole)
             else:
-                _count(self.restored, delta.changes)
+                for (task, _), changes in delta.columns().items():
+                    self.restored[task] += len(changes.keys)
                 chain.add(delta)
             position = Position(delta.epoch, delta.digest)
             if chain.full():
@@ -290,7 +304,7 @@ class Changelog:
         return [later for later in self.epochs() if epoch < later <= to_epoch]
 
     def _follows(self, pending: list[int], position: Position) -> bool:
-        first = self.get(pending[0], journal=False) if pending else None
+        first = self._head(pending[0]) if pending else None
         return first is not None and (first.prev_epoch, first.prev_digest) == position
 
     def _restored(self, state: BundleState, position: Position, snapshot: Manifest) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 StoreKey = tuple[str, str]
 """Task id and store name."""
@@ -19,14 +20,31 @@ class StoreChanges:
         ranges: deleted ranges, ascending, apart from each other.
         keys: keys written, in order of their first write.
         values: their last values; `None` is a delete.
+        ascending: whether the keys are known to ascend, so that writing them need not sort them.
     """
 
     ranges: list[ByteRange] = field(default_factory=list)
     keys: list[bytes] = field(default_factory=list)
     values: list[bytes | None] = field(default_factory=list)
+    ascending: bool = False
 
     def __bool__(self) -> bool:
         return bool(self.ranges or self.keys)
+
+
+@dataclass(slots=True)
+class ColumnChanges:
+    """The same in Arrow, as deltas hold them: for what looks at many and at none of them by itself.
+
+    Attributes:
+        ranges: as in StoreChanges.
+        keys: large binaries.
+        values: large binaries, null is a delete.
+    """
+
+    ranges: list[ByteRange]
+    keys: Any
+    values: Any
 
 
 @dataclass(slots=True)

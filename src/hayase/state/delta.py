@@ -16,7 +16,7 @@ import pyarrow as pa
 from hayase.core.errors import StateError
 from hayase.core.records import Headers
 from hayase.log.protocol import OutgoingBatch, OutputBatch, StoredBatch
-from hayase.state.changes import ByteRange, StateChanges, StoreChanges
+from hayase.state.changes import ByteRange, ColumnChanges, StateChanges, StoreChanges, StoreKey
 
 _MAGIC = b"HAYASE-DELTA-1\n"
 _LENGTH_BYTES = 4
@@ -186,6 +186,8 @@ class Delta:
     parts: list[Part] = field(default_factory=list)
     load: Callable[[Part], Delta] | None = field(default=None, repr=False, compare=False)
     _bytes: bytes | None = field(default=None, repr=False, compare=False)
+    _undecoded: tuple[list[_Store], memoryview] | None = field(default=None, repr=False, compare=False)
+    _columns: dict[StoreKey, ColumnChanges] | None = field(default=None, repr=False, compare=False)
 
     @property
     def digest(self) -> str:
@@ -214,6 +216,19 @@ class Delta:
             if part.kind == "changes":
                 yield self._loaded(part).changes
 
+    def columns(self) -> dict[StoreKey, ColumnChanges]:
+        """The changes in Arrow, without those of parts; made once and kept."""
+        if self._columns is None:
+            self._columns = (
+                _column_changes(*self._undecoded)
+                if self._undecoded is not None
+                else {
+                    key: ColumnChanges(changes.ranges, _binary([changes.keys]), _binary([changes.values]))
+                    for key, changes in self.changes.stores.items()
+                }
+            )
+        return self._columns
+
     def outputs(self) -> list[OutgoingBatch]:
         """All records for topics, in order; those of parts are read when they are needed."""
         stored = [
@@ -239,7 +254,13 @@ class Delta:
 
     @classmethod
     def from_bytes(
-        cls, data: bytes, *, bundle: str | None = None, epoch: int | None = None, journal: bool = True
+        cls,
+        data: bytes,
+        *,
+        bundle: str | None = None,
+        epoch: int | None = None,
+        journal: bool = True,
+        changes: bool = True,
     ) -> Delta:
         """The delta of a blob.
 
@@ -248,6 +269,7 @@ class Delta:
             bundle: whose it should be, for the error.
             epoch: of which it should be, for the error.
             journal: whether its journal is wanted; without it what is sent is neither read nor decoded.
+            changes: whether `changes` is wanted; without it, it is empty, and only `columns` has them.
 
         Raises:
             StateError: `DELTA_CORRUPT`: the checksum is wrong, or it can not be read.
@@ -256,7 +278,7 @@ class Delta:
         content = view[:-DIGEST_BYTES]
         if bytes(view[: len(_MAGIC)]) != _MAGIC or _digest([content]) != view[-DIGEST_BYTES:]:
             raise delta_corrupt(bundle, epoch, f"{len(data)} bytes, wrong checksum")
-        return _decode(cls, data, content, journal)
+        return _decode(cls, data, content, journal, changes)
 
     def _encode(self) -> bytes:
         stores = list(self.changes.stores.items())
@@ -328,7 +350,7 @@ def decode_piece(data: bytes) -> Delta:
     return Delta.from_bytes(data)
 
 
-def _decode(cls: type[Delta], data: bytes, content: memoryview, journal: bool) -> Delta:
+def _decode(cls: type[Delta], data: bytes, content: memoryview, journal: bool, changes: bool) -> Delta:
     start = len(_MAGIC) + _LENGTH_BYTES
     end = start + int.from_bytes(content[len(_MAGIC) : start], "big")
     header = _decode_header(content[start:end])
@@ -342,7 +364,7 @@ def _decode(cls: type[Delta], data: bytes, content: memoryview, journal: bool) -
         header.record_digest,
         header.prev_epoch,
         header.prev_digest,
-        _decode_changes(header.stores, content[end:changes_end]),
+        _decode_changes(header.stores, content[end:changes_end]) if changes else StateChanges(),
         Journal(
             _decode_outputs(header.outputs, content[changes_end:outputs_end]),
             _decode_rows(header.rows, content[outputs_end:]),
@@ -353,6 +375,7 @@ def _decode(cls: type[Delta], data: bytes, content: memoryview, journal: bool) -
         header.parts,
         None,
         data,
+        None if changes else (header.stores, content[end:changes_end]),
     )
 
 
@@ -365,6 +388,17 @@ def _decode_changes(stores: list[_Store], section: memoryview) -> StateChanges:
         changes.stores[store.task, store.name] = StoreChanges(store.ranges, keys[start:end], values[start:end])
         start = end
     return changes
+
+
+def _column_changes(stores: list[_Store], section: memoryview) -> dict[StoreKey, ColumnChanges]:
+    found: dict[StoreKey, ColumnChanges] = {}
+    keys, values = _arrays(section, ("key", "value")) if section else [pa.array([], pa.large_binary())] * 2
+    start = 0
+    for store in stores:
+        columns = ColumnChanges(store.ranges, keys.slice(start, store.length), values.slice(start, store.length))
+        found[store.task, store.name] = columns
+        start += store.length
+    return found
 
 
 def _decode_outputs(outputs: list[_Output], section: memoryview) -> list[OutputBatch]:
@@ -431,6 +465,10 @@ def _ipc(**columns: pa.Array) -> bytes | memoryview:
 def _columns(section: memoryview, names: tuple[str, ...]) -> list[list[Any]]:
     if not section:
         return [[] for _ in names]
+    return [column.to_pylist() for column in _arrays(section, names)]
+
+
+def _arrays(section: memoryview, names: tuple[str, ...]) -> list[pa.Array]:
     with pa.ipc.open_stream(pa.py_buffer(section)) as reader:
         batch = reader.read_next_batch()
-    return [batch.column(name).to_pylist() for name in names]
+    return [batch.column(name) for name in names]

@@ -210,8 +210,19 @@ def delete_stored_range(txn: Txn, prefix: bytes, start: bytes, end: bytes | None
             found = cursor.key() != b""
 
 
-def write_stored(txn: Txn, prefix: bytes, count: int, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
-    """Write and delete entries of a store that has `count` of them, in a write transaction."""
+def write_stored(
+    txn: Txn,
+    prefix: bytes,
+    count: int,
+    keys: Sequence[bytes],
+    values: Sequence[bytes | None],
+    *,
+    ascending: bool = False,
+) -> None:
+    """Write and delete entries of a store that has `count` of them, in a write transaction.
+
+    With `ascending` the keys are known to be.
+    """
     if has_long(keys):
         for key, value in zip(keys, values, strict=True):
             if value is None:
@@ -225,7 +236,7 @@ def write_stored(txn: Txn, prefix: bytes, count: int, keys: Sequence[bytes], val
                 txn.delete(prefix + key)
         keys = [key for key, value in zip(keys, values, strict=True) if value is not None]
         values = [value for value in values if value is not None]
-    if len(keys) >= _WORTH_SORTING and (count > 4 * len(keys) or len(keys) >= _ALWAYS_WORTH_SORTING):
+    if not ascending and len(keys) >= _WORTH_SORTING and (count > 4 * len(keys) or len(keys) >= _ALWAYS_WORTH_SORTING):
         keys, values = _sorted_by_key(keys, values)
     with txn.cursor() as cursor:
         cursor.putmulti(zip(map(prefix.__add__, keys), cast("Sequence[bytes]", values), strict=True))

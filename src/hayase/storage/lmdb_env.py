@@ -57,6 +57,9 @@ class _Entry:
         self.max_dbs = max_dbs
         self.readonly = readonly
         self.sync = sync
+        self.data = f"{path}/data.mdb"
+        self.identity = _identity(self.data)
+        self.replaced = False
         self.active: Counter[int] = Counter()  # transactions by thread
         self.closing = False
         self.writes = 0
@@ -80,6 +83,15 @@ class _Entry:
                 del self.active[thread]
                 if self.closing:
                     self.changed.notify_all()
+                if self.replaced and not self.active:
+                    self.env.close()
+
+    def let_go(self) -> None:
+        """Close it as soon as no transaction is open: its files are gone, and others may be in their place."""
+        with self.changed:
+            self.replaced = True
+            if not self.active:
+                self.env.close()
 
     def alone(self, action: Callable[[], None]) -> None:
         """Run `action` while this process has no transaction open and can not begin one."""
@@ -127,8 +139,9 @@ def open_environment(
     """The environment in the folder `path`: opened by the first call of a process, then the same object.
 
     Call it anew for every use instead of keeping the result: an environment that was closed in between, or
-    inherited over a fork, is opened afresh. The call costs about a microsecond if `path` is absolute and
-    without symbolic links. Opening clears reader slots of dead processes, and so does every 256th write. Thread-safe.
+    inherited over a fork, is opened afresh; and so is one whose files were deleted, or replaced by others, meanwhile:
+    transactions that are open go on in the old files until they end. The call costs about two microseconds if `path`
+    is absolute and without symbolic links. Opening clears reader slots of dead processes, and so does every 256th write. Thread-safe.
 
     Args:
         path: folder of the environment; made if absent (unless `readonly`). Must be on a local file system.
@@ -146,11 +159,15 @@ def open_environment(
     """
     given = os.fspath(path)
     entry = _entries.get((os.getpid(), given))
-    if entry is None:
+    if entry is None or _identity(entry.data) != entry.identity:
         with _lock:
             real = os.path.realpath(given)
             key = (os.getpid(), real)
             entry = _entries.get(key)
+            if entry is not None and _identity(entry.data) != entry.identity:
+                del _entries[key]
+                entry.let_go()
+                entry = None
             if entry is None:
                 entry = _open(real, map_size, max_dbs, readonly, sync)
                 _entries[key] = entry
@@ -246,6 +263,15 @@ def is_disk_full(env_path: str | os.PathLike[str], error: lmdb.Error) -> bool:
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
     size = Path(env_path, "data.mdb").stat().st_size
     return limit != resource.RLIM_INFINITY and size + _NEARLY_FULL_BYTES > limit
+
+
+def _identity(file: str) -> tuple[int, int] | None:
+    """Which file it is; `None` if there is none."""
+    try:
+        found = os.stat(file)  # noqa: PTH116 - for every use of an environment; a Path costs as much again
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _open(path: str, map_size: int, max_dbs: int, readonly: bool, sync: bool) -> _Entry:

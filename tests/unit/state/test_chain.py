@@ -66,3 +66,20 @@ def test_deleting_ranges_of_what_holds_much_is_left_to_the_store() -> None:
     chain = Chain()
     chain.add(first)
     assert not chain.takes(second)
+
+
+@given(st.lists(changes, min_size=1, max_size=8))
+def test_what_is_held_stays_right_when_it_is_made_smaller_on_the_way(all_changes: list[StoreChanges]) -> None:
+    one_by_one, together = MemoryBase(), MemoryBase()
+    chain = Chain()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("hayase.state.chain._HELD_MAX", 2)
+        for delta in deltas(all_changes):
+            one_by_one.apply(delta.changes.stores[KEY])
+            chain.add(Delta.from_bytes(delta.to_bytes(), journal=False, changes=False))
+            if chain.full():
+                for piece in chain.take().pieces():
+                    together.apply(piece.stores[KEY])
+    for piece in chain.take().pieces() if chain else ():
+        together.apply(piece.stores[KEY])
+    assert list(together.range(None, None, False)) == list(one_by_one.range(None, None, False))

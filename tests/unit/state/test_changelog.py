@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -361,3 +362,29 @@ def test_a_snapshot_that_fails_is_reported_and_fatal_for_nobody(tmp_path: Path) 
         made = run_epochs(changelog, state, policy(ManualClock(), failures), 20)
     assert made == [] and failures and changelog.epochs() == list(range(20))
     assert not list((tmp_path / "s").glob("temporary-*"))
+
+
+def test_a_state_whose_folder_is_deleted_under_a_living_process_is_rebuilt(tmp_path: Path) -> None:
+    changelog = Changelog(PosixBlobs(tmp_path / "blobs"), "b0")
+    truth = history(changelog, [0, 1, 2, 3])
+    with opened(tmp_path / "state") as state:
+        changelog.catch_up(state, 1)
+        shutil.rmtree(tmp_path / "state")
+        changelog.catch_up(state, 3)
+        assert (state.epoch, state.digest, content_of(state)) == at(truth, 3)
+
+
+class Counting(PosixBlobs):
+    """Counts how often the folder of snapshots is listed."""
+
+    listed = 0
+
+    def list(self, folder: str) -> list[str]:
+        self.listed += folder.startswith("snapshots/")
+        return super().list(folder)
+
+
+def test_snapshots_are_listed_once_not_for_every_delta(tmp_path: Path) -> None:
+    blobs = Counting(tmp_path)
+    history(Changelog(blobs, "b0"), list(range(10)))
+    assert blobs.listed == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import resource
+import shutil
 import signal
 import threading
 import time
@@ -259,3 +260,32 @@ def test_hundreds_of_environments_fit_into_one_process(tmp_path: Path) -> None:
     finally:
         for name in names:
             close_environment(name)
+
+
+def test_an_environment_whose_files_were_deleted_is_opened_anew(folder: Path) -> None:
+    _put(folder, b"k", b"old")
+    before = open_environment(folder)
+    shutil.rmtree(folder)
+    assert _get(folder, b"k") is None
+    assert open_environment(folder) is not before
+    _put(folder, b"k", b"new")
+    assert _get(folder, b"k") == b"new"
+
+
+def test_an_environment_in_whose_place_another_process_put_a_new_one_is_seen(folder: Path) -> None:
+    _put(folder, b"k", b"old")
+    shutil.rmtree(folder)
+    process = SPAWN.Process(target=_put, args=(folder, b"k", b"new"))
+    process.start()
+    process.join()
+    assert _get(folder, b"k") == b"new"
+
+
+def test_a_snapshot_lasts_although_the_files_are_deleted_and_made_anew_meanwhile(folder: Path) -> None:
+    _put(folder, b"k", b"old")
+    with read_transaction(open_environment(folder)) as snapshot:
+        shutil.rmtree(folder)
+        _put(folder, b"k", b"new")
+        assert snapshot.get(b"k") == b"old"
+        assert _get(folder, b"k") == b"new"
+    assert _get(folder, b"k") == b"new"
