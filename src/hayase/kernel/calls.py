@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from hayase.core.errors import HayaseError, SerializationError
-from hayase.kernel.columns import KEY, NULL, ORDER, ColumnContext, order_columns
+from hayase.kernel.columns import KEY, NULL, ORDER, ColumnContext, order_columns, order_of
 from hayase.kernel.python_values import frame_of, keys_of
 from hayase.serde.protocol import Schema
 
@@ -37,7 +37,7 @@ def call_each(
         except HayaseError:
             raise
         except Exception as error:  # user code may raise anything; the handler decides
-            ctx.processing_failed(int(frame[f"{ORDER}0"][row]), error)
+            ctx.processing_failed(order_of(frame, row), error)
             failed.append(row)
     return without(frame, failed), results
 
@@ -91,7 +91,7 @@ def _fitting(
             try:
                 convert([result])
             except SerializationError as error:
-                ctx.processing_failed(int(frame[f"{ORDER}0"][row]), error)
+                ctx.processing_failed(order_of(frame, row), error)
                 failed.append(row)
         gone = set(failed)
         return without(frame, failed), convert([result for row, result in enumerate(results) if row not in gone])

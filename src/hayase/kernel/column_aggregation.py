@@ -26,6 +26,7 @@ from hayase.kernel.columns import (
     EdgeSchema,
     evaluate,
     order_columns,
+    order_of,
 )
 from hayase.kernel.compiled import carried, known
 from hayase.kernel.groups import I64, Accumulate, Groups, group_numbers
@@ -207,10 +208,12 @@ class ColumnAggregation:
                 pl.Series(TS, done.last.times),
             ]
         )
+        origins = done.rows.select(order_columns(done.rows))[done.groups.last]
         if ctx.holding is not None:
             keys, before = done.slots.last_read()
-            ctx.holding.hold(keys, rows, before, self._held_back)
+            ctx.holding.hold(keys, rows, before, self._held_back, origins)
             return self._ended(rows.clear(), self.layout.read([]), ctx)
+        ctx.sends_at_end(origins)
         return self._ended(rows, done.start, ctx)
 
     def _held_back(self, rows: pl.DataFrame, start: list[bytes | None], ctx: ColumnContext) -> pl.DataFrame:
@@ -316,7 +319,6 @@ class _WholeSum:
 
 def _overflowing(rows: pl.DataFrame, groups: Groups, sums: Sequence[_WholeSum], ctx: ColumnContext) -> pl.Series | None:
     """Adds up row by row and hands what fails to the context. Which rows are to be left out; `None`: none."""
-    orders = rows[f"{ORDER}0"].to_list()
     records = (rows[RECORD] if RECORD in rows.columns else pl.Series(np.arange(rows.height))).to_list()
     so_far = [one.so_far.fill_null(0).to_list() for one in sums]
     inputs = [one.inputs.fill_null(0).to_list() for one in sums]
@@ -330,7 +332,7 @@ def _overflowing(rows: pl.DataFrame, groups: Groups, sums: Sequence[_WholeSum], 
         wrong = [one.name for one, total in zip(sums, totals, strict=True) if not INT64_MIN <= total <= INT64_MAX]
         if wrong:
             failed, failing[row] = records[row], True
-            ctx.processing_failed(orders[row], overflow(wrong[0]))
+            ctx.processing_failed(order_of(rows, row), overflow(wrong[0]))
             continue
         for one, total in zip(so_far, totals, strict=True):
             one[group] = total

@@ -63,6 +63,10 @@ class EdgeSchema:
     old_values: bool = False
 
 
+Order = tuple[int, ...]
+"""What the order columns of a row say."""
+
+
 class TableColumns(Protocol):
     """A table as other nodes of the task read it in columns."""
 
@@ -84,6 +88,7 @@ class ColumnHolding(Protocol):
         rows: pl.DataFrame,
         start: Sequence[bytes | None],
         finish: Callable[[pl.DataFrame, list[bytes | None], ColumnContext], pl.DataFrame],
+        origins: pl.DataFrame,
     ) -> None:
         """Take the last updates of a chunk.
 
@@ -92,6 +97,7 @@ class ColumnHolding(Protocol):
             rows: the updates, aligned with `keys`, in order of last update, without order columns.
             start: what was stored before the chunk, aligned with `keys`.
             finish: makes what is sent of rows and of what was stored at the epoch's start, at the end of the epoch.
+            origins: the order columns that the updates had.
         """
         ...
 
@@ -121,8 +127,18 @@ class ColumnContext(Protocol):
         """Another node's table; that node has run already."""
         ...
 
-    def processing_failed(self, row: int, error: Exception) -> None:
-        """The record with `__o0 == row` failed: returns if it is to be dropped, else raises ProcessingError."""
+    def processing_failed(self, order: Order, error: Exception) -> None:
+        """The record of a row failed: returns if it is to be dropped, else raises ProcessingError.
+
+        `order` is what the row's order columns say, at least the first three (`order_of`).
+        """
+        ...
+
+    def sends_at_end(self, origins: pl.DataFrame) -> None:
+        """Say what the node's cache sends at the end of the epoch: the order columns that those updates had, by `__o2`.
+
+        An error in what is sent names the record that made it.
+        """
         ...
 
 
@@ -175,6 +191,11 @@ def order_columns(frame: pl.DataFrame) -> list[str]:
     return found
 
 
+def order_of(frame: pl.DataFrame, row: int) -> Order:
+    """What the order columns of a row say."""
+    return frame.select(order_columns(frame)).row(row)
+
+
 def evaluate(frame: pl.DataFrame, build: Callable[[pl.DataFrame], pl.DataFrame], ctx: ColumnContext) -> pl.DataFrame:
     """`build(frame)`, leaving out the rows on which it raises if the handler says so.
 
@@ -189,7 +210,7 @@ def evaluate(frame: pl.DataFrame, build: Callable[[pl.DataFrame], pl.DataFrame],
         if frame.height == 0:
             raise
         if frame.height == 1:
-            ctx.processing_failed(int(frame[f"{ORDER}0"][0]), error)
+            ctx.processing_failed(order_of(frame, 0), error)
             return build(frame.clear())
     half = frame.height // 2
     return pl.concat([evaluate(frame[:half], build, ctx), evaluate(frame[half:], build, ctx)], how="vertical_relaxed")

@@ -64,6 +64,14 @@ class RowEnvironment(Protocol):
         """Where the record at hand was read; `None` while flushing."""
         ...
 
+    def origin(self) -> object:
+        """The record at hand, to come back to it later in the epoch."""
+        ...
+
+    def back_to(self, origin: object) -> None:
+        """Make what `origin` gave the record at hand: errors name it from now on."""
+        ...
+
     def processing_failed(self, node: str, error: Exception) -> None:
         """Ask the processing handler; returns if the node's record is to be dropped, else raises ProcessingError."""
         ...
@@ -211,15 +219,15 @@ class TableRows(Protocol):
 class RowHolding(Protocol):
     """Keeps what the cache of one node holds back, on disk, until the end of the epoch. Implemented by `hayase.task`."""
 
-    def attach(self, take: Callable[[], dict[Any, Record[Any, Any]]]) -> None:
-        """`take` hands over, whenever it is called, the last update of each key since the call before.
+    def attach(self, take: Callable[[], dict[Any, tuple[Record[Any, Any], object]]]) -> None:
+        """`take` hands over, whenever it is called, the last update of each key since the call before, and its origin.
 
         In order of last update; `record.value` is a `Change` whose old value is that before the first of these updates.
         """
         ...
 
-    def drain(self) -> Iterator[Record[Any, Any]]:
-        """The last update of each key, in order of last update, with the old value from the epoch's start."""
+    def drain(self) -> Iterator[tuple[Record[Any, Any], object]]:
+        """The last update of each key and its origin, in order of last update, with the old value from the epoch's start."""
         ...
 
 
@@ -228,13 +236,15 @@ class TableEmitter:
 
     With the cache on: the last new value, with the old value from the epoch's start, in the order of last update;
     a row that was made and removed within the epoch sends nothing (Kafka Streams' caching stores do the same).
-    Keys must be hashable or are kept by their serialized bytes, which `key_bytes` gives.
+    Keys must be hashable or are kept by their serialized bytes, which `key_bytes` gives. While an update is sent at the end,
+    the record that made it is the one at hand: an error names it.
     """
 
     def __init__(self, ctx: RowContext, *, caching: bool, key_bytes: Callable[[Any], Any]) -> None:
         self._ctx = ctx
         self._key_bytes = key_bytes
-        self._held: dict[Any, tuple[Record[Any, Any], Any]] | None = {} if caching else None
+        self._held: dict[Any, tuple[Record[Any, Any], Any, object]] | None = {} if caching else None
+        self._origin = ctx.env.origin
         self._holding = ctx.holding if caching else None
         if self._holding is not None:
             self._holding.attach(self._take)
@@ -251,28 +261,30 @@ class TableEmitter:
         if place is None:
             place = self._key_bytes(record.key)
         earlier = held.pop(place, None)
-        held[place] = (record, record.value.old if earlier is None else earlier[1])
+        held[place] = (record, record.value.old if earlier is None else earlier[1], self._origin())
 
-    def _take(self) -> dict[Any, Record[Any, Any]]:
+    def _take(self) -> dict[Any, tuple[Record[Any, Any], object]]:
         if not self._held:
             return {}
         held, self._held = self._held, {}
         return {
-            place: record if record.value.old is old else record.with_value(Change(record.value.new, old))
-            for place, (record, old) in held.items()
+            place: (record if record.value.old is old else record.with_value(Change(record.value.new, old)), origin)
+            for place, (record, old, origin) in held.items()
         }
 
     def flush(self) -> None:
         """Send what was held back."""
         if self._holding is not None:
-            for record in self._holding.drain():
+            for record, origin in self._holding.drain():
                 if record.value.new is not None or record.value.old is not None:
+                    self._ctx.env.back_to(origin)
                     self._ctx.forward(record)
             return
         if not self._held:
             return
         held, self._held = self._held, {}
-        for record, old in held.values():
+        for record, old, origin in held.values():
             new = record.value.new
             if new is not None or old is not None:
+                self._ctx.env.back_to(origin)
                 self._ctx.forward(record.with_value(Change(new, old)))

@@ -144,12 +144,12 @@ class StoredTable:
         if not self.caching:
             return updates if self.old_values else _without_old(updates), rows
         assert start is not None
-        last, before = _without_old(last), [start[number] for number in numbers]
+        origins = last.select(order_columns(last))
+        last, before = _without_old(last).drop(order_columns(last)), [start[number] for number in numbers]
         if ctx.holding is not None:
-            kept = last.drop(order_columns(last))
-            ctx.holding.hold([key_bytes[number] for number in numbers], kept, before, self._held)
-            last, before = last.clear(), []
-        return self._held(last, before, ctx), rows
+            ctx.holding.hold([key_bytes[number] for number in numbers], last, before, self._held, origins)
+            last, before, origins = last.clear(), [], origins.clear()
+        return self._held(last, before, ctx, origins), rows
 
     def _with_old(self, updates: pl.DataFrame, keys: pl.DataFrame, start: RawRows) -> pl.DataFrame:
         """Each update with the row before it: of this epoch, else of the epoch's start."""
@@ -164,14 +164,21 @@ class StoredTable:
         ]
         return updates.with_columns(old)
 
-    def _held(self, last: pl.DataFrame, start: RawRows, ctx: ColumnContext) -> pl.DataFrame:
-        """What a cache sends at the end: the last value of each key, unless it was made and removed in the epoch."""
+    def _held(
+        self, last: pl.DataFrame, start: RawRows, ctx: ColumnContext, origins: pl.DataFrame | None = None
+    ) -> pl.DataFrame:
+        """What a cache sends at the end: the last value of each key, unless it was made and removed in the epoch.
+
+        `origins` are the order columns of `last`.
+        """
         there = pl.Series([row is not None for row in start], dtype=pl.Boolean)
         kept = ~last[NULL] | there
         if self.old_values:
             names = [*self.codec.value.schema.names, NULL]
             last = last.with_columns(self.codec.read(start).select(pl.col(names).name.map(_old_name)))
-        sent = last.drop(order_columns(last)).filter(kept)
+        if origins is not None:
+            ctx.sends_at_end(origins.filter(kept))
+        sent = last.filter(kept)
         return sent.with_columns(
             pl.lit(ctx.input_count, pl.Int64).alias(f"{ORDER}0"),
             pl.lit(ctx.position, pl.Int64).alias(f"{ORDER}1"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,12 +12,14 @@ import polars as pl
 
 from hayase.core.metrics import RECORDS_CONSUMED
 from hayase.core.records import Headers
-from hayase.kernel.columns import HEADERS, KEY, NULL, TS
+from hayase.kernel.columns import HEADERS, KEY, NULL, TS, Order
+from hayase.processor.timestamps import record_timestamp
 from hayase.serde.protocol import BARE_FIELD
 from hayase.task.chunks import Chunk
 from hayase.task.edges import EDGE_HEADERS, read_headers
 from hayase.task.event_time import extract_times
 from hayase.task.failures import SourceRecord
+from hayase.task.origins import Origin
 from hayase.task.program import SourceProgram
 from hayase.task.queues import Queue, RawRecords, RecordSource
 from hayase.task.services import TaskServices
@@ -24,8 +28,24 @@ from hayase.task.services import TaskServices
 class FrameRecords:
     """Records that came over an edge as typed columns; serialized only when a handler wants to see one."""
 
-    def __init__(self, source: SourceProgram, partition: int, frame: pl.DataFrame, first: int = 0) -> None:
-        self._first = first
+    def __init__(
+        self,
+        source: SourceProgram,
+        partition: int,
+        frame: pl.DataFrame,
+        first: int = 0,
+        numbers: npt.NDArray[np.int64] | None = None,
+    ) -> None:
+        """Keep them.
+
+        Args:
+            source: whose records.
+            partition: of the task.
+            frame: the records.
+            first: position of the first one in what the origin sent.
+            numbers: positions of all of them, if they do not follow each other.
+        """
+        self._numbers = np.arange(first, first + frame.height) if numbers is None else numbers
         self._source = source
         self._partition = partition
         self._frame = frame
@@ -40,12 +60,26 @@ class FrameRecords:
         return SourceRecord(
             str(self._source.edge),
             self._partition,
-            self._first + row,
+            int(self._numbers[row]),
             values[TS],
             self._source.key_serde.serialize(key),
             None if values[NULL] else self._source.value_serde.serialize(value),
             self.headers[row] if self.headers is not None else (),
         )
+
+    def take(self, rows: Sequence[int]) -> FrameRecords:
+        """See RecordSource."""
+        return FrameRecords(self._source, self._partition, self._frame[rows], numbers=self._numbers[rows])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Of the source only what a record is serialized with: its extractor may be any function.
+        source = self._source
+        bare = SourceProgram(source.name, source.key_serde, source.value_serde, record_timestamp(), source.edge)
+        return FrameRecords, (bare, self._partition, self._frame, 0, self._numbers)
+
+
+AtEnd = pl.DataFrame | Callable[[int], Origin]
+"""Where what a cache sends at the end comes from, by its rank: order columns, or a look at what was kept on disk."""
 
 
 @dataclass(slots=True)
@@ -65,10 +99,26 @@ class ColumnInputs:
     _rows: list[npt.NDArray[np.int64]]
     _order: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 
-    def record(self, order: int) -> SourceRecord:
-        """The record with that `__o0`."""
-        queue = int(self._order[0][order])
-        return self._origins[queue].record(int(self._rows[queue][self._order[1][order]]))
+    _at_end: dict[int, AtEnd] = field(default_factory=dict)
+
+    def sends_at_end(self, position: int, origins: AtEnd) -> None:
+        """Say where comes from what the node at that position sends at the end of the epoch."""
+        self._at_end[position] = origins
+
+    def record(self, order: Order) -> SourceRecord:
+        """The record of a row with these order columns."""
+        source, row = self.origin(order)
+        return source.record(row)
+
+    def origin(self, order: Order) -> Origin:
+        """The same as a row of what it was read with."""
+        while order[0] >= self.count:
+            origins = self._at_end[order[1]]
+            if not isinstance(origins, pl.DataFrame):
+                return origins(order[2])
+            order = origins.row(order[2])
+        queue = int(self._order[0][order[0]])
+        return self._origins[queue], int(self._rows[queue][self._order[1][order[0]]])
 
 
 def decode_frame(
@@ -146,7 +196,7 @@ def merge_chunk(services: TaskServices, chunk: Chunk) -> ColumnInputs:
 def no_inputs(services: TaskServices, last: ColumnInputs, headers: list[Headers] | None) -> ColumnInputs:
     """Inputs without records, behind those of a chunk; `headers` are of what caches held back."""
     frames = [empty_frame(source, headers=headers is not None) for source in services.program.sources]
-    return replace(last, frames=frames, headers=headers)
+    return replace(last, frames=frames, headers=headers, _at_end={})
 
 
 def _joined(found: list[pl.DataFrame], source: SourceProgram, *, headers: bool) -> pl.DataFrame:

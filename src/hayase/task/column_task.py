@@ -11,7 +11,18 @@ import pyarrow as pa
 from hayase.core.errors import SerializationError, UnknownStoreError
 from hayase.core.metrics import BYTES_PRODUCED, RECORDS_PRODUCED, Metrics
 from hayase.core.records import Headers
-from hayase.kernel.columns import HEADERS, KEY, NULL, TS, WINDOW_START, ColumnHolding, TableColumns, order_columns
+from hayase.kernel.columns import (
+    HEADERS,
+    KEY,
+    NULL,
+    TS,
+    WINDOW_START,
+    ColumnHolding,
+    Order,
+    TableColumns,
+    order_columns,
+    order_of,
+)
 from hayase.kernel.merge import merge_in_order
 from hayase.kernel.rows import Clocks
 from hayase.serde import StringSerde, encode_windowed_keys
@@ -23,7 +34,7 @@ from hayase.task.chunks import EdgeInputs, TopicInputs, chunks
 from hayase.task.column_inputs import ColumnInputs, decode_columns, decode_frame, merge_chunk, no_inputs
 from hayase.task.edges import headers_series, send_rows, strip_order
 from hayase.task.feeds import input_feeds
-from hayase.task.held import HeldFrames, HeldRows
+from hayase.task.held import ORIGIN, HeldFrames, HeldRows
 from hayase.task.outputs import stable_groups
 from hayase.task.program import SinkProgram, UnitProgram
 from hayase.task.routing import PARTITIONS, TOPIC, FrameRoute, is_routed, merge_groups
@@ -68,10 +79,13 @@ class NodeContext:
         except KeyError:
             raise UnknownStoreError("UNKNOWN_TABLE", f"node {name!r} has no rows to look up", node=self._name) from None
 
-    def processing_failed(self, row: int, error: Exception) -> None:
-        """Ask the processing handler about an input record."""
-        row = min(row, self._inputs.count - 1)
-        self._services.failures.handle("processing", self._name, self._inputs.record(row), error)
+    def processing_failed(self, order: Order, error: Exception) -> None:
+        """Ask the processing handler about the input record of a row."""
+        self._services.failures.handle("processing", self._name, self._inputs.record(order), error)
+
+    def sends_at_end(self, origins: pl.DataFrame) -> None:
+        """See ColumnContext."""
+        self._inputs.sends_at_end(self.position, origins)
 
 
 def run_columns(
@@ -116,12 +130,14 @@ def _run_nodes(
     for node in program.processors:
         compiled, holding = program.columns[node.name], held.get(node.name)
         if holding is not None:
-            holding.headers = inputs.headers
+            holding.inputs = inputs
         context = NodeContext(node.name, program.order.index(node.name), services, inputs, tables, holding)
         sent[node.name] = compiled.run([sent[parent] for parent in node.parents], context)
         if flushed is not None and flushed[0] == node.name:
             rows = flushed[1]
-            sent[node.name] = rows.finish(rows.rows, rows.start, context)
+            frame = rows.finish(rows.rows, rows.start, context)
+            inputs.sends_at_end(context.position, rows.origins_of(frame))
+            sent[node.name] = frame.drop(ORIGIN)
         table = compiled.table_columns()
         if table is not None:
             tables[node.name] = table
@@ -275,8 +291,7 @@ def _good_keys(sink: SinkProgram, services: TaskServices, inputs: ColumnInputs, 
 def _production_failed(
     sink: SinkProgram, services: TaskServices, inputs: ColumnInputs, frame: pl.DataFrame, error: Exception
 ) -> None:
-    row = min(int(frame["__o0"][0]), inputs.count - 1)
-    services.failures.handle("production", sink.name, inputs.record(row), error)
+    services.failures.handle("production", sink.name, inputs.record(order_of(frame, 0)), error)
 
 
 def _by_key(keys: pa.Array, partitions: int, first: int) -> np.ndarray:

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from hayase.kernel.columns import ColumnContext, EdgeSchema, TableColumns
+from hayase.kernel.columns import ColumnContext, EdgeSchema, Order, TableColumns
 from hayase.kernel.python_values import record_keys, record_values
 from hayase.state.protocol import ByteStore
 from hayase.state.spec import StoreSpec
@@ -187,5 +187,8 @@ class _Context(ColumnContext):
     def table(self, name: str) -> TableColumns:
         raise AssertionError(f"{self._node} is stateless; it reads no table")
 
-    def processing_failed(self, row: int, error: Exception) -> None:
-        self._run.failed(self._node, self._place, row, error)
+    def processing_failed(self, order: Order, error: Exception) -> None:
+        self._run.failed(self._node, self._place, order[0], error)
+
+    def sends_at_end(self, origins: pl.DataFrame) -> None:
+        raise AssertionError(f"{self._node} is stateless; it has no cache")

@@ -57,6 +57,19 @@ class RawRecords:
             headers,
         )
 
+    def take(self, rows: Sequence[int]) -> RawRecords:
+        """See RecordSource."""
+        keys, values, headers = self.keys, self.values, self.headers
+        return RawRecords(
+            self.topic,
+            self.partition,
+            self.offsets[rows],
+            self.timestamps_ms[rows],
+            [keys[row] for row in rows],
+            [values[row] for row in rows],
+            None if headers is None else [headers[row] for row in rows],
+        )
+
     def record(self, row: int) -> SourceRecord:
         """One record, for handlers."""
         return SourceRecord(
@@ -77,6 +90,10 @@ class RecordSource(Protocol):
 
     def record(self, row: int) -> SourceRecord:
         """One record, for handlers."""
+        ...
+
+    def take(self, rows: Sequence[int]) -> RecordSource:
+        """A copy of some records, which can be pickled; they are its first rows, in this order."""
         ...
 
 

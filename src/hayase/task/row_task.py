@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from hayase.core.errors import HayaseError, SerializationError
 from hayase.core.metrics import BYTES_PRODUCED, DROPPED_RECORDS, RECORDS_PRODUCED, Metrics
@@ -16,8 +16,9 @@ from hayase.state.protocol import ByteStore
 from hayase.state.spec import StoreSpec
 from hayase.task.failures import SourceRecord
 from hayase.task.held import HeldRecords
+from hayase.task.origins import Origin, no_record
 from hayase.task.program import SinkProgram, UnitProgram
-from hayase.task.queues import RawRecords
+from hayase.task.queues import RawRecords, RecordSource
 from hayase.task.routing import RowRoute, is_routed
 from hayase.task.services import TaskServices
 
@@ -129,15 +130,14 @@ class RowTask:
         self.punctuations: Punctuations
         self._flushing = False
         self._holdings: list[HeldRecords] = []
-        self._raw: RawRecords
+        self._raw: RecordSource
         self._row = 0
 
     @property
     def current(self) -> SourceRecord:
-        """The record at hand as it was read; the last one while flushing; in a punctuation one that says so."""
-        if self._punctuating_ms is not None:
-            return SourceRecord("", -1, -1, self._punctuating_ms, None, None, ())
-        return self._raw.record(self._row)
+        """The record at hand as it was read; while flushing the one that made what is sent; of a punctuation one that says so."""
+        source, row = self.origin()
+        return source.record(row)
 
     # what nodes see (hayase.kernel.rows.RowEnvironment)
 
@@ -169,7 +169,18 @@ class RowTask:
         if self._flushing or self._punctuating_ms is not None:
             return None
         raw = self._raw
+        assert isinstance(raw, RawRecords)
         return RecordMetadata(raw.topic, raw.partition, int(raw.offsets[self._row]))
+
+    def origin(self) -> Origin:
+        """See RowEnvironment."""
+        if self._punctuating_ms is not None:
+            return no_record(self._punctuating_ms), 0
+        return self._raw, self._row
+
+    def back_to(self, origin: object) -> None:
+        """See RowEnvironment."""
+        self._raw, self._row = cast("Origin", origin)
 
     def processing_failed(self, node: str, error: Exception) -> None:
         """Ask the processing handler about the record at hand."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import polars as pl
 
@@ -148,6 +148,7 @@ class Environment:
         self.wall_clock_ms = 0
         self.stores = {name: DictStore() for name in case.stores}
         self.failures: list[tuple[str, int]] = []
+        self.at_end: dict[int, pl.DataFrame] = {}
         self.current = 0
         self.first = 0
         self._specs = {
@@ -171,6 +172,12 @@ class Environment:
 
     def metadata(self) -> RecordMetadata | None:
         return None
+
+    def origin(self) -> object:
+        return self.current
+
+    def back_to(self, origin: object) -> None:
+        self.current = cast("int", origin)
 
     def processing_failed(self, node: str, error: Exception) -> None:
         self.failures.append((node, self.current))
@@ -255,8 +262,13 @@ class NodeContext:
             raise UnknownStoreError("UNKNOWN_TABLE", name)
         return self._tables[name]
 
-    def processing_failed(self, row: int, error: Exception) -> None:
-        self._env.failures.append((self._name, self._env.first + min(row, self.input_count - 1)))
+    def processing_failed(self, order: tuple[int, ...], error: Exception) -> None:
+        while order[0] >= self.input_count:
+            order = self._env.at_end[order[1]].row(order[2])
+        self._env.failures.append((self._name, self._env.first + order[0]))
+
+    def sends_at_end(self, origins: pl.DataFrame) -> None:
+        self._env.at_end[self.position] = origins
 
 
 def compile_case(case: Case) -> list[ColumnNode]:
