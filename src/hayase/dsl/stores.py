@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -10,13 +11,15 @@ from hayase.core.names import check_name
 from hayase.core.windows import to_ms
 from hayase.dsl.options import check_serde
 from hayase.serde.protocol import Serde
-from hayase.state.spec import StoreKind, StoreSpec
+from hayase.state.spec import StoreKind, StoreSpec, StoreType
 
 
 class Stores:
     """Describes stores for `StreamsBuilder.add_state_store` and `Topology.add_state_store` (Kafka Streams' `Stores`).
 
-    All are kept on disk, restored where they are lost, and can be queried while the application runs.
+    All can be queried while the application runs. Where one is kept, and whether it has a changelog from which it is
+    restored where it is lost, is said by `store_type` (default: on disk) and `logging` (default: it has); what
+    that means is with `Materialized.with_store_type` and `with_logging_disabled`.
 
     Example:
         >>> from hayase import Serdes
@@ -25,18 +28,39 @@ class Stores:
     """
 
     @staticmethod
-    def key_value_store(name: str, key_serde: Serde[Any], value_serde: Serde[Any]) -> StoreSpec:
+    def key_value_store(
+        name: str,
+        key_serde: Serde[Any],
+        value_serde: Serde[Any],
+        *,
+        store_type: StoreType = StoreType.PERSISTENT,
+        logging: bool = True,
+    ) -> StoreSpec:
         """Keys and values, in order of the keys' bytes."""
-        return _spec(name, "key_value", key_serde, value_serde)
+        return _kept(_spec(name, "key_value", key_serde, value_serde), store_type, logging)
 
     @staticmethod
-    def timestamped_key_value_store(name: str, key_serde: Serde[Any], value_serde: Serde[Any]) -> StoreSpec:
+    def timestamped_key_value_store(
+        name: str,
+        key_serde: Serde[Any],
+        value_serde: Serde[Any],
+        *,
+        store_type: StoreType = StoreType.PERSISTENT,
+        logging: bool = True,
+    ) -> StoreSpec:
         """As `key_value_store`, each value with a timestamp: it gives and takes `ValueAndTimestamp`."""
-        return _spec(name, "timestamped_key_value", key_serde, value_serde)
+        return _kept(_spec(name, "timestamped_key_value", key_serde, value_serde), store_type, logging)
 
     @staticmethod
     def window_store(
-        name: str, key_serde: Serde[Any], value_serde: Serde[Any], *, window_size: timedelta, retention: timedelta
+        name: str,
+        key_serde: Serde[Any],
+        value_serde: Serde[Any],
+        *,
+        window_size: timedelta,
+        retention: timedelta,
+        store_type: StoreType = StoreType.PERSISTENT,
+        logging: bool = True,
     ) -> StoreSpec:
         """Values by key and start of a window.
 
@@ -46,18 +70,35 @@ class Stores:
             value_serde: of the values.
             window_size: length of the windows, for the end of a window in what is read.
             retention: how long a window can be read after its start, in the store's own time (the latest start written).
+            store_type: where it is kept.
+            logging: whether it has a changelog.
 
         Raises:
             TopologyError: the retention is shorter than a window.
         """
-        return _windows("window", name, key_serde, value_serde, window_size, retention)
+        spec = _windows("window", name, key_serde, value_serde, window_size, retention)
+        return _kept(spec, store_type, logging)
 
     @staticmethod
     def timestamped_window_store(
-        name: str, key_serde: Serde[Any], value_serde: Serde[Any], *, window_size: timedelta, retention: timedelta
+        name: str,
+        key_serde: Serde[Any],
+        value_serde: Serde[Any],
+        *,
+        window_size: timedelta,
+        retention: timedelta,
+        store_type: StoreType = StoreType.PERSISTENT,
+        logging: bool = True,
     ) -> StoreSpec:
         """As `window_store`, each value with a timestamp: it gives and takes `ValueAndTimestamp`."""
-        return _windows("timestamped_window", name, key_serde, value_serde, window_size, retention)
+        spec = _windows("timestamped_window", name, key_serde, value_serde, window_size, retention)
+        return _kept(spec, store_type, logging)
+
+
+def _kept(spec: StoreSpec, store_type: StoreType, logging: bool) -> StoreSpec:
+    if store_type not in list(StoreType):
+        raise TopologyError("INVALID_STORE_TYPE", f"the type of store {spec.name!r} is {store_type!r}; see StoreType")
+    return replace(spec, store_type=StoreType(store_type), logging=logging)
 
 
 def _windows(

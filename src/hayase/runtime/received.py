@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hayase.state.delta import EdgeRow, ReceivedRow
+from hayase.state.journal import EdgeRow, ReceivedRow
 from hayase.state.spill import EpochSpace, Spilled, SpillFile
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from hayase.state.delta import EdgeRow
+from hayase.state.journal import EdgeRow
 
 ARROW_SCHEMA = pa.schema(
     [

@@ -19,7 +19,8 @@ from hayase.runtime.rows import ORDER, ROW, SparkRow, from_batch, to_batches
 from hayase.runtime.shipped import ShippedApp, load_shipped
 from hayase.state.bundle import BundleState
 from hayase.state.changelog import Changelog
-from hayase.state.delta import Delta, ReceivedRow
+from hayase.state.delta import Delta
+from hayase.state.journal import ReceivedRow
 from hayase.state.snapshot import SnapshotPolicy
 from hayase.state.snapshot_thread import SnapshotThread
 from hayase.state.spill import EpochSpace

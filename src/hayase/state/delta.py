@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
@@ -17,84 +17,13 @@ from hayase.core.errors import StateError
 from hayase.core.records import Headers
 from hayase.log.protocol import OutgoingBatch, OutputBatch, StoredBatch
 from hayase.state.changes import ByteRange, ColumnChanges, StateChanges, StoreChanges, StoreKey
+from hayase.state.journal import EdgeRow, Journal
 
 _MAGIC = b"HAYASE-DELTA-1\n"
 _LENGTH_BYTES = 4
 DIGEST_BYTES = 16
 """Length of the checksum at the end of a delta."""
 _IPC = pa.ipc.IpcWriteOptions(compression="lz4")
-
-
-class EdgeRow(NamedTuple):
-    """A row for the next level: a batch of records of one edge.
-
-    Attributes:
-        task: the id of the task it goes to.
-        edge: the edge's name in the plan.
-        origin: the id of the task it comes from.
-        seq: its place among the rows of that origin on that edge.
-        payload: an Arrow IPC stream.
-    """
-
-    task: str
-    edge: str
-    origin: str
-    seq: int
-    payload: bytes
-
-    @property
-    def size_bytes(self) -> int:
-        """Of the payload."""
-        return len(self.payload)
-
-
-class ReceivedRow(Protocol):
-    """An EdgeRow that has arrived; its payload may be on disk."""
-
-    @property
-    def task(self) -> str:
-        """See EdgeRow."""
-        ...
-
-    @property
-    def edge(self) -> str:
-        """See EdgeRow."""
-        ...
-
-    @property
-    def origin(self) -> str:
-        """See EdgeRow."""
-        ...
-
-    @property
-    def seq(self) -> int:
-        """See EdgeRow."""
-        ...
-
-    @property
-    def payload(self) -> bytes:
-        """Read anew at every call."""
-        ...
-
-    @property
-    def size_bytes(self) -> int:
-        """Of the payload."""
-        ...
-
-
-@dataclass(slots=True)
-class Journal:
-    """What an epoch sends: enough to send it again without running user code.
-
-    Attributes:
-        outputs: records for topics, in order.
-        rows: rows for the next level, in order.
-        summary: what the bundle reports to the driver.
-    """
-
-    outputs: list[OutputBatch] = field(default_factory=list)
-    rows: list[EdgeRow] = field(default_factory=list)
-    summary: bytes = b""
 
 
 class _Output(msgspec.Struct, array_like=True):

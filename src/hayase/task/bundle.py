@@ -25,9 +25,10 @@ from hayase.log.protocol import EpochWriter, LogReader, Marker, OutgoingBatch
 from hayase.state.adopt import adopt_copy
 from hayase.state.bundle import BundleState
 from hayase.state.changelog import Changelog
-from hayase.state.delta import Delta, EdgeRow, Journal, Piece, ReceivedRow, encode_piece
+from hayase.state.delta import Delta, Piece, encode_piece
 from hayase.state.epoch import EpochState
 from hayase.state.folders import StateFolders, logged_in_memory
+from hayase.state.journal import EdgeRow, Journal, ReceivedRow
 from hayase.state.protocol import ByteStore
 from hayase.state.spill import EpochSpace
 from hayase.state.unlogged import UnloggedStores, unlogged_folders

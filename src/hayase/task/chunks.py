@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hayase.log.protocol import FetchedBatch
-from hayase.state.delta import ReceivedRow
+from hayase.state.journal import ReceivedRow
 from hayase.task.queues import Int64Array, Queue, RawRecords, release_order
 from hayase.task.services import TaskServices
 

@@ -11,7 +11,7 @@ import polars as pl
 from hayase.core.records import Headers, TaskId
 from hayase.kernel.columns import HEADERS, order_columns
 from hayase.serde.murmur2 import partition_for_key
-from hayase.state.delta import EdgeRow, ReceivedRow
+from hayase.state.journal import EdgeRow, ReceivedRow
 from hayase.task.outputs import Outputs
 from hayase.task.program import SinkProgram
 from hayase.task.queues import RawRecords

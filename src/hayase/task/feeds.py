@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import polars as pl
 
 from hayase.log.protocol import FetchedBatch
-from hayase.state.delta import ReceivedRow
+from hayase.state.journal import ReceivedRow
 from hayase.task.chunks import EdgeInputs, Feed, TopicInput, TopicInputs, batches_of, record_bytes
 from hayase.task.edges import origin_order, raw_records, read_payloads
 from hayase.task.program import SourceProgram

@@ -12,7 +12,8 @@ import numpy as np
 from hayase.core.records import Headers
 from hayase.log.protocol import Int32Array, OutgoingBatch, OutputBatch, StoredBatch
 from hayase.serde.murmur2 import partitions_for_keys
-from hayase.state.delta import EdgeRow, Journal, Piece, decode_piece, encode_piece
+from hayase.state.delta import Piece, decode_piece, encode_piece
+from hayase.state.journal import EdgeRow, Journal
 from hayase.state.spill import EpochSpace, Spilled
 
 _RECORD_BYTES = 150

@@ -11,7 +11,7 @@ from hayase.core.errors import TopologyError
 from hayase.core.metrics import DROPPED_RECORDS
 from hayase.core.records import Headers, Record, RecordContext, RecordMetadata
 from hayase.kernel.calls import call_each
-from hayase.kernel.columns import ORDER, TS, ColumnContext, EdgeSchema, evaluate
+from hayase.kernel.columns import ORDER, TS, ColumnContext, EdgeSchema, Order, evaluate
 from hayase.kernel.compiled import known, result_type, visible
 from hayase.kernel.functions import row_mapper
 from hayase.kernel.python_values import has_python_records, record_keys, record_values
@@ -144,11 +144,11 @@ class RowRoute:
 
 
 class FrameInputs(Protocol):
-    """The records that an epoch read, by number."""
+    """The records that an epoch read, by what the order columns of a row say."""
 
     count: int
 
-    def record(self, row: int) -> SourceRecord:
+    def record(self, order: Order) -> SourceRecord:
         """One of them."""
         ...
 
@@ -213,7 +213,7 @@ class FrameRoute:
         found = []
         for row, timestamp_ms, own in zip(frame[f"{ORDER}0"].to_list(), frame[TS].to_list(), headers, strict=True):
             if row < self._inputs.count:
-                read = self._inputs.record(row)
+                read = self._inputs.record((row,))
                 found.append(RecordContext(read.topic, read.partition, read.offset, timestamp_ms, own))
             else:
                 found.append(RecordContext(None, -1, -1, timestamp_ms, own))

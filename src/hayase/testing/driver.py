@@ -24,7 +24,7 @@ from hayase.planner.compile import compile_units
 from hayase.planner.options import compile_options, configured, failure_policy
 from hayase.planner.programs import make_programs
 from hayase.serde.protocol import Serde
-from hayase.state.delta import EdgeRow
+from hayase.state.journal import EdgeRow
 from hayase.state.memory import MemoryState
 from hayase.state.protocol import ByteStore
 from hayase.task.column_task import run_columns

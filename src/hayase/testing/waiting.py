@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 import polars as pl
 
-from hayase.state.delta import EdgeRow
+from hayase.state.journal import EdgeRow
 from hayase.task.edges import read_payloads
 from hayase.testing.topics import RawRecord
 

@@ -11,6 +11,7 @@ from hayase import (
     HayaseError,
     Materialized,
     Serdes,
+    Stores,
     StoreType,
     StreamsBuilder,
     StreamsConfig,
@@ -23,6 +24,7 @@ from hayase.state.spec import StoreSpec
 from hayase.testing import TopologyTestDriver
 
 TEXT = Serdes.string()
+SECOND = timedelta(seconds=1)
 
 
 def topology(options: Materialized) -> Topology:
@@ -121,6 +123,19 @@ def test_the_test_driver_runs_every_kind_alike(store_type: StoreType, logged: bo
         driver.create_input_topic("t", TEXT, TEXT).pipe_input("k", "v")
         for time_ms in (0, 1, 60_000):
             source.pipe_input("k", "v", timestamp_ms=time_ms)
-        assert driver.store("count").get("k") == 3
-        assert driver.store("table").get("k") == "v"
-        assert [value for _, value in driver.store("windows").fetch("k", 0, 60_000)] == [2, 1]
+        assert driver.store("count").get("k").value == 3
+        assert driver.store("table").get("k").value == "v"
+        assert [found.value for _, found in driver.store("windows").fetch("k", 0, 60_000)] == [2, 1]
+
+
+def test_stores_of_processors_say_themselves_where_they_are_whatever_the_settings() -> None:
+    made = [
+        Stores.key_value_store("a", TEXT, TEXT),
+        Stores.timestamped_key_value_store("b", TEXT, TEXT, store_type=StoreType.IN_MEMORY, logging=False),
+        Stores.window_store("c", TEXT, TEXT, window_size=SECOND, retention=SECOND, logging=False),
+    ]
+    assert [(spec.store_type, spec.logging) for spec in made] == [
+        (StoreType.PERSISTENT, True),
+        (StoreType.IN_MEMORY, False),
+        (StoreType.PERSISTENT, False),
+    ]

@@ -25,7 +25,8 @@ from hayase.planner.programs import make_programs
 from hayase.query.checkpoint import state_folders
 from hayase.state.bundle import BundleState
 from hayase.state.changelog import Changelog
-from hayase.state.delta import Delta, EdgeRow
+from hayase.state.delta import Delta
+from hayase.state.journal import EdgeRow
 from hayase.state.snapshot import SnapshotPolicy, maybe_snapshot
 from hayase.storage.open import open_blobs
 from hayase.task.bundle import BundleRunner

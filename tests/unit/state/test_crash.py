@@ -25,7 +25,8 @@ from hayase.core.errors import StateError
 from hayase.state.bundle import BundleState
 from hayase.state.changelog import Changelog
 from hayase.state.changes import StateChanges, StoreChanges
-from hayase.state.delta import Delta, Journal
+from hayase.state.delta import Delta
+from hayase.state.journal import Journal
 from hayase.state.snapshot import SnapshotPolicy, maybe_snapshot
 from hayase.storage.posix_blobs import PosixBlobs
 

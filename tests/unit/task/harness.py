@@ -26,7 +26,7 @@ from hayase.planner.build import global_unit_id, levels_of, make_plan
 from hayase.planner.compile import compile_units
 from hayase.planner.options import compile_options, configured, failure_policy
 from hayase.planner.programs import make_programs
-from hayase.state.delta import EdgeRow
+from hayase.state.journal import EdgeRow
 from hayase.state.memory import MemoryState
 from hayase.state.spill import EpochSpace
 from hayase.task.column_task import run_columns
