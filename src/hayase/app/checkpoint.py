@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hayase.core.errors import CheckpointError
+from hayase.query.checkpoint import decoded_lineage, decoded_plan
 from hayase.storage.blobs import BlobStore
 from hayase.task.plan import partitions_changed
 
@@ -50,19 +51,22 @@ def lineage_of(blobs: BlobStore) -> str:
     blobs.put_if_absent(_LINEAGE, uuid.uuid4().hex.encode())
     found = blobs.get(_LINEAGE)
     assert found is not None
-    return found.decode()
+    return decoded_lineage(found)
 
 
 def read_lineage(blobs: BlobStore) -> str | None:
     """The checkpoint's lineage; `None` if no application ever started on it."""
     found = blobs.get(_LINEAGE)
-    return found.decode() if found is not None else None
+    return decoded_lineage(found) if found is not None else None
 
 
 def stored_plan(blobs: BlobStore) -> StoredPlan | None:
-    """The plan of the first start; `None` if there was none."""
+    """The plan of the first start; `None` if there was none; raises CheckpointError `CHECKPOINT_CORRUPT` if it is torn."""
     data = blobs.get(_PLAN)
-    return StoredPlan(data.decode()) if data is not None else None
+    if data is None:
+        return None
+    decoded_plan(data)
+    return StoredPlan(data.decode())
 
 
 def fix_plan(blobs: BlobStore, text: str) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from hayase.app.checkpoint import stored_plan
 from hayase.app.remote import forget_note
 from hayase.core.config import StreamsConfig
+from hayase.core.errors import CheckpointError
 from hayase.log.protocol import Log
 from hayase.query.checkpoint import followers_folder, history_folder, state_folders
 from hayase.query.tail import is_running
@@ -92,8 +93,11 @@ def _plan(config: StreamsConfig, blobs: BlobStore) -> ResetPlan:
 
 
 def _delete_internal_topics(blobs: BlobStore, log: Log) -> None:
-    """Only the checkpoint knows their names, so they go before it."""
-    stored = stored_plan(blobs)
+    """Only the checkpoint knows their names, so they go before it; if it is torn, nobody does."""
+    try:
+        stored = stored_plan(blobs)
+    except CheckpointError:
+        stored = None
     internal = stored.internal_topics if stored is not None else []
     for topic in log.describe(internal):
         log.delete_topic(topic)

@@ -9,9 +9,10 @@ import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from hayase.core.config import StreamsConfig
-from hayase.core.errors import StateError, UnknownStoreError
+from hayase.core.errors import CheckpointError, StateError, UnknownStoreError
 from hayase.planner.build import global_unit_id, levels_of
 from hayase.planner.compile import units_of
 from hayase.state.folders import StateFolders, logged_in_memory
@@ -55,10 +56,34 @@ def find_checkpoint(blobs: BlobStore, application_id: str) -> Checkpoint | None:
     plan, lineage = blobs.get("plan.json"), blobs.get("lineage")
     if plan is None or lineage is None:
         return None
-    bundles = json.loads(plan)["bundles"]
+    bundles = decoded_plan(plan)["bundles"]
     tasks = {bundle: tuple(details["tasks"]) for bundle, details in bundles.items()}
     units = {bundle: details["unit"] for bundle, details in bundles.items()}
-    return Checkpoint(blobs, application_id, lineage.decode(), tasks, units)
+    return Checkpoint(blobs, application_id, decoded_lineage(lineage), tasks, units)
+
+
+def decoded_plan(data: bytes) -> dict[str, Any]:
+    """The plan in a checkpoint; raises CheckpointError `CHECKPOINT_CORRUPT` if a power loss has torn it."""
+    try:
+        found: dict[str, Any] = json.loads(data)
+    except ValueError as error:
+        raise _torn("plan.json", data) from error
+    return found
+
+
+def decoded_lineage(data: bytes) -> str:
+    """The lineage in a checkpoint; raises CheckpointError `CHECKPOINT_CORRUPT` if a power loss has torn it."""
+    if not data.isalnum():
+        raise _torn("lineage", data)
+    return data.decode()
+
+
+def _torn(name: str, data: bytes) -> CheckpointError:
+    return CheckpointError(
+        "CHECKPOINT_CORRUPT",
+        f"{name} in the checkpoint is damaged ({len(data)} bytes, beginning with {data[:16]!r}): it was not on the disk when "
+        "the power failed (checkpoint.fsync=false?). Restore it from a copy, or start over with `hayase app reset`",
+    )
 
 
 def open_checkpoint(config: StreamsConfig) -> Checkpoint:

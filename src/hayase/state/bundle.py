@@ -22,6 +22,7 @@ from hayase.state.spill import TEMPORARY_PREFIX
 from hayase.storage.disk_full import disk_full, is_out_of_space
 from hayase.storage.lmdb_env import (
     close_environment,
+    ends_early,
     is_disk_full,
     open_environment,
     read_transaction,
@@ -415,8 +416,7 @@ def is_cut_off(path: Path) -> bool:
         if isinstance(error.__cause__, _NO_ENVIRONMENT):
             return True
         raise
-    pages = env.info()["last_pgno"] + 1
-    return bool(file.stat().st_size < pages * env.stat()["psize"])
+    return ends_early(env)
 
 
 def _main(path: Path) -> lmdb._Database:

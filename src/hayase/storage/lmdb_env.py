@@ -249,6 +249,15 @@ def run_write(env: lmdb.Environment, work: Callable[[lmdb.Transaction[bytes]], T
             entry.grow(map_size)
 
 
+def ends_early(env: lmdb.Environment) -> bool:
+    """Whether the file ends before its last page, as a power loss may leave it: reading it could kill the process.
+
+    Other damage is not found.
+    """
+    pages = env.info()["last_pgno"] + 1
+    return Path(env.path(), "data.mdb").stat().st_size < pages * env.stat()["psize"]
+
+
 def is_disk_full(env_path: str | os.PathLike[str], error: lmdb.Error) -> bool:
     """Whether a failed write is due to a full disk, a quota or a file size limit.
 

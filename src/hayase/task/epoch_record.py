@@ -7,6 +7,8 @@ from collections.abc import Mapping
 
 import msgspec
 
+from hayase.core.errors import CheckpointError
+
 EPOCH_FOLDER = "epochs/"
 
 
@@ -37,8 +39,19 @@ class EpochRecord(msgspec.Struct, frozen=True):
 
     @classmethod
     def from_bytes(cls, data: bytes) -> EpochRecord:
-        """What `to_bytes` wrote."""
-        return msgspec.json.decode(data, type=cls)
+        """What `to_bytes` wrote.
+
+        Raises:
+            CheckpointError: `EPOCH_RECORD_CORRUPT`: it is torn, as a power loss may leave a file that was not synced.
+        """
+        try:
+            return msgspec.json.decode(data, type=cls)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise CheckpointError(
+                "EPOCH_RECORD_CORRUPT",
+                f"the record of an epoch, in epochs/ of the checkpoint, is damaged ({len(data)} bytes: {error}): what the epoch "
+                "reads is not known. Restore the checkpoint from a copy, or start over with `hayase app reset`",
+            ) from error
 
     @property
     def digest(self) -> str:

@@ -17,7 +17,14 @@ from hayase.log.embedded.group_commit import GroupCommit, Work
 from hayase.log.embedded.settings import read_options
 from hayase.log.embedded.tables import NAMES, Tables
 from hayase.log.protocol import LogConfig
-from hayase.storage.lmdb_env import close_environment, is_disk_full, open_environment, read_transaction, run_write
+from hayase.storage.lmdb_env import (
+    close_environment,
+    ends_early,
+    is_disk_full,
+    open_environment,
+    read_transaction,
+    run_write,
+)
 
 T = TypeVar("T")
 
@@ -36,7 +43,8 @@ class LogStore:
 
     Raises:
         ConfigError: an option is unknown or has a value that is not allowed, or there is no folder.
-        LogError: `LOG_NOT_OPENED`: the folder can not be used; `LOG_FORMAT`: it is of another version.
+        LogError: `LOG_NOT_OPENED`: the folder can not be used; `LOG_FORMAT`: it is of another version; `LOG_DAMAGED`: its
+            file is cut off.
     """
 
     def __init__(self, config: LogConfig) -> None:
@@ -101,6 +109,14 @@ class LogStore:
         except StateError as error:
             raise LogError("LOG_NOT_OPENED", f"the embedded log can not be opened: {error.message}") from error
         if self._prepared is None or self._prepared() is not env:
+            if ends_early(env):
+                close_environment(self.path)
+                raise LogError(
+                    "LOG_DAMAGED",
+                    "the log's file data.mdb ends before its last page: it was cut off, as a power loss may do where fsync is "
+                    "off. Restore the folder from a copy, or remove it to begin with an empty log",
+                    location=self.path,
+                )
             self._prepare(env)
             self._prepared = weakref.ref(env)
         return env
