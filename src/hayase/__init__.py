@@ -27,11 +27,13 @@ if TYPE_CHECKING:
     from hayase.core.records import Windowed as Windowed
     from hayase.core.windows import TimeWindows as TimeWindows
     from hayase.dsl import Branched as Branched
+    from hayase.dsl import BufferConfig as BufferConfig
     from hayase.dsl import Consumed as Consumed
     from hayase.dsl import GlobalKTable as GlobalKTable
     from hayase.dsl import Grouped as Grouped
     from hayase.dsl import Joined as Joined
     from hayase.dsl import KGroupedStream as KGroupedStream
+    from hayase.dsl import KGroupedTable as KGroupedTable
     from hayase.dsl import KStream as KStream
     from hayase.dsl import KTable as KTable
     from hayase.dsl import Materialized as Materialized
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from hayase.dsl import Repartitioned as Repartitioned
     from hayase.dsl import Stores as Stores
     from hayase.dsl import StreamsBuilder as StreamsBuilder
+    from hayase.dsl import Suppressed as Suppressed
     from hayase.dsl import TimeWindowedKStream as TimeWindowedKStream
     from hayase.dsl import avg as avg
     from hayase.dsl import collect_list as collect_list
@@ -98,17 +101,10 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "hayase.core.records": ("Change", "Record", "RecordContext", "RecordMetadata", "Window", "Windowed"),
     "hayase.core.windows": ("TimeWindows",),
     "hayase.dsl": (
-        *("Branched", "Consumed", "GlobalKTable", "Grouped", "Joined", "KGroupedStream", "KStream", "KTable"),
-        *(
-            "Materialized",
-            "Named",
-            "Printed",
-            "Produced",
-            "Repartitioned",
-            "Stores",
-            "StreamsBuilder",
-            "TimeWindowedKStream",
-        ),
+        *("Branched", "BufferConfig", "Consumed", "GlobalKTable", "Grouped", "Joined", "KGroupedStream"),
+        *("KGroupedTable", "KStream", "KTable"),
+        *("Materialized", "Named", "Printed", "Produced", "Repartitioned", "Stores"),
+        *("StreamsBuilder", "Suppressed", "TimeWindowedKStream"),
         *(
             "avg",
             "collect_list",

@@ -15,7 +15,18 @@ from tests.golden.processors import store_of, supplier_of
 
 from hayase.core.records import RecordContext, Windowed
 from hayase.core.windows import TimeWindows
-from hayase.dsl import Branched, Consumed, Grouped, Joined, Materialized, Produced, Repartitioned, StreamsBuilder
+from hayase.dsl import (
+    Branched,
+    BufferConfig,
+    Consumed,
+    Grouped,
+    Joined,
+    Materialized,
+    Produced,
+    Repartitioned,
+    StreamsBuilder,
+    Suppressed,
+)
 from hayase.processor.timestamps import (
     TimestampExtractor,
     callable_timestamp,
@@ -127,6 +138,14 @@ def predicate_of(expression: Any) -> Function:
 def joiner_of(expression: Any) -> Function:
     """A joiner of key, left and right."""
     return lambda key, left, right: evaluate(expression, {"key": plain(key), "left": left, "right": right})
+
+
+def _of_aggregate(expression: Any) -> Function:
+    return lambda agg, value: evaluate(expression, {"agg": agg, "value": value})
+
+
+def _of_row(expression: Any) -> Function:
+    return lambda key, value, agg: evaluate(expression, {"key": plain(key), "value": value, "agg": agg})
 
 
 def extractor_of(args: Any) -> TimestampExtractor | None:
@@ -328,7 +347,8 @@ class _Interpreter:
 
     def _op_group_by(self, _: Any, args: Any, parent: Any) -> Any:
         if "value" in args:
-            raise Unsupported("group_by of a table")
+            key, value = of_key_value(args["key"]), of_key_value(args["value"])
+            return parent.group_by(lambda k, v: (key(k, v), value(k, v)), self._grouped(args))
         return parent.group_by(of_key_value(args["key"]), self._grouped(args))
 
     def _grouped(self, args: Any) -> Grouped:
@@ -345,29 +365,38 @@ class _Interpreter:
             windows = windows.advance_by(timedelta(milliseconds=args["advance_ms"]))
         return parent.windowed_by(windows)
 
+    def _op_suppress(self, _: Any, args: Any, parent: Any) -> Any:
+        given = args["buffer"]
+        buffer = BufferConfig.unbounded()
+        if "max_records" in given:
+            buffer = BufferConfig.max_records(given["max_records"])
+        if given.get("when_full") == "shutdown":
+            buffer = buffer.shut_down_when_full()
+        if args["until"] == "window_closes":
+            return parent.suppress(Suppressed.until_window_closes(buffer))
+        return parent.suppress(Suppressed.until_time_limit(timedelta(milliseconds=args["limit_ms"]), buffer))
+
     def _op_count(self, _: Any, args: Any, parent: Any) -> Any:
         return parent.count(self._materialized(args))
 
     def _op_reduce(self, _: Any, args: Any, parent: Any) -> Any:
         if "adder" in args:
-            raise Unsupported("group_by of a table")
+            return parent.reduce(
+                _of_aggregate(args["adder"]), _of_aggregate(args["subtractor"]), self._materialized(args)
+            )
         reducer = args["reducer"]
-        return parent.reduce(
-            lambda agg, value: evaluate(reducer, {"agg": agg, "value": value}), self._materialized(args)
-        )
+        return parent.reduce(_of_aggregate(reducer), self._materialized(args))
 
     def _op_aggregate(self, _: Any, args: Any, parent: Any) -> Any:
-        if "aggregator" not in args or "merger" in args:
-            raise Unsupported("aggregate of a table or of sessions")
-        initializer, aggregator = args["initializer"], args["aggregator"]
-        return parent.aggregate(
-            lambda: evaluate(initializer, {}),
-            lambda key, value, agg: evaluate(aggregator, {"key": plain(key), "value": value, "agg": agg}),
-            self._materialized(args),
-        )
+        if "merger" in args or not {"aggregator", "adder"} & args.keys():
+            raise Unsupported("aggregate of sessions or cogroups")
+        steps = [_of_row(args[name]) for name in ("aggregator", "adder", "subtractor") if name in args]
+        return parent.aggregate(lambda: evaluate(args["initializer"], {}), *steps, self._materialized(args))
 
     def _op_join(self, _: Any, args: Any, parent: Any, other: Any) -> Any:
-        method = {"inner": "join", "left": "left_join"}.get(args["type"])
+        method = {"inner": "join", "left": "left_join", "outer": "outer_join"}.get(args["type"])
+        if hasattr(parent, "to_stream") and method is not None:
+            return self._table_join(getattr(parent, method), args, other)
         if method is None or not hasattr(parent, method) or hasattr(other, "group_by_key") or "grace_ms" in args:
             raise Unsupported("this kind of join")
         join = getattr(parent, method)
@@ -375,3 +404,8 @@ class _Interpreter:
             return join(other, of_key_value(args["global_key"]), joiner_of(args["joiner"]), name=args.get("name"))
         serdes = (serde_of(args.get(side)) for side in ("key_serde", "left_serde", "right_serde"))
         return join(other, joiner_of(args["joiner"]), Joined.with_(*serdes, name=args.get("name")))
+
+    def _table_join(self, join: Function, args: Any, other: Any) -> Any:
+        if "foreign_key" in args:
+            raise Unsupported("foreign-key join")
+        return join(other, joiner_of(args["joiner"]), self._materialized(args), name=args.get("name"))

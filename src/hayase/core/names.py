@@ -35,6 +35,10 @@ class NameCounter:
         generated = self.next(prefix)
         return generated if given is None else check_name(given)
 
+    def suffixed_or_next(self, given: str | None, suffix: str, prefix: str) -> str:
+        """`given` with a suffix, for one of several nodes of an operation, else the next generated name."""
+        return self.name_or_next(None if given is None else given + suffix, prefix)
+
 
 def check_name(name: str) -> str:
     """The name, if it can be one of a node, store or topic.

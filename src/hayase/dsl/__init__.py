@@ -27,21 +27,25 @@ from hayase.dsl.branched import BranchedKStream
 from hayase.dsl.builder import StreamsBuilder
 from hayase.dsl.expressions import key, left, right, timestamp
 from hayase.dsl.grouped import KGroupedStream, TimeWindowedKStream
+from hayase.dsl.grouped_table import KGroupedTable
 from hayase.dsl.kstream import KStream
 from hayase.dsl.ktable import GlobalKTable, KTable
 from hayase.dsl.options import Branched, Consumed, Grouped, Joined, Materialized, Named, Produced, Repartitioned
 from hayase.dsl.printed import Printed
 from hayase.dsl.stores import Stores
+from hayase.dsl.suppressed import BufferConfig, Suppressed
 
 __all__ = [
     "Aggregate",
     "Branched",
     "BranchedKStream",
+    "BufferConfig",
     "Consumed",
     "GlobalKTable",
     "Grouped",
     "Joined",
     "KGroupedStream",
+    "KGroupedTable",
     "KStream",
     "KTable",
     "Materialized",
@@ -51,6 +55,7 @@ __all__ = [
     "Repartitioned",
     "Stores",
     "StreamsBuilder",
+    "Suppressed",
     "TimeWindowedKStream",
     "avg",
     "collect_list",

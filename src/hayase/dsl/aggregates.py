@@ -11,7 +11,9 @@ from dataclasses import dataclass
 import polars as pl
 
 from hayase.core.errors import TopologyError
-from hayase.topology.operators import AggregateFunction
+from hayase.dsl import functions
+from hayase.dsl.options import Materialized, Named
+from hayase.topology.operators import AggregateFunction, FieldAggregate
 
 Input = str | pl.Expr
 """A field of the value by name, or an expression over the record."""
@@ -25,6 +27,35 @@ class Aggregate:
     input: pl.Expr | None
     ignore_nulls: bool = True
     size: int | None = None
+
+
+def aggregate_arguments(
+    materialized: Materialized | None, named: Named | None, fields: dict[str, Aggregate | Materialized | Named | str]
+) -> tuple[Materialized | None, Named | None, tuple[FieldAggregate, ...]]:
+    """What `agg` was given: its options, which may be among the keywords, and the fields.
+
+    Raises:
+        TopologyError: `INVALID_FIELDS`, `INVALID_FIELD_NAME`, `INVALID_AGGREGATE`.
+    """
+    if isinstance(option := fields.get("materialized"), Materialized):
+        materialized = option
+        del fields["materialized"]
+    if isinstance(name := fields.get("name"), str | Named):
+        named = Named(name) if isinstance(name, str) else name
+        del fields["name"]
+    if not fields:
+        raise TopologyError("INVALID_FIELDS", "agg got no fields; for example agg(n=count(), total=sum_('amount'))")
+    made: list[FieldAggregate] = []
+    for field, aggregate in fields.items():
+        functions.check_field_name(field, "agg")
+        if not isinstance(aggregate, Aggregate):
+            raise TopologyError(
+                "INVALID_AGGREGATE",
+                f"agg: {field} is {aggregate!r}; use one of count(), sum_, min_, max_, avg, "
+                "earliest_by_offset, latest_by_offset, collect_list, collect_set",
+            )
+        made.append(FieldAggregate(field, aggregate.function, aggregate.input, aggregate.ignore_nulls, aggregate.size))
+    return materialized, named, tuple(made)
 
 
 def count(of: Input | None = None) -> Aggregate:

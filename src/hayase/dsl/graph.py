@@ -30,13 +30,23 @@ from hayase.topology.operators import (
     StreamGlobalTableJoin,
     StreamTableJoin,
     StreamWindowedAggregate,
+    TableAggregate,
     TableFilter,
+    TableJoinMerge,
     TableMapValues,
     TableSource,
 )
 from hayase.topology.topology import Topology
 
-TableOperator = TableSource | TableFilter | TableMapValues | StreamAggregate | StreamWindowedAggregate
+TableOperator = (
+    TableSource
+    | TableFilter
+    | TableMapValues
+    | StreamAggregate
+    | StreamWindowedAggregate
+    | TableAggregate
+    | TableJoinMerge
+)
 """Operators that send updates of a table."""
 
 GENERATED_PREFIX = "KSTREAM"
@@ -140,14 +150,15 @@ class Graph:
         return name
 
     def table_processor(
-        self, name: str, parent: str, operator: Callable[[str | None], TableOperator], view: TableView
+        self, name: str, parent: str | Sequence[str], operator: Callable[[str | None], TableOperator], view: TableView
     ) -> None:
         """Add a table's node; whether it keeps a store and sends old values is known at the end."""
+        parents = (parent,) if isinstance(parent, str) else tuple(parent)
 
         def made() -> Node:
             store = view.store
             final = dataclasses.replace(operator(store), old_values=view.old_values)
-            return ProcessorNode(name, (parent,), final, () if store is None else (store,))
+            return ProcessorNode(name, parents, final, () if store is None else (store,))
 
         self._nodes.append(made)
 
@@ -170,6 +181,10 @@ class Graph:
         if self._stores.get(spec.name) is not spec:
             self.store(spec)
 
+    def uncache(self, name: str) -> None:
+        """Let every update of a store's table be passed on at once."""
+        self._stores[name] = dataclasses.replace(self._stores[name], caching=False)
+
     def repartition_names(self, prefix: str) -> tuple[str, str, str, str]:
         """Names of topic, sink, filter and source of a repartition; Kafka Streams counts on for all three nodes."""
         topic = prefix if prefix.endswith(REPARTITION_SUFFIX) else prefix + REPARTITION_SUFFIX
@@ -190,6 +205,17 @@ class Graph:
         self._check_repartition(names[0])
         self._repartitions[names[0]] = RepartitionTopic(names[0])
         return self._through(parent, names, key_serde, value_serde, None, None)
+
+    def table_repartition(
+        self, parent: str, names: tuple[str, str, str], key_serde: Serde[Any] | None, value_serde: Serde[Any]
+    ) -> str:
+        """Add sink and source of the repartition of a grouped table, whose updates have no null keys; the source's name."""
+        topic, sink, source = names
+        self._check_repartition(topic)
+        self._repartitions[topic] = RepartitionTopic(topic)
+        self.sink(SinkNode(sink, (parent,), topic, key_serde, value_serde))
+        self.source(SourceNode(source, (topic,), key_serde, value_serde))
+        return source
 
     def internal_topic(
         self,
@@ -315,12 +341,70 @@ class TableView:
             return self._parent.stores_to_read()
         return (self.store or self._keep(),)
 
-    def send_old_values(self) -> bool:
+    def send_old_values(self, *, force: bool = False) -> bool:
         """Let the updates carry old values if that needs no further store; whether they do.
 
         As in Kafka Streams this looks at the stores that are there when it is called: one that a later join
-        adds does not count.
+        adds does not count. With `force` the table they come from begins to keep its rows, so that they always do.
         """
-        if self.store is not None or (self._parent is not None and self._parent.send_old_values()):
+        if force and self.store is None and self._parent is None:
+            self._keep()
+        if self.store is not None or (self._parent is not None and self._parent.send_old_values(force=force)):
             self.old_values = True
         return self.old_values
+
+    def uncache(self) -> None:
+        """Let every update of what is stored be passed on at once."""
+        if self._spec is not None:
+            self._spec = dataclasses.replace(self._spec, caching=False)
+        if self.store is not None:
+            self._graph.uncache(self.store)
+        elif self._parent is not None:
+            self._parent.uncache()
+
+
+class JoinView(TableView):
+    """Where the rows of a join of two tables can be read: its own store, or those of both tables."""
+
+    def __init__(self, graph: Graph, spec: StoreSpec | None, left: TableView, right: TableView) -> None:
+        super().__init__(graph, spec, None, keep=spec is not None)
+        self._sides = left, right
+
+    def stores_to_read(self) -> tuple[str, ...]:
+        """See TableView."""
+        if self.store is not None:
+            return (self.store,)
+        return tuple(dict.fromkeys(name for side in self._sides for name in side.stores_to_read()))
+
+    def send_old_values(self, *, force: bool = False) -> bool:
+        """See TableView; a join without a store always can, as both tables keep their rows.
+
+        Its old result is the one with the other side's row as it is now, which is right only if every update of both
+        sides is passed on: with caches a result would be named that was never sent (KAFKA-4609).
+        """
+        if not self.old_values and self.store is None:
+            for side in self._sides:
+                side.send_old_values(force=True)
+                side.uncache()
+        self.old_values = True
+        return True
+
+    def uncache(self) -> None:
+        """See TableView."""
+        if self.store is not None:
+            super().uncache()
+            return
+        for side in self._sides:
+            side.uncache()
+
+
+class SuppressView(TableView):
+    """Where the rows of a suppressed table can be read: in its buffer what was sent last, else its parent's."""
+
+    def __init__(self, graph: Graph, parent: TableView, buffer: str) -> None:
+        super().__init__(graph, None, parent, keep=False)
+        self._buffer = buffer
+
+    def stores_to_read(self) -> tuple[str, ...]:
+        """See TableView."""
+        return (self._buffer, *super().stores_to_read())

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 from hayase.core.errors import TopologyError
 from hayase.core.windows import TimeWindows
 from hayase.dsl import functions
-from hayase.dsl.aggregates import Aggregate
+from hayase.dsl.aggregates import Aggregate, aggregate_arguments
 from hayase.dsl.graph import TableOperator, TableView
 from hayase.dsl.inference import (
     Known,
@@ -129,30 +129,11 @@ class _Aggregating(Generic[K, V]):
         Example:
             grouped.agg(Materialized.as_("sales"), n=count(), revenue=sum_("amount"))
         """
-        if isinstance(option := fields.get("materialized"), Materialized):
-            materialized = option
-            del fields["materialized"]
-        if isinstance(name := fields.get("name"), str | Named):
-            named = Named(name) if isinstance(name, str) else name
-            del fields["name"]
-        if not fields:
-            raise TopologyError("INVALID_FIELDS", "agg got no fields; for example agg(n=count(), total=sum_('amount'))")
-        made: list[FieldAggregate] = []
-        for field, aggregate in fields.items():
-            functions.check_field_name(field, "agg")
-            if not isinstance(aggregate, Aggregate):
-                raise TopologyError(
-                    "INVALID_AGGREGATE",
-                    f"agg: {field} is {aggregate!r}; use one of count(), sum_, min_, max_, avg, "
-                    "earliest_by_offset, latest_by_offset, collect_list, collect_set",
-                )
-            made.append(
-                FieldAggregate(field, aggregate.function, aggregate.input, aggregate.ignore_nulls, aggregate.size)
-            )
+        materialized, named, made = aggregate_arguments(materialized, named, fields)
         state = self._group.state
         schema = aggregate_schema(made, visible_columns(state.key, state.value))
         value = Known(JsonSerde()) if schema is None else Known(None, schema)
-        kind = _Kind("KSTREAM-AGGREGATE-", BuiltInAggregate(tuple(made)), value)
+        kind = _Kind("KSTREAM-AGGREGATE-", BuiltInAggregate(made), value)
         return self._add(kind, materialized, named, "agg")
 
     def _add(self, kind: _Kind, materialized: Materialized | None, name: Name, what: str) -> KTable[Any, Any]:
@@ -173,7 +154,8 @@ class _Aggregating(Generic[K, V]):
             operator = StreamWindowedAggregate(kind.aggregation, windows, store)
             table_key = windowed_key(spec.key_serde, windows.size_ms)
         graph.table_processor(node, parent.node, lambda _: operator, view)
-        return KTable(TableState(graph, node, table_key, value, view, options.name))
+        closes_after_ms = None if windows is None else windows.grace_ms
+        return KTable(TableState(graph, node, table_key, value, view, options.name, closes_after_ms))
 
     def _spec(self, options: Materialized, store: str, key: Known, value: Known, aggregation: Aggregation) -> StoreSpec:
         spec = key_value_spec(options, store, key, value)

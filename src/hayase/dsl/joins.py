@@ -40,7 +40,7 @@ def stream_table(
     )
     right = table._state.value if joined.other_value_serde is None else Known(joined.other_value_serde)
     check_same_key(state.key, table._state.key, what)
-    function, schema = _joiner(joiner, state.key, state.value, right, what)
+    function, schema = joiner_of(joiner, state.key, state.value, right, what)
     if state.rekeyed:
         if state.key.serde is None:  # the same key must get the same bytes on both sides, so the same partition
             state = replace(state, key=Known(table._state.key.serde, state.key.inferred))
@@ -65,7 +65,7 @@ def stream_global(
     if isinstance(mapper, pl.Expr):
         mapped = Known(None, key_schema(mapper, visible_columns(state.key, state.value), f"{what} key mapper"))
         check_same_key(mapped, table._state.key, what)
-    function, schema = _joiner(joiner, state.key, state.value, table._state.value, what)
+    function, schema = joiner_of(joiner, state.key, state.value, table._state.value, what)
     # Kafka Streams calls inner joins with global tables so as well
     node = state.graph.names.name_or_next(name, "KSTREAM-LEFTJOIN-")
     state.graph.processor(
@@ -74,14 +74,15 @@ def stream_global(
     return replace(state, node=node, value=Known(None, schema))
 
 
-def _joiner(joiner: Joiner, key: Known, left: Known, right: Known, what: str) -> tuple[Any, Schema | None]:
+def joiner_of(joiner: Joiner, key: Known, left: Known, right: Known, what: str) -> tuple[Any, Schema | None]:
+    """A joiner and the schema of its results, where it is known."""
     function = functions.joiner(joiner, what)
     if isinstance(function, pl.Expr | tuple):
         return function, value_schema(function, visible_in_join(key, left, right), what)
     return function, schema_of_type(functions.return_type(function))
 
 
-def check_same_key(left: Known, right: Known, what: str) -> None:
+def check_same_key(left: Known, right: Known, what: str, side: str = "stream") -> None:
     """Refuse keys that are known to be of different types: they would never meet.
 
     Raises:
@@ -92,8 +93,9 @@ def check_same_key(left: Known, right: Known, what: str) -> None:
         return
     raise TopologyError(
         "JOIN_KEY_MISMATCH",
-        f"{what}: the stream's key is {_shown(mine)}, the table's is {_shown(theirs)}; such keys never meet. "
-        "Make them equal with select_key on the stream",
+        f"{what}: the {side}'s key is {_shown(mine)}, the {'other ' if side == 'table' else ''}table's is "
+        f"{_shown(theirs)}; such keys never meet. "
+        + ("Make them equal with select_key on the stream" if side == "stream" else "Join by a foreign key instead"),
     )
 
 

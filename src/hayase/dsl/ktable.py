@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+import polars as pl
+
+from hayase.core.errors import TopologyError
 from hayase.dsl import functions
-from hayase.dsl.functions import KeyFunction, Predicate, ValueFunction
+from hayase.dsl.functions import Joiner, KeyFunction, Predicate, ValueFunction
 from hayase.dsl.graph import Graph, TableView
 from hayase.dsl.inference import Known, check_predicate, concrete_serde, visible_columns
 from hayase.dsl.kstream import KStream
-from hayase.dsl.options import Materialized, name_of
+from hayase.dsl.options import Grouped, Materialized, name_of
 from hayase.dsl.stream_state import Name, StreamState, check_option, mapped_values, repartitioned
+from hayase.dsl.suppressed import Suppressed, suppress
+from hayase.dsl.table_joins import table_table
 from hayase.serde import JsonSerde
 from hayase.state.spec import StoreSpec
-from hayase.topology.operators import TableFilter, TableMapValues, TableSource, TableToStream
+from hayase.topology.operators import JoinKind, TableFilter, TableMapValues, TableSource, TableToStream
+
+if TYPE_CHECKING:
+    from hayase.dsl.grouped_table import KGroupedTable
 
 K = TypeVar("K")
 """Type of keys."""
@@ -35,6 +44,7 @@ class TableState:
         value: what is known about values.
         view: where its rows can be read.
         queryable: name of its store if it was named.
+        closes_after_ms: of a windowed table: how long after its end a window can still change.
     """
 
     graph: Graph
@@ -43,6 +53,7 @@ class TableState:
     value: Known
     view: TableView
     queryable: str | None
+    closes_after_ms: int | None = None
 
 
 class KTable(Generic[K, V]):
@@ -54,6 +65,9 @@ class KTable(Generic[K, V]):
 
     def __init__(self, state: TableState) -> None:
         self._state = state
+
+    def __repr__(self) -> str:
+        return f"KTable({self._state.node!r})"
 
     @property
     def queryable_store_name(self) -> str | None:
@@ -125,7 +139,123 @@ class KTable(Generic[K, V]):
         if prefix == _FILTER:  # knows whether a row was there before, so that it sends no needless deletes
             view.old_values = state.view.send_old_values()
         graph.table_processor(node, state.node, operator, view)
-        return KTable(TableState(graph, node, key, value, view, options.name))
+        return KTable(replace(state, node=node, key=key, value=value, view=view, queryable=options.name))
+
+    def suppress(self, suppressed: Suppressed) -> KTable[K, V]:
+        """Hold updates back: until a window closes, or for a span of stream time. Kafka Streams' `KTable.suppress`.
+
+        Stream time is here the largest timestamp of the updates that reached this point. Rows that are due are sent when
+        an update comes, by due time, then by the bytes of the key, with their own timestamps and headers; their old
+        value, where somebody downstream wants it, is the one that was sent before. The table begins to keep its rows if
+        it does not yet. With caches on, updates of one epoch are merged before they come here.
+
+        Raises:
+            StateError: `SUPPRESSION_BUFFER_FULL`, while running, if the buffer may not send early.
+
+        Example:
+            >>> from datetime import timedelta
+            >>> from hayase import *
+            >>> builder = StreamsBuilder()
+            >>> clicks = builder.stream("clicks", Consumed.with_(Serdes.string(), Serdes.string()))
+            >>> windows = TimeWindows.of_size_and_grace(timedelta(seconds=10), timedelta(seconds=2))
+            >>> counts = clicks.group_by_key().windowed_by(windows).count()
+            >>> last = counts.suppress(Suppressed.until_window_closes(BufferConfig.unbounded()))
+            >>> last.to_stream(lambda window, n: window.key).to("out", Produced.with_(Serdes.string(), Serdes.long()))
+            >>> with TopologyTestDriver(builder.build()) as driver:
+            ...     topic = driver.create_input_topic("clicks", Serdes.string(), Serdes.string())
+            ...     for second in (1, 5, 11, 12):
+            ...         topic.pipe_input("a", "click", timestamp_ms=second * 1000)
+            ...     driver.create_output_topic("out", Serdes.string(), Serdes.long()).read_key_values_to_list()
+            [('a', 2)]
+        """
+        if not isinstance(suppressed, Suppressed):
+            raise TopologyError(
+                "INVALID_OPTION",
+                "suppress takes a Suppressed, for example Suppressed.until_window_closes(BufferConfig.unbounded()), "
+                f"not {suppressed!r}",
+            )
+        return KTable(suppress(self._state, suppressed))
+
+    def group_by(
+        self,
+        mapper: Callable[[K, V], tuple[Any, Any]] | pl.Expr | str | Sequence[pl.Expr | str] | None = None,
+        grouped: Grouped | None = None,
+        *,
+        key: KeyFunction | None = None,
+        value: ValueFunction | None = None,
+    ) -> KGroupedTable[Any, Any]:
+        """Group the rows by a new key, to be aggregated.
+
+        `mapper` is a function of a row, `(key, value) -> (new key, new value)`, or an expression, a field's name or
+        fields for the new key; then the value stays, or is what `value=` gives. It is shown old rows as well as new ones,
+        so it must be a function of its arguments alone. A row whose new key or new value is null is in no group.
+        Timestamps and headers stay. The table begins to keep its rows if it does not yet, for their old values.
+
+        `grouped` has the serdes for the repartition and its name.
+
+        Example:
+            users.group_by(lambda user, row: (row["city"], row["age"]), Grouped.with_(Serdes.string(), Serdes.long()))
+            users.group_by("city")
+            users.group_by(key=pl.col("city").str.to_lowercase(), value=pl.col("age"))
+        """
+        from hayase.dsl.grouped_table import grouped_table
+
+        return grouped_table(self._state, mapper, check_option(grouped, Grouped, "group_by"), key, value)
+
+    def join(
+        self, other: KTable[K, Any], joiner: Joiner, materialized: Materialized | None = None, *, name: Name = None
+    ) -> KTable[K, Any]:
+        """Join the rows of both tables that have the same key; a key that one of them does not have has no row.
+
+        An update of either side is joined with the other side's row as it is then. The joiner is `(left, right)` or
+        `(key, left, right)`, or fields of `left(…)` and `right(…)`; a null result is no row. The row's timestamp is the
+        larger of the two rows'. A delete of one side, and any update whose result is null, is passed on as a delete
+        if the other side has a row, whether there was a result before or not.
+
+        Both topics must have the same number of partitions. Both tables begin to keep their rows if they do not yet;
+        the result is kept if its store is named. If the result is grouped, and not kept, caches of the two tables are
+        off, so that what is subtracted is what was added.
+
+        Kafka Streams' `KTable.join(KTable, ValueJoiner, Named, Materialized)`.
+
+        Example:
+            >>> from hayase import Consumed, Produced, Serdes, StreamsBuilder, TopologyTestDriver
+            >>> builder = StreamsBuilder()
+            >>> text = Consumed.with_(Serdes.string(), Serdes.string())
+            >>> both = builder.table("names", text).join(
+            ...     builder.table("cities", text), lambda name, city: f"{name}@{city}"
+            ... )
+            >>> both.to_stream().to("out", Produced.with_(Serdes.string(), Serdes.string()))
+            >>> with TopologyTestDriver(builder.build()) as driver:
+            ...     for topic, value in [("names", "Ann"), ("cities", "Oslo"), ("names", None)]:
+            ...         driver.create_input_topic(topic, Serdes.string(), Serdes.string()).pipe_input("1", value)
+            ...     driver.create_output_topic("out", Serdes.string(), Serdes.string()).read_key_values_to_list()
+            [('1', 'Ann@Oslo'), ('1', None)]
+        """
+        return self._join(other, joiner, materialized, name, "inner")
+
+    def left_join(
+        self, other: KTable[K, Any], joiner: Joiner, materialized: Materialized | None = None, *, name: Name = None
+    ) -> KTable[K, Any]:
+        """As `join`, but every row of this table gives one; `right` is null where the other has none."""
+        return self._join(other, joiner, materialized, name, "left")
+
+    def outer_join(
+        self, other: KTable[K, Any], joiner: Joiner, materialized: Materialized | None = None, *, name: Name = None
+    ) -> KTable[K, Any]:
+        """As `join`, but every row of either table gives one; `left` or `right` is null where there is none."""
+        return self._join(other, joiner, materialized, name, "outer")
+
+    def _join(
+        self, other: KTable[K, Any], joiner: Joiner, materialized: Materialized | None, name: Name, kind: JoinKind
+    ) -> KTable[K, Any]:
+        what = {"inner": "join", "left": "left_join", "outer": "outer_join"}[kind]
+        if not isinstance(other, KTable):
+            raise TopologyError("INVALID_ARGUMENT", f"{what} takes a KTable, not {other!r}")
+        if other._state.graph is not self._state.graph:
+            raise TopologyError("FOREIGN_STREAM", f"{what}: the two come from different StreamsBuilders")
+        options = None if materialized is None else check_option(materialized, Materialized, what)
+        return KTable(table_table(self._state, other._state, joiner, options, name_of(name), kind))
 
     def to_stream(self, key_mapper: KeyFunction | None = None, *, name: Name = None) -> KStream[Any, V]:
         """The table's updates as records, null for a delete; with a key mapper re-keyed as by `select_key`."""

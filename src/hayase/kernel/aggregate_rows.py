@@ -28,8 +28,7 @@ class AggregateRows:
     """The rows of an aggregate's table: 8 bytes of timestamp (big-endian), then what the aggregation keeps.
 
     Args:
-        caching: updates are held back by `emitter`; the old value of a new row is then none at all, else what the
-            initializer gives.
+        caching: updates are held back by `emitter`.
         old_values: somebody wants old values.
     """
 
@@ -65,10 +64,10 @@ class AggregateRows:
             state = aggregation.load(found[8:])
         new = aggregation.step(state, inputs)
         data = None if new is None else aggregation.dump(new)
-        if self._old_values and new is state:  # user code may have changed the very object that was the old value
-            state = aggregation.start() if found is None else aggregation.load(found[8:])
+        if self._old_values and new is state and found is not None:  # user code may have changed that very object
+            state = aggregation.load(found[8:])
         self._put(*place, None if data is None else _TIMESTAMP.pack(timestamp_ms) + data)
-        if (found is None and self._caching) or not (self._caching or self._old_values):
+        if found is None or not (self._caching or self._old_values):
             state = None
         change = Change(new, state) if self._is_shown_as_kept else Change(self._visible(new), self._visible(state))
         self._emitter.emit(Record(record.key, change, timestamp_ms, record.headers), place)

@@ -83,6 +83,17 @@ class BuiltIn(ABC):
             OverflowError: the sum leaves 64 bits.
         """
 
+    invertible = False
+    """Whether an input can be taken out again; tables are aggregated so."""
+
+    def undo(self, stored: Sequence[Any], value: Any) -> tuple[Any, ...]:
+        """Stored values without an input that was taken in before; raises as `step`.
+
+        Raises:
+            TopologyError: `NOT_INVERTIBLE`.
+        """
+        raise TopologyError("NOT_INVERTIBLE", f"{self.name!r} does not keep what it would need to take a value out")
+
     def result(self, stored: Sequence[Any]) -> Any:
         """The field's value."""
         return stored[0]
@@ -122,6 +133,12 @@ class Count(BuiltIn):
         """One more."""
         return (stored[0] + 1 if self._all or value is not None else stored[0],)
 
+    invertible = True
+
+    def undo(self, stored: Sequence[Any], value: Any) -> tuple[Any, ...]:
+        """One less."""
+        return (stored[0] - 1 if self._all or value is not None else stored[0],)
+
     def columns(self, stored: Sequence[pl.Series], values: pl.Series, accumulate: Accumulate) -> list[pl.Series]:
         """See BuiltIn."""
         one = np.ones(len(values), np.int64) if self._all else _present(values)
@@ -151,7 +168,17 @@ class Sum(BuiltIn):
         """The sum with the input."""
         if value is None:
             return (stored[0],)
-        total = stored[0] + _number(value, "sum", self.name)
+        return self._checked(stored[0] + _number(value, "sum", self.name))
+
+    invertible = True
+
+    def undo(self, stored: Sequence[Any], value: Any) -> tuple[Any, ...]:
+        """The sum without the input; of fractions, up to rounding."""
+        if value is None:
+            return (stored[0],)
+        return self._checked(stored[0] - _number(value, "sum", self.name))
+
+    def _checked(self, total: Any) -> tuple[Any, ...]:
         if isinstance(total, int) and not INT64_MIN <= total <= INT64_MAX:
             raise overflow(self.name)
         return (total,)
@@ -263,6 +290,15 @@ class Average(BuiltIn):
         if value is None:
             return stored[0], stored[1]
         return stored[0] + float(_number(value, "avg", self.name)), stored[1] + 1
+
+    invertible = True
+
+    def undo(self, stored: Sequence[Any], value: Any) -> tuple[Any, ...]:
+        """Sum and count without the input; without any input left the sum is 0, whatever was rounded."""
+        if value is None:
+            return stored[0], stored[1]
+        count = stored[1] - 1
+        return (stored[0] - float(_number(value, "avg", self.name)) if count else 0.0), count
 
     def result(self, stored: Sequence[Any]) -> Any:
         """The mean, null if there were no inputs."""

@@ -244,14 +244,16 @@ class ColumnAggregation:
             pl.Series(NULL, np.zeros(rows.height, np.bool_)),
             pl.Series(TS, running.times),
         ]
-        if old:  # before the first update of a row that is what the initializer gives
+        if old:
             before = self._visible(self._filled(done.start))
             at = done.groups.before(len(done.groups.last))
             after = self._visible(running)
+            absent = np.concatenate([done.start.absent, np.zeros(rows.height, np.bool_)])[at]
             columns += [
-                pl.concat([one, two]).gather(at).alias(OLD + one.name) for one, two in zip(before, after, strict=True)
+                nulls_where(absent, pl.concat([one, two]).gather(at)).alias(OLD + one.name)
+                for one, two in zip(before, after, strict=True)
             ]
-            columns.append(pl.Series(OLD_NULL, np.zeros(rows.height, np.bool_)))
+            columns.append(pl.Series(OLD_NULL, absent))
         return rows.with_columns(columns)
 
     def changes(self, done: Aggregated) -> pl.DataFrame:

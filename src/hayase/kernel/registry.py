@@ -25,7 +25,11 @@ from hayase.kernel.repartition_filter import RepartitionFilterRows, repartition_
 from hayase.kernel.rows import RowNode
 from hayase.kernel.select_key import SelectKeyRows, select_key_columns
 from hayase.kernel.stream_table_join import StreamTableJoinRows, stream_table_join_columns
+from hayase.kernel.suppress import TableSuppressRows
+from hayase.kernel.table_aggregate import TableAggregateRows
 from hayase.kernel.table_filter import TableFilterRows, table_filter_columns
+from hayase.kernel.table_group_by import TableGroupByRows
+from hayase.kernel.table_join import TableJoinMergeRows, TableJoinRows
 from hayase.kernel.table_map_values import TableMapValuesRows, table_map_values_columns
 from hayase.kernel.table_source import TableSourceRows, table_source_columns
 from hayase.kernel.table_to_stream import TableToStreamRows, table_to_stream_columns
@@ -61,6 +65,11 @@ ROWS: Mapping[type[op.Operator], RowFactory] = {
     op.TableToStream: _rows(TableToStreamRows),
     op.StreamAggregate: _rows(StreamAggregateRows),
     op.StreamWindowedAggregate: _rows(StreamWindowedAggregateRows),
+    op.TableGroupBy: _rows(TableGroupByRows),
+    op.TableAggregate: _rows(TableAggregateRows),
+    op.TableJoin: _rows(TableJoinRows),
+    op.TableJoinMerge: _rows(TableJoinMergeRows),
+    op.TableSuppress: _rows(TableSuppressRows),
     op.StreamTableJoin: _rows(StreamTableJoinRows),
     op.StreamGlobalTableJoin: _rows(GlobalJoinRows),
 }

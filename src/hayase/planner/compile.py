@@ -17,6 +17,7 @@ from hayase.planner.prefix import find_prefix, prefix_nodes
 from hayase.planner.serdes import AutoSerde, PickleSerde, key_writing_codec, schema_serde, writing_codec
 from hayase.processor.timestamps import TimestampExtractor, record_timestamp
 from hayase.serde import Serdes
+from hayase.serde.changes import ChangeSerde
 from hayase.serde.protocol import Schema, Serde, Side
 from hayase.state.spec import StoreSpec
 from hayase.task.event_time import needs_partition_time
@@ -234,7 +235,7 @@ def _columns(
         schema = source.schema
         if schema is None:
             reasons.append(f"source {source.name} has a serde without a schema")
-            schema = edges[source.edge].schema if source.edge is not None and source.edge in edges else None
+            schema = _sent_schema(source, edges)
         if source.extractor.kind == "callable":
             reasons.append(f"source {source.name} has a callable timestamp extractor")
         if schema is not None:
@@ -249,6 +250,13 @@ def _columns(
         compiled[node.name] = made
         schemas[node.name] = made.output
     return compiled, schemas, reasons
+
+
+def _sent_schema(source: SourceProgram, edges: Mapping[str, SentOverEdge]) -> EdgeSchema | None:
+    """What is known about the records of a source that rows alone can read."""
+    if isinstance(source.value_serde, ChangeSerde):
+        return _serde_schema(source.key_serde, source.value_serde.inner)
+    return edges[source.edge].schema if source.edge is not None and source.edge in edges else None
 
 
 def _with_prefixes(

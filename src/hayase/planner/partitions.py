@@ -26,7 +26,7 @@ def copartitioned(topology: Topology) -> list[list[SourceNode]]:
     """Groups of sources whose partition counts must be equal because a join looks up one side by the other's key."""
     groups = []
     for node in topology.nodes:
-        if isinstance(node, ProcessorNode) and isinstance(node.operator, op.StreamTableJoin):
+        if isinstance(node, ProcessorNode) and isinstance(node.operator, op.StreamTableJoin | op.TableJoin):
             left = [source for parent in node.parents for source in upstream_sources(topology, parent)]
             right = upstream_sources(topology, node.operator.table)
             groups.append(list({source.name: source for source in [*left, *right]}.values()))

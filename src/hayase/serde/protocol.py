@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
@@ -138,6 +138,10 @@ class Serde(ABC, Generic[T]):
             settings: the application's settings that begin with `schema.registry.`, without that, and those of
                 serializers (`auto.register.schemas`, …).
         """
+        return self
+
+    def map_inner(self, replace: Callable[[Serde[Any]], Serde[Any]]) -> Serde[T]:
+        """The serde with each serde that it is made of replaced; most are made of none."""
         return self
 
     def deserialize_many(self, data: Sequence[bytes | None]) -> list[T | None]:

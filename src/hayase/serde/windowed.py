@@ -6,7 +6,7 @@ Time windows: key, start (8 bytes, big-endian). Session windows: key, end, start
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import add
 from typing import Any, TypeVar
 
@@ -84,6 +84,10 @@ class TimeWindowedSerde(_WindowedSerde[K]):
             raise ConfigError("INVALID_WINDOW", f"window_size_ms is {window_size_ms}; it must be at least 1")
         self._size_ms = window_size_ms
 
+    def map_inner(self, replace: Callable[[Serde[Any]], Serde[Any]]) -> TimeWindowedSerde[K]:
+        """See Serde."""
+        return TimeWindowedSerde(replace(self._inner), self._size_ms)
+
     def for_topic(self, topic: str, side: Side, settings: Mapping[str, Any]) -> TimeWindowedSerde[K]:
         """With the inner serde for that topic."""
         return TimeWindowedSerde(self._inner.for_topic(topic, side, settings), self._size_ms)
@@ -115,6 +119,10 @@ class SessionWindowedSerde(_WindowedSerde[K]):
         >>> SessionWindowedSerde(StringSerde()).serialize(Windowed("a", Window(1, 2)))
         b'a\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x01'
     """
+
+    def map_inner(self, replace: Callable[[Serde[Any]], Serde[Any]]) -> SessionWindowedSerde[K]:
+        """See Serde."""
+        return SessionWindowedSerde(replace(self._inner))
 
     def for_topic(self, topic: str, side: Side, settings: Mapping[str, Any]) -> SessionWindowedSerde[K]:
         """With the inner serde for that topic."""

@@ -12,6 +12,7 @@ from hayase.kernel.punctuation import Punctuations
 from hayase.kernel.registry import ROWS
 from hayase.kernel.rows import Clocks, RowContext, RowNode, TableRows
 from hayase.processor.api import Punctuator
+from hayase.serde.changes import ChangeSerde
 from hayase.state.protocol import ByteStore
 from hayase.state.spec import StoreSpec
 from hayase.task.failures import SourceRecord
@@ -37,6 +38,7 @@ class SinkRow(RowNode):
         super().__init__(sink.name)
         self._sink = sink
         self._routed = is_routed(sink)
+        self._takes_changes = isinstance(sink.value_serde, ChangeSerde)
         self._route: RowRoute | None = None
         self._times_ms: list[int] = []
         self._written: dict[str, list[int]] = {}  # records and bytes by topic, since they were last counted
@@ -51,7 +53,7 @@ class SinkRow(RowNode):
     def process(self, record: Record[Any, Any]) -> None:
         """Write one record; a serialization error goes to the production handler."""
         sink = self._sink
-        if isinstance(record.value, Change):
+        if isinstance(record.value, Change) and not self._takes_changes:
             record = record.with_value(record.value.new)
         topic, partitions, count = sink.topic, None, 0
         if self._routed:

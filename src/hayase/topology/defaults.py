@@ -7,14 +7,14 @@ named and that can not be inferred, it holds a `DefaultSerde`; `with_default_ser
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from hayase.core.errors import TopologyError
-from hayase.serde import TimeWindowedSerde
 from hayase.serde.protocol import ColumnCodec, Serde, Side
 from hayase.state.spec import StoreSpec, StoreType
-from hayase.topology.nodes import GlobalTable, Node, SinkNode, SourceNode
+from hayase.topology.nodes import GlobalTable, Node, ProcessorNode, SinkNode, SourceNode
+from hayase.topology.operators import InternalSerdes
 from hayase.topology.topology import Topology
 
 
@@ -104,6 +104,8 @@ def with_default_serdes(
                     key_serde=_resolve(node.key_serde, defaults),
                     value_serde=_resolve(node.value_serde, defaults),
                 )
+            case ProcessorNode():
+                return _with_serdes(node, lambda _, __, serde: _resolved(serde, defaults))
         return node
 
     def store(spec: StoreSpec) -> StoreSpec:
@@ -144,6 +146,8 @@ def with_topics(topology: Topology, application_id: str, settings: Mapping[str, 
             case SinkNode():
                 key, value = made(node.key_serde, node.topic, "key"), made(node.value_serde, node.topic, "value")
                 return dataclasses.replace(node, key_serde=key, value_serde=value)
+            case ProcessorNode():
+                return _with_serdes(node, lambda topic, side, serde: made(serde, topic, side))
         return node
 
     def source(node: SourceNode) -> SourceNode:
@@ -177,11 +181,23 @@ def with_store_type(topology: Topology, store_type: StoreType) -> Topology:
     return dataclasses.replace(topology, stores=stores)
 
 
+def _with_serdes(node: ProcessorNode, replace: Callable[[str, Side, Serde[Any]], Serde[Any] | None]) -> ProcessorNode:
+    """The node with the serdes that its operator needs replaced."""
+    given = getattr(node.operator, "serdes", None)
+    if not isinstance(given, InternalSerdes):
+        return node
+    key, value = replace(given.topic, "key", given.key), replace(given.topic, "value", given.value)
+    assert key is not None
+    assert value is not None
+    serdes = InternalSerdes(given.topic, key, value)
+    return dataclasses.replace(node, operator=dataclasses.replace(node.operator, serdes=serdes))
+
+
 def _resolve(serde: Serde[Any] | None, defaults: dict[Side, Serde[Any] | None]) -> Serde[Any] | None:
+    return None if serde is None else _resolved(serde, defaults)
+
+
+def _resolved(serde: Serde[Any], defaults: dict[Side, Serde[Any] | None]) -> Serde[Any]:
     if isinstance(serde, DefaultSerde):
         return serde.resolve(defaults[serde.side])
-    if isinstance(serde, TimeWindowedSerde):
-        inner = _resolve(serde.inner, defaults)
-        if inner is not None and inner is not serde.inner:
-            return TimeWindowedSerde(inner, serde.window_size_ms)
-    return serde
+    return serde.map_inner(lambda inner: _resolved(inner, defaults))

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import polars as pl
 
 from hayase.core.windows import TimeWindows
-from hayase.serde.protocol import Schema
+from hayase.serde.protocol import Schema, Serde
 
 Fields = tuple[tuple[str, pl.Expr], ...]
 """A value made of expressions: field names in order, each with its expression."""
@@ -241,8 +241,7 @@ class StreamAggregate(Operator):
     """Aggregate a grouped stream into a table. Null keys and null values are dropped and counted.
 
     The timestamp of a row is the largest that went into it.
-    `old_values`: somebody downstream wants the old value; before a row's first update that
-    is the initializer's (with the cache on: none).
+    `old_values`: somebody downstream wants the old value; before a row's first update there is none.
     """
 
     aggregation: Aggregation
@@ -262,6 +261,133 @@ class StreamWindowedAggregate(Operator):
     aggregation: Aggregation
     windows: TimeWindows
     store: str
+    old_values: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TableGroupBy(Operator):
+    """Each update of a table under new keys, on its way to where these are aggregated.
+
+    The mapper makes of a row a pair of new key and new value; the row counts as none if either is null. Old and new
+    row under one new key travel as one update, otherwise the old one goes first (KIP-904).
+
+    A callable takes `(key, value)`; or `key` is an expression and `value` as in MapValues, `None` for the row's value.
+    """
+
+    mapper: Callable[[Any, Any], tuple[Any, Any]] | None = None
+    key: pl.Expr | None = None
+    value: pl.Expr | Fields | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CallableTableAggregate:
+    """`initializer() -> aggregate`; adder and subtractor are `(key, value, aggregate) -> aggregate`.
+
+    A null result removes the row.
+    """
+
+    initializer: Callable[[], Any]
+    adder: Callable[[Any, Any, Any], Any]
+    subtractor: Callable[[Any, Any, Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class CallableTableReduce:
+    """Adder and subtractor are `(aggregate, value) -> aggregate`; the first value of a group is its aggregate."""
+
+    adder: Callable[[Any, Any], Any]
+    subtractor: Callable[[Any, Any], Any]
+
+
+TableAggregation = BuiltInAggregate | CallableTableAggregate | CallableTableReduce
+
+
+@dataclass(frozen=True, slots=True)
+class TableAggregate(Operator):
+    """Aggregate what TableGroupBy sends: of each update the old value is subtracted first, then the new one added.
+
+    Nothing is subtracted where there is no row. Of a BuiltInAggregate every field can be undone (`BuiltIn.invertible`).
+    The timestamp of a row is the largest that went into it since it is there. `old_values`: somebody downstream wants
+    the old value.
+    """
+
+    aggregation: TableAggregation
+    store: str
+    old_values: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class InternalSerdes:
+    """Serdes of keys and values that an operator itself needs; `topic` names what they are for, as a topic would be."""
+
+    topic: str
+    key: Serde[Any]
+    value: Serde[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class TableSuppress(Operator):
+    """Hold updates of a table back until a row's time is reached, then send the last one.
+
+    Attributes:
+        store: the buffer.
+        serdes: of keys and values in it.
+        wait_ms: after a row's time: of a window its end, else the timestamp of the first update held back.
+        until_window_closes: keys are windowed; deletes are not sent.
+        max_records, max_bytes: of the buffer, `None`: no limit.
+        when_full: whether the oldest rows are sent early then, or the application stops.
+        old_values: somebody downstream wants the old value: the one that was sent last.
+    """
+
+    store: str
+    serdes: InternalSerdes
+    wait_ms: int
+    until_window_closes: bool
+    max_records: int | None
+    max_bytes: int | None
+    when_full: Literal["emit", "shutdown"]
+    old_values: bool = False
+
+
+JoinKind = Literal["inner", "left", "outer"]
+
+
+@dataclass(frozen=True, slots=True)
+class TableJoiner:
+    """How two rows of one key become one: `(key, left, right)` or expressions; a null result is no row.
+
+    Inner: both rows must be there; left: the left one; outer: one of the two. The function sees null for the other.
+    """
+
+    function: Callable[[Any, Any, Any], Any] | pl.Expr | Fields
+    kind: JoinKind
+    schema: Schema | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableJoin(Operator):
+    """One side of a join of two tables: an update is joined with the row of the other `table` under its key.
+
+    The result has the larger of the two timestamps. `old_values`: somebody downstream wants the old result.
+    """
+
+    table: str
+    joiner: TableJoiner
+    is_left: bool
+    old_values: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TableJoinMerge(Operator):
+    """The table of what both sides of a join send; `left` and `right` are the tables joined.
+
+    With a store the old value, where it is wanted, is the stored one.
+    """
+
+    left: str
+    right: str
+    joiner: TableJoiner
+    store: str | None
     old_values: bool = False
 
 

@@ -94,9 +94,9 @@ def test_a_null_aggregate_removes_the_row_and_its_timestamp() -> None:
     assert sent(result) == [("a", number(1), 10), ("a", None, 10), ("a", number(3), 7)]
 
 
-def test_without_cache_the_first_old_value_is_the_initializers() -> None:
+def test_before_its_first_update_a_row_has_no_old_value() -> None:
     result = run_rows(case_of(COUNT, old_values=True), [[put("a", number()), put("a", number())]])
-    assert [record.value for record in result.sent["agg"]] == [Change(1, 0), Change(2, 1)]
+    assert [record.value for record in result.sent["agg"]] == [Change(1, None), Change(2, 1)]
 
 
 def test_with_the_cache_the_last_value_is_sent_with_the_old_one_of_the_epochs_start() -> None:
@@ -116,7 +116,7 @@ def test_an_aggregator_may_change_the_aggregate_it_is_given() -> None:
 
     case = case_of(op.CallableAggregate(list, append), old_values=True)
     result = rows_of(case, [put("a", number(1)), put("a", number(2))])
-    assert [record.value for record in result.sent["agg"]] == [Change([1], []), Change([1, 2], [1])]
+    assert [record.value for record in result.sent["agg"]] == [Change([1], None), Change([1, 2], [1])]
 
 
 def test_a_failing_aggregator_leaves_the_row_as_it_was() -> None:

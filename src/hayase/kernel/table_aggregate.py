@@ -1,0 +1,70 @@
+"""Aggregating a grouped table into a table."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+from hayase.core.records import Change, Record
+from hayase.kernel.row_table_aggregation import inputs_of, row_table_aggregation
+from hayase.kernel.rows import OperatorRows, RowContext, TableEmitter, TableRows
+from hayase.topology.operators import TableAggregate
+
+_TIMESTAMP = struct.Struct(">q")
+
+
+class TableAggregateRows(OperatorRows[TableAggregate]):
+    """TableAggregate in row form. Rows are stored as those of StreamAggregate: 8 bytes of timestamp, then the state."""
+
+    def open(self, ctx: RowContext) -> None:
+        """Start of an epoch."""
+        super().open(ctx)
+        operator = self._operator
+        spec = ctx.env.store_spec(operator.store)
+        self._key_bytes = spec.key_serde.to_bytes
+        self._store = ctx.env.byte_store(operator.store)
+        self._emitter = TableEmitter(ctx, caching=spec.caching, key_bytes=self._key_bytes)
+        self._aggregation = row_table_aggregation(self.name, operator.aggregation, spec.value_serde, self.edge)
+        self._reads_old = spec.caching or operator.old_values
+
+    def process(self, record: Record[Any, Any]) -> None:
+        """Subtract the old value, add the new one, send the group's row on, whether it changed or not."""
+        place = self._key_bytes(record.key)
+        found = self._store.get(place)
+        state, timestamp_ms = None, record.timestamp_ms
+        if found is not None:
+            timestamp_ms = max(timestamp_ms, _TIMESTAMP.unpack_from(found)[0])
+            state = self._aggregation.load(found[8:])
+        new = self._stepped(state, record)
+        data = None if new is None else self._aggregation.dump(new)
+        self._store.put(place, None if data is None else _TIMESTAMP.pack(timestamp_ms) + data)
+        old = self._shown(found) if self._reads_old else None
+        change = Change(None if new is None else self._aggregation.visible(new), old)
+        self._emitter.emit(Record(record.key, change, timestamp_ms, record.headers), place)
+
+    def _stepped(self, state: Any, record: Record[Any, Any]) -> Any:
+        change, aggregation = record.value, self._aggregation
+        if change.old is not None and state is not None:
+            state = aggregation.undo(state, inputs_of(aggregation, record, change.old))
+        if change.new is None:
+            return state
+        return aggregation.step(
+            aggregation.start() if state is None else state, inputs_of(aggregation, record, change.new)
+        )
+
+    def flush(self) -> None:
+        """Send on what the cache holds."""
+        self._emitter.flush()
+
+    def table_rows(self) -> TableRows:
+        """The rows of the store."""
+        return self
+
+    def get(self, key: Any) -> tuple[Any, int] | None:
+        """Value and timestamp of the row of a key; see TableRows."""
+        found = None if key is None else self._store.get(self._key_bytes(key))
+        return None if found is None else (self._shown(found), _TIMESTAMP.unpack_from(found)[0])
+
+    def _shown(self, found: bytes | None) -> Any:
+        """The value of a stored row, read anew: user code may have changed the object that was given to it."""
+        return None if found is None else self._aggregation.visible(self._aggregation.load(found[8:]))
