@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from hayase.dsl import Stores as Stores
     from hayase.dsl import StreamsBuilder as StreamsBuilder
     from hayase.dsl import Suppressed as Suppressed
+    from hayase.dsl import TableJoined as TableJoined
     from hayase.dsl import TimeWindowedKStream as TimeWindowedKStream
     from hayase.dsl import avg as avg
     from hayase.dsl import collect_list as collect_list
@@ -104,7 +105,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
         *("Branched", "BufferConfig", "Consumed", "GlobalKTable", "Grouped", "Joined", "KGroupedStream"),
         *("KGroupedTable", "KStream", "KTable"),
         *("Materialized", "Named", "Printed", "Produced", "Repartitioned", "Stores"),
-        *("StreamsBuilder", "Suppressed", "TimeWindowedKStream"),
+        *("StreamsBuilder", "Suppressed", "TableJoined", "TimeWindowedKStream"),
         *(
             "avg",
             "collect_list",

@@ -26,6 +26,7 @@ from hayase.dsl import (
     Repartitioned,
     StreamsBuilder,
     Suppressed,
+    TableJoined,
 )
 from hayase.processor.timestamps import (
     TimestampExtractor,
@@ -407,5 +408,9 @@ class _Interpreter:
 
     def _table_join(self, join: Function, args: Any, other: Any) -> Any:
         if "foreign_key" in args:
-            raise Unsupported("foreign-key join")
+            kept = self._materialized(args)
+            if kept is None:
+                kept = Materialized.with_(serde_of(args.get("store_key")), serde_of(args.get("store_value")))
+            named = TableJoined.as_(args["name"]) if "name" in args else None
+            return join(other, of_key_value(args["foreign_key"]), joiner_of(args["joiner"]), named, kept)
         return join(other, joiner_of(args["joiner"]), self._materialized(args), name=args.get("name"))

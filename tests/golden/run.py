@@ -149,7 +149,7 @@ def _drain(driver: TopologyTestDriver, sinks: Any) -> Iterator[Any]:
         queue = driver.output_queue(topic)
         while queue:
             record = queue.popleft()
-            if not topic.endswith("-repartition"):
+            if not topic.endswith(("-repartition", "-topic")):
                 yield _record(record, sinks.get(topic) or sinks.get(None))
 
 

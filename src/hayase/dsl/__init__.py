@@ -30,7 +30,17 @@ from hayase.dsl.grouped import KGroupedStream, TimeWindowedKStream
 from hayase.dsl.grouped_table import KGroupedTable
 from hayase.dsl.kstream import KStream
 from hayase.dsl.ktable import GlobalKTable, KTable
-from hayase.dsl.options import Branched, Consumed, Grouped, Joined, Materialized, Named, Produced, Repartitioned
+from hayase.dsl.options import (
+    Branched,
+    Consumed,
+    Grouped,
+    Joined,
+    Materialized,
+    Named,
+    Produced,
+    Repartitioned,
+    TableJoined,
+)
 from hayase.dsl.printed import Printed
 from hayase.dsl.stores import Stores
 from hayase.dsl.suppressed import BufferConfig, Suppressed
@@ -56,6 +66,7 @@ __all__ = [
     "Stores",
     "StreamsBuilder",
     "Suppressed",
+    "TableJoined",
     "TimeWindowedKStream",
     "avg",
     "collect_list",

@@ -9,6 +9,7 @@ from typing import Any
 
 from hayase.core.errors import TopologyError
 from hayase.core.names import NameCounter
+from hayase.dsl.cycles import without_cycles
 from hayase.dsl.options import Consumed
 from hayase.processor.timestamps import TimestampExtractor, record_timestamp
 from hayase.serde.protocol import Serde
@@ -207,14 +208,40 @@ class Graph:
         return self._through(parent, names, key_serde, value_serde, None, None)
 
     def table_repartition(
-        self, parent: str, names: tuple[str, str, str], key_serde: Serde[Any] | None, value_serde: Serde[Any]
+        self,
+        parent: str,
+        names: tuple[str, str, str],
+        serdes: tuple[Serde[Any] | None, Serde[Any]],
+        partitioner: Partitioner | None = None,
     ) -> str:
-        """Add sink and source of the repartition of a grouped table, whose updates have no null keys; the source's name."""
+        """Add sink and source (names: topic, sink, source) of a repartition that filters nothing; the source's name."""
+        self._check_repartition(names[0])
+        self._repartitions[names[0]] = RepartitionTopic(names[0])
+        return self._between((parent,), names, serdes, partitioner, None)
+
+    def internal_table_topic(
+        self,
+        parents: tuple[str, ...],
+        names: tuple[str, str, str],
+        serdes: tuple[Serde[Any], Serde[Any]],
+        partitioner: Partitioner | None,
+    ) -> str:
+        """The same with a topic of the log: it is read in a later epoch than it is written."""
+        self._check_repartition(names[0])
+        self._internal_topics[names[0]] = InternalTopic(names[0])
+        return self._between(parents, names, serdes, partitioner, record_timestamp())
+
+    def _between(
+        self,
+        parents: tuple[str, ...],
+        names: tuple[str, str, str],
+        serdes: tuple[Serde[Any] | None, Serde[Any]],
+        partitioner: Partitioner | None,
+        extractor: TimestampExtractor | None,
+    ) -> str:
         topic, sink, source = names
-        self._check_repartition(topic)
-        self._repartitions[topic] = RepartitionTopic(topic)
-        self.sink(SinkNode(sink, (parent,), topic, key_serde, value_serde))
-        self.source(SourceNode(source, (topic,), key_serde, value_serde))
+        self.sink(SinkNode(sink, parents, topic, *serdes, None, partitioner))
+        self.source(SourceNode(source, (topic,), *serdes, extractor))
         return source
 
     def internal_topic(
@@ -275,12 +302,14 @@ class Graph:
             else node
             for node in nodes
         )
-        return Topology(
-            final,
-            dict(self._stores),
-            dict(self._repartitions),
-            tuple(self._global_tables),
-            dict(self._internal_topics),
+        return without_cycles(
+            Topology(
+                final,
+                dict(self._stores),
+                dict(self._repartitions),
+                tuple(self._global_tables),
+                dict(self._internal_topics),
+            )
         )
 
 

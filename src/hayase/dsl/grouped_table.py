@@ -77,8 +77,8 @@ def _grouping(
         )
     if mapper is not None and declared is None:
         function = functions.callable_of(mapper, 2, "group_by", "(key, value) that returns (key, value)")
-        types = map(schema_of_type, functions.pair_types(functions.return_type(mapper)))
-        return TableGroupBy(function), *(Known(None, schema) for schema in types)
+        key_type, value_type = functions.pair_types(functions.return_type(mapper))
+        return TableGroupBy(function), Known(None, schema_of_type(key_type)), Known(None, schema_of_type(value_type))
     group = declared if key is None else functions.declarative(key, "group_by key")
     kept = None if value is None else functions.declarative(value, "group_by value")
     if group is None or (value is not None and kept is None):
@@ -237,9 +237,8 @@ class KGroupedTable(Generic[K, V]):
             return self._shared
         topic = (self._repartition_name or store) + REPARTITION_SUFFIX
         value = concrete_serde(self._state.value, "value", topic, fallback=PickleSerde())
-        made = graph.table_repartition(
-            self._state.node, (topic, sink, source), self._key(topic).serde, ChangeSerde(value)
-        )
+        serdes = self._key(topic).serde, ChangeSerde(value)
+        made = graph.table_repartition(self._state.node, (topic, sink, source), serdes)
         if self._repartition_name is not None:
             self._shared = made
         return made

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 import polars as pl
 
 from hayase.core.errors import TopologyError
 from hayase.dsl import functions
+from hayase.dsl.foreign_key_joins import foreign_key_join
 from hayase.dsl.functions import Joiner, KeyFunction, Predicate, ValueFunction
 from hayase.dsl.graph import Graph, TableView
 from hayase.dsl.inference import Known, check_predicate, concrete_serde, visible_columns
 from hayase.dsl.kstream import KStream
-from hayase.dsl.options import Grouped, Materialized, name_of
-from hayase.dsl.stream_state import Name, StreamState, check_option, mapped_values, repartitioned
+from hayase.dsl.options import Grouped, Materialized, TableJoined, name_of
+from hayase.dsl.stream_state import Name, StreamState, bind_arguments, check_option, mapped_values, repartitioned
 from hayase.dsl.suppressed import Suppressed, suppress
 from hayase.dsl.table_joins import table_table
 from hayase.serde import JsonSerde
@@ -202,59 +203,114 @@ class KTable(Generic[K, V]):
 
         return grouped_table(self._state, mapper, check_option(grouped, Grouped, "group_by"), key, value)
 
+    @overload
     def join(
         self, other: KTable[K, Any], joiner: Joiner, materialized: Materialized | None = None, *, name: Name = None
-    ) -> KTable[K, Any]:
-        """Join the rows of both tables that have the same key; a key that one of them does not have has no row.
+    ) -> KTable[K, Any]: ...
 
-        An update of either side is joined with the other side's row as it is then. The joiner is `(left, right)` or
-        `(key, left, right)`, or fields of `left(…)` and `right(…)`; a null result is no row. The row's timestamp is the
-        larger of the two rows'. A delete of one side, and any update whose result is null, is passed on as a delete
-        if the other side has a row, whether there was a result before or not.
+    @overload
+    def join(
+        self,
+        other: KTable[Any, Any],
+        foreign_key_extractor: ValueFunction,
+        joiner: Joiner,
+        table_joined: TableJoined | None = None,
+        materialized: Materialized | None = None,
+        *,
+        name: Name = None,
+    ) -> KTable[K, Any]: ...
 
-        Both topics must have the same number of partitions. Both tables begin to keep their rows if they do not yet;
-        the result is kept if its store is named. If the result is grouped, and not kept, caches of the two tables are
-        off, so that what is subtracted is what was added.
+    def join(self, other: Any, *arguments: Any, name: Name = None, **keywords: Any) -> KTable[K, Any]:
+        """Join the rows of two tables, by the same key or by a foreign key.
 
-        Kafka Streams' `KTable.join(KTable, ValueJoiner, Named, Materialized)`.
+        * `join(other, joiner, materialized=None)`: rows with the same key; a key that one table does not have has no
+          row. An update of either side is joined with the other side's row as it is then; the row's timestamp is the
+          larger of the two. A delete, and any update whose result is null, is passed on as a delete if the other side
+          has a row, whether there was a result before or not. Both topics must have the same number of partitions.
+        * `join(other, foreign_key_extractor, joiner, table_joined=None, materialized=None)`: each row with the row of
+          `other` whose key `foreign_key_extractor` gives: a function of `(value)` or `(key, value)`, an expression, or a
+          field's name. Results have the keys of this table. An update of a right row is joined with all left rows that
+          name it, in the order of their keys' bytes, at the right row's timestamp; an update of a left row gives a result
+          at the larger timestamp of the two. A row whose foreign key is null has no result and is counted as
+          dropped. Any numbers of partitions. Questions and answers travel between the tasks (KIP-213):
+          results of an epoch come out in the next one; an answer for a row that has changed since is dropped and counted.
+
+        The joiner is `(left, right)` or `(key, left, right)`, or fields of `left(…)` and `right(…)`; a null result is no
+        row. Both tables begin to keep their rows if they do not yet; the result is kept if its store is named. If
+        a result by key is grouped and not kept, caches of the two tables are off, so that what is subtracted is what
+        was added.
+
+        Kafka Streams' `KTable.join`.
 
         Example:
             >>> from hayase import Consumed, Produced, Serdes, StreamsBuilder, TopologyTestDriver
             >>> builder = StreamsBuilder()
-            >>> text = Consumed.with_(Serdes.string(), Serdes.string())
-            >>> both = builder.table("names", text).join(
-            ...     builder.table("cities", text), lambda name, city: f"{name}@{city}"
+            >>> orders = builder.table("orders", Consumed.with_(Serdes.string(), Serdes.json()))
+            >>> users = builder.table("users", Consumed.with_(Serdes.string(), Serdes.string()))
+            >>> named = orders.join(
+            ...     users, lambda order: order["user"], lambda order, user: f"{order['item']} for {user}"
             ... )
-            >>> both.to_stream().to("out", Produced.with_(Serdes.string(), Serdes.string()))
+            >>> named.to_stream().to("out", Produced.with_(Serdes.string(), Serdes.string()))
             >>> with TopologyTestDriver(builder.build()) as driver:
-            ...     for topic, value in [("names", "Ann"), ("cities", "Oslo"), ("names", None)]:
-            ...         driver.create_input_topic(topic, Serdes.string(), Serdes.string()).pipe_input("1", value)
+            ...     given = driver.create_input_topic("orders", Serdes.string(), Serdes.json())
+            ...     given.pipe_input("o1", {"user": "7", "item": "tea"})
+            ...     for name in ("Ann", "Anna"):
+            ...         driver.create_input_topic("users", Serdes.string(), Serdes.string()).pipe_input("7", name)
             ...     driver.create_output_topic("out", Serdes.string(), Serdes.string()).read_key_values_to_list()
-            [('1', 'Ann@Oslo'), ('1', None)]
+            [('o1', 'tea for Ann'), ('o1', 'tea for Anna')]
         """
-        return self._join(other, joiner, materialized, name, "inner")
+        return self._join(other, arguments, keywords, name, "inner")
 
+    @overload
     def left_join(
         self, other: KTable[K, Any], joiner: Joiner, materialized: Materialized | None = None, *, name: Name = None
-    ) -> KTable[K, Any]:
-        """As `join`, but every row of this table gives one; `right` is null where the other has none."""
-        return self._join(other, joiner, materialized, name, "left")
+    ) -> KTable[K, Any]: ...
+
+    @overload
+    def left_join(
+        self,
+        other: KTable[Any, Any],
+        foreign_key_extractor: ValueFunction,
+        joiner: Joiner,
+        table_joined: TableJoined | None = None,
+        materialized: Materialized | None = None,
+        *,
+        name: Name = None,
+    ) -> KTable[K, Any]: ...
+
+    def left_join(self, other: Any, *arguments: Any, name: Name = None, **keywords: Any) -> KTable[K, Any]:
+        """As `join`, but every row of this table gives one; `right` is null where there is no other row."""
+        return self._join(other, arguments, keywords, name, "left")
 
     def outer_join(
         self, other: KTable[K, Any], joiner: Joiner, materialized: Materialized | None = None, *, name: Name = None
     ) -> KTable[K, Any]:
-        """As `join`, but every row of either table gives one; `left` or `right` is null where there is none."""
-        return self._join(other, joiner, materialized, name, "outer")
+        """As `join` by key, but every row of either table gives one; `left` or `right` is null where there is none."""
+        return self._join(other, (joiner, materialized), {}, name, "outer")
 
     def _join(
-        self, other: KTable[K, Any], joiner: Joiner, materialized: Materialized | None, name: Name, kind: JoinKind
+        self, other: Any, arguments: tuple[Any, ...], keywords: dict[str, Any], name: Name, kind: JoinKind
     ) -> KTable[K, Any]:
         what = {"inner": "join", "left": "left_join", "outer": "outer_join"}[kind]
         if not isinstance(other, KTable):
             raise TopologyError("INVALID_ARGUMENT", f"{what} takes a KTable, not {other!r}")
         if other._state.graph is not self._state.graph:
             raise TopologyError("FOREIGN_STREAM", f"{what}: the two come from different StreamsBuilders")
-        options = None if materialized is None else check_option(materialized, Materialized, what)
+        extracts = len(arguments) > 1 and not isinstance(arguments[1], Materialized | None)
+        if extracts or "foreign_key_extractor" in keywords or (len(arguments) == 1 and "joiner" in keywords):
+            parameters = ("foreign_key_extractor", "joiner", "table_joined", "materialized")
+            extractor, joiner, joined, kept = bind_arguments(what, arguments, keywords, parameters, required=2)
+            table_joined = check_option(joined, TableJoined, what)
+            if name is not None:
+                table_joined = replace(table_joined, name=name_of(name))
+            options = check_option(kept, Materialized, what)
+            return KTable(
+                foreign_key_join(
+                    self._state, other._state, extractor, joiner, table_joined, options, is_left=kind == "left"
+                )
+            )
+        joiner, kept = bind_arguments(what, arguments, keywords, ("joiner", "materialized"), required=1)
+        options = None if kept is None else check_option(kept, Materialized, what)
         return KTable(table_table(self._state, other._state, joiner, options, name_of(name), kind))
 
     def to_stream(self, key_mapper: KeyFunction | None = None, *, name: Name = None) -> KStream[Any, V]:

@@ -272,6 +272,43 @@ class Joined(_NamedSerdes):
 
 
 @dataclass(frozen=True, slots=True)
+class TableJoined:
+    """Names and partitioners of a foreign-key join of two tables.
+
+    A partitioner is `(topic, key, None, partitions)` and gives a number, or `None` for the partition of the key; needed
+    where a table's topic is not partitioned by Kafka's default.
+
+    Attributes:
+        partitioner: where rows of the left table are, by its key; `None`: where they were read.
+        other_partitioner: where rows of the right table are, by its key; `None`: Kafka's default.
+        name: begins the names of all nodes and internal topics of the join.
+    """
+
+    partitioner: Callable[[str, Any, None, int], Any] | None = None
+    other_partitioner: Callable[[str, Any, None, int], Any] | None = None
+    name: str | None = None
+
+    @classmethod
+    def with_(
+        cls,
+        partitioner: Callable[[str, Any, None, int], Any] | None = None,
+        other_partitioner: Callable[[str, Any, None, int], Any] | None = None,
+        name: str | None = None,
+    ) -> TableJoined:
+        """All options at once."""
+        form = "(topic, key, None, partitions)"
+        for function in (partitioner, other_partitioner):
+            if function is not None:
+                functions.callable_of(function, 4, "a partitioner of TableJoined", form)
+        return cls(partitioner, other_partitioner, name_of(name))
+
+    @classmethod
+    def as_(cls, name: str) -> TableJoined:
+        """Only a name."""
+        return cls(name=check_name(name))
+
+
+@dataclass(frozen=True, slots=True)
 class Materialized(_Serdes):
     """How the rows of a table are kept.
 

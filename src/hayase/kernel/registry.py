@@ -15,6 +15,8 @@ from hayase.kernel.filter import FilterRows, filter_columns
 from hayase.kernel.flat_map import FlatMapRows, flat_map_columns
 from hayase.kernel.flat_map_values import FlatMapValuesRows, flat_map_values_columns
 from hayase.kernel.foreach import ForeachRows, foreach_columns
+from hayase.kernel.foreign_key_left import ForeignKeyResolveRows, ForeignKeySubscribeRows
+from hayase.kernel.foreign_key_right import ForeignKeyFanOutRows, ForeignKeyLookUpRows, ForeignKeyReceiveRows
 from hayase.kernel.global_join import GlobalJoinRows, global_join_columns
 from hayase.kernel.map import MapRows, map_columns
 from hayase.kernel.map_values import MapValuesRows, map_values_columns
@@ -70,6 +72,11 @@ ROWS: Mapping[type[op.Operator], RowFactory] = {
     op.TableJoin: _rows(TableJoinRows),
     op.TableJoinMerge: _rows(TableJoinMergeRows),
     op.TableSuppress: _rows(TableSuppressRows),
+    op.ForeignKeySubscribe: _rows(ForeignKeySubscribeRows),
+    op.ForeignKeyReceive: _rows(ForeignKeyReceiveRows),
+    op.ForeignKeyLookUp: _rows(ForeignKeyLookUpRows),
+    op.ForeignKeyFanOut: _rows(ForeignKeyFanOutRows),
+    op.ForeignKeyResolve: _rows(ForeignKeyResolveRows),
     op.StreamTableJoin: _rows(StreamTableJoinRows),
     op.StreamGlobalTableJoin: _rows(GlobalJoinRows),
 }

@@ -52,6 +52,11 @@ class RowEnvironment(Protocol):
         """The epoch's wall clock."""
         ...
 
+    @property
+    def partition(self) -> int:
+        """Number of the task's partition."""
+        ...
+
     def byte_store(self, name: str) -> ByteStore:
         """A store of this task, or a global table's store (read-only)."""
         ...

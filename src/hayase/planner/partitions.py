@@ -9,6 +9,9 @@ from hayase.topology import operators as op
 from hayase.topology.nodes import ProcessorNode, SinkNode, SourceNode
 from hayase.topology.topology import SubTopology, Topology
 
+_BY_KEY = op.StreamTableJoin | op.TableJoin | op.ForeignKeyLookUp | op.ForeignKeyResolve
+"""Operators that look up their `table` by the key of what comes."""
+
 
 def upstream_sources(topology: Topology, node: str) -> list[SourceNode]:
     """The sources of its sub-topology that a node gets records from."""
@@ -26,7 +29,7 @@ def copartitioned(topology: Topology) -> list[list[SourceNode]]:
     """Groups of sources whose partition counts must be equal because a join looks up one side by the other's key."""
     groups = []
     for node in topology.nodes:
-        if isinstance(node, ProcessorNode) and isinstance(node.operator, op.StreamTableJoin | op.TableJoin):
+        if isinstance(node, ProcessorNode) and isinstance(node.operator, _BY_KEY):
             left = [source for parent in node.parents for source in upstream_sources(topology, parent)]
             right = upstream_sources(topology, node.operator.table)
             groups.append(list({source.name: source for source in [*left, *right]}.values()))
@@ -46,15 +49,20 @@ def partition_counts(topology: Topology, topics: Mapping[str, int]) -> dict[str,
     counts = {name: partitions for name, partitions in wanted.items() if partitions is not None}
     pending = [name for name in wanted if name not in counts]
     groups = copartitioned(topology)
+    joined_only = True  # at first, of those that are joined: their partners may get theirs by and by
     while pending:
         progressed = False
         for name in list(pending):
-            count = _joined_count(name, groups, topics) or _upstream_count(topology, name, topics, counts)
+            count = _joined_count(name, groups, {**topics, **counts})
+            if count is None and not (joined_only and _is_joined(name, groups)):
+                count = _upstream_count(topology, name, topics, counts)
             if count is not None:
                 counts[name] = count
                 pending.remove(name)
                 progressed = True
-        if not progressed:
+        if not progressed and joined_only:
+            joined_only = False
+        elif not progressed:
             raise TopologyError(
                 "NO_PARTITION_COUNT",
                 f"the partition counts of {pending} depend on each other; give one with Repartitioned",
@@ -63,13 +71,17 @@ def partition_counts(topology: Topology, topics: Mapping[str, int]) -> dict[str,
     return counts
 
 
-def _joined_count(name: str, groups: list[list[SourceNode]], topics: Mapping[str, int]) -> int | None:
+def _joined_count(name: str, groups: list[list[SourceNode]], known: Mapping[str, int]) -> int | None:
     for group in groups:
         if any(name in source.topics for source in group):
-            real = [topics[topic] for source in group for topic in source.topics if topic in topics]
-            if real:
-                return max(real)
+            there = [known[topic] for source in group for topic in source.topics if topic in known]
+            if there:
+                return max(there)
     return None
+
+
+def _is_joined(name: str, groups: list[list[SourceNode]]) -> bool:
+    return any(name in source.topics for group in groups for source in group)
 
 
 def _upstream_count(topology: Topology, name: str, topics: Mapping[str, int], counts: Mapping[str, int]) -> int | None:

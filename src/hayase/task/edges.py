@@ -40,16 +40,25 @@ class EdgeBuffer:
         self._sent = 0
         self._targets: dict[int, tuple[list[bytes | None], list[bytes | None], list[int], list[Headers]]] = {}
 
-    def add(self, key: bytes | None, value: bytes | None, timestamp_ms: int, headers: Headers) -> None:
-        """One record; a null key goes to the partition of its position."""
-        partitions = self._sink.partitions
-        target = self._sent % partitions if key is None else partition_for_key(key, partitions)
+    def add(
+        self,
+        key: bytes | None,
+        value: bytes | None,
+        timestamp_ms: int,
+        headers: Headers,
+        chosen: Sequence[int] | None = None,
+    ) -> None:
+        """One record, to the partitions that were chosen for it; else a null key goes to that of its position."""
+        if chosen is None:
+            partitions = self._sink.partitions
+            chosen = (self._sent % partitions if key is None else partition_for_key(key, partitions),)
         self._sent += 1
-        keys, values, times, all_headers = self._targets.setdefault(target, ([], [], [], []))
-        keys.append(key)
-        values.append(value)
-        times.append(timestamp_ms)
-        all_headers.append(headers)
+        for target in chosen:
+            keys, values, times, all_headers = self._targets.setdefault(target, ([], [], [], []))
+            keys.append(key)
+            values.append(value)
+            times.append(timestamp_ms)
+            all_headers.append(headers)
 
     def flush(self, outputs: Outputs) -> None:
         """Turn what was added into rows."""

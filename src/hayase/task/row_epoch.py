@@ -38,11 +38,17 @@ def run_rows(
     """
     buffers: dict[str, EdgeBuffer] = {}
 
-    def emit_edge(sink: SinkProgram, key: bytes | None, value: bytes | None, record: Record[Any, Any]) -> None:
+    def emit_edge(
+        sink: SinkProgram,
+        key: bytes | None,
+        value: bytes | None,
+        record: Record[Any, Any],
+        partitions: Sequence[int] | None,
+    ) -> None:
         buffer = buffers.get(sink.name)
         if buffer is None:
             buffer = buffers[sink.name] = EdgeBuffer(sink, services.task)
-        buffer.add(key, value, record.timestamp_ms, record.headers)
+        buffer.add(key, value, record.timestamp_ms, record.headers, partitions)
 
     def send_edges() -> None:
         for name in sorted(buffers):

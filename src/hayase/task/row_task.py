@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from hayase.core.errors import HayaseError, SerializationError
 from hayase.core.metrics import BYTES_PRODUCED, DROPPED_RECORDS, RECORDS_PRODUCED, Metrics
-from hayase.core.records import Change, Record, RecordMetadata
+from hayase.core.records import Change, Record, RecordMetadata, TaskId
 from hayase.kernel.punctuation import Punctuations
 from hayase.kernel.registry import ROWS
 from hayase.kernel.rows import Clocks, RowContext, RowNode, TableRows
@@ -23,8 +23,8 @@ from hayase.task.queues import RawRecords, RecordSource
 from hayase.task.routing import RowRoute, is_routed
 from hayase.task.services import TaskServices
 
-EdgeEmitter = Callable[[SinkProgram, bytes | None, bytes | None, Record[Any, Any]], None]
-"""Takes a record for a repartition topic: sink, key bytes, value bytes, the record."""
+EdgeEmitter = Callable[[SinkProgram, bytes | None, bytes | None, Record[Any, Any], Sequence[int] | None], None]
+"""Takes a record for a repartition topic: sink, key bytes, value bytes, the record, partitions if they were chosen."""
 
 _MEASURED_AT_ONCE = 100_000
 _STREAM_TIME = "task/stream-time"
@@ -70,7 +70,7 @@ class SinkRow(RowNode):
             self.services.failures.handle("production", self.name, env.current, error)
             return
         if sink.edge:
-            self.emit_edge(sink, key_bytes, value_bytes, record)
+            self.emit_edge(sink, key_bytes, value_bytes, record, partitions)
             return
         output = self.services.outputs.topic(topic)
         if partitions is None:
@@ -102,7 +102,9 @@ class SinkRow(RowNode):
     def _chosen(self, record: Record[Any, Any]) -> tuple[str, list[int] | None, int]:
         if self._route is None:
             edge = self.ctx.schemas.get(self._sink.parents[0])
-            self._route = RowRoute(self._sink, edge, self.services.partitions_of)
+            sink = self._sink
+            partitions_of = (lambda _: sink.partitions) if sink.edge else self.services.partitions_of
+            self._route = RowRoute(sink, edge, partitions_of)
         return self._route(record, self.ctx.env.metadata())
 
 
@@ -157,6 +159,11 @@ class RowTask:
     def wall_clock_ms(self) -> int:
         """The epoch's wall clock."""
         return self._services.wall_clock_ms
+
+    @property
+    def partition(self) -> int:
+        """Number of the task's partition."""
+        return TaskId.parse(self._services.task).partition
 
     def byte_store(self, name: str) -> ByteStore:
         """See TaskServices."""

@@ -106,7 +106,6 @@ def with_default_serdes(
                 )
             case ProcessorNode():
                 return _with_serdes(node, lambda _, __, serde: _resolved(serde, defaults))
-        return node
 
     def store(spec: StoreSpec) -> StoreSpec:
         key, value = _resolve(spec.key_serde, defaults), _resolve(spec.value_serde, defaults)
@@ -148,7 +147,6 @@ def with_topics(topology: Topology, application_id: str, settings: Mapping[str, 
                 return dataclasses.replace(node, key_serde=key, value_serde=value)
             case ProcessorNode():
                 return _with_serdes(node, lambda topic, side, serde: made(serde, topic, side))
-        return node
 
     def source(node: SourceNode) -> SourceNode:
         key, value = made(node.key_serde, node.first_topic, "key"), made(node.value_serde, node.first_topic, "value")
@@ -183,14 +181,15 @@ def with_store_type(topology: Topology, store_type: StoreType) -> Topology:
 
 def _with_serdes(node: ProcessorNode, replace: Callable[[str, Side, Serde[Any]], Serde[Any] | None]) -> ProcessorNode:
     """The node with the serdes that its operator needs replaced."""
-    given = getattr(node.operator, "serdes", None)
+    operator: Any = node.operator
+    given = getattr(operator, "serdes", None)
     if not isinstance(given, InternalSerdes):
         return node
     key, value = replace(given.topic, "key", given.key), replace(given.topic, "value", given.value)
     assert key is not None
     assert value is not None
     serdes = InternalSerdes(given.topic, key, value)
-    return dataclasses.replace(node, operator=dataclasses.replace(node.operator, serdes=serdes))
+    return dataclasses.replace(node, operator=dataclasses.replace(operator, serdes=serdes))
 
 
 def _resolve(serde: Serde[Any] | None, defaults: dict[Side, Serde[Any] | None]) -> Serde[Any] | None:

@@ -392,6 +392,53 @@ class TableJoinMerge(Operator):
 
 
 @dataclass(frozen=True, slots=True)
+class ForeignKeySubscribe(Operator):
+    """Left side of a foreign-key join: each row asks for the right row that `extractor(key, value)` names (KIP-213).
+
+    `left`: a row without a right row, or without a foreign key, has a result, too. An inner join counts rows
+    without a foreign key as dropped. `serdes` are of foreign keys and of left values, whose digest travels along.
+    """
+
+    extractor: Callable[[Any, Any], Any] | pl.Expr
+    left: bool
+    serdes: InternalSerdes
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignKeyReceive(Operator):
+    """Right side: keep the subscriptions, by foreign and primary key, in a store."""
+
+    store: str
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignKeyLookUp(Operator):
+    """Right side: answer a subscription with the row of the right `table`; at the larger of the two timestamps."""
+
+    table: str
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignKeyFanOut(Operator):
+    """Right side: answer every subscription in `store` for the row that changed; at that row's timestamp."""
+
+    store: str
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignKeyResolve(Operator):
+    """Left side: join the row of the left `table` with an answer, if the row is still the one that asked.
+
+    Others are dropped and counted. `serdes` are of primary keys and left values.
+    """
+
+    table: str
+    left: bool
+    joiner: Callable[[Any, Any, Any], Any] | pl.Expr | Fields
+    serdes: InternalSerdes
+
+
+@dataclass(frozen=True, slots=True)
 class StreamTableJoin(Operator):
     """Look up the table as it is when the stream record is processed. Joiner: `(key, left, right)` or expressions.
 

@@ -22,10 +22,12 @@ import numpy as np
 from hayase.core.config import StreamsConfig
 from hayase.core.metrics import Metrics
 from hayase.core.records import Headers
-from hayase.planner.build import global_unit_id, levels_of, make_plan
+from hayase.planner.build import global_unit_id, levels_of, make_plan, source_topics
 from hayase.planner.compile import compile_units
 from hayase.planner.options import compile_options, configured, failure_policy
+from hayase.planner.partitions import partition_counts
 from hayase.planner.programs import make_programs
+from hayase.serde.murmur2 import partition_for_key
 from hayase.state.journal import EdgeRow
 from hayase.state.memory import MemoryState
 from hayase.state.spill import EpochSpace
@@ -110,6 +112,10 @@ class LocalRun:
         self._chunk = chunk
         config = StreamsConfig({"application.id": "test", **{k.replace("_", "."): v for k, v in settings.items()}})
         topology = configured(topology, config)
+        topics = {topic: count for topic, count in topics.items() if topic in source_topics(topology)}
+        counts = partition_counts(topology, topics)
+        topics |= {topic: counts[topic] for topic in topology.internal_topics}
+        self._waiting: list[Given] = []
         options = dataclasses.replace(compile_options(config), prefix=prefix)
         compiled = compile_units(topology, levels_of(topology), options)
         self.plan = make_plan(topology, topics, compiled, threads=threads)
@@ -130,7 +136,8 @@ class LocalRun:
                     yield task.id, task.unit
 
     def run_epoch(self, records: Sequence[Given]) -> None:
-        """One epoch that reads these."""
+        """One epoch that reads these, and what the epoch before wrote to internal topics."""
+        records, self._waiting = [*self._waiting, *records], []
         by_partition: dict[tuple[str, int], list[Given]] = {}
         for record in records:
             by_partition.setdefault((record.topic, record.partition), []).append(record)
@@ -143,7 +150,9 @@ class LocalRun:
         self._epoch += 1
 
     def finish(self) -> Result:
-        """What it left behind."""
+        """What it left behind, when internal topics are empty."""
+        while self._waiting:
+            self.run_epoch([])
         for task, state in self._states.items():
             unit = self.plan.bundle_of(task).unit
             epoch = state.begin().task(task)
@@ -151,6 +160,12 @@ class LocalRun:
                 if name not in self._global_tasks or self.programs[unit].plan.global_store == name:
                     self.result.stores[(task, name)] = dict(epoch.store(name).range())
         return self.result
+
+    def _read_back(self, topic: str, sent: Sent) -> Given:
+        partition = sent.partition
+        if partition is None or partition < 0:
+            partition = 0 if sent.key is None else partition_for_key(sent.key, self.plan.topics[topic])
+        return Given(topic, partition, sent.key, sent.value, sent.timestamp_ms, sent.headers)
 
     def _raw(self, place: tuple[str, int], found: list[Given]) -> RawRecords:
         start = self._offsets.get(place, 0)
@@ -185,7 +200,11 @@ class LocalRun:
                 headers: Sequence[Headers] = batch.headers or [()] * len(batch)
                 chosen: Sequence[Any] = [None] * len(batch) if batch.partitions is None else batch.partitions.tolist()
                 records = zip(batch.keys, batch.values, batch.timestamps_ms, headers, chosen, strict=True)
-                self.result.sent.setdefault(batch.topic, []).extend(Sent(*record) for record in records)
+                sent = [Sent(*record) for record in records]
+                if batch.topic in self.plan.internal:
+                    self._waiting += [self._read_back(batch.topic, record) for record in sent]
+                else:
+                    self.result.sent.setdefault(batch.topic, []).extend(sent)
             return list(outputs.all_rows())
 
     def _run_task(
@@ -223,7 +242,7 @@ class LocalRun:
             outputs=outputs,
             policy=self._policy,
             wall_clock_ms=0,
-            partitions_of=lambda _: self._sink_partitions,
+            partitions_of=lambda topic: self.plan.topics.get(topic, self._sink_partitions),
             space=space if self._chunk else None,
             after_chunk=after_chunk,
         )
