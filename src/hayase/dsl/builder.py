@@ -8,12 +8,13 @@ from dataclasses import replace
 from typing import Any
 
 from hayase.core.errors import TopologyError
-from hayase.dsl.graph import Graph, TableView
+from hayase.dsl.graph import Graph
 from hayase.dsl.inference import Known
 from hayase.dsl.kstream import KStream
 from hayase.dsl.ktable import GlobalKTable, GlobalTableState, KTable, TableState, key_value_spec
 from hayase.dsl.options import Consumed, Materialized
 from hayase.dsl.stream_state import StreamState, check_option
+from hayase.dsl.views import TableView
 from hayase.serde import Serdes
 from hayase.state.spec import StoreSpec
 from hayase.topology.defaults import DefaultSerde

@@ -16,10 +16,10 @@ import polars as pl
 from hayase.core.errors import TopologyError
 from hayase.dsl import functions
 from hayase.dsl.functions import Joiner, ValueFunction
-from hayase.dsl.graph import TableView
 from hayase.dsl.inference import Known, concrete_serde, key_schema, visible_columns
 from hayase.dsl.joins import check_same_key, joiner_of
 from hayase.dsl.options import Materialized, TableJoined
+from hayase.dsl.views import TableView
 from hayase.planner.serdes import PickleSerde
 from hayase.serde import JsonSerde
 from hayase.serde.subscriptions import Answer, AnswerSerde, CombinedKeySerde, SubscriptionSerde

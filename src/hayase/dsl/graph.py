@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hayase.core.errors import TopologyError
 from hayase.core.names import NameCounter
@@ -38,6 +38,9 @@ from hayase.topology.operators import (
     TableSource,
 )
 from hayase.topology.topology import Topology
+
+if TYPE_CHECKING:
+    from hayase.dsl.views import TableView
 
 TableOperator = (
     TableSource
@@ -334,106 +337,3 @@ def _null_keys_wanted(nodes: Sequence[Node], repartitions: Collection[str]) -> s
                 wanted.add(parent)
                 pending.append(parent)
     return wanted
-
-
-class TableView:
-    """Where the rows of a table can be read: its own store, or its parent's through the node's function.
-
-    Args:
-        graph: of the topology.
-        spec: the store it keeps, or would keep if somebody reads it.
-        parent: the table it is computed from, if it need not keep rows itself.
-        keep: whether it keeps a store in any case.
-
-    Attributes:
-        store: name of the store it keeps, if any.
-        old_values: its updates carry the old value.
-    """
-
-    def __init__(self, graph: Graph, spec: StoreSpec | None, parent: TableView | None, keep: bool) -> None:
-        self._graph = graph
-        self._spec = spec
-        self._parent = parent
-        self.store: str | None = None
-        self.old_values = False
-        if keep:
-            self._keep()
-
-    def _keep(self) -> str:
-        assert self._spec is not None
-        self.store = self._graph.store(self._spec)
-        return self.store
-
-    def stores_to_read(self) -> tuple[str, ...]:
-        """The stores that hold the rows; a table that could keep rows but does not begins to."""
-        if self.store is None and self._parent is not None:
-            return self._parent.stores_to_read()
-        return (self.store or self._keep(),)
-
-    def send_old_values(self, *, force: bool = False) -> bool:
-        """Let the updates carry old values if that needs no further store; whether they do.
-
-        As in Kafka Streams this looks at the stores that are there when it is called: one that a later join
-        adds does not count. With `force` the table they come from begins to keep its rows, so that they always do.
-        """
-        if force and self.store is None and self._parent is None:
-            self._keep()
-        if self.store is not None or (self._parent is not None and self._parent.send_old_values(force=force)):
-            self.old_values = True
-        return self.old_values
-
-    def uncache(self) -> None:
-        """Let every update of what is stored be passed on at once."""
-        if self._spec is not None:
-            self._spec = dataclasses.replace(self._spec, caching=False)
-        if self.store is not None:
-            self._graph.uncache(self.store)
-        elif self._parent is not None:
-            self._parent.uncache()
-
-
-class JoinView(TableView):
-    """Where the rows of a join of two tables can be read: its own store, or those of both tables."""
-
-    def __init__(self, graph: Graph, spec: StoreSpec | None, left: TableView, right: TableView) -> None:
-        super().__init__(graph, spec, None, keep=spec is not None)
-        self._sides = left, right
-
-    def stores_to_read(self) -> tuple[str, ...]:
-        """See TableView."""
-        if self.store is not None:
-            return (self.store,)
-        return tuple(dict.fromkeys(name for side in self._sides for name in side.stores_to_read()))
-
-    def send_old_values(self, *, force: bool = False) -> bool:
-        """See TableView; a join without a store always can, as both tables keep their rows.
-
-        Its old result is the one with the other side's row as it is now, which is right only if every update of both
-        sides is passed on: with caches a result would be named that was never sent (KAFKA-4609).
-        """
-        if not self.old_values and self.store is None:
-            for side in self._sides:
-                side.send_old_values(force=True)
-                side.uncache()
-        self.old_values = True
-        return True
-
-    def uncache(self) -> None:
-        """See TableView."""
-        if self.store is not None:
-            super().uncache()
-            return
-        for side in self._sides:
-            side.uncache()
-
-
-class SuppressView(TableView):
-    """Where the rows of a suppressed table can be read: in its buffer what was sent last, else its parent's."""
-
-    def __init__(self, graph: Graph, parent: TableView, buffer: str) -> None:
-        super().__init__(graph, None, parent, keep=False)
-        self._buffer = buffer
-
-    def stores_to_read(self) -> tuple[str, ...]:
-        """See TableView."""
-        return (self._buffer, *super().stores_to_read())

@@ -10,7 +10,7 @@ from hayase.core.errors import TopologyError
 from hayase.core.windows import TimeWindows
 from hayase.dsl import functions
 from hayase.dsl.aggregates import Aggregate, aggregate_arguments
-from hayase.dsl.graph import TableOperator, TableView
+from hayase.dsl.graph import TableOperator
 from hayase.dsl.inference import (
     Known,
     aggregate_schema,
@@ -21,6 +21,7 @@ from hayase.dsl.inference import (
 from hayase.dsl.ktable import KTable, TableState, key_value_spec
 from hayase.dsl.options import Materialized, Named, name_of
 from hayase.dsl.stream_state import Name, StreamState, check_option, repartitioned
+from hayase.dsl.views import TableView
 from hayase.kernel.aggregate_serde import aggregate_serde
 from hayase.serde import JsonSerde, Serdes
 from hayase.serde.protocol import BARE_FIELD

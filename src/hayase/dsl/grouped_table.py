@@ -12,7 +12,7 @@ from hayase.core.errors import TopologyError
 from hayase.dsl import functions
 from hayase.dsl.aggregates import Aggregate, aggregate_arguments
 from hayase.dsl.functions import KeyFunction, ValueFunction
-from hayase.dsl.graph import REPARTITION_SUFFIX, TableView
+from hayase.dsl.graph import REPARTITION_SUFFIX
 from hayase.dsl.inference import (
     Known,
     aggregate_schema,
@@ -26,6 +26,7 @@ from hayase.dsl.inference import (
 from hayase.dsl.ktable import KTable, TableState, key_value_spec
 from hayase.dsl.options import Grouped, Materialized, Named, name_of
 from hayase.dsl.stream_state import Name, check_option
+from hayase.dsl.views import TableView
 from hayase.kernel.aggregate_serde import aggregate_serde
 from hayase.kernel.built_ins import built_ins
 from hayase.planner.serdes import PickleSerde

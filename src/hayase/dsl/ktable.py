@@ -12,13 +12,14 @@ from hayase.core.errors import TopologyError
 from hayase.dsl import functions
 from hayase.dsl.foreign_key_joins import foreign_key_join
 from hayase.dsl.functions import Joiner, KeyFunction, Predicate, ValueFunction
-from hayase.dsl.graph import Graph, TableView
+from hayase.dsl.graph import Graph
 from hayase.dsl.inference import Known, check_predicate, concrete_serde, visible_columns
 from hayase.dsl.kstream import KStream
 from hayase.dsl.options import Grouped, Materialized, TableJoined, name_of
 from hayase.dsl.stream_state import Name, StreamState, bind_arguments, check_option, mapped_values, repartitioned
 from hayase.dsl.suppressed import Suppressed, suppress
 from hayase.dsl.table_joins import table_table
+from hayase.dsl.views import TableView
 from hayase.serde import JsonSerde
 from hayase.state.spec import StoreSpec
 from hayase.topology.operators import JoinKind, TableFilter, TableMapValues, TableSource, TableToStream

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Literal
 from hayase.core.errors import TopologyError
 from hayase.core.names import check_name
 from hayase.core.windows import to_ms
-from hayase.dsl.graph import SuppressView
 from hayase.dsl.inference import concrete_serde
+from hayase.dsl.views import SuppressView
 from hayase.planner.serdes import PickleSerde
 from hayase.serde import Serdes
 from hayase.state.spec import StoreSpec

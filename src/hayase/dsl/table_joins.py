@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hayase.dsl.functions import Joiner
-from hayase.dsl.graph import JoinView
 from hayase.dsl.inference import Known
 from hayase.dsl.joins import check_same_key, joiner_of
 from hayase.dsl.options import Materialized
+from hayase.dsl.views import JoinView
 from hayase.topology.operators import JoinKind, TableJoin, TableJoiner, TableJoinMerge
 
 if TYPE_CHECKING:

@@ -273,3 +273,32 @@ def test_a_unit_whose_sink_calls_a_function_is_not_pure() -> None:
     builder = StreamsBuilder()
     builder.stream("orders", ORDER).to(lambda key, value, context: "x", Produced.with_(TEXT, JSON))
     assert not compiled(builder.build())["0"].pure
+
+
+def by_foreign_key(*, rekey: bool) -> Topology:
+    builder = StreamsBuilder()
+    orders = builder.stream("orders", ORDER)
+    table = (orders.select_key(pl.col("product")) if rekey else orders).to_table(Materialized.as_("orders"))
+    regions = builder.table("regions", Consumed.with_(TEXT, TEXT))
+    table.join(regions, "region", lambda order, region: region).to_stream().to("out", Produced.with_(TEXT, TEXT))
+    return builder.build()
+
+
+@pytest.mark.parametrize("rekey", [False, True])
+def test_questions_have_the_partitions_of_the_right_table_and_answers_those_of_the_left(rekey: bool) -> None:
+    topology = configured(by_foreign_key(rekey=rekey), StreamsConfig({"application.id": "a"}))
+    counts = partition_counts(topology, {"orders": 2, "regions": 5})
+    assert {name.split("-")[-3]: count for name, count in counts.items() if "SUBSCRIPTION" in name} == {
+        "REGISTRATION": 5,
+        "RESPONSE": 2,
+    }
+
+
+def test_a_repartition_that_leads_back_to_its_own_tasks_is_an_internal_topic() -> None:
+    builder = StreamsBuilder()
+    users = builder.table("users", Consumed.with_(TEXT, TEXT))
+    counts = users.group_by(lambda user, name: (name, user), Grouped.with_(TEXT, TEXT)).count(Materialized.as_("n"))
+    users.join(counts, lambda name, n: f"{name}{n}").to_stream().to("out", Produced.with_(TEXT, TEXT))
+    topology = configured(builder.build(), StreamsConfig({"application.id": "a"}))
+    assert not topology.repartitions
+    assert partition_counts(topology, {"users": 3}) == {"a-n-repartition": 3}

@@ -33,6 +33,7 @@ from hayase.serde.murmur2 import partition_for_key
 TEXT, LONG, JSON = Serdes.string(), Serdes.long(), Serdes.json(sort_fields=True)
 READ = Consumed.with_(TEXT, JSON)
 WRITE = Produced.with_(TEXT, JSON)
+KEPT, KEPT_LEFT = (Materialized.as_(name).with_value_serde(JSON) for name in ("kept", "t"))
 
 
 def grouped() -> Topology:
@@ -55,7 +56,7 @@ def joined() -> Topology:
     builder = StreamsBuilder()
     left, right = builder.table("a", READ), builder.table("b", READ).filter(lambda _, row: row["n"] > 0)
     left.outer_join(right, pair).to_stream().to("outer", WRITE)
-    left.left_join(right, pair, Materialized.as_("kept")).to_stream().to("left", WRITE)
+    left.left_join(right, pair, KEPT).to_stream().to("left", WRITE)
     left.join(right, pair).to_stream().to("inner", WRITE)
     return builder.build()
 
@@ -72,8 +73,8 @@ def joined_and_grouped() -> Topology:
 def joined_by_foreign_key() -> Topology:
     builder = StreamsBuilder()
     left, right = builder.table("a", READ), builder.table("b", READ)
-    left.join(right, foreign_key, pair, None, Materialized.as_("kept")).to_stream().to("inner", WRITE)
-    left.left_join(right, foreign_key, pair, None, Materialized.as_("t")).to_stream().to("left", WRITE)
+    left.join(right, foreign_key, pair, None, KEPT).to_stream().to("inner", WRITE)
+    left.left_join(right, foreign_key, pair, None, KEPT_LEFT).to_stream().to("left", WRITE)
     return builder.build()
 
 
@@ -109,11 +110,9 @@ EVERY = {**SENT_ALIKE, **SETTLED_ALIKE}
 
 rows = st.fixed_dictionaries({"g": st.sampled_from("pqr"), "n": st.integers(-5, 9)})
 values = st.none() | rows.map(lambda row: json.dumps(row).encode())
+keys = st.sampled_from([b"k", b"l", b"m"])
 records = st.lists(
-    st.builds(
-        Given, st.sampled_from("ab"), st.just(0), st.sampled_from([b"k", b"l", b"m"]), values, st.integers(0, 120)
-    ),
-    max_size=30,
+    st.builds(Given, st.sampled_from("ab"), st.just(0), keys, values, st.integers(0, 120), st.just(())), max_size=30
 ).map(merged)
 cuts = st.lists(st.integers(0, 30), max_size=5)
 
