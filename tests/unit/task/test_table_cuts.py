@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -28,8 +29,15 @@ from hayase import (
     count,
     sum_,
 )
+from hayase.kernel.aggregate_serde import AggregateSerde
 from hayase.serde.murmur2 import partition_for_key
+from hayase.topology.operators import FieldAggregate
 
+GROUP = [
+    FieldAggregate("n", "count"),
+    FieldAggregate("total", "sum", pl.col("n")),
+    FieldAggregate("mean", "avg", pl.col("n")),
+]
 TEXT, LONG, JSON = Serdes.string(), Serdes.long(), Serdes.json(sort_fields=True)
 READ = Consumed.with_(TEXT, JSON)
 WRITE = Produced.with_(TEXT, JSON)
@@ -104,8 +112,11 @@ TOPOLOGIES: dict[str, Callable[[], Topology]] = {
 BY_FOREIGN_KEY = {"by foreign key": joined_by_foreign_key}
 SENT_ALIKE = {**TOPOLOGIES, "suppressed": suppressed}
 """What they send with caches off does not depend on the cuts; answers of foreign keys come in another epoch."""
-SETTLED_ALIKE = {**TOPOLOGIES, **BY_FOREIGN_KEY}
-"""What they hold in the end does not depend on the cuts, not even with caches: these merge updates before `suppress`."""
+SETTLED_ALIKE = {**{name: TOPOLOGIES[name] for name in TOPOLOGIES if name != "grouped twice"}, **BY_FOREIGN_KEY}
+"""What they hold in the end does not depend on the cuts, not even with caches.
+
+These merge updates before `suppress`, and hide groups that come and go within an epoch, whose empty rows a second grouping sees.
+"""
 EVERY = {**SENT_ALIKE, **SETTLED_ALIKE}
 
 rows = st.fixed_dictionaries({"g": st.sampled_from("pqr"), "n": st.integers(-5, 9)})
@@ -152,17 +163,23 @@ def test_with_caches_on_cuts_change_no_store_and_no_last_value(name: str, found:
     cut = run(EVERY[name](), found, at)
     assert values_of(cut) == values_of(whole)
     for topic in whole.sent:
-        kept = {key: value for key, value in whole.last(topic).items() if value is not None}
-        assert {key: value for key, value in cut.last(topic).items() if value is not None} == kept
+        assert last_of(cut, topic) == last_of(whole, topic)
+
+
+EMPTY = (None, LONG.to_bytes(0), AggregateSerde(GROUP).pack([0, 0, 0.0, 0]), b'{"mean":null,"n":0,"total":0}')
+"""Rows of groups that are empty again: with a cache they may never have been seen."""
 
 
 def values_of(result: Result) -> dict[tuple[str, str], dict[bytes, bytes]]:
-    """Rows without timestamps, and without groups that are empty again: with a cache they may never have been seen."""
-    found = {}
-    for place, stored in of_users(result).items():
-        shown = {key: value[8:] for key, value in stored.items()}
-        found[place] = {key: value for key, value in shown.items() if value != LONG.to_bytes(0)}
-    return found
+    """Rows without timestamps."""
+    return {
+        place: {key: value[8:] for key, value in stored.items() if value[8:] not in EMPTY}
+        for place, stored in of_users(result).items()
+    }
+
+
+def last_of(result: Result, topic: str) -> dict[bytes | None, bytes | None]:
+    return {key: value for key, value in result.last(topic).items() if value not in EMPTY}
 
 
 def spread(found: list[Given]) -> list[Given]:
