@@ -122,7 +122,8 @@ class KGroupedTable(Generic[K, V]):
         """The number of rows per group, a 64-bit integer. A group without rows stays in the table with 0.
 
         Example:
-            >>> from hayase import Consumed, Serdes, StreamsBuilder, TopologyTestDriver
+            >>> from hayase import Consumed, Serdes, StreamsBuilder
+            >>> from hayase.testing import TopologyTestDriver
             >>> builder = StreamsBuilder()
             >>> users = builder.table("users", Consumed.with_(Serdes.string(), Serdes.json()))
             >>> users.group_by("city", Grouped.with_(Serdes.string())).count(Materialized.as_("per-city"))

@@ -157,6 +157,7 @@ class KTable(Generic[K, V]):
         Example:
             >>> from datetime import timedelta
             >>> from hayase import *
+            >>> from hayase.testing import TopologyTestDriver
             >>> builder = StreamsBuilder()
             >>> clicks = builder.stream("clicks", Consumed.with_(Serdes.string(), Serdes.string()))
             >>> windows = TimeWindows.of_size_and_grace(timedelta(seconds=10), timedelta(seconds=2))
@@ -244,7 +245,8 @@ class KTable(Generic[K, V]):
         Kafka Streams' `KTable.join`.
 
         Example:
-            >>> from hayase import Consumed, Produced, Serdes, StreamsBuilder, TopologyTestDriver
+            >>> from hayase import Consumed, Produced, Serdes, StreamsBuilder
+            >>> from hayase.testing import TopologyTestDriver
             >>> builder = StreamsBuilder()
             >>> orders = builder.table("orders", Consumed.with_(Serdes.string(), Serdes.json()))
             >>> users = builder.table("users", Consumed.with_(Serdes.string(), Serdes.string()))
