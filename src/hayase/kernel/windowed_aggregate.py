@@ -29,7 +29,7 @@ from hayase.kernel.columns import (
 from hayase.kernel.groups import I64, combine_numbers
 from hayase.kernel.rows import RowEnvironment
 from hayase.serde.protocol import ColumnCodec
-from hayase.state.window_bytes import WindowBytes
+from hayase.state.window_bytes import WindowBytes, WindowPlaces
 from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import StreamWindowedAggregate
 
@@ -109,7 +109,8 @@ class StreamWindowedAggregateColumns(ColumnNode):
         if refused.any():
             frame = frame.filter(~refused)
         rows = self._in_windows(frame, ctx)
-        slots = _WindowSlots(window_bytes(self.name, self._operator, ctx), self._aggregation.key_codec)
+        store = window_bytes(self.name, self._operator, ctx)
+        slots = _WindowSlots(store, self._aggregation.key_codec, self._operator.windows.advance_ms)
         done = self._aggregation.run(rows, slots, ctx)
         return self._aggregation.sent(done, ctx, (WINDOW_START, WINDOW_END))
 
@@ -168,27 +169,37 @@ _START = struct.Struct(">q")
 
 
 class _WindowSlots:
-    """The places of a window store (`Slots`)."""
+    """The places of a window store (`Slots`).
 
-    def __init__(self, store: WindowBytes, codec: ColumnCodec) -> None:
+    Args:
+        store: the windows.
+        codec: of the keys.
+        advance_ms: windows start at multiples of it.
+    """
+
+    def __init__(self, store: WindowBytes, codec: ColumnCodec, advance_ms: int) -> None:
         self._store = store
         self._codec = codec
-        self._places: tuple[list[bytes], I64]
+        self._advance_ms = advance_ms
+        self._places: WindowPlaces
+        self._keys: list[bytes]
         self._before: list[bytes | None]
 
     def numbers(self, rows: pl.DataFrame) -> tuple[I64, int]:
         keys = rows[_KEY_NUMBER].to_numpy()
         count = int(keys.max()) + 1 if len(keys) else 0
-        return combine_numbers(keys, count, rows[WINDOW_START].to_numpy())
+        # By number, not by time: small numbers are put into a table instead of being hashed.
+        return combine_numbers(keys, count, rows[WINDOW_START].to_numpy() // self._advance_ms)
 
     def read(self, rows: pl.DataFrame) -> list[bytes | None]:
-        self._places = key_bytes(rows[KEY], self._codec), rows[WINDOW_START].to_numpy()
-        self._before = self._store.get_many(*self._places)
+        self._keys = key_bytes(rows[KEY], self._codec)
+        self._places = self._store.places(self._keys, rows[WINDOW_START].to_numpy())
+        self._before = self._store.get_many(self._places)
         return self._before
 
     def last_read(self) -> tuple[list[bytes], list[bytes | None]]:
-        keys, starts = self._places
-        return [_START.pack(start) + key for key, start in zip(keys, starts.tolist(), strict=True)], self._before
+        starts = self._places.starts_ms.tolist()
+        return [_START.pack(start) + key for key, start in zip(self._keys, starts, strict=True)], self._before
 
     def write(self, values: Sequence[bytes | None]) -> None:
-        self._store.put_many(*self._places, values)
+        self._store.put_many(self._places, values)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
@@ -66,6 +67,19 @@ def decode_window_key(data: bytes) -> tuple[bytes, int]:
     return data[_TIMES : -_TIMES - 1].replace(_ESCAPED_ZERO, b"\x00"), _LONG.unpack_from(data, len(data) - _TIMES)[0]
 
 
+@dataclass(frozen=True, slots=True)
+class WindowPlaces:
+    """Where windows are stored; made once to be read and then written.
+
+    Attributes:
+        starts_ms: of each window.
+        encoded: the stored key of each window.
+    """
+
+    starts_ms: Int64Array
+    encoded: list[bytes]
+
+
 class WindowBytes:
     """A window store of one task in bytes, during one epoch.
 
@@ -103,10 +117,15 @@ class WindowBytes:
             return None
         return self._store.get(encode_window_key(key, start_ms, self.interval_ms))
 
-    def get_many(self, keys: Sequence[bytes], starts_ms: Int64Array) -> list[bytes | None]:
+    def places(self, keys: Sequence[bytes], starts_ms: Int64Array) -> WindowPlaces:
+        """Where windows are in this store; for `get_many` and `put_many`."""
+        starts_ms = np.asarray(starts_ms, np.int64)
+        return WindowPlaces(starts_ms, encode_window_keys(keys, starts_ms, self.interval_ms))
+
+    def get_many(self, places: WindowPlaces) -> list[bytes | None]:
         """The values of windows, in their order; `None` where absent or hidden as of now."""
-        values = self._store.get_many(encode_window_keys(keys, starts_ms, self.interval_ms))
-        for index in np.flatnonzero(np.asarray(starts_ms) <= self.hidden_until_ms).tolist():
+        values = self._store.get_many(places.encoded)
+        for index in np.flatnonzero(places.starts_ms <= self.hidden_until_ms).tolist():
             values[index] = None
         return values
 
@@ -120,15 +139,14 @@ class WindowBytes:
         self._store.put(encode_window_key(key, start_ms, self.interval_ms), value)
         return True
 
-    def put_many(self, keys: Sequence[bytes], starts_ms: Int64Array, values: Sequence[bytes | None]) -> BoolArray:
+    def put_many(self, places: WindowPlaces, values: Sequence[bytes | None]) -> BoolArray:
         """Write windows one after the other; the same as `put` of each. Which were written, not ignored."""
-        starts_ms = np.asarray(starts_ms, np.int64)
+        starts_ms, encoded = places.starts_ms, places.encoded
         if not len(starts_ms):
             return np.zeros(0, np.bool_)
         _check_starts(int(starts_ms.min()))
         observed = np.maximum(np.maximum.accumulate(starts_ms), self._observed_ms)
         live: BoolArray = starts_ms // self.interval_ms >= (observed - self._retention_ms) // self.interval_ms
-        encoded = encode_window_keys(keys, starts_ms, self.interval_ms)
         if live.all():
             self._store.put_many(encoded, values)
         else:

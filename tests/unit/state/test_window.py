@@ -100,13 +100,14 @@ def test_many_at_once_are_the_same_as_one_by_one(
     one, many = WindowBytes(new_store(), retention), WindowBytes(new_store(), retention, ignored.append)
     accepted: list[bool] = []
     for part in (written[:cut], written[cut:]):
-        several = many.put_many([w[0] for w in part], np.array([w[1] for w in part], np.int64), [w[2] for w in part])
+        places = many.places([w[0] for w in part], np.array([w[1] for w in part], np.int64))
+        several = many.put_many(places, [w[2] for w in part])
         assert several.tolist() == [one.put(*write) for write in part]
         accepted += several.tolist()
     assert list(many.all()) == list(one.all())
     assert sum(ignored) == accepted.count(False)
     some = [write[0] for write in written], np.array([write[1] for write in written], np.int64)
-    assert many.get_many(*some) == [one.get(write[0], write[1]) for write in written]
+    assert many.get_many(many.places(*some)) == [one.get(write[0], write[1]) for write in written]
 
 
 @given(st.lists(st.tuples(keys, starts), max_size=20))
