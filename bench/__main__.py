@@ -14,6 +14,7 @@ from bench.report import Measured, json_line, show, show_all
 from bench.run import Benchmark, FailedError, Options
 from bench.scenarios import GUARANTEES, SCENARIOS, Scenario
 from bench.sides import SIDES
+from hayase.core.errors import HayaseError
 
 _WIDTH_OF_FILES = 180
 
@@ -70,7 +71,7 @@ def _run(options: Options, path: Path | None, console: Console) -> int:
                         show(measured, console)
                     _write(json_line(measured, error), path, console)
                     console.print(f"About {minutes(estimate.left_s)} left.", highlight=False)
-    except RuntimeError as failure:  # the Java side was not built, no broker: nothing can be run
+    except (RuntimeError, HayaseError) as failure:  # the Java side was not built, no broker: nothing can be run
         Console(stderr=True).print(str(failure), markup=False)
         return 1
     show_all(everything, console)
@@ -94,7 +95,7 @@ def _latency(parsed: argparse.Namespace, console: Console) -> int:
     _make_folder(parsed.json)
     try:
         _write(latency.run(options, console), parsed.json, console)
-    except RuntimeError as failure:
+    except (RuntimeError, HayaseError) as failure:
         Console(stderr=True).print(str(failure), markup=False)
         return 1
     return 0
@@ -115,7 +116,7 @@ def _peers(parsed: argparse.Namespace, console: Console) -> int:
     _make_folder(parsed.json)
     try:
         return rivals.run(options, lambda line: _write(line, parsed.json, console), console)
-    except RuntimeError as failure:
+    except (RuntimeError, HayaseError) as failure:
         Console(stderr=True).print(str(failure), markup=False)
         return 1
 

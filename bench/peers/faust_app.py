@@ -37,7 +37,7 @@ def work(given: argparse.Namespace, number: int) -> None:
     app = faust.App(
         given.application_id,
         broker=f"kafka://{given.bootstrap}",
-        store="rocksdb://?driver=rocksdict",
+        store="rocksdb://",
         datadir=f"{given.state_dir}/{number}",
         topic_partitions=2,
         topic_disable_leader=True,
