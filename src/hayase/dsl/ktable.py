@@ -238,9 +238,9 @@ class KTable(Generic[K, V]):
           results of an epoch come out in the next one; an answer for a row that has changed since is dropped and counted.
 
         The joiner is `(left, right)` or `(key, left, right)`, or fields of `left(…)` and `right(…)`; a null result is no
-        row. Both tables begin to keep their rows if they do not yet; the result is kept if its store is named. If
-        a result by key is grouped and not kept, caches of the two tables are off, so that what is subtracted is what
-        was added.
+        row. Both tables begin to keep their rows if they do not yet; the result is kept if its store is named.
+        In a join by key the caches of the two tables are off, unlike in Kafka Streams: with them a row that goes on
+        both sides within an epoch would leave its result behind.
 
         Kafka Streams' `KTable.join`.
 

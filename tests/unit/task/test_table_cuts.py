@@ -144,7 +144,7 @@ def of_users(result: Result) -> dict[tuple[str, str], dict[bytes, bytes]]:
 
 
 @pytest.mark.parametrize("name", SENT_ALIKE)
-@settings(max_examples=examples(20), deadline=None, print_blob=True)
+@settings(max_examples=examples(40), deadline=None, print_blob=True)
 @given(found=records, at=cuts)
 def test_with_caches_off_the_same_is_sent_wherever_the_input_is_cut(
     name: str, found: list[Given], at: list[int]
@@ -156,7 +156,7 @@ def test_with_caches_off_the_same_is_sent_wherever_the_input_is_cut(
 
 
 @pytest.mark.parametrize("name", SETTLED_ALIKE)
-@settings(max_examples=examples(20), deadline=None, print_blob=True)
+@settings(max_examples=examples(40), deadline=None, print_blob=True)
 @given(found=records, at=cuts)
 def test_with_caches_on_cuts_change_no_store_and_no_last_value(name: str, found: list[Given], at: list[int]) -> None:
     whole = run(EVERY[name](), found, **OFF)
