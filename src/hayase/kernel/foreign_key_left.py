@@ -22,6 +22,7 @@ class ForeignKeySubscribeRows(OperatorRows[ForeignKeySubscribe]):
         super().open(ctx)
         self._extract = row_mapper(self.name, self._operator.extractor, self.edge)
         self._keys, self._values = self._operator.serdes.key, self._operator.serdes.value
+        self._partition = ctx.env.partition
 
     def process(self, record: Record[Any, Any]) -> None:
         """Subscribe for the new row, and take the subscription of the old one back."""
@@ -61,7 +62,7 @@ class ForeignKeySubscribeRows(OperatorRows[ForeignKeySubscribe]):
 
     def _send(self, record: Record[Any, Any], foreign_key: Any, instruction: Instruction) -> None:
         digest = value_digest(self._values, record.value.new)
-        asked = Subscription(instruction, digest, self.ctx.env.partition, record.key)
+        asked = Subscription(instruction, digest, self._partition, record.key)
         self.ctx.forward(Record(foreign_key, asked, record.timestamp_ms, record.headers))
 
 

@@ -30,11 +30,12 @@ class ForeignKeyReceiveRows(OperatorRows[ForeignKeyReceive]):
         """Take one subscription; one without a foreign key is only there to be answered."""
         asked = record.value
         if record.key is not None:
-            place = self._keys.to_bytes((record.key, asked.primary_key))
-            # what was asked first is over: how the foreign key came to be this one must not show in the store
-            kept = asked._replace(instruction=Instruction.ANSWER_ALWAYS)
-            data = _TIMESTAMP.pack(record.timestamp_ms) + self._values.to_bytes(kept)
-            self._store.put(place, data if asked.instruction in _REMEMBERED else None)
+            data = None
+            if asked.instruction in _REMEMBERED:
+                # what was asked first is over: how the foreign key came to be this one must not show in the store
+                kept = asked._replace(instruction=Instruction.ANSWER_ALWAYS)
+                data = _TIMESTAMP.pack(record.timestamp_ms) + self._values.to_bytes(kept)
+            self._store.put(self._keys.to_bytes((record.key, asked.primary_key)), data)
         elif asked.instruction is not Instruction.ANSWER_ALWAYS:
             self.ctx.env.metrics.add(DROPPED_RECORDS, self.name)
             return
