@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any
 
-from hayase.core.errors import TopologyError, UnknownStoreError
+from hayase.core.errors import HayaseError, ProcessingError, TopologyError, UnknownStoreError
 from hayase.core.metrics import DROPPED_RECORDS
 from hayase.core.records import Record, RecordMetadata
 from hayase.core.windows import to_ms
 from hayase.kernel.rows import RowContext, RowNode
 from hayase.processor.api import (
     Cancellable,
+    FixedKeyProcessor,
     FixedKeyProcessorContext,
     FixedKeyRecord,
+    Processor,
     ProcessorContext,
     PunctuationType,
     Punctuator,
@@ -36,16 +39,43 @@ class ProcessRows(RowNode):
     def open(self, ctx: RowContext) -> None:
         """Start of an epoch: a new processor."""
         super().open(ctx)
-        made = self._operator.supplier()
-        kind = _FixedKeyContext if self._operator.fixed_key else _Context
-        self._context = kind(ctx, self._stores)
-        self._processor = made
-        made.init(self._context)
-        self._context.initialized = True
+        context: _Context | _FixedKeyContext
+        with self._of_the_user("init"):
+            self._processor = self._operator.supplier()
+            self._fixed_key = isinstance(self._processor, FixedKeyProcessor)
+            self._check()
+            context = _FixedKeyContext(ctx, self._stores) if self._fixed_key else _Context(ctx, self._stores)
+            self._processor.init(context)
+        context.initialized = True
+
+    def _check(self) -> None:
+        if self._fixed_key or (isinstance(self._processor, Processor) and not self._operator.fixed_key):
+            return
+        wanted = "FixedKeyProcessor" if self._operator.fixed_key else "Processor"
+        raise TopologyError(
+            "INVALID_PROCESSOR",
+            f"the supplier of this node gave {self._processor!r}; it must make a {wanted}",
+            node=self.name,
+        )
+
+    @contextmanager
+    def _of_the_user(self, what: str) -> Iterator[None]:
+        """There is no record that could be dropped: what fails here ends the application."""
+        try:
+            yield
+        except HayaseError:
+            raise
+        except Exception as error:
+            raise ProcessingError(
+                "PROCESSOR_FAILED",
+                f"{what} of the processor failed: {type(error).__name__}: {error}; mend it, the epoch is run again then",
+                node=self.name,
+                task=self.ctx.env.task_id,
+            ) from error
 
     def process(self, record: Record[Any, Any]) -> None:
         """Hand one record to the processor."""
-        if self._operator.fixed_key:
+        if self._fixed_key:
             fixed = FixedKeyRecord(record.key, record.value, record.timestamp_ms, record.headers)
             self._processor.process(fixed)
         else:
@@ -53,7 +83,8 @@ class ProcessRows(RowNode):
 
     def flush(self) -> None:
         """End of the epoch."""
-        self._processor.close()
+        with self._of_the_user("close"):
+            self._processor.close()
 
 
 class _Shared:

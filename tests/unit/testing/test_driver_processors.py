@@ -312,3 +312,31 @@ def test_the_stream_time_is_that_of_all_records_of_the_task_also_of_those_filter
         for key, value, time_ms in run_records:
             source.pipe_input(key, value, time_ms)
     assert seen == [5, 50]
+
+
+def fails(*_: Any) -> None:
+    raise ValueError("no luck")
+
+
+def test_an_error_in_init_is_one_line_that_names_the_node() -> None:
+    with pytest.raises(ProcessingError, match=r"init of the processor failed: ValueError: no luck.*KSTREAM-PROCESSOR"):
+        TopologyTestDriver(processing(lambda context, record: None, fails))
+
+
+def test_an_error_in_close_is_one_line_that_names_the_node() -> None:
+    class Closing(Custom):
+        def close(self) -> None:
+            fails()
+
+    builder = StreamsBuilder()
+    builder.stream("in", IN).process(lambda: Closing(lambda context, record: None))
+    with pytest.raises(ProcessingError, match=r"close of the processor failed: ValueError: no luck.*KSTREAM-PROCESSOR"):
+        TopologyTestDriver(builder.build())
+
+
+@pytest.mark.parametrize(("name", "wanted"), [("process", "Processor"), ("process_values", "FixedKeyProcessor")])
+def test_a_supplier_that_makes_something_else_is_named(name: str, wanted: str) -> None:
+    builder = StreamsBuilder()
+    getattr(builder.stream("in", IN), name)(lambda: None)
+    with pytest.raises(TopologyError, match=f"must make a {wanted}"):
+        TopologyTestDriver(builder.build())
