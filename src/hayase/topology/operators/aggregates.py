@@ -1,0 +1,127 @@
+"""Aggregates, and the operators that keep them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import polars as pl
+
+from hayase.core.windows import TimeWindows
+from hayase.topology.operators.base import Operator
+
+AggregateFunction = Literal["count", "sum", "min", "max", "avg", "earliest", "latest", "collect_list", "collect_set"]
+
+
+@dataclass(frozen=True, slots=True)
+class FieldAggregate:
+    """One field of a built-in aggregate.
+
+    count: number of records (`input` is `None`), or of non-null inputs. sum: of non-null inputs, 0 if there are none; whole
+    numbers are 64-bit and overflowing is a processing error. min, max, avg: of non-null inputs, null if there are none.
+    earliest, latest: the first or last input in the order of processing, or with a `size` the list of the first or last
+    so many. collect_list, collect_set: all inputs, or the different ones, in that order, at most `size`; what comes
+    after is passed over.
+
+    Attributes:
+        ignore_nulls: null inputs do not count; earliest, latest, collect_list and collect_set only.
+        size: see above; `None`: one value, not a list, or no limit.
+    """
+
+    name: str
+    function: AggregateFunction
+    input: pl.Expr | None = None
+    ignore_nulls: bool = True
+    size: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltInAggregate:
+    """Aggregates that both forms know. `bare`: the one field is the value itself (`count()`)."""
+
+    fields: tuple[FieldAggregate, ...]
+    bare: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CallableAggregate:
+    """`initializer() -> aggregate`, `aggregator(key, value, aggregate) -> aggregate`; a null result removes the row."""
+
+    initializer: Callable[[], Any]
+    aggregator: Callable[[Any, Any, Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class CallableReduce:
+    """`reducer(aggregate, value) -> aggregate`; the first value of a key is its aggregate."""
+
+    reducer: Callable[[Any, Any], Any]
+
+
+Aggregation = BuiltInAggregate | CallableAggregate | CallableReduce
+
+
+@dataclass(frozen=True, slots=True)
+class StreamAggregate(Operator):
+    """Aggregate a grouped stream into a table. Null keys and null values are dropped and counted.
+
+    The timestamp of a row is the largest that went into it.
+    `old_values`: somebody downstream wants the old value; before a row's first update there is none.
+    """
+
+    aggregation: Aggregation
+    store: str
+    old_values: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StreamWindowedAggregate(Operator):
+    """Aggregate a grouped stream per key and time window.
+
+    Null keys are dropped and counted, null values are taken in. A record is refused for a window, and counted once
+    per window, when the operator's stream time (largest timestamp it has seen, this record's included) is at least
+    window end + grace. `old_values` as in StreamAggregate.
+    """
+
+    aggregation: Aggregation
+    windows: TimeWindows
+    store: str
+    old_values: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CallableTableAggregate:
+    """`initializer() -> aggregate`; adder and subtractor are `(key, value, aggregate) -> aggregate`.
+
+    A null result removes the row.
+    """
+
+    initializer: Callable[[], Any]
+    adder: Callable[[Any, Any, Any], Any]
+    subtractor: Callable[[Any, Any, Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class CallableTableReduce:
+    """Adder and subtractor are `(aggregate, value) -> aggregate`; the first value of a group is its aggregate."""
+
+    adder: Callable[[Any, Any], Any]
+    subtractor: Callable[[Any, Any], Any]
+
+
+TableAggregation = BuiltInAggregate | CallableTableAggregate | CallableTableReduce
+
+
+@dataclass(frozen=True, slots=True)
+class TableAggregate(Operator):
+    """Aggregate what TableGroupBy sends: of each update the old value is subtracted first, then the new one added.
+
+    Nothing is subtracted where there is no row. Of a BuiltInAggregate every field can be undone (`BuiltIn.invertible`).
+    The timestamp of a row is the largest that went into it since it is there. `old_values`: somebody downstream wants
+    the old value.
+    """
+
+    aggregation: TableAggregation
+    store: str
+    old_values: bool = False

@@ -1,0 +1,129 @@
+"""Joins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import polars as pl
+
+from hayase.serde.protocol import Schema
+from hayase.topology.operators.base import Fields, Operator
+from hayase.topology.operators.tables import InternalSerdes
+
+JoinKind = Literal["inner", "left", "outer"]
+
+
+@dataclass(frozen=True, slots=True)
+class TableJoiner:
+    """How two rows of one key become one: `(key, left, right)` or expressions; a null result is no row.
+
+    Inner: both rows must be there; left: the left one; outer: one of the two. The function sees null for the other.
+    """
+
+    function: Callable[[Any, Any, Any], Any] | pl.Expr | Fields
+    kind: JoinKind
+    schema: Schema | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableJoin(Operator):
+    """One side of a join of two tables: an update is joined with the row of the other `table` under its key.
+
+    The result has the larger of the two timestamps. `old_values`: somebody downstream wants the old result.
+    """
+
+    table: str
+    joiner: TableJoiner
+    is_left: bool
+    old_values: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TableJoinMerge(Operator):
+    """The table of what both sides of a join send; `left` and `right` are the tables joined.
+
+    With a store the old value, where it is wanted, is the stored one.
+    """
+
+    left: str
+    right: str
+    joiner: TableJoiner
+    store: str | None
+    old_values: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignKeySubscribe(Operator):
+    """Left side of a foreign-key join: each row asks for the right row that `extractor(key, value)` names (KIP-213).
+
+    `left`: a row without a right row, or without a foreign key, has a result, too. An inner join counts rows
+    without a foreign key as dropped. `serdes` are of foreign keys and of left values, whose digest travels along.
+    """
+
+    extractor: Callable[[Any, Any], Any] | pl.Expr
+    left: bool
+    serdes: InternalSerdes
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignKeyReceive(Operator):
+    """Right side: keep the subscriptions, by foreign and primary key, in a store."""
+
+    store: str
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignKeyLookUp(Operator):
+    """Right side: answer a subscription with the row of the right `table`; at the larger of the two timestamps."""
+
+    table: str
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignKeyFanOut(Operator):
+    """Right side: answer every subscription in `store` for the row that changed; at that row's timestamp."""
+
+    store: str
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignKeyResolve(Operator):
+    """Left side: join the row of the left `table` with an answer, if the row is still the one that asked.
+
+    Others are dropped and counted. `serdes` are of primary keys and left values.
+    """
+
+    table: str
+    left: bool
+    joiner: Callable[[Any, Any, Any], Any] | pl.Expr | Fields
+    serdes: InternalSerdes
+
+
+@dataclass(frozen=True, slots=True)
+class StreamTableJoin(Operator):
+    """Look up the table as it is when the stream record is processed. Joiner: `(key, left, right)` or expressions.
+
+    Inner: no result without a row; null keys and values of the stream are dropped and counted. Left: `right` is null
+    without a row, null keys are kept, null values are dropped and counted. The result has the stream record's timestamp.
+    """
+
+    table: str
+    left: bool
+    joiner: Callable[[Any, Any, Any], Any] | pl.Expr | Fields
+    schema: Schema | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StreamGlobalTableJoin(Operator):
+    """Look up a global table's store under a key made of the stream record: `key_mapper(key, value)` or an expression.
+
+    Null rules as in StreamTableJoin, for the mapped key. No co-partitioning needed.
+    """
+
+    store: str
+    left: bool
+    key_mapper: Callable[[Any, Any], Any] | pl.Expr
+    joiner: Callable[[Any, Any, Any], Any] | pl.Expr | Fields
+    schema: Schema | None = None
