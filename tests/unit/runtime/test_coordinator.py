@@ -7,95 +7,20 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from pathlib import Path
 
-import msgspec
 import numpy as np
 import pytest
+from tests.unit.runtime.planner_scene import Scene
 
-from hayase import Consumed, Repartitioned, Serdes, StreamsBuilder, Topology, count
-from hayase.core.config import StreamsConfig
+from hayase import Consumed, Serdes, StreamsBuilder, Topology
 from hayase.core.errors import CheckpointError, LogError, SourceRangeLostError, TopologyError
 from hayase.core.records import TopicPartition
-from hayase.core.time import ManualClock
 from hayase.log.embedded.log import EmbeddedLog
-from hayase.log.open import open_log
-from hayase.log.protocol import LogConfig, OutputBatch
-from hayase.planner.build import levels_of, make_plan
-from hayase.planner.compile import compile_units
-from hayase.planner.options import compile_options, failure_policy
-from hayase.runtime.control import Control
-from hayase.runtime.coordinator import EpochCoordinator, PlannerStatus
-from hayase.runtime.shipped import ShippedApp
-from hayase.state.folders import StateFolders
-from hayase.storage.open import open_blobs
+from hayase.log.protocol import OutputBatch
+from hayase.runtime.coordinator import PlannerStatus
 from hayase.task.epoch_record import EpochRecord, done_name, record_name
 from hayase.task.epochs import Epochs
-from hayase.task.plan import Plan
-from hayase.topology.nodes import SourceNode
-from hayase.topology.resolve import resolve_patterns, with_application_id
-
-
-class Scene:
-    """An application on an embedded log, as the planner of epochs sees it."""
-
-    def __init__(self, folder: Path) -> None:
-        self.log_config = LogConfig("embedded", str(folder / "log"), {"fsync": "false"})
-        self.log = open_log(self.log_config)
-        self.log.create_topic("in", 2)
-        self.log.create_topic("other", 2)
-        self.blobs = open_blobs(str(folder / "checkpoint"), fsync=False)
-        self.clock = ManualClock(1_000)
-        self.folder = folder
-        (folder / "control").mkdir()
-        self.control = Control(folder / "control")
-        self.app = self._app()
-        self._open: list[EpochCoordinator] = []
-
-    def _app(self) -> ShippedApp:
-        builder = StreamsBuilder()
-        builder.stream("in", Consumed.with_(Serdes.string(), Serdes.string())).group_by_key().agg(n=count())
-        topology, config = builder.build(), StreamsConfig({"application.id": "app"})
-        plan, options = self.plan_of(topology), compile_options(config)
-        return ShippedApp(
-            application_id="app", lineage="L", topology=topology, plan=plan, options=options,
-            policy=failure_policy(config), log=self.log_config, checkpoint=str(self.folder / "checkpoint"),
-            checkpoint_fsync=False, folders=StateFolders(self.folder, self.folder / "memory"), followers_dir="", control_dir=str(self.folder / "control"),
-            exactly_once=True, slots=1, max_records_per_epoch=10, max_task_idle_ms=0, resets={"in": "earliest"}, history_retention_ms=0,
-            purge_interval_ms=0,
-            epoch_memory_max_bytes=1 << 30,
-        )  # fmt: skip
-
-    def plan_of(self, topology: Topology) -> Plan:
-        options = compile_options(StreamsConfig({"application.id": "app"}))
-        counts = {topic: 2 for source in topology.nodes if isinstance(source, SourceNode) for topic in source.topics}
-        return make_plan(topology, counts, compile_units(topology, levels_of(topology), options), threads=1)
-
-    def planner(self, **changes: object) -> EpochCoordinator:
-        app = dataclasses.replace(self.app, **changes)  # type: ignore[arg-type]
-        made = EpochCoordinator(app, self.blobs, open_log(self.log_config), self.clock, self.control)
-        self._open.append(made)
-        return made
-
-    def put(self, *times: int) -> None:
-        writer = self.log.writer()
-        writer.append([OutputBatch("in", [b"k%d" % t for t in times], [b"v"] * len(times), list(times))])
-        writer.close()
-
-    def ends(self) -> dict[int, int]:
-        found = self.log.end_offsets([TopicPartition("in", 0), TopicPartition("in", 1)])
-        return {partition.partition: end for partition, end in found.items()}
-
-    def status(self) -> PlannerStatus:
-        data = self.control.status()
-        assert data is not None
-        return msgspec.json.decode(data, type=PlannerStatus)
-
-    def close(self) -> None:
-        for planner in self._open:
-            planner.close()
-        self.log.close()
+from hayase.topology.resolve import resolve_patterns
 
 
 def merging() -> Topology:
@@ -104,13 +29,6 @@ def merging() -> Topology:
     text = Consumed.with_(Serdes.string(), Serdes.string())
     builder.stream("in", text).merge(builder.stream("other", text)).to("out")
     return builder.build()
-
-
-@pytest.fixture
-def scene(tmp_path: Path) -> Iterator[Scene]:
-    made = Scene(tmp_path)
-    yield made
-    made.close()
 
 
 def test_an_epoch_covers_what_is_there_and_the_next_begins_at_its_end(scene: Scene) -> None:
@@ -386,111 +304,6 @@ def test_a_planner_whose_process_is_gone_is_lost(scene: Scene) -> None:
         gone.wait()
     (scene.folder / "control" / "ready").write_text(str(gone.pid))
     assert scene.control.planner_lost()
-
-
-BETWEEN = "app-x-repartition"
-
-
-def with_internal_topic(scene: Scene, **changes: object) -> EpochCoordinator:
-    """A planner of an application that writes a topic which it reads itself."""
-    scene.log.create_topic(BETWEEN, 2)
-    put_between(scene, 0)  # of an application that was reset
-    builder = StreamsBuilder()
-    text = Consumed.with_(Serdes.string(), Serdes.string())
-    builder.stream("in", text).repartition(Repartitioned.as_("x")).group_by_key().count()
-    topology = with_application_id(builder.build(), "app")
-    resets = {"in": "earliest", BETWEEN: "latest"}
-    return scene.planner(topology=topology, plan=scene.plan_of(topology), resets=resets, **changes)
-
-
-def put_between(scene: Scene, *times: int) -> None:
-    writer = scene.log.writer()
-    writer.append([OutputBatch(BETWEEN, [b"k"] * len(times), [b"v"] * len(times), list(times))])
-    writer.close()
-
-
-def read_between(planner: EpochCoordinator, epoch: int) -> int:
-    return sum(end - start for start, end in planner.record(epoch).ranges[BETWEEN].values())
-
-
-def test_an_internal_topic_is_read_from_where_it_ended_when_the_application_first_started(scene: Scene) -> None:
-    planner = with_internal_topic(scene)
-    assert planner.next_epoch(-1) == 0
-    assert read_between(planner, 0) == 0
-    put_between(scene, 1, 2)
-    assert planner.next_epoch(0) == 1
-    assert read_between(planner, 1) == 2
-
-
-def test_a_frozen_planner_reads_internal_topics_to_their_end(scene: Scene) -> None:
-    planner = with_internal_topic(scene)
-    scene.put(1)
-    planner.freeze()
-    assert planner.next_epoch(-1) == 0
-    scene.put(2)  # not of this run
-    put_between(scene, 1)  # what the epoch wrote
-    assert planner.next_epoch(0) == 1
-    assert (planner.record(1).records, read_between(planner, 1)) == (1, 1)
-    assert planner.next_epoch(1) == 1
-
-
-def test_what_is_through_is_deleted_from_internal_topics(scene: Scene) -> None:
-    planner = with_internal_topic(scene)
-    planner.next_epoch(-1)
-    put_between(scene, 1, 2)
-    planner.next_epoch(0)
-    put_between(scene, 3)
-    planner.next_epoch(1)
-    places = [TopicPartition(BETWEEN, number) for number in range(2)]
-    starts, ends = scene.log.start_offsets(places), scene.log.end_offsets(places)
-    assert sum(ends[p] - starts[p] for p in places) == 1
-    scene.put(1)
-    assert planner.next_epoch(2) == 3
-
-
-@pytest.mark.parametrize("died", ["before it is marked", "before the purge", "in the purge", "after the purge"])
-def test_whenever_a_planner_dies_around_a_purge_the_next_one_finds_all_that_is_not_through(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch, died: str
-) -> None:
-    class Died(Exception):
-        """As SIGKILL: nothing is said, nothing is tidied up."""
-
-    planner = with_internal_topic(scene)
-    places = [TopicPartition(BETWEEN, number) for number in range(2)]
-    planner.next_epoch(-1)
-    put_between(scene, *range(1, 9))
-    assert planner.next_epoch(0) == 1  # is through when the next one is asked for
-    put_between(scene, *range(9, 14))  # what epoch 1 wrote
-    purge = planner._log.delete_records
-
-    def dying(before: dict[TopicPartition, int]) -> None:
-        if died == "in the purge":
-            purge(dict(list(before.items())[:1]))
-        elif died == "after the purge":
-            purge(before)
-        raise Died
-
-    with monkeypatch.context() as patch:
-        if died == "before it is marked":
-            patch.setattr(planner, "_mark_done", dying)
-        else:
-            patch.setattr(planner._log, "delete_records", dying)
-        with pytest.raises(Died):
-            planner.next_epoch(1)
-    again = scene.planner(topology=planner._app.topology, plan=planner._app.plan, resets=planner._app.resets)
-    assert again.last_done() == (0 if died == "before it is marked" else 1)
-    if again.last_done() == 0:
-        assert again.next_epoch(0) == 1  # once more, with all its records
-        reader = scene.log.reader()
-        ranges = again.record(1).ranges[BETWEEN]
-        found = [b for p in places for b in reader.fetch(p, *ranges[p.partition])]
-        assert sum(map(len, found)) == 8
-        reader.close()
-    assert again.next_epoch(1) == 2
-    assert read_between(again, 2) == 5
-    again.next_epoch(2)
-    starts, ends = scene.log.start_offsets(places), scene.log.end_offsets(places)
-    assert starts == ends, "what an earlier purge left is gone"
 
 
 def test_a_topic_that_a_pattern_matches_since_the_last_epoch_is_begun_as_at_a_first_start(scene: Scene) -> None:

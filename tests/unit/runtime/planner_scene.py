@@ -1,0 +1,86 @@
+"""An application as the planner of its epochs sees it."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import msgspec
+
+from hayase import Consumed, Serdes, StreamsBuilder, Topology, count
+from hayase.core.config import StreamsConfig
+from hayase.core.records import TopicPartition
+from hayase.core.time import ManualClock
+from hayase.log.open import open_log
+from hayase.log.protocol import LogConfig, OutputBatch
+from hayase.planner.build import levels_of, make_plan
+from hayase.planner.compile import compile_units
+from hayase.planner.options import compile_options, failure_policy
+from hayase.runtime.control import Control
+from hayase.runtime.coordinator import EpochCoordinator, PlannerStatus
+from hayase.runtime.shipped import ShippedApp
+from hayase.state.folders import StateFolders
+from hayase.storage.open import open_blobs
+from hayase.task.plan import Plan
+from hayase.topology.nodes import SourceNode
+
+
+class Scene:
+    """An application on an embedded log, as the planner of epochs sees it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.log_config = LogConfig("embedded", str(folder / "log"), {"fsync": "false"})
+        self.log = open_log(self.log_config)
+        self.log.create_topic("in", 2)
+        self.log.create_topic("other", 2)
+        self.blobs = open_blobs(str(folder / "checkpoint"), fsync=False)
+        self.clock = ManualClock(1_000)
+        self.folder = folder
+        (folder / "control").mkdir()
+        self.control = Control(folder / "control")
+        self.app = self._app()
+        self._open: list[EpochCoordinator] = []
+
+    def _app(self) -> ShippedApp:
+        builder = StreamsBuilder()
+        builder.stream("in", Consumed.with_(Serdes.string(), Serdes.string())).group_by_key().agg(n=count())
+        topology, config = builder.build(), StreamsConfig({"application.id": "app"})
+        plan, options = self.plan_of(topology), compile_options(config)
+        return ShippedApp(
+            application_id="app", lineage="L", topology=topology, plan=plan, options=options,
+            policy=failure_policy(config), log=self.log_config, checkpoint=str(self.folder / "checkpoint"),
+            checkpoint_fsync=False, folders=StateFolders(self.folder, self.folder / "memory"), followers_dir="", control_dir=str(self.folder / "control"),
+            exactly_once=True, slots=1, max_records_per_epoch=10, max_task_idle_ms=0, resets={"in": "earliest"}, history_retention_ms=0,
+            purge_interval_ms=0,
+            epoch_memory_max_bytes=1 << 30,
+        )  # fmt: skip
+
+    def plan_of(self, topology: Topology) -> Plan:
+        options = compile_options(StreamsConfig({"application.id": "app"}))
+        counts = {topic: 2 for source in topology.nodes if isinstance(source, SourceNode) for topic in source.topics}
+        return make_plan(topology, counts, compile_units(topology, levels_of(topology), options), threads=1)
+
+    def planner(self, **changes: object) -> EpochCoordinator:
+        app = dataclasses.replace(self.app, **changes)  # type: ignore[arg-type]
+        made = EpochCoordinator(app, self.blobs, open_log(self.log_config), self.clock, self.control)
+        self._open.append(made)
+        return made
+
+    def put(self, *times: int) -> None:
+        writer = self.log.writer()
+        writer.append([OutputBatch("in", [b"k%d" % t for t in times], [b"v"] * len(times), list(times))])
+        writer.close()
+
+    def ends(self) -> dict[int, int]:
+        found = self.log.end_offsets([TopicPartition("in", 0), TopicPartition("in", 1)])
+        return {partition.partition: end for partition, end in found.items()}
+
+    def status(self) -> PlannerStatus:
+        data = self.control.status()
+        assert data is not None
+        return msgspec.json.decode(data, type=PlannerStatus)
+
+    def close(self) -> None:
+        for planner in self._open:
+            planner.close()
+        self.log.close()
