@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
+import threading
 
 from hayase.app.checkpoint import fix_plan, lineage_of, stored_plan
 from hayase.app.topics import ensure_dead_letter_topic, prepare_topics, resets_of
 from hayase.core.config import StreamsConfig
+from hayase.core.errors import HayaseError
 from hayase.log.open import open_log
+from hayase.log.protocol import LogConfig
 from hayase.planner.build import levels_of, make_plan, source_topics
 from hayase.planner.compile import compile_units
 from hayase.planner.options import compile_options, failure_policy, log_config
@@ -16,6 +19,8 @@ from hayase.runtime.session import default_slots
 from hayase.runtime.shipped import ShippedApp
 from hayase.storage.blobs import BlobStore
 from hayase.topology.topology import Topology
+
+_LOG = logging.getLogger(__name__)
 
 
 def prepare(given: Topology, config: StreamsConfig, blobs: BlobStore, control_dir: str, log_address: str) -> ShippedApp:
@@ -48,6 +53,9 @@ def prepare(given: Topology, config: StreamsConfig, blobs: BlobStore, control_di
         ensure_dead_letter_topic(config, log)
     finally:
         log.close()
+    if config.exactly_once:  # takes a broker most of a second, which Spark needs longer than anyway
+        of_the_log = (log_config(config), config.application_id)
+        threading.Thread(target=_prepare_markers, args=of_the_log, name="hayase-markers", daemon=True).start()
     return ShippedApp(
         application_id=config.application_id,
         lineage=lineage_of(blobs),
@@ -73,3 +81,13 @@ def prepare(given: Topology, config: StreamsConfig, blobs: BlobStore, control_di
         log_address=log_address,
         log_level=config.log_level or logging.getLevelName(logging.getLogger("hayase.app").getEffectiveLevel()),
     )
+
+
+def _prepare_markers(config: LogConfig, application_id: str) -> None:
+    log = open_log(config)
+    try:
+        log.prepare_markers(application_id)
+    except HayaseError as error:  # the first epoch makes them, or says it better
+        _LOG.debug("markers were not prepared: %s", error)
+    finally:
+        log.close()

@@ -256,6 +256,14 @@ class Log(Protocol):
         """The last marker of every bundle of an application, by bundle."""
         ...
 
+    def prepare_markers(self, application_id: str) -> None:
+        """Make room for an application's markers, so that its first `publish_epoch` need not; calling it again does nothing.
+
+        Raises:
+            LogError: the log could not be reached.
+        """
+        ...
+
     def delete_markers(self, application_id: str) -> None:
         """Forget an application's markers and committed offsets (`hayase app reset`)."""
         ...

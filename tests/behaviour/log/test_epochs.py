@@ -85,6 +85,14 @@ def test_an_application_that_never_ran_has_no_markers(log: Log, application: str
     assert log.markers(application) == {}
 
 
+def test_preparing_markers_twice_leaves_those_that_are_there(log: Log, application: str, topic: str) -> None:
+    log.prepare_markers(application)
+    assert log.markers(application) == {}
+    publish(log, application, "b0", Marker("L", 1, "d"), batch(topic, [b"a"]))
+    log.prepare_markers(application)
+    assert log.markers(application) == {"b0": Marker("L", 1, "d")}
+
+
 def test_forgotten_markers_and_offsets_are_gone_and_the_epoch_is_written_again(
     log: Log, application: str, topic: str
 ) -> None:

@@ -231,6 +231,9 @@ class EmbeddedLog:
         with self._store.read() as tables:
             return tables.markers(application_id)
 
+    def prepare_markers(self, application_id: str) -> None:
+        """As `Log.prepare_markers`: nothing to do, each marker is a row of the log's tables."""
+
     def delete_markers(self, application_id: str) -> None:
         """As `Log.delete_markers`."""
         self._store.write(lambda tables: tables.forget_application(application_id))

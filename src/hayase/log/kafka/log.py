@@ -110,6 +110,10 @@ class KafkaLog:
         """
         return self._markers.all(application_id)
 
+    def prepare_markers(self, application_id: str) -> None:
+        """See `Log.prepare_markers`: makes the epochs topic."""
+        self._markers.ensure(application_id)
+
     def delete_markers(self, application_id: str) -> None:
         """See `Log.delete_markers`: deletes the epochs topic and the consumer group of that name."""
         name = markers_topic(application_id)
