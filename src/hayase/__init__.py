@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from hayase.core.errors import HayaseError as HayaseError
     from hayase.core.errors import SchemaRegistryError as SchemaRegistryError
     from hayase.core.errors import TopologyError as TopologyError
+    from hayase.core.join_windows import JoinWindows as JoinWindows
     from hayase.core.records import Change as Change
     from hayase.core.records import Record as Record
     from hayase.core.records import RecordContext as RecordContext
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from hayase.dsl import Produced as Produced
     from hayase.dsl import Repartitioned as Repartitioned
     from hayase.dsl import Stores as Stores
+    from hayase.dsl import StreamJoined as StreamJoined
     from hayase.dsl import StreamsBuilder as StreamsBuilder
     from hayase.dsl import Suppressed as Suppressed
     from hayase.dsl import TableJoined as TableJoined
@@ -99,12 +101,13 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "hayase.app.uncaught": ("StreamThreadExceptionResponse",),
     "hayase.core.config": ("StreamsConfig",),
     "hayase.core.errors": ("HayaseError", "SchemaRegistryError", "TopologyError"),
+    "hayase.core.join_windows": ("JoinWindows",),
     "hayase.core.records": ("Change", "Record", "RecordContext", "RecordMetadata", "Window", "Windowed"),
     "hayase.core.windows": ("TimeWindows",),
     "hayase.dsl": (
         *("Branched", "BufferConfig", "Consumed", "GlobalKTable", "Grouped", "Joined", "KGroupedStream"),
         *("KGroupedTable", "KStream", "KTable"),
-        *("Materialized", "Named", "Printed", "Produced", "Repartitioned", "Stores"),
+        *("Materialized", "Named", "Printed", "Produced", "Repartitioned", "Stores", "StreamJoined"),
         *("StreamsBuilder", "Suppressed", "TableJoined", "TimeWindowedKStream"),
         *(
             "avg",

@@ -13,6 +13,7 @@ from typing import Any
 from tests.golden.functions import UserError, evaluate
 from tests.golden.processors import store_of, supplier_of
 
+from hayase.core.join_windows import JoinWindows
 from hayase.core.records import RecordContext, Windowed
 from hayase.core.windows import TimeWindows
 from hayase.dsl import (
@@ -24,6 +25,7 @@ from hayase.dsl import (
     Materialized,
     Produced,
     Repartitioned,
+    StreamJoined,
     StreamsBuilder,
     Suppressed,
     TableJoined,
@@ -395,6 +397,8 @@ class _Interpreter:
         return parent.aggregate(lambda: evaluate(args["initializer"], {}), *steps, self._materialized(args))
 
     def _op_join(self, _: Any, args: Any, parent: Any, other: Any) -> Any:
+        if "windows" in args:
+            return self._stream_join(args, parent, other)
         method = {"inner": "join", "left": "left_join", "outer": "outer_join"}.get(args["type"])
         if hasattr(parent, "to_stream") and method is not None:
             return self._table_join(getattr(parent, method), args, other)
@@ -414,3 +418,12 @@ class _Interpreter:
             named = TableJoined.as_(args["name"]) if "name" in args else None
             return join(other, of_key_value(args["foreign_key"]), joiner_of(args["joiner"]), named, kept)
         return join(other, joiner_of(args["joiner"]), self._materialized(args), name=args.get("name"))
+
+    def _stream_join(self, args: Any, parent: Any, other: Any) -> Any:
+        join = getattr(parent, {"inner": "join", "left": "left_join", "outer": "outer_join"}[args["type"]])
+        before, after, grace = (
+            timedelta(milliseconds=args["windows"][f"{name}_ms"]) for name in ("before", "after", "grace")
+        )
+        windows = JoinWindows.of_time_difference_and_grace(max(before, after), grace).before(before).after(after)
+        serdes = (serde_of(args.get(side)) for side in ("key_serde", "left_serde", "right_serde"))
+        return join(other, joiner_of(args["joiner"]), windows, StreamJoined.with_(*serdes, name=args.get("name")))

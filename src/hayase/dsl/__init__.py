@@ -2,7 +2,7 @@
 
 Ways of saying things, and why there is one of each:
 
-* Where Kafka Streams takes an option object (`Consumed`, `Produced`, `Grouped`, `Joined`, `Materialized`, `Branched`),
+* Where Kafka Streams takes an option object (`Consumed`, `Produced`, `Grouped`, `Joined`, `StreamJoined`, `Materialized`, `Branched`),
   so does Hayase, at the same place: what is known from Kafka Streams holds, and a serde is always beside the name it
   belongs to. There are no parallel keywords for what is in these objects.
 * A node's name is the keyword `name=` of the operation (Kafka Streams' `Named`).
@@ -43,6 +43,7 @@ from hayase.dsl.options import (
 )
 from hayase.dsl.printed import Printed
 from hayase.dsl.stores import Stores
+from hayase.dsl.stream_joined import StreamJoined
 from hayase.dsl.suppressed import BufferConfig, Suppressed
 
 __all__ = [
@@ -64,6 +65,7 @@ __all__ = [
     "Produced",
     "Repartitioned",
     "Stores",
+    "StreamJoined",
     "StreamsBuilder",
     "Suppressed",
     "TableJoined",

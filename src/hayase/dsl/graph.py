@@ -29,6 +29,7 @@ from hayase.topology.operators import (
     RepartitionFilter,
     StreamAggregate,
     StreamGlobalTableJoin,
+    StreamStreamJoin,
     StreamTableJoin,
     StreamWindowedAggregate,
     TableAggregate,
@@ -317,23 +318,26 @@ class Graph:
 
 
 def _null_keys_wanted(nodes: Sequence[Node], repartitions: Collection[str]) -> set[str]:
-    """The nodes with a left join anywhere downstream, beyond further repartitions as well."""
+    """The nodes with a left or outer join anywhere downstream, beyond further repartitions as well."""
     parents = {node.name: list(node.parents) for node in nodes}
     sinks = {node.topic: node.name for node in nodes if isinstance(node, SinkNode)}
     wanted: set[str] = set()
     for node in nodes:
         if isinstance(node, SourceNode):
             parents[node.name] = [sinks[topic] for topic in node.topics if topic in repartitions]
-    pending = [
-        node.name
-        for node in nodes
-        if isinstance(node, ProcessorNode)
-        and isinstance(node.operator, StreamTableJoin | StreamGlobalTableJoin)
-        and node.operator.left
-    ]
+    pending = [node.name for node in nodes if isinstance(node, ProcessorNode) and _wants_null_keys(node.operator)]
     while pending:
         for parent in parents[pending.pop()]:
             if parent not in wanted:
                 wanted.add(parent)
                 pending.append(parent)
     return wanted
+
+
+def _wants_null_keys(operator: Operator) -> bool:
+    match operator:
+        case StreamTableJoin(left=left) | StreamGlobalTableJoin(left=left):
+            return left
+        case StreamStreamJoin(unmatched=unmatched):
+            return unmatched is not None
+    return False

@@ -82,6 +82,9 @@ def joiner_of(joiner: Joiner, key: Known, left: Known, right: Known, what: str) 
     return function, schema_of_type(functions.return_type(function))
 
 
+_OTHER_SIDE = {"stream": "table", "table": "other table", "left stream": "right stream"}
+
+
 def check_same_key(left: Known, right: Known, what: str, side: str = "stream") -> None:
     """Refuse keys that are known to be of different types: they would never meet.
 
@@ -93,9 +96,8 @@ def check_same_key(left: Known, right: Known, what: str, side: str = "stream") -
         return
     raise TopologyError(
         "JOIN_KEY_MISMATCH",
-        f"{what}: the {side}'s key is {_shown(mine)}, the {'other ' if side == 'table' else ''}table's is "
-        f"{_shown(theirs)}; such keys never meet. "
-        + ("Make them equal with select_key on the stream" if side == "stream" else "Join by a foreign key instead"),
+        f"{what}: the {side}'s key is {_shown(mine)}, the {_OTHER_SIDE[side]}'s is {_shown(theirs)}; such keys never meet. "
+        + ("Join by a foreign key instead" if side == "table" else "Make them equal with select_key on the stream"),
     )
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import polars as pl
 
 from hayase.core.errors import TopologyError
 from hayase.dsl import functions
-from hayase.dsl.functions import Joiner, KeyFunction, Predicate, ValueFunction
+from hayase.dsl.functions import KeyFunction, Predicate, ValueFunction
 from hayase.dsl.inference import (
     Known,
     check_predicate,
@@ -22,15 +22,16 @@ from hayase.dsl.inference import (
     value_schema,
     visible_columns,
 )
-from hayase.dsl.options import Grouped, Joined, Materialized, Produced, Repartitioned, name_of
+from hayase.dsl.joining import Joining
+from hayase.dsl.options import Grouped, Materialized, Produced, Repartitioned, name_of
 from hayase.dsl.printed import Printed
 from hayase.dsl.stream_state import (
     Name,
     StreamState,
-    bind_arguments,
     check_option,
     grouped_state,
     mapped_values,
+    of_same_builder,
     through_topic,
 )
 from hayase.processor.api import FixedKeyProcessorSupplier, ProcessorSupplier
@@ -41,7 +42,7 @@ from hayase.topology.suppliers import brought_stores, check_supplier
 if TYPE_CHECKING:
     from hayase.dsl.branched import BranchedKStream
     from hayase.dsl.grouped import KGroupedStream
-    from hayase.dsl.ktable import GlobalKTable, KTable
+    from hayase.dsl.ktable import KTable
 
 K = TypeVar("K")
 """Type of keys."""
@@ -49,7 +50,7 @@ V = TypeVar("V")
 """Type of values."""
 
 
-class KStream(Generic[K, V]):
+class KStream(Joining[K, V]):
     """A stream of records. Made by `StreamsBuilder.stream`; every operation gives a new one and changes nothing here.
 
     Where an operation takes a function it takes a Python callable or a Polars expression: see `hayase.dsl.functions`.
@@ -253,7 +254,7 @@ class KStream(Generic[K, V]):
 
     def merge(self, other: KStream[K, V], *, name: Name = None) -> KStream[K, V]:
         """The records of both streams; the order inside each is kept, between them there is none promised."""
-        mine, theirs = self._state, self._of_same_builder(other, KStream, "merge")._state
+        mine, theirs = self._state, of_same_builder(self._state, other, KStream, "merge")._state
         node = mine.graph.processor(
             mine.graph.names.name_or_next(name_of(name), "KSTREAM-MERGE-"),
             (mine.node, theirs.node),
@@ -354,68 +355,3 @@ class KStream(Generic[K, V]):
         options = check_option(grouped, Grouped, "group_by")
         selected = self._select_key(mapper, "group_by", options.name)
         return KGroupedStream(grouped_state(selected._state, options), options.name)
-
-    @overload
-    def join(
-        self, other: KTable[Any, Any], joiner: Joiner, joined: Joined | None = None, *, name: Name = None
-    ) -> KStream[K, Any]: ...
-
-    @overload
-    def join(
-        self, other: GlobalKTable[Any, Any], key_mapper: KeyFunction, joiner: Joiner, *, name: Name = None
-    ) -> KStream[K, Any]: ...
-
-    def join(self, other: Any, *arguments: Any, name: Name = None, **keywords: Any) -> KStream[K, Any]:
-        """Join each record with the row of a table; without a row there is no result.
-
-        * `join(table, joiner, joined=None)`: the row of the record's key. Repartitions if the stream was re-keyed;
-          both topics must have the same number of partitions.
-        * `join(global_table, key_mapper, joiner)`: the row of the key that `key_mapper` makes; no such demands.
-
-        The joiner is `(left, right)` or `(key, left, right)`, or fields of `left(…)` and `right(…)`. Only records of
-        the stream trigger; the table is looked up as it is when the record is processed. Results have the record's
-        timestamp.
-
-        Example:
-            orders.join(users, {"id": left("id"), "city": right("city")})
-        """
-        return self._join(other, arguments, keywords, name, False)
-
-    @overload
-    def left_join(
-        self, other: KTable[Any, Any], joiner: Joiner, joined: Joined | None = None, *, name: Name = None
-    ) -> KStream[K, Any]: ...
-
-    @overload
-    def left_join(
-        self, other: GlobalKTable[Any, Any], key_mapper: KeyFunction, joiner: Joiner, *, name: Name = None
-    ) -> KStream[K, Any]: ...
-
-    def left_join(self, other: Any, *arguments: Any, name: Name = None, **keywords: Any) -> KStream[K, Any]:
-        """As `join`, but a record without a row, or with a null key, gives a result with `right` null."""
-        return self._join(other, arguments, keywords, name, True)
-
-    def _join(
-        self, other: Any, arguments: tuple[Any, ...], keywords: dict[str, Any], name: Name, left: bool
-    ) -> KStream[K, Any]:
-        from hayase.dsl import joins
-        from hayase.dsl.ktable import GlobalKTable, KTable
-
-        what = "left_join" if left else "join"
-        table = self._of_same_builder(other, (KTable, GlobalKTable), what)
-        if isinstance(table, GlobalKTable):
-            key_mapper, joiner = bind_arguments(what, arguments, keywords, ("key_mapper", "joiner"), required=2)
-            return KStream(joins.stream_global(self._state, table, key_mapper, joiner, name_of(name), left))
-        joiner, joined = bind_arguments(what, arguments, keywords, ("joiner", "joined"), required=1)
-        options = check_option(joined, Joined, what)
-        if name is not None:
-            options = replace(options, name=name_of(name))
-        return KStream(joins.stream_table(self._state, table, joiner, options, left))
-
-    def _of_same_builder(self, other: Any, kinds: Any, what: str) -> Any:
-        if not isinstance(other, kinds):
-            names = " or ".join(kind.__name__ for kind in (kinds if isinstance(kinds, tuple) else (kinds,)))
-            raise TopologyError("INVALID_ARGUMENT", f"{what} takes a {names}, not {other!r}")
-        if other._state.graph is not self._state.graph:
-            raise TopologyError("FOREIGN_STREAM", f"{what}: the two come from different StreamsBuilders")
-        return other

@@ -1,4 +1,4 @@
-"""`Stores`: stores that processors of yours use."""
+"""`Stores`: stores that processors of yours use, and stores that operations make."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from hayase.core.errors import TopologyError
 from hayase.core.names import check_name
 from hayase.core.windows import to_ms
 from hayase.dsl.options import check_serde
+from hayase.dsl.store_suppliers import WindowStoreSupplier
 from hayase.serde.protocol import Serde
 from hayase.state.spec import StoreKind, StoreSpec, StoreType
 
 
 class Stores:
     """Describes stores for `StreamsBuilder.add_state_store` and `Topology.add_state_store` (Kafka Streams' `Stores`).
+
+    `persistent_…` describe stores that an operation makes, with serdes of its own.
 
     All can be queried while the application runs. Where one is kept, and whether it has a changelog from which it is
     restored where it is lost, is said by `store_type` (default: on disk) and `logging` (default: it has); what
@@ -94,6 +97,31 @@ class Stores:
         spec = _windows("timestamped_window", name, key_serde, value_serde, window_size, retention)
         return _kept(spec, store_type, logging)
 
+    @staticmethod
+    def persistent_window_store(
+        name: str, retention_period: timedelta, window_size: timedelta, *, retain_duplicates: bool
+    ) -> WindowStoreSupplier:
+        """A window store for `StreamJoined`.
+
+        Args:
+            name: of the store.
+            retention_period: how long a record is kept: for a join before plus after plus grace of its window.
+            window_size: how long a window is: for a join before plus after.
+            retain_duplicates: whether several values of one key and start are kept; a join needs that.
+
+        Raises:
+            TopologyError: `INVALID_NAME`, `INVALID_DURATION`, `RETENTION_TOO_SHORT`.
+
+        Example:
+            >>> Stores.persistent_window_store(
+            ...     "views", timedelta(hours=3), timedelta(hours=2), retain_duplicates=True
+            ... ).retention_ms
+            10800000
+        """
+        size_ms, retention_ms = to_ms("window_size", window_size), to_ms("retention_period", retention_period)
+        _check_retention(name, size_ms, retention_ms)
+        return WindowStoreSupplier(check_name(name), retention_ms, size_ms, retain_duplicates)
+
 
 def _kept(spec: StoreSpec, store_type: StoreType, logging: bool) -> StoreSpec:
     if store_type not in list(StoreType):
@@ -105,12 +133,16 @@ def _windows(
     kind: StoreKind, name: str, key_serde: Serde[Any], value_serde: Serde[Any], size: timedelta, retention: timedelta
 ) -> StoreSpec:
     size_ms, retention_ms = to_ms("window_size", size, minimum_ms=1), to_ms("retention", retention, minimum_ms=1)
+    _check_retention(name, size_ms, retention_ms)
+    return _spec(name, kind, key_serde, value_serde, retention_ms, size_ms)
+
+
+def _check_retention(name: str, size_ms: int, retention_ms: int) -> None:
     if retention_ms < size_ms:
         raise TopologyError(
             "RETENTION_TOO_SHORT",
             f"the retention of store {name!r} is {retention_ms} ms; a window is {size_ms} ms long",
         )
-    return _spec(name, kind, key_serde, value_serde, retention_ms, size_ms)
 
 
 def _spec(

@@ -57,6 +57,20 @@ def check_option(given: Option | None, kind: type[Option], what: str) -> Option:
     return given
 
 
+def of_same_builder(state: StreamState, other: Any, kinds: Any, what: str) -> Any:
+    """The other stream or table, if it is one of those kinds and comes from the same StreamsBuilder.
+
+    Raises:
+        TopologyError: `INVALID_ARGUMENT`, `FOREIGN_STREAM`.
+    """
+    if not isinstance(other, kinds):
+        names = " or ".join(kind.__name__ for kind in (kinds if isinstance(kinds, tuple) else (kinds,)))
+        raise TopologyError("INVALID_ARGUMENT", f"{what} takes a {names}, not {other!r}")
+    if other._state.graph is not state.graph:
+        raise TopologyError("FOREIGN_STREAM", f"{what}: the two come from different StreamsBuilders")
+    return other
+
+
 def bind_arguments(
     what: str, given: tuple[Any, ...], keywords: dict[str, Any], names: tuple[str, ...], required: int
 ) -> tuple[Any, ...]:
@@ -65,7 +79,9 @@ def bind_arguments(
     wrong = len(given) > len(names) or bool(keywords.keys() - set(names)) or bool(keywords.keys() & found.keys())
     found.update(keywords)
     if wrong or any(name not in found for name in names[:required]):
-        raise TopologyError("INVALID_JOIN", f"{what} takes ({', '.join(names)}) after this kind of table, and name=")
+        raise TopologyError(
+            "INVALID_JOIN", f"{what} takes ({', '.join(names)}) after this kind of stream or table, and name="
+        )
     return tuple(found.get(name) for name in names)
 
 

@@ -26,6 +26,8 @@ from hayase.kernel.process import ProcessRows
 from hayase.kernel.repartition_filter import RepartitionFilterRows, repartition_filter_columns
 from hayase.kernel.rows import RowNode
 from hayase.kernel.select_key import SelectKeyRows, select_key_columns
+from hayase.kernel.stream_join_window import StreamJoinWindowRows
+from hayase.kernel.stream_stream_join import StreamStreamJoinRows
 from hayase.kernel.stream_table_join import StreamTableJoinRows, stream_table_join_columns
 from hayase.kernel.suppress import TableSuppressRows
 from hayase.kernel.table_aggregate import TableAggregateRows
@@ -79,6 +81,8 @@ ROWS: Mapping[type[op.Operator], RowFactory] = {
     op.ForeignKeyResolve: _rows(ForeignKeyResolveRows),
     op.StreamTableJoin: _rows(StreamTableJoinRows),
     op.StreamGlobalTableJoin: _rows(GlobalJoinRows),
+    op.StreamJoinWindow: _rows(StreamJoinWindowRows),
+    op.StreamStreamJoin: _rows(StreamStreamJoinRows),
 }
 
 COLUMNS: Mapping[type[op.Operator], ColumnFactory] = {

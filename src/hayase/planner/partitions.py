@@ -29,11 +29,21 @@ def copartitioned(topology: Topology) -> list[list[SourceNode]]:
     """Groups of sources whose partition counts must be equal because a join looks up one side by the other's key."""
     groups = []
     for node in topology.nodes:
-        if isinstance(node, ProcessorNode) and isinstance(node.operator, _BY_KEY):
+        if not isinstance(node, ProcessorNode):
+            continue
+        other = _looked_up(node.operator)
+        if other is not None:
             left = [source for parent in node.parents for source in upstream_sources(topology, parent)]
-            right = upstream_sources(topology, node.operator.table)
+            right = upstream_sources(topology, other)
             groups.append(list({source.name: source for source in [*left, *right]}.values()))
     return groups
+
+
+def _looked_up(operator: op.Operator) -> str | None:
+    """The node whose store a join looks up by the key of what it gets."""
+    if isinstance(operator, op.StreamStreamJoin):
+        return operator.other_window
+    return operator.table if isinstance(operator, _BY_KEY) else None
 
 
 def partition_counts(topology: Topology, topics: Mapping[str, int]) -> dict[str, int]:

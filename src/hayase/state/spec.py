@@ -35,6 +35,7 @@ class StoreSpec:
         retention_ms: window stores only: how long a window is kept after its start, measured in the store's own time.
         window_size_ms: window stores only.
         caching: updates of one key are forwarded once an epoch instead of one by one.
+        retain_duplicates: window stores only: every value that is put is kept, in order of arrival.
         logging: whether it has a changelog, from which it is restored where it is lost.
         store_type: where it is kept; `None` until the settings say so.
     """
@@ -48,6 +49,7 @@ class StoreSpec:
     caching: bool = True
     logging: bool = True
     store_type: StoreType | None = None
+    retain_duplicates: bool = False
 
     @property
     def in_memory(self) -> bool:

@@ -11,7 +11,7 @@ from hayase.state.protocol import ByteStore
 from hayase.state.spec import StoreSpec
 from hayase.state.values import PlainValues, TimestampedValues
 from hayase.state.window import ReadOnlyWindowStore, TimestampedWindowStore, WindowStore
-from hayase.state.window_bytes import WindowBytes
+from hayase.state.window_bytes import window_bytes
 
 WritableView = (
     KeyValueStore[Any, Any]
@@ -42,6 +42,7 @@ def open_view(spec: StoreSpec, store: ByteStore, on_expired: Callable[[int], Non
             window_size_ms=size_ms,
             retention_ms=retention_ms,
             on_expired=on_expired,
+            retain_duplicates=spec.retain_duplicates,
         )
     kind = TimestampedKeyValueStore if spec.timestamped else KeyValueStore
     return kind(store, spec.key_serde, spec.value_serde)
@@ -60,7 +61,8 @@ def open_read_only_view(spec: StoreSpec, store: ByteStore, *, with_timestamps: b
         values = TimestampedValues(spec.value_serde) if with_timestamps else _ValuesOnly(spec.value_serde)
     if spec.windowed:
         size_ms, retention_ms = _window_times(spec)
-        return ReadOnlyWindowStore(WindowBytes(store, retention_ms), spec.key_serde, values, size_ms)
+        windows = window_bytes(store, retention_ms, retain_duplicates=spec.retain_duplicates)
+        return ReadOnlyWindowStore(windows, spec.key_serde, values, size_ms)
     return ReadOnlyKeyValueStore(store, spec.key_serde, values)
 
 

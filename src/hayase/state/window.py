@@ -9,7 +9,7 @@ from hayase.core.records import Window, Windowed
 from hayase.serde.protocol import Serde
 from hayase.state.protocol import ByteStore
 from hayase.state.values import PlainValues, TimestampedValues, ValueAndTimestamp, ValueCodec, key_bytes
-from hayase.state.window_bytes import WindowBytes
+from hayase.state.window_bytes import WindowBytes, window_bytes
 
 K = TypeVar("K")
 """Type of the keys."""
@@ -113,6 +113,7 @@ class WindowStore(_WritableWindowStore[K, V]):
         window_size_ms: length of a window.
         retention_ms: how long a window is kept after its start, in the store's own time.
         on_expired: called with the number of writes that were ignored.
+        retain_duplicates: several values of one key and start are kept, in the order of arrival; none can be deleted.
 
     Example:
         >>> from hayase.serde.serdes import Serdes
@@ -134,8 +135,9 @@ class WindowStore(_WritableWindowStore[K, V]):
         window_size_ms: int,
         retention_ms: int,
         on_expired: Callable[[int], None] | None = None,
+        retain_duplicates: bool = False,
     ) -> None:
-        windows = WindowBytes(store, retention_ms, on_expired)
+        windows = window_bytes(store, retention_ms, on_expired, retain_duplicates=retain_duplicates)
         super().__init__(windows, key_serde, PlainValues(value_serde), window_size_ms)
 
 
@@ -151,6 +153,7 @@ class TimestampedWindowStore(_WritableWindowStore[K, ValueAndTimestamp[V]]):
         window_size_ms: int,
         retention_ms: int,
         on_expired: Callable[[int], None] | None = None,
+        retain_duplicates: bool = False,
     ) -> None:
-        windows = WindowBytes(store, retention_ms, on_expired)
+        windows = window_bytes(store, retention_ms, on_expired, retain_duplicates=retain_duplicates)
         super().__init__(windows, key_serde, TimestampedValues(value_serde), window_size_ms)

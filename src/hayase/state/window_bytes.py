@@ -24,6 +24,7 @@ _LONG = struct.Struct(">q")
 _TIMES = 8
 _OBSERVED_KEY = b"\xffobserved"
 """Behind all windows: segments and starts are not negative, so no window's key begins with a byte from 0x80 on."""
+_SEQUENCE_KEY = b"\xffsequence"
 _BEHIND_WINDOWS = b"\x80"
 _ESCAPED_ZERO = b"\x00\xff"
 
@@ -98,8 +99,13 @@ class WindowBytes:
         self._retention_ms = retention_ms
         self._on_expired = on_expired
         self.interval_ms = segment_interval_ms(retention_ms)
-        observed = store.get(_OBSERVED_KEY)
-        self._observed_ms: int = NO_TIME if observed is None else _LONG.unpack(observed)[0]
+        self._observed_ms = NO_TIME
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Take note of what others have written to the same store since this was made."""
+        observed = self._store.get(_OBSERVED_KEY)
+        self._observed_ms = NO_TIME if observed is None else _LONG.unpack(observed)[0]
 
     @property
     def observed_ms(self) -> int:
@@ -168,7 +174,8 @@ class WindowBytes:
             )
             for segment in self._segments(low, high, reverse)
         ]
-        return ((decode_window_key(data)[1], value) for data, value in chain.from_iterable(pieces))
+        decode = self._decode
+        return ((decode(data)[1], value) for data, value in chain.from_iterable(pieces))
 
     def fetch_keys(
         self, key_from: bytes | None, key_to: bytes | None, from_ms: int, to_ms: int, *, reverse: bool = False
@@ -199,9 +206,13 @@ class WindowBytes:
         self, entries: Iterator[tuple[bytes, bytes]], low: int, high: int
     ) -> Iterator[tuple[bytes, int, bytes]]:
         for data, value in entries:
-            key, start_ms = decode_window_key(data)
+            key, start_ms = self._decode(data)
             if low <= start_ms <= high:
                 yield key, start_ms, value
+
+    @staticmethod
+    def _decode(data: bytes) -> tuple[bytes, int]:
+        return decode_window_key(data)
 
     def _visible(self, from_ms: int, to_ms: int) -> tuple[int, int]:
         return max(from_ms, self.hidden_until_ms + 1, 0), min(to_ms, self._observed_ms)
@@ -228,6 +239,58 @@ class WindowBytes:
     def _expired(self, count: int) -> None:
         if self._on_expired is not None:
             self._on_expired(count)
+
+
+class DuplicateWindowBytes(WindowBytes):
+    """A window store that keeps every value that is put: several for one key and start, in the order of arrival.
+
+    As Kafka Streams' window stores with `retainDuplicates`: putting `None` does nothing, and a value can not be
+    replaced. Behind the start comes a number, counted in the store.
+    """
+
+    def get(self, key: bytes, start_ms: int) -> bytes | None:
+        """The first value of a window, `None` if absent or hidden."""
+        return next((value for _, value in self.fetch(key, start_ms, start_ms)), None)
+
+    def get_many(self, places: WindowPlaces) -> list[bytes | None]:
+        """The first values of windows, in their order; `None` where absent or hidden as of now."""
+        return [self.get(*decode_window_key(place)) for place in places.encoded]
+
+    def put(self, key: bytes, start_ms: int, value: bytes | None) -> bool:
+        """Add a value; `None` does nothing. `False` if it was ignored because its segment has expired."""
+        if value is None:
+            return True
+        _check_starts(start_ms)
+        self._observe(start_ms)
+        if start_ms // self.interval_ms < self._first_live_segment():
+            self._expired(1)
+            return False
+        last = self._store.get(_SEQUENCE_KEY)
+        number = _LONG.pack(0 if last is None else _LONG.unpack(last)[0] + 1)
+        self._store.put(_SEQUENCE_KEY, number)
+        self._store.put(encode_window_key(key, start_ms, self.interval_ms) + number, value)
+        return True
+
+    def put_many(self, places: WindowPlaces, values: Sequence[bytes | None]) -> BoolArray:
+        """Add values one after the other. Which were taken, not ignored."""
+        entries = zip(places.encoded, values, strict=True)
+        return np.array([self.put(*decode_window_key(place), value) for place, value in entries], np.bool_)
+
+    @staticmethod
+    def _decode(data: bytes) -> tuple[bytes, int]:
+        return decode_window_key(data[:-_TIMES])
+
+
+def window_bytes(
+    store: ByteStore,
+    retention_ms: int,
+    on_expired: Callable[[int], None] | None = None,
+    *,
+    retain_duplicates: bool = False,
+) -> WindowBytes:
+    """The window store of either kind."""
+    kind = DuplicateWindowBytes if retain_duplicates else WindowBytes
+    return kind(store, retention_ms, on_expired)
 
 
 def _terminated(key: bytes) -> bytes:

@@ -17,7 +17,13 @@ from hayase.state.memory import MemoryState
 from hayase.state.overlay import OverlayStore
 from hayase.state.values import ValueAndTimestamp
 from hayase.state.window import TimestampedWindowStore, WindowStore
-from hayase.state.window_bytes import WindowBytes, decode_window_key, encode_window_key, encode_window_keys
+from hayase.state.window_bytes import (
+    DuplicateWindowBytes,
+    WindowBytes,
+    decode_window_key,
+    encode_window_key,
+    encode_window_keys,
+)
 
 MINUTE = 60_000
 keys = st.one_of(
@@ -186,3 +192,25 @@ def test_timestamped_windows_keep_the_timestamp_of_their_last_update() -> None:
     store = TimestampedWindowStore(new_store(), Serdes.string(), Serdes.long(), window_size_ms=10, retention_ms=1000)
     store.put("a", ValueAndTimestamp(1, 7), 0)
     assert list(store.all()) == [(Windowed("a", Window(0, 10)), ValueAndTimestamp(1, 7))]
+
+
+def test_a_store_that_retains_duplicates_keeps_values_in_the_order_of_arrival_and_deletes_none():
+    data = new_store()
+    windows = DuplicateWindowBytes(data, MINUTE)
+    places = windows.places([b"a", b"b", b"a"], np.array([5, 5, 4], np.int64))
+    assert windows.put(b"a", 5, b"first")
+    assert windows.put_many(places, [b"second", b"other", b"earlier"]).tolist() == [True, True, True]
+    assert windows.put(b"a", 5, None)
+    again = DuplicateWindowBytes(data, MINUTE)
+    assert again.put(b"a", 5, b"third")
+    assert list(again.fetch(b"a", 0, 9)) == [(4, b"earlier"), (5, b"first"), (5, b"second"), (5, b"third")]
+    assert [(key, start) for key, start, _ in again.all()] == [(b"a", 4), *[(b"a", 5)] * 3, (b"b", 5)]
+    assert again.get_many(places) == [b"first", b"other", b"earlier"]
+
+
+def test_a_store_that_retains_duplicates_refuses_what_has_expired():
+    ignored = []
+    windows = DuplicateWindowBytes(new_store(), MINUTE, ignored.append)
+    windows.put(b"a", 10 * MINUTE, b"v")
+    assert not windows.put(b"a", 5, b"late")
+    assert ignored == [1]

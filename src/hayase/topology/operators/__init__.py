@@ -25,7 +25,10 @@ from hayase.topology.operators.joins import ForeignKeyReceive as ForeignKeyRecei
 from hayase.topology.operators.joins import ForeignKeyResolve as ForeignKeyResolve
 from hayase.topology.operators.joins import ForeignKeySubscribe as ForeignKeySubscribe
 from hayase.topology.operators.joins import JoinKind as JoinKind
+from hayase.topology.operators.joins import JoinSide as JoinSide
 from hayase.topology.operators.joins import StreamGlobalTableJoin as StreamGlobalTableJoin
+from hayase.topology.operators.joins import StreamJoinWindow as StreamJoinWindow
+from hayase.topology.operators.joins import StreamStreamJoin as StreamStreamJoin
 from hayase.topology.operators.joins import StreamTableJoin as StreamTableJoin
 from hayase.topology.operators.joins import TableJoin as TableJoin
 from hayase.topology.operators.joins import TableJoiner as TableJoiner

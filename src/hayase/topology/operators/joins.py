@@ -8,11 +8,15 @@ from typing import Any, Literal
 
 import polars as pl
 
+from hayase.core.join_windows import JoinWindows
 from hayase.serde.protocol import Schema
 from hayase.topology.operators.base import Fields, Operator
 from hayase.topology.operators.tables import InternalSerdes
 
 JoinKind = Literal["inner", "left", "outer"]
+"""Which records or rows must be there: both, the left one, one of the two."""
+
+JoinSide = Literal["left", "right"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,5 +129,44 @@ class StreamGlobalTableJoin(Operator):
     store: str
     left: bool
     key_mapper: Callable[[Any, Any], Any] | pl.Expr
+    joiner: Callable[[Any, Any, Any], Any] | pl.Expr | Fields
+    schema: Schema | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StreamJoinWindow(Operator):
+    """Pass on each record of one side of a stream-stream join, then keep it, if it has a key and a value."""
+
+    store: str
+
+
+@dataclass(frozen=True, slots=True)
+class StreamStreamJoin(Operator):
+    """Join each record of one side with those that the other side's window store holds. Joiner as in StreamTableJoin.
+
+    Results have the larger of the two timestamps. Null values are dropped and counted; so are null keys, unless this side
+    is `outer`: then the record comes out alone at once.
+
+    Attributes:
+        side: the one whose records arrive here.
+        windows: as the left side sees them.
+        outer: a record of this side that met nobody until its window and grace are over comes out alone.
+        window: the node that keeps this side.
+        other_window: the node that keeps the other side.
+        store: the window store of this side.
+        other_store: the window store of the other side.
+        unmatched: the store of records that have met nobody yet, of both sides; `None` in an inner join.
+        clock: the stream time of both sides together.
+    """
+
+    side: JoinSide
+    windows: JoinWindows
+    outer: bool
+    window: str
+    other_window: str
+    store: str
+    other_store: str
+    unmatched: str | None
+    clock: str
     joiner: Callable[[Any, Any, Any], Any] | pl.Expr | Fields
     schema: Schema | None = None

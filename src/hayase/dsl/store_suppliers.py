@@ -1,0 +1,32 @@
+"""Descriptions of stores that operations make, with serdes of their own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hayase.core.errors import TopologyError
+
+
+@dataclass(frozen=True, slots=True)
+class WindowStoreSupplier:
+    """A window store that an operation makes: see `Stores.persistent_window_store`."""
+
+    name: str
+    retention_ms: int
+    window_size_ms: int
+    retain_duplicates: bool
+
+
+def check_supplier(supplier: WindowStoreSupplier) -> WindowStoreSupplier:
+    """The supplier, if it is one that a join of streams can use.
+
+    Raises:
+        TopologyError: `INVALID_STORE`.
+    """
+    if not isinstance(supplier, WindowStoreSupplier) or not supplier.retain_duplicates:
+        raise TopologyError(
+            "INVALID_STORE",
+            f"a join of streams needs a window store that keeps duplicates, not {supplier!r}; make one by "
+            "Stores.persistent_window_store(…, retain_duplicates=True)",
+        )
+    return supplier

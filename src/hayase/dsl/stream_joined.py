@@ -1,0 +1,95 @@
+"""`StreamJoined`: how the two sides of a join of streams are kept."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+from hayase.core.names import check_name
+from hayase.dsl.options import check_serde, name_of
+from hayase.dsl.store_suppliers import WindowStoreSupplier, check_supplier
+from hayase.serde.protocol import Serde
+
+
+@dataclass(frozen=True, slots=True)
+class StreamJoined:
+    """Serdes, names and stores of a join of two streams; each `with_…` gives a changed copy.
+
+    Attributes:
+        key_serde: of the keys of both sides; `None`: that of the left stream, else that of the right one.
+        value_serde: of the left values; `None`: the stream's.
+        other_value_serde: of the right values; `None`: the stream's.
+        name: begins the names of the join's nodes and of its repartitions (`<name>-left`, `<name>-right`).
+        store_name: begins the names of its stores.
+        this_store: the store of the left side; `None`: one that is named after the join's node.
+        other_store: the store of the right side.
+
+    Example:
+        >>> from hayase import Serdes
+        >>> StreamJoined.with_(Serdes.string()).with_name("clicks-and-views").name
+        'clicks-and-views'
+    """
+
+    key_serde: Serde[Any] | None = None
+    value_serde: Serde[Any] | None = None
+    other_value_serde: Serde[Any] | None = None
+    name: str | None = None
+    store_name: str | None = None
+    this_store: WindowStoreSupplier | None = None
+    other_store: WindowStoreSupplier | None = None
+
+    @classmethod
+    def with_(
+        cls,
+        key_serde: Serde[Any] | None = None,
+        value_serde: Serde[Any] | None = None,
+        other_value_serde: Serde[Any] | None = None,
+        name: str | None = None,
+        store_name: str | None = None,
+    ) -> StreamJoined:
+        """Serdes and names at once."""
+        return cls(
+            check_serde(key_serde, "key_serde"),
+            check_serde(value_serde, "value_serde"),
+            check_serde(other_value_serde, "other_value_serde"),
+            name_of(name),
+            None if store_name is None else check_name(store_name),
+        )
+
+    @classmethod
+    def as_(cls, store_name: str) -> StreamJoined:
+        """Only the beginning of the stores' names, as in Kafka Streams."""
+        return cls(store_name=check_name(store_name))
+
+    def with_key_serde(self, serde: Serde[Any]) -> StreamJoined:
+        """The same with another key serde."""
+        return dataclasses.replace(self, key_serde=check_serde(serde, "key_serde"))
+
+    def with_value_serde(self, serde: Serde[Any]) -> StreamJoined:
+        """The same with another serde of the left values."""
+        return dataclasses.replace(self, value_serde=check_serde(serde, "value_serde"))
+
+    def with_other_value_serde(self, serde: Serde[Any]) -> StreamJoined:
+        """The same with another serde of the right values."""
+        return dataclasses.replace(self, other_value_serde=check_serde(serde, "other_value_serde"))
+
+    def with_name(self, name: str) -> StreamJoined:
+        """The same with another beginning of the nodes' names."""
+        return dataclasses.replace(self, name=check_name(name))
+
+    def with_store_name(self, store_name: str) -> StreamJoined:
+        """The same with another beginning of the stores' names."""
+        return dataclasses.replace(self, store_name=check_name(store_name))
+
+    def with_this_store_supplier(self, supplier: WindowStoreSupplier) -> StreamJoined:
+        """The same with a store for the left side: see `Stores.persistent_window_store`.
+
+        Raises:
+            TopologyError: `INVALID_STORE`: no supplier of a window store that keeps duplicates.
+        """
+        return dataclasses.replace(self, this_store=check_supplier(supplier))
+
+    def with_other_store_supplier(self, supplier: WindowStoreSupplier) -> StreamJoined:
+        """The same with a store for the right side."""
+        return dataclasses.replace(self, other_store=check_supplier(supplier))

@@ -1,0 +1,87 @@
+"""Records of a left or outer join of two streams that have met nobody yet."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from hayase.kernel.rows import Clocks
+from hayase.state.protocol import ByteStore
+from hayase.topology.operators import JoinSide
+
+_LONG = struct.Struct(">q")
+_LENGTH = struct.Struct(">I")
+_SIDES: tuple[JoinSide, JoinSide] = ("right", "left")
+_HEAD = _LONG.size + 1
+
+
+class Waiting(NamedTuple):
+    """Records of one side with the same time and key, in order of arrival."""
+
+    timestamp_ms: int
+    side: JoinSide
+    key: bytes
+    values: list[bytes]
+
+
+class Unmatched:
+    """What waits, in the order in which it comes out: by time, right before left, by key bytes, by arrival.
+
+    Args:
+        store: of the task; values of one time, side and key are one entry.
+        clocks: of the task; one of them holds a time before which nothing waits, so that most records need not look.
+        name: of that clock.
+    """
+
+    def __init__(self, store: ByteStore, clocks: Clocks, name: str) -> None:
+        self._store = store
+        self._clocks = clocks
+        self._name = name
+
+    def add(self, timestamp_ms: int, side: JoinSide, key: bytes, value: bytes) -> None:
+        """Let a record wait."""
+        place = _place(timestamp_ms, side, key)
+        before = self._store.get(place) or b""
+        self._store.put(place, before + _LENGTH.pack(len(value)) + value)
+        if timestamp_ms < self._clocks.get(self._name):
+            self._clocks.set(self._name, timestamp_ms)
+
+    def remove(self, timestamp_ms: int, side: JoinSide, key: bytes) -> None:
+        """A record has met one of the other side: it, and those with the same time and key, no longer wait."""
+        place = _place(timestamp_ms, side, key)
+        if self._store.get(place) is not None:
+            self._store.put(place, None)
+
+    def take(self, closed: dict[JoinSide, int]) -> Iterator[Waiting]:
+        """What waits no longer, removed one by one as the iterator goes on.
+
+        Args:
+            closed: by side, the time before which the windows of its records are over.
+        """
+        first, end = self._clocks.get(self._name), max(closed.values())
+        if first >= end:
+            return
+        kept = end
+        for place, data in self._store.range(_LONG.pack(max(first, 0)), _LONG.pack(end)):
+            timestamp_ms, side = _LONG.unpack_from(place)[0], _SIDES[place[_LONG.size]]
+            if timestamp_ms >= closed[side]:
+                kept = min(kept, timestamp_ms)
+                continue
+            self._store.put(place, None)
+            yield Waiting(timestamp_ms, side, place[_HEAD:], _values(data))
+        self._clocks.set(self._name, kept)
+
+
+def _place(timestamp_ms: int, side: JoinSide, key: bytes) -> bytes:
+    return _LONG.pack(timestamp_ms) + bytes([_SIDES.index(side)]) + key
+
+
+def _values(data: bytes) -> list[bytes]:
+    values, at = [], 0
+    while at < len(data):
+        (length,) = _LENGTH.unpack_from(data, at)
+        at += _LENGTH.size
+        values.append(data[at : at + length])
+        at += length
+    return values
