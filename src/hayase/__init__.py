@@ -90,6 +90,7 @@ if TYPE_CHECKING:
     from hayase.serde.registry import SchemaRegistry as SchemaRegistry
     from hayase.state.spec import StoreType as StoreType
     from hayase.state.values import ValueAndTimestamp as ValueAndTimestamp
+    from hayase.state.versioned import VersionedRecord as VersionedRecord
     from hayase.topology.topology import Topology as Topology
     from hayase.topology.topology import TopologyDescription as TopologyDescription
 
@@ -148,6 +149,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "hayase.serde.protobuf_serde": ("ProtobufSerde",),
     "hayase.serde.registry": ("RegistrySchema", "SchemaReference", "SchemaRegistry"),
     "hayase.state.values": ("ValueAndTimestamp",),
+    "hayase.state.versioned": ("VersionedRecord",),
     "hayase.state.spec": ("StoreType",),
     "hayase.topology.topology": ("Topology", "TopologyDescription"),
 }

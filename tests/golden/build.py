@@ -25,6 +25,7 @@ from hayase.dsl import (
     Materialized,
     Produced,
     Repartitioned,
+    Stores,
     StreamJoined,
     StreamsBuilder,
     Suppressed,
@@ -206,11 +207,12 @@ class _Interpreter:
         self.side_effects: list[tuple[str, Any, Any]] = []
 
     def _materialized(self, args: Any) -> Materialized | None:
-        if "history_ms" in args:
-            raise Unsupported("versioned store")
         if "store" not in args:
             return None
         made = Materialized.as_(args["store"])
+        if "history_ms" in args:
+            history = timedelta(milliseconds=args["history_ms"])
+            made = Materialized.as_(Stores.persistent_versioned_key_value_store(args["store"], history))
         if "store_key" in args:
             made = made.with_key_serde(serde_of(args["store_key"]))
         if "store_value" in args:
@@ -402,13 +404,16 @@ class _Interpreter:
         method = {"inner": "join", "left": "left_join", "outer": "outer_join"}.get(args["type"])
         if hasattr(parent, "to_stream") and method is not None:
             return self._table_join(getattr(parent, method), args, other)
-        if method is None or not hasattr(parent, method) or hasattr(other, "group_by_key") or "grace_ms" in args:
+        if method is None or not hasattr(parent, method) or hasattr(other, "group_by_key"):
             raise Unsupported("this kind of join")
         join = getattr(parent, method)
         if "global_key" in args:
             return join(other, of_key_value(args["global_key"]), joiner_of(args["joiner"]), name=args.get("name"))
         serdes = (serde_of(args.get(side)) for side in ("key_serde", "left_serde", "right_serde"))
-        return join(other, joiner_of(args["joiner"]), Joined.with_(*serdes, name=args.get("name")))
+        joined = Joined.with_(*serdes, name=args.get("name"))
+        if "grace_ms" in args:
+            joined = joined.with_grace_period(timedelta(milliseconds=args["grace_ms"]))
+        return join(other, joiner_of(args["joiner"]), joined)
 
     def _table_join(self, join: Function, args: Any, other: Any) -> Any:
         if "foreign_key" in args:

@@ -151,6 +151,9 @@ LAZY: dict[str, Callable[[Any, Variables], Any]] = {
     "if": _if,
     "coalesce": _coalesce,
     "store_get": lambda e, variables: variables["get_store"](e["store"], evaluate(e["args"][0], variables)),
+    "versioned_get": lambda e, variables: variables["get_version"](
+        e["store"], *(evaluate(each, variables) for each in e["args"])
+    ),
     "and": lambda e, variables: all(evaluate(each, variables) is True for each in e["args"]),
     "or": lambda e, variables: any(evaluate(each, variables) is True for each in e["args"]),
 }

@@ -12,6 +12,7 @@ from hayase import Cancellable, FixedKeyProcessor, FixedKeyRecord, Processor, Pu
 from hayase.serde import Serde
 from hayase.state.spec import StoreSpec
 from hayase.state.values import ValueAndTimestamp
+from hayase.state.versioned import VersionedRecord
 
 Log = Callable[[Any], None]
 
@@ -28,7 +29,17 @@ def store_of(args: Mapping[str, Any], serde_of: Callable[[Any], Serde[Any] | Non
         case "window":
             size, retention = (timedelta(milliseconds=args[name]) for name in ("size_ms", "retention_ms"))
             return Stores.window_store(args["store"], key, value, window_size=size, retention=retention)
+        case "versioned":
+            history = timedelta(milliseconds=args["history_ms"])
+            return Stores.versioned_key_value_store(args["store"], key, value, history_retention=history)
     return None
+
+
+def version_of(found: Any) -> Any:
+    """A version as expressions see it; anything else as it is."""
+    if isinstance(found, VersionedRecord):
+        return {"value": found.value, "timestamp": found.timestamp_ms}
+    return found
 
 
 def supplier_of(
@@ -74,6 +85,7 @@ class _Machine:
             "stream_time": context.current_stream_time_ms(),
             "wall_clock": context.current_system_time_ms(),
             "get_store": self._get,
+            "get_version": self._get_version,
         }
 
     def process(self, record: Any) -> None:
@@ -85,7 +97,10 @@ class _Machine:
 
     def _get(self, store: str, key: Any) -> Any:
         found = self._context.get_state_store(store).get(key)
-        return found.value if isinstance(found, ValueAndTimestamp) else found
+        return found.value if isinstance(found, ValueAndTimestamp) else version_of(found)
+
+    def _get_version(self, store: str, key: Any, as_of_ms: int) -> Any:
+        return version_of(self._context.get_state_store(store).get(key, as_of_ms))
 
     def _run(self, steps: Any, names: dict[str, Any], record: Any) -> None:
         for step in steps:
@@ -118,14 +133,16 @@ class _Machine:
     def _do_put(self, step: Any, names: dict[str, Any], _: Any) -> None:
         store = self._context.get_state_store(step["store"])
         place = [evaluate(step["timestamp"], names)] if "timestamp" in step else []
-        store.put(evaluate(step["key"], names), evaluate(step["value"], names), *place)
+        names["put_result"] = store.put(evaluate(step["key"], names), evaluate(step["value"], names), *place)
 
     def _do_put_if_absent(self, step: Any, names: dict[str, Any], _: Any) -> None:
         store = self._context.get_state_store(step["store"])
         names["put_result"] = store.put_if_absent(evaluate(step["key"], names), evaluate(step["value"], names))
 
     def _do_delete(self, step: Any, names: dict[str, Any], _: Any) -> None:
-        names["deleted"] = self._context.get_state_store(step["store"]).delete(evaluate(step["key"], names))
+        place = [evaluate(step["timestamp"], names)] if "timestamp" in step else []
+        deleted = self._context.get_state_store(step["store"]).delete(evaluate(step["key"], names), *place)
+        names["deleted"] = version_of(deleted)
 
     def _do_for_each(self, step: Any, names: dict[str, Any], record: Any) -> None:
         store = self._context.get_state_store(step["store"])

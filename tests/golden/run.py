@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.golden.build import DATA, Case, Unsupported, build, plain, serde_of
+from tests.golden.processors import version_of
 
 from hayase.core.errors import HayaseError
 from hayase.core.metrics import DROPPED_RECORDS
@@ -110,8 +111,6 @@ def run_case(case: Case, form: str = "rows") -> list[Difference]:
         Unsupported: the case needs something that is not there yet.
     """
     expected = case["expected"]
-    if case.get("queries"):
-        raise Unsupported("queries of versioned stores")
     try:
         built = build(case)
     except HayaseError as error:
@@ -131,6 +130,9 @@ def run_case(case: Case, form: str = "rows") -> list[Difference]:
             differences += _compare(
                 "dropped records", expected["dropped_records"], driver.metrics.total(DROPPED_RECORDS)
             )
+        if "queries" in expected and failed_at is None:
+            found_now = [_query(driver, **query) for query in case["queries"]]
+            differences += _compare("queries", expected["queries"], found_now)
         for name, store in expected.get("stores", {}).items():
             if failed_at is None:
                 wanted = sorted(json.dumps(entry, sort_keys=True) for entry in store["entries"])
@@ -141,6 +143,11 @@ def run_case(case: Case, form: str = "rows") -> list[Difference]:
         wanted_effects = [[row.get("node", row.get("id")), row.get("key"), row.get("value")] for row in effects]
         differences += _compare("side effects", wanted_effects, [list(row) for row in built.side_effects])
     return differences
+
+
+def _query(driver: TopologyTestDriver, store: str, fn: str, args: list[Any]) -> Any:
+    assert fn in ("store_get", "versioned_get")
+    return version_of(driver.store(store).get(*args))
 
 
 def _compare(what: str, expected: Any, found: Any, note: str = "") -> list[Difference]:

@@ -28,18 +28,17 @@ from hayase.dsl.builder import StreamsBuilder
 from hayase.dsl.expressions import key, left, right, timestamp
 from hayase.dsl.grouped import KGroupedStream, TimeWindowedKStream
 from hayase.dsl.grouped_table import KGroupedTable
+from hayase.dsl.joined import Joined, TableJoined
 from hayase.dsl.kstream import KStream
 from hayase.dsl.ktable import GlobalKTable, KTable
 from hayase.dsl.options import (
     Branched,
     Consumed,
     Grouped,
-    Joined,
     Materialized,
     Named,
     Produced,
     Repartitioned,
-    TableJoined,
 )
 from hayase.dsl.printed import Printed
 from hayase.dsl.stores import Stores

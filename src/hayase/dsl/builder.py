@@ -11,7 +11,7 @@ from hayase.core.errors import TopologyError
 from hayase.dsl.graph import Graph
 from hayase.dsl.inference import Known
 from hayase.dsl.kstream import KStream
-from hayase.dsl.ktable import GlobalKTable, GlobalTableState, KTable, TableState, key_value_spec
+from hayase.dsl.ktable import GlobalKTable, GlobalTableState, KTable, TableState, key_value_spec, table_spec
 from hayase.dsl.options import Consumed, Materialized
 from hayase.dsl.stream_state import StreamState, check_option
 from hayase.dsl.views import TableView
@@ -85,16 +85,15 @@ class StreamsBuilder:
     ) -> KTable[Any, Any]:
         """A table of the latest value of each key of a topic; a null value deletes, records with a null key are dropped.
 
-        The rows are kept if the store is named or a join reads them.
+        The rows are kept if the store is named or a join reads them. In a versioned store the record with the greatest
+        timestamp is the latest, not the one that came last: see `Materialized.as_`.
         """
         options, store_options = self._table_options(topic, consumed, materialized, "table")
         graph = self._graph
         store, source, name = self._table_names(topic, options, store_options)
         graph.source(_source(source, topic, options))
         key, value = _known(options, source)
-        view = TableView(
-            graph, key_value_spec(store_options, store, key, value), None, keep=store_options.name is not None
-        )
+        view = TableView(graph, table_spec(store_options, store, key, value), None, keep=store_options.name is not None)
         graph.table_processor(name, source, TableSource, view)
         return KTable(TableState(graph, name, key, value, view, store_options.name))
 

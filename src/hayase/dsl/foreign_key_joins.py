@@ -17,8 +17,9 @@ from hayase.core.errors import TopologyError
 from hayase.dsl import functions
 from hayase.dsl.functions import Joiner, ValueFunction
 from hayase.dsl.inference import Known, concrete_serde, key_schema, visible_columns
+from hayase.dsl.joined import TableJoined
 from hayase.dsl.joins import check_same_key, joiner_of
-from hayase.dsl.options import Materialized, TableJoined
+from hayase.dsl.options import Materialized
 from hayase.dsl.views import TableView
 from hayase.planner.serdes import PickleSerde
 from hayase.serde import JsonSerde

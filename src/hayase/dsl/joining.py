@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from hayase.core.join_windows import JoinWindows
 from hayase.dsl.functions import Joiner, KeyFunction
-from hayase.dsl.options import Joined, name_of
+from hayase.dsl.joined import Joined
+from hayase.dsl.options import name_of
 from hayase.dsl.stream_joined import StreamJoined
 from hayase.dsl.stream_joins import stream_stream
 from hayase.dsl.stream_state import Name, StreamState, bind_arguments, check_option, of_same_builder
@@ -54,7 +55,8 @@ class Joining(Generic[K, V]):
 
         * `join(table, joiner, joined=None)`: the row of the record's key; without a row there is no result. Repartitions
           if the stream was re-keyed; both topics must have the same number of partitions. Only records of the stream
-          trigger; the table is looked up as it is when the record is processed. Results have the record's timestamp.
+          trigger; the table is looked up as it is when the record is processed, a versioned one as it was at the record's
+          timestamp, for which the record may wait (`Joined.with_grace_period`). Results have the record's timestamp.
         * `join(global_table, key_mapper, joiner)`: the row of the key that `key_mapper` makes; no such demands.
         * `join(stream, joiner, windows, joined=None)`: every record of the other stream that has the same key and lies
           in the window, once per pair, when the later of the two is processed; several by their time, then in the order

@@ -12,16 +12,20 @@ from hayase.dsl import functions
 from hayase.dsl.functions import Joiner, KeyFunction
 from hayase.dsl.inference import (
     Known,
+    concrete_serde,
     key_schema,
     schema_of_type,
     value_schema,
     visible_columns,
     visible_in_join,
 )
-from hayase.dsl.options import Joined
+from hayase.dsl.joined import Joined
 from hayase.dsl.stream_state import StreamState, repartitioned
+from hayase.planner.serdes import PickleSerde
+from hayase.serde import Serdes
 from hayase.serde.protocol import Schema
-from hayase.topology.operators import StreamGlobalTableJoin, StreamTableJoin
+from hayase.state.spec import StoreSpec
+from hayase.topology.operators import InternalSerdes, StreamGlobalTableJoin, StreamTableJoin
 
 if TYPE_CHECKING:
     from hayase.dsl.ktable import GlobalKTable, KTable
@@ -46,9 +50,40 @@ def stream_table(
             state = replace(state, key=Known(table._state.key.serde, state.key.inferred))
         state = repartitioned(state, joined.name or state.node)
     name = graph.names.name_or_next(joined.name, "KSTREAM-LEFTJOIN-" if left else "KSTREAM-JOIN-")
-    stores = table._state.view.stores_to_read()
-    graph.processor(name, (state.node,), StreamTableJoin(table._state.node, left, function, schema), stores)
+    view = table._state.view
+    stores = view.stores_to_read()
+    operator = StreamTableJoin(table._state.node, left, function, schema, as_of=view.history_ms is not None)
+    if joined.grace_ms is not None:
+        _check_grace(joined.grace_ms, view.history_ms, what)
+        operator = _buffered(operator, state, f"{name}-Buffer", joined.grace_ms)
+        stores = (*stores, f"{name}-Buffer")
+    graph.processor(name, (state.node,), operator, stores)
     return replace(state, node=name, value=Known(None, schema))
+
+
+def _check_grace(grace_ms: int, history_ms: int | None, what: str) -> None:
+    if history_ms is None:
+        raise TopologyError(
+            "NOT_VERSIONED",
+            f"{what} has a grace period, for which the table must be versioned; keep it by "
+            "Materialized.as_(Stores.persistent_versioned_key_value_store(…)), or leave the grace period out",
+        )
+    if history_ms < grace_ms:
+        raise TopologyError(
+            "HISTORY_TOO_SHORT",
+            f"{what} has a grace period of {grace_ms} ms, but the table keeps only {history_ms} ms of history; it must be as "
+            "long or longer, or rows are forgotten while records wait for them",
+        )
+
+
+def _buffered(operator: StreamTableJoin, state: StreamState, store: str, grace_ms: int) -> StreamTableJoin:
+    serdes = InternalSerdes(
+        store,
+        concrete_serde(state.key, "key", store),
+        concrete_serde(state.value, "value", store, fallback=PickleSerde()),
+    )
+    state.graph.store(StoreSpec(store, "key_value", Serdes.bytes(), Serdes.bytes(), caching=False))
+    return replace(operator, buffer=store, serdes=serdes, grace_ms=grace_ms)
 
 
 def stream_global(

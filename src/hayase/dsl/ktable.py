@@ -14,8 +14,9 @@ from hayase.dsl.foreign_key_joins import foreign_key_join
 from hayase.dsl.functions import Joiner, KeyFunction, Predicate, ValueFunction
 from hayase.dsl.graph import Graph
 from hayase.dsl.inference import Known, check_predicate, concrete_serde, visible_columns
+from hayase.dsl.joined import TableJoined
 from hayase.dsl.kstream import KStream
-from hayase.dsl.options import Grouped, Materialized, TableJoined, name_of
+from hayase.dsl.options import Grouped, Materialized, name_of
 from hayase.dsl.stream_state import Name, StreamState, bind_arguments, check_option, mapped_values, repartitioned
 from hayase.dsl.suppressed import Suppressed, suppress
 from hayase.dsl.table_joins import table_table
@@ -95,12 +96,13 @@ class KTable(Generic[K, V]):
         function = functions.predicate(predicate, what)
         state = self._state
         check_predicate(function, visible_columns(state.key, state.value), what)
+        versioned = state.view.history_ms is not None
         return self._derived(
             _FILTER,
             materialized,
             name,
             state.value,
-            lambda store: TableFilter(function, negate, state.node, store),
+            lambda store: TableFilter(function, negate, state.node, store, versioned=versioned),
             what,
         )
 
@@ -136,7 +138,7 @@ class KTable(Generic[K, V]):
         node = graph.names.name_or_next(name_of(name), prefix)
         key = Known(options.key_serde) if options.key_serde else state.key
         value = Known(options.value_serde) if options.value_serde else value
-        spec = None if options.name is None else key_value_spec(options, options.name, key, value)
+        spec = None if options.name is None else table_spec(options, options.name, key, value)
         view = TableView(graph, spec, state.view, keep=spec is not None)
         if prefix == _FILTER:  # knows whether a row was there before, so that it sends no needless deletes
             view.old_values = state.view.send_old_values()
@@ -348,8 +350,32 @@ class GlobalTableState:
     queryable: str | None
 
 
+def table_spec(options: Materialized, name: str, key: Known, value: Known) -> StoreSpec:
+    """The store of a table that is read from a topic, or made of such a one row by row: versioned if it is to be."""
+    spec = key_value_spec(replace(options, versioned=None), name, key, value)
+    if options.versioned is None:
+        return spec
+    return replace(
+        spec,
+        kind="versioned_key_value",
+        retention_ms=options.versioned.history_ms,
+        segment_interval_ms=options.versioned.segment_interval_ms,
+        caching=False,
+    )
+
+
 def key_value_spec(options: Materialized, name: str, key: Known, value: Known) -> StoreSpec:
-    """The store of a table that is not windowed."""
+    """The store of a table that is not windowed, nor versioned.
+
+    Raises:
+        TopologyError: `VERSIONED_STORE`: it is to be versioned.
+    """
+    if options.versioned is not None:
+        raise TopologyError(
+            "VERSIONED_STORE",
+            f"{name!r} is a versioned store, for tables that are read from a topic (table, to_table), their filters and "
+            "map_values; what a join, an aggregation or a global table keeps has no versions, so give it Materialized.as_ with a name",
+        )
     return StoreSpec(
         name,
         "timestamped_key_value",
@@ -373,7 +399,7 @@ def stream_to_table(state: StreamState, options: Materialized, name: str | None)
         state = replace(state, value=Known(options.value_serde))
     if state.rekeyed:
         state = repartitioned(state, node)
-    spec = key_value_spec(options, store, state.key, state.value)
+    spec = table_spec(options, store, state.key, state.value)
     view = TableView(graph, spec, None, keep=options.name is not None)
     graph.table_processor(node, state.node, TableSource, view)
     return KTable(TableState(graph, node, state.key, state.value, view, options.name))

@@ -16,6 +16,7 @@ from hayase.core.errors import TopologyError
 from hayase.core.names import check_name
 from hayase.core.windows import to_ms
 from hayase.dsl import functions
+from hayase.dsl.store_suppliers import VersionedStoreSupplier
 from hayase.processor.timestamps import ConsumedRecord, TimestampExtractor, callable_timestamp
 from hayase.serde.protocol import Serde
 from hayase.state.spec import StoreType
@@ -62,7 +63,7 @@ def check_serde(serde: Serde[Any] | None, what: str) -> Serde[Any] | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Serdes:
+class OptionalSerdes:
     """What all options of keys and values have."""
 
     key_serde: Serde[Any] | None = None
@@ -78,7 +79,7 @@ class _Serdes:
 
 
 @dataclass(frozen=True, slots=True)
-class _NamedSerdes(_Serdes):
+class NamedSerdes(OptionalSerdes):
     """The same with the name of a node."""
 
     name: str | None = None
@@ -94,7 +95,7 @@ class _NamedSerdes(_Serdes):
 
 
 @dataclass(frozen=True, slots=True)
-class Consumed(_NamedSerdes):
+class Consumed(NamedSerdes):
     """How a source topic is read.
 
     Attributes:
@@ -149,7 +150,7 @@ class Consumed(_NamedSerdes):
 
 
 @dataclass(frozen=True, slots=True)
-class Produced(_NamedSerdes):
+class Produced(NamedSerdes):
     """How a topic is written. Serdes that are `None` are those of the stream.
 
     Attributes:
@@ -185,7 +186,7 @@ class Produced(_NamedSerdes):
 
 
 @dataclass(frozen=True, slots=True)
-class Repartitioned(_NamedSerdes):
+class Repartitioned(NamedSerdes):
     """The topic that `KStream.repartition` goes through.
 
     Attributes:
@@ -231,7 +232,7 @@ def _check_partitions(number: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Grouped(_NamedSerdes):
+class Grouped(NamedSerdes):
     """Serdes of a grouped stream, used where it is repartitioned and for its stores.
 
     `name` names the repartition (`<name>-repartition`), and in `group_by` also the node that makes the new key.
@@ -249,67 +250,7 @@ class Grouped(_NamedSerdes):
 
 
 @dataclass(frozen=True, slots=True)
-class Joined(_NamedSerdes):
-    """Serdes and name of a stream-table join; the serdes serve the repartition of the stream if it needs one."""
-
-    other_value_serde: Serde[Any] | None = None
-
-    @classmethod
-    def with_(
-        cls,
-        key_serde: Serde[Any] | None = None,
-        value_serde: Serde[Any] | None = None,
-        other_value_serde: Serde[Any] | None = None,
-        name: str | None = None,
-    ) -> Joined:
-        """All options at once."""
-        return cls(
-            check_serde(key_serde, "key_serde"),
-            check_serde(value_serde, "value_serde"),
-            name_of(name),
-            check_serde(other_value_serde, "other_value_serde"),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class TableJoined:
-    """Names and partitioners of a foreign-key join of two tables.
-
-    A partitioner is `(topic, key, None, partitions)` and gives a number, or `None` for the partition of the key; needed
-    where a table's topic is not partitioned by Kafka's default.
-
-    Attributes:
-        partitioner: where rows of the left table are, by its key; `None`: where they were read.
-        other_partitioner: where rows of the right table are, by its key; `None`: Kafka's default.
-        name: begins the names of all nodes and internal topics of the join.
-    """
-
-    partitioner: Callable[[str, Any, None, int], Any] | None = None
-    other_partitioner: Callable[[str, Any, None, int], Any] | None = None
-    name: str | None = None
-
-    @classmethod
-    def with_(
-        cls,
-        partitioner: Callable[[str, Any, None, int], Any] | None = None,
-        other_partitioner: Callable[[str, Any, None, int], Any] | None = None,
-        name: str | None = None,
-    ) -> TableJoined:
-        """All options at once."""
-        form = "(topic, key, None, partitions)"
-        for function in (partitioner, other_partitioner):
-            if function is not None:
-                functions.callable_of(function, 4, "a partitioner of TableJoined", form)
-        return cls(partitioner, other_partitioner, name_of(name))
-
-    @classmethod
-    def as_(cls, name: str) -> TableJoined:
-        """Only a name."""
-        return cls(name=check_name(name))
-
-
-@dataclass(frozen=True, slots=True)
-class Materialized(_Serdes):
+class Materialized(OptionalSerdes):
     """How the rows of a table are kept.
 
     Attributes:
@@ -322,6 +263,7 @@ class Materialized(_Serdes):
         retention_ms: window stores: how long windows are kept; at least size plus grace, which is the default.
         logging: whether the store has a changelog; without one it is empty again where it is lost.
         store_type: on disk or in memory; `None`: the setting `dsl.store.suppliers.class` or `default.dsl.store`, else disk.
+        versioned: the versioned store that it was made of.
     """
 
     name: str | None = None
@@ -329,10 +271,26 @@ class Materialized(_Serdes):
     retention_ms: int | None = None
     logging: bool = True
     store_type: StoreType | None = None
+    versioned: VersionedStoreSupplier | None = None
 
     @classmethod
-    def as_(cls, name: str | StoreType) -> Materialized:
-        """A named store; or one of that type with a generated name, as Kafka Streams' `Materialized.as(storeSuppliers)`."""
+    def as_(cls, name: str | StoreType | VersionedStoreSupplier) -> Materialized:
+        """A named store; one of that type with a generated name; or a versioned one, which makes the table versioned.
+
+        A versioned table knows what its rows were. Its latest row is the one with the greatest timestamp, not the one that
+        came last; joins and aggregations take no notice of what comes out of order, and a join with a stream looks up the
+        row that was valid at the record's timestamp (KIP-914). Versioned can be what is read from a topic (`table`,
+        `to_table`) and its filters and `map_values`, which are versioned without a store of their own as well.
+        There is no cache: every update is passed on.
+
+        Example:
+            >>> from datetime import timedelta
+            >>> from hayase import Stores
+            >>> Materialized.as_(Stores.persistent_versioned_key_value_store("prices", timedelta(hours=1))).name
+            'prices'
+        """
+        if isinstance(name, VersionedStoreSupplier):
+            return cls(name=name.name, store_type=StoreType.PERSISTENT, versioned=name)
         return cls(store_type=name) if isinstance(name, StoreType) else cls(name=check_name(name))
 
     @classmethod

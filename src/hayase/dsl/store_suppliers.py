@@ -17,6 +17,15 @@ class WindowStoreSupplier:
     retain_duplicates: bool
 
 
+@dataclass(frozen=True, slots=True)
+class VersionedStoreSupplier:
+    """A versioned store that a table is kept in: see `Stores.persistent_versioned_key_value_store`."""
+
+    name: str
+    history_ms: int
+    segment_interval_ms: int | None
+
+
 def check_supplier(supplier: WindowStoreSupplier) -> WindowStoreSupplier:
     """The supplier, if it is one that a join of streams can use.
 

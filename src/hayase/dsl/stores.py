@@ -10,7 +10,7 @@ from hayase.core.errors import TopologyError
 from hayase.core.names import check_name
 from hayase.core.windows import to_ms
 from hayase.dsl.options import check_serde
-from hayase.dsl.store_suppliers import WindowStoreSupplier
+from hayase.dsl.store_suppliers import VersionedStoreSupplier, WindowStoreSupplier
 from hayase.serde.protocol import Serde
 from hayase.state.spec import StoreKind, StoreSpec, StoreType
 
@@ -96,6 +96,57 @@ class Stores:
         """As `window_store`, each value with a timestamp: it gives and takes `ValueAndTimestamp`."""
         spec = _windows("timestamped_window", name, key_serde, value_serde, window_size, retention)
         return _kept(spec, store_type, logging)
+
+    @staticmethod
+    def versioned_key_value_store(
+        name: str,
+        key_serde: Serde[Any],
+        value_serde: Serde[Any],
+        *,
+        history_retention: timedelta,
+        segment_interval: timedelta | None = None,
+        store_type: StoreType = StoreType.PERSISTENT,
+        logging: bool = True,
+    ) -> StoreSpec:
+        """Keys and values, and what the values were (KIP-889): `put(key, value, timestamp_ms)`, `get(key, as_of_ms)`.
+
+        Args:
+            name: of the store.
+            key_serde: of the keys.
+            value_serde: of the values.
+            history_retention: how long what was is kept, in the store's own time (the greatest timestamp written).
+            segment_interval: see `persistent_versioned_key_value_store`.
+            store_type: where it is kept.
+            logging: whether it has a changelog.
+
+        Raises:
+            TopologyError: `INVALID_NAME`, `INVALID_DURATION`.
+        """
+        supplier = Stores.persistent_versioned_key_value_store(name, history_retention, segment_interval)
+        spec = _spec(name, "versioned_key_value", key_serde, value_serde, supplier.history_ms)
+        return _kept(replace(spec, segment_interval_ms=supplier.segment_interval_ms), store_type, logging)
+
+    @staticmethod
+    def persistent_versioned_key_value_store(
+        name: str, history_retention: timedelta, segment_interval: timedelta | None = None
+    ) -> VersionedStoreSupplier:
+        """A versioned store for a table: `Materialized.as_(…)` makes the table versioned (KIP-889, KIP-914).
+
+        Args:
+            name: of the store.
+            history_retention: how long what was is kept, in the store's own time (the greatest timestamp written). An update
+                that is older is refused and counted as a dropped record.
+            segment_interval: what has expired is deleted by so much time at once; by default 1/3 to 1/24 of the history.
+
+        Raises:
+            TopologyError: `INVALID_NAME`, `INVALID_DURATION`.
+
+        Example:
+            >>> Stores.persistent_versioned_key_value_store("prices", timedelta(minutes=10)).history_ms
+            600000
+        """
+        interval_ms = None if segment_interval is None else to_ms("segment_interval", segment_interval, minimum_ms=1)
+        return VersionedStoreSupplier(check_name(name), to_ms("history_retention", history_retention), interval_ms)
 
     @staticmethod
     def persistent_window_store(

@@ -143,9 +143,15 @@ def suppress(state: TableState, suppressed: Suppressed) -> TableState:
     """Add the node that holds updates back; the table it sends.
 
     Raises:
-        TopologyError: `NOT_WINDOWED`: windows are to close, and there are none.
+        TopologyError: `NOT_WINDOWED`: windows are to close, and there are none. `VERSIONED_TABLE`.
     """
     graph, buffer, wait_ms = state.graph, suppressed.buffer, suppressed.limit_ms
+    if state.view.history_ms is not None:
+        raise TopologyError(
+            "VERSIONED_TABLE",
+            "suppress is for tables that are not versioned, as of this one updates of other times are passed on as well; keep it "
+            "in a store that is not versioned, or suppress what is made of it by an aggregation or a join",
+        )
     closes = wait_ms is None
     if wait_ms is None:
         wait_ms = state.closes_after_ms

@@ -39,6 +39,13 @@ class TableView:
         self.store = self._graph.store(self._spec)
         return self.store
 
+    @property
+    def history_ms(self) -> int | None:
+        """Of a versioned table, how long what its rows were is kept; `None` of others."""
+        if self.store is not None:
+            return self._spec.retention_ms if self._spec is not None and self._spec.versioned else None
+        return None if self._parent is None else self._parent.history_ms
+
     def stores_to_read(self) -> tuple[str, ...]:
         """The stores that hold the rows; a table that could keep rows but does not begins to."""
         if self.store is None and self._parent is not None:

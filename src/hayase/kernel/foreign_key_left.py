@@ -25,8 +25,11 @@ class ForeignKeySubscribeRows(OperatorRows[ForeignKeySubscribe]):
         self._partition = ctx.env.partition
 
     def process(self, record: Record[Any, Any]) -> None:
-        """Subscribe for the new row, and take the subscription of the old one back."""
+        """Subscribe for the new row, and take the subscription of the old one back; what came out of order is dropped."""
         change = record.value
+        if not change.is_latest:
+            self.ctx.env.metrics.add(DROPPED_RECORDS, self.name)
+            return
         if change.new is None and change.old is None:
             return
         new, old = self._foreign_key(record, change.new), self._foreign_key(record, change.old)

@@ -76,8 +76,8 @@ class ForeignKeyFanOutRows(OperatorRows[ForeignKeyFanOut]):
         self._keys, self._values = spec.key_serde, spec.value_serde
 
     def process(self, record: Record[Any, Any]) -> None:
-        """Take one update of the right table."""
-        if record.key is None:
+        """Take one update of the right table; one that came out of order, of a versioned table, is dropped and counted."""
+        if record.key is None or not record.value.is_latest:
             self.ctx.env.metrics.add(DROPPED_RECORDS, self.name)
             return
         prefix = self._keys.prefix(record.key)

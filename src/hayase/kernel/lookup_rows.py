@@ -20,12 +20,16 @@ class LookupRows(OperatorRows[JoinOperator]):
     _join: Joiner
 
     def look_up(self, record: Record[Any, Any], key: Any) -> None:
-        """Join one record with the row of a key, as it is now; null values, and for inner joins null keys, are dropped."""
+        """Join one record with the row of a key, of the table; null values, and for inner joins null keys, are dropped."""
         left = self._operator.left
         if record.value is None or (key is None and not left):
             self.ctx.env.metrics.add(DROPPED_RECORDS, self.name)
             return
-        row = self._table.get(key) if key is not None else None
+        row = self.row(record, key) if key is not None else None
         if row is None and not left:
             return
         self.ctx.forward(record.with_value(self._join(record, None if row is None else row[0])))
+
+    def row(self, record: Record[Any, Any], key: Any) -> tuple[Any, int] | None:
+        """Value and timestamp of the row for a record, `None` if there is none; the key is not null."""
+        return self._table.get(key)

@@ -113,7 +113,7 @@ class StoredTable:
         """The table of a node; `None` if its store has no column form, or not that of what is to be stored."""
         spec = ctx.stores[store]
         codec = StoreCodec.of(spec)
-        if codec is None or not codec.fits(edge) or edge.windowed:
+        if spec.versioned or codec is None or not codec.fits(edge) or edge.windowed:
             return None
         return cls(store, codec, ctx.caching and spec.caching, old_values, suppress, name in ctx.read_tables)
 

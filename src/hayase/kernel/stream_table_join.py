@@ -8,8 +8,10 @@ from typing import Any
 
 import polars as pl
 
+from hayase.core.errors import HayaseError
 from hayase.core.metrics import DROPPED_RECORDS
 from hayase.core.records import Record
+from hayase.kernel.buffered_join import BufferedJoin
 from hayase.kernel.columns import ColumnContext, ColumnNode, CompileContext, EdgeSchema
 from hayase.kernel.compiled import known
 from hayase.kernel.functions import row_joiner
@@ -18,12 +20,15 @@ from hayase.kernel.lookup import look_up, matched, view_rows, without_nulls
 from hayase.kernel.lookup_rows import LookupRows
 from hayase.kernel.order import LookupOrder, RecordOrder
 from hayase.kernel.rows import RowContext
+from hayase.kernel.table import as_versioned
 from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import StreamTableJoin, TableFilter, TableMapValues
 
 
 class StreamTableJoinRows(LookupRows[StreamTableJoin]):
     """StreamTableJoin in row form."""
+
+    _buffered: BufferedJoin | None = None
 
     def open(self, ctx: RowContext) -> None:
         """Start of an epoch."""
@@ -33,10 +38,34 @@ class StreamTableJoinRows(LookupRows[StreamTableJoin]):
         table_edge = ctx.schemas.get(operator.table)
         right = table_edge.value if table_edge is not None else None
         self._join = row_joiner(self.name, operator.joiner, self.edge, right)
+        if operator.as_of:
+            self._versions = as_versioned(self._table)
+        if operator.buffer is not None and operator.serdes is not None:
+            store = ctx.env.byte_store(operator.buffer)
+            self._buffered = BufferedJoin(store, ctx.env.clocks, operator.buffer, operator.serdes, operator.grace_ms)
 
     def process(self, record: Record[Any, Any]) -> None:
-        """Join one record with the table as it is now."""
-        self.look_up(record, record.key)
+        """Join one record with the table as it is now, or was at its time; or let it wait, and join those that are due."""
+        buffered = self._buffered
+        if buffered is None or record.key is None or record.value is None:
+            self.look_up(record, record.key)
+            return
+        if not buffered.put(record):
+            self.look_up(record, record.key)
+            return
+        for due in buffered.due():
+            try:
+                self.look_up(due, due.key)
+            except HayaseError:
+                raise
+            except Exception as error:  # the joiner may raise anything; the record at hand must not suffer for it
+                self.ctx.env.processing_failed(self.name, error)
+
+    def row(self, record: Record[Any, Any], key: Any) -> tuple[Any, int] | None:
+        """The row for a record; see LookupRows."""
+        if self._operator.as_of:
+            return self._versions.get_as_of(key, record.timestamp_ms)
+        return super().row(record, key)
 
 
 class StreamTableJoinColumns(ColumnNode):
@@ -81,6 +110,8 @@ def stream_table_join_columns(
     """The column form; it needs one for the table too, and a topology whose order columns tell what a record sees."""
     operator, (edge,) = node.operator, inputs
     assert isinstance(operator, StreamTableJoin)
+    if operator.as_of:
+        return None
     table = ctx.tables.get(operator.table)
     stored = _stored(operator.table, ctx)
     base = ctx.tables.get(stored)

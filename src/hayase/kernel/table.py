@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from hayase.kernel.rows import RowEnvironment, TableRows
 from hayase.serde.protocol import Serde
@@ -47,11 +47,12 @@ class StoredRows:
         found = self.get(key)
         return None if found is None else found[0]
 
-    def put(self, key: Any, value: Any, timestamp_ms: int) -> None:
-        """Write the row; a null value deletes it."""
+    def put(self, key: Any, value: Any, timestamp_ms: int) -> bool | None:
+        """Write the row; a null value deletes it. True: it is the latest there is."""
         data = self._key_serde.to_bytes(key)
         value_bytes = self._value_serde.serialize(value)
         self._store.put(data, None if value_bytes is None else _TIMESTAMP.pack(timestamp_ms) + value_bytes)
+        return True
 
 
 class ComputedRows:
@@ -68,9 +69,30 @@ class ComputedRows:
 
     def get(self, key: Any) -> tuple[Any, int] | None:
         """Value and timestamp of the row; `None` if there is none."""
-        found = self._parent.get(key)
+        return self._computed(key, self._parent.get(key))
+
+    def get_as_of(self, key: Any, as_of_ms: int) -> tuple[Any, int] | None:
+        """The same from the row that was valid at a time; the other table must be versioned."""
+        return self._computed(key, as_versioned(self._parent).get_as_of(key, as_of_ms))
+
+    def _computed(self, key: Any, found: tuple[Any, int] | None) -> tuple[Any, int] | None:
         if found is None:
             return None
         value, timestamp_ms = found
         value = self._compute(key, value, timestamp_ms)
         return None if value is None else (value, timestamp_ms)
+
+
+@runtime_checkable
+class VersionedTableRows(TableRows, Protocol):
+    """A versioned table as other nodes read it."""
+
+    def get_as_of(self, key: Any, as_of_ms: int) -> tuple[Any, int] | None:
+        """Value and timestamp of the row that was valid at a time; `None` if there was none, or that time is forgotten."""
+        ...
+
+
+def as_versioned(rows: TableRows) -> VersionedTableRows:
+    """The rows of a table that is known to be versioned."""
+    assert isinstance(rows, VersionedTableRows)
+    return rows

@@ -24,13 +24,12 @@ class TableFilterRows(TableStepRows[TableFilter]):
     """TableFilter in row form.
 
     A row for which the predicate does not hold is a delete. Where old values are known, a delete of what was not there
-    is not sent.
+    is not sent, unless the parent is versioned: then it may be one of another time.
     """
-
-    suppress = True
 
     def open(self, ctx: RowContext) -> None:
         """Start of an epoch."""
+        self.suppress = not self._operator.versioned
         self._holds = row_predicate(self.name, self._operator.predicate, ctx.schemas.get(self._operator.parent))
         super().open(ctx)
 

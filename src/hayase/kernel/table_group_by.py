@@ -24,8 +24,10 @@ class TableGroupByRows(OperatorRows[TableGroupBy]):
             self._value = row_mapper(self.name, operator.value, edge)
 
     def process(self, record: Record[Any, Any]) -> None:
-        """Send the old row and the new one to the groups that they belong to."""
+        """Send the old row and the new one to the groups that they belong to; one that went into the history is in none."""
         change = record.value
+        if not change.is_latest:
+            return
         new, old = self._grouped(record, change.new), self._grouped(record, change.old)
         if new is not None and old is not None and _same(new[0], old[0]):
             self._send(record, new[0], Change(new[1], old[1]))

@@ -41,7 +41,8 @@ class TableJoinRows(OperatorRows[TableJoin]):
     """TableJoin in row form.
 
     An update is joined with the other table's row as it is now. Nothing is sent where neither the old nor the new row
-    could have had a result; else a null result is sent as a delete, whether anything was sent before or not.
+    could have had a result; else a null result is sent as a delete, whether anything was sent before or not. Updates of a
+    versioned table that came out of order are dropped and counted (KIP-914).
     """
 
     def open(self, ctx: RowContext) -> None:
@@ -60,6 +61,9 @@ class TableJoinRows(OperatorRows[TableJoin]):
             self.ctx.env.metrics.add(DROPPED_RECORDS, self.name)
             return
         change = record.value
+        if not change.is_latest:
+            self.ctx.env.metrics.add(DROPPED_RECORDS, self.name)
+            return
         found = self._table.get(record.key)
         if found is None and (self._needs_other or (change.new is None and change.old is None)):
             return

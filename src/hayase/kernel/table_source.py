@@ -15,6 +15,7 @@ from hayase.kernel.compiled import known
 from hayase.kernel.rows import RowContext, RowNode, TableEmitter, TableRows
 from hayase.kernel.stored_columns import StoredTable
 from hayase.kernel.table import StoredRows
+from hayase.kernel.versioned_rows import VersionedRows, rows_of
 from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import TableSource
 
@@ -22,14 +23,15 @@ from hayase.topology.operators import TableSource
 class TableSourceRows(RowNode):
     """TableSource in row form.
 
-    The record that comes later wins, whatever its timestamp. Every update is sent on, one that changes nothing and a
-    delete of an absent row included; with a cache the last one of each key, and no delete of what was not there.
+    The record that comes later wins, whatever its timestamp, unless the table is versioned. Every update is sent on, one
+    that changes nothing and a delete of an absent row included; with a cache the last one of each key, and no delete of
+    what was not there. Of a versioned table those that came out of order are sent, too, and say so.
     """
 
     def __init__(self, node: ProcessorNode, operator: TableSource) -> None:
         super().__init__(node.name)
         self._operator = operator
-        self._rows: StoredRows | None = None
+        self._rows: StoredRows | VersionedRows | None = None
 
     def open(self, ctx: RowContext) -> None:
         """Start of an epoch."""
@@ -37,7 +39,7 @@ class TableSourceRows(RowNode):
         store = self._operator.store
         if store is None:
             return
-        self._rows = StoredRows.of(ctx.env, store)
+        self._rows = rows_of(ctx.env, store, self.name)
         caching = ctx.env.store_spec(store).caching
         self._reads_old = caching or self._operator.old_values
         self._emitter = TableEmitter(ctx, caching=caching, key_bytes=self._rows.key_bytes)
@@ -52,8 +54,9 @@ class TableSourceRows(RowNode):
             self.ctx.forward(record.with_value(Change(value)))
             return
         old = self._rows.value(key) if self._reads_old else None
-        self._rows.put(key, value, record.timestamp_ms)
-        self._emitter.emit(record.with_value(Change(value, old)))
+        is_latest = self._rows.put(key, value, record.timestamp_ms)
+        if is_latest is not None:
+            self._emitter.emit(record.with_value(Change(value, old, is_latest)))
 
     def flush(self) -> None:
         """Send on what the cache holds."""

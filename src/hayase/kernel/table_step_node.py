@@ -15,6 +15,7 @@ from hayase.kernel.stored_columns import StoredTable
 from hayase.kernel.table import ComputedRows, StoredRows
 from hayase.kernel.table_step import TableStep, stepped
 from hayase.kernel.table_view import view_over
+from hayase.kernel.versioned_rows import VersionedRows, rows_of
 from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import TableFilter, TableMapValues
 
@@ -28,7 +29,7 @@ class TableStepRows(OperatorRows[StepOperator]):
 
     def __init__(self, node: ProcessorNode, operator: StepOperator) -> None:
         super().__init__(node, operator)
-        self._rows: StoredRows | None = None
+        self._rows: StoredRows | VersionedRows | None = None
         self._view: TableRows | None = None
 
     @abstractmethod
@@ -40,7 +41,7 @@ class TableStepRows(OperatorRows[StepOperator]):
         super().open(ctx)
         operator = self._operator
         if operator.store is not None:
-            self._rows = self._view = StoredRows.of(ctx.env, operator.store)
+            self._rows = self._view = rows_of(ctx.env, operator.store, self.name)
             caching = ctx.env.store_spec(operator.store).caching
             self._reads_old = caching or operator.old_values
             self._emitter = TableEmitter(ctx, caching=caching, key_bytes=self._rows.key_bytes)
@@ -58,10 +59,11 @@ class TableStepRows(OperatorRows[StepOperator]):
         if self.suppress and known and old is None and new is None:
             return
         if self._rows is None:
-            self.ctx.forward(record.with_value(Change(new, old)))
+            self.ctx.forward(record.with_value(Change(new, old, change.is_latest)))
             return
-        self._rows.put(key, new, record.timestamp_ms)
-        self._emitter.emit(record.with_value(Change(new, old)))
+        is_latest = self._rows.put(key, new, record.timestamp_ms)
+        if is_latest is not None:
+            self._emitter.emit(record.with_value(Change(new, old, is_latest)))
 
     def flush(self) -> None:
         """Send on what the cache holds."""

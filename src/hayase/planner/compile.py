@@ -246,10 +246,23 @@ def _columns(
         made = _column_node(node, unit, schemas, read, stores, options)
         if made is None:
             reasons.append(f"node {node.name} ({type(node.operator).__name__}), as written, has no column form")
+            schemas.update(_versioned_schema(node, schemas, stores))
             continue
         compiled[node.name] = made
         schemas[node.name] = made.output
     return compiled, schemas, reasons
+
+
+def _versioned_schema(
+    node: ProcessorNode, schemas: Mapping[str, EdgeSchema], stores: Mapping[str, StoreSpec]
+) -> dict[str, EdgeSchema]:
+    """What a versioned table read from a topic sends, by its name: it has rows only, but rows want the types too."""
+    operator, parent = node.operator, node.parents[0]
+    if not isinstance(operator, op.TableSource) or operator.store is None or parent not in schemas:
+        return {}
+    if not stores[operator.store].versioned:
+        return {}
+    return {node.name: dataclasses.replace(schemas[parent], table=True, old_values=operator.old_values)}
 
 
 def _sent_schema(source: SourceProgram, edges: Mapping[str, SentOverEdge]) -> EdgeSchema | None:

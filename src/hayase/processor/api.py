@@ -87,7 +87,8 @@ class ProcessingContext(ABC):
     def get_state_store(self, name: str) -> Any:
         """A store that the processor is connected with, to read and write; of a global table, to read.
 
-        The object is good until `close`. A store of the DSL gives and takes `ValueAndTimestamp`.
+        The object is good until `close`. A store of the DSL gives and takes `ValueAndTimestamp`, a versioned one
+        gives `VersionedRecord` and takes a timestamp with each write.
 
         Raises:
             UnknownStoreError: the processor is not connected with it.

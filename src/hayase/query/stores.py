@@ -16,6 +16,7 @@ from hayase.serde.murmur2 import partition_for_key
 from hayase.state.reader import ReaderSnapshot
 from hayase.state.spec import StoreSpec
 from hayase.state.values import ValueAndTimestamp
+from hayase.state.versioned import VersionedRecord
 from hayase.state.views import open_read_only_view
 from hayase.topology.topology import Topology
 
@@ -84,17 +85,31 @@ class StoreHandle:
         """What the store is."""
         return self._spec
 
-    def get(self, key: Any) -> StoreAnswer:
+    def get(self, key: Any, as_of_timestamp: datetime | int | None = None) -> StoreAnswer:
         """The row of a key (key-value stores).
+
+        Args:
+            key: of the row.
+            as_of_timestamp: versioned stores: the row that was valid at that event time, an aware datetime or milliseconds since the
+                epoch (Kafka Streams' `VersionedKeyQuery`); no row if the history does not reach back so far.
 
         Raises:
             SerializationError: the key is not one of the store's.
-            StateError: there is no state yet, or it can not be read; WRONG_STORE_KIND for a window store.
+            StateError: there is no state yet, or it can not be read; WRONG_STORE_KIND for a window store, and with a
+                timestamp for one that is not versioned.
         """
         self._want(windowed=False, call="get", instead="fetch")
+        if as_of_timestamp is not None and not self._spec.versioned:
+            raise StateError(
+                "WRONG_STORE_KIND",
+                f"{self.name!r} is a {self._spec.kind} store, which does not know what its rows were; leave as_of_timestamp out, or "
+                "keep the table in a versioned store",
+                store=self.name,
+            )
+        when = () if as_of_timestamp is None else (to_ms(as_of_timestamp),)
         place = self._place_of(key)
         with self._source.one(place.bundle) as snapshot:
-            return _answer(self._view(place, snapshot).get(key), snapshot.epoch)
+            return _answer(self._view(place, snapshot).get(key, *when), snapshot.epoch)
 
     def epoch(self) -> int:
         """The last epoch that answers take into account now; -1 before the first."""
@@ -135,7 +150,7 @@ class StoreHandle:
         return self._scan(lambda view: view.fetch_all(start, end), limit=limit)
 
     def approximate_num_entries(self) -> int:
-        """About how many rows there are."""
+        """About how many rows there are; in a versioned store with all their versions."""
         total = 0
         for place in self._places:
             with self._source.one(place.bundle) as snapshot:
@@ -189,13 +204,13 @@ def open_store(topology: Topology, checkpoint: Checkpoint, name: str, source: St
 
 
 def _answer(found: Any, epoch: int) -> StoreAnswer:
-    if isinstance(found, ValueAndTimestamp):
+    if isinstance(found, ValueAndTimestamp | VersionedRecord):
         return StoreAnswer(found.value, found.timestamp_ms, epoch)
     return StoreAnswer(found, None, epoch)
 
 
 def _row(key: Any, found: Any) -> StoreRow:
-    if isinstance(found, ValueAndTimestamp):
+    if isinstance(found, ValueAndTimestamp | VersionedRecord):
         return StoreRow(key, found.value, found.timestamp_ms)
     return StoreRow(key, found, None)
 

@@ -20,7 +20,7 @@ class StoreType(StrEnum):
     IN_MEMORY = "in_memory"
 
 
-StoreKind = Literal["key_value", "timestamped_key_value", "window", "timestamped_window"]
+StoreKind = Literal["key_value", "timestamped_key_value", "window", "timestamped_window", "versioned_key_value"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +32,11 @@ class StoreSpec:
         kind: `timestamped_…` stores keep the timestamp of each value, as all stores of the DSL do.
         key_serde: of the key (of a window store: of the record key without its window).
         value_serde: of the value without its timestamp.
-        retention_ms: window stores only: how long a window is kept after its start, measured in the store's own time.
+        retention_ms: how long a window is kept after its start, or what was in a versioned store, measured in the store's own time.
         window_size_ms: window stores only.
         caching: updates of one key are forwarded once an epoch instead of one by one.
         retain_duplicates: window stores only: every value that is put is kept, in order of arrival.
+        segment_interval_ms: versioned stores only: what has expired is deleted by so much time at once; `None`: by default.
         logging: whether it has a changelog, from which it is restored where it is lost.
         store_type: where it is kept; `None` until the settings say so.
     """
@@ -50,6 +51,7 @@ class StoreSpec:
     logging: bool = True
     store_type: StoreType | None = None
     retain_duplicates: bool = False
+    segment_interval_ms: int | None = None
 
     @property
     def in_memory(self) -> bool:
@@ -60,6 +62,11 @@ class StoreSpec:
     def windowed(self) -> bool:
         """Whether keys carry a window."""
         return self.kind in ("window", "timestamped_window")
+
+    @property
+    def versioned(self) -> bool:
+        """Whether it keeps what the values of its keys were."""
+        return self.kind == "versioned_key_value"
 
     @property
     def timestamped(self) -> bool:

@@ -10,6 +10,8 @@ from hayase.state.key_value import KeyValueStore, ReadOnlyKeyValueStore, Timesta
 from hayase.state.protocol import ByteStore
 from hayase.state.spec import StoreSpec
 from hayase.state.values import PlainValues, TimestampedValues
+from hayase.state.versioned import ReadOnlyVersionedKeyValueStore, VersionedKeyValueStore
+from hayase.state.versioned_bytes import VersionedBytes
 from hayase.state.window import ReadOnlyWindowStore, TimestampedWindowStore, WindowStore
 from hayase.state.window_bytes import window_bytes
 
@@ -18,9 +20,12 @@ WritableView = (
     | TimestampedKeyValueStore[Any, Any]
     | WindowStore[Any, Any]
     | TimestampedWindowStore[Any, Any]
+    | VersionedKeyValueStore[Any, Any]
 )
 """Any store as a task uses it."""
-ReadOnlyView = ReadOnlyKeyValueStore[Any, Any] | ReadOnlyWindowStore[Any, Any]
+ReadOnlyView = (
+    ReadOnlyKeyValueStore[Any, Any] | ReadOnlyWindowStore[Any, Any] | ReadOnlyVersionedKeyValueStore[Any, Any]
+)
 """Any store as a query sees it."""
 
 
@@ -30,8 +35,17 @@ def open_view(spec: StoreSpec, store: ByteStore, on_expired: Callable[[int], Non
     Args:
         spec: what the store is.
         store: where it is kept.
-        on_expired: window stores: called with the number of writes ignored because their window has expired.
+        on_expired: window and versioned stores: called with the number of writes ignored because they came too late.
     """
+    if spec.versioned:
+        return VersionedKeyValueStore(
+            store,
+            spec.key_serde,
+            spec.value_serde,
+            history_ms=_history(spec),
+            segment_interval_ms=spec.segment_interval_ms,
+            on_expired=on_expired,
+        )
     if spec.windowed:
         size_ms, retention_ms = _window_times(spec)
         window_kind = TimestampedWindowStore if spec.timestamped else WindowStore
@@ -56,6 +70,8 @@ def open_read_only_view(spec: StoreSpec, store: ByteStore, *, with_timestamps: b
         store: where it is kept.
         with_timestamps: whether a timestamped store gives `ValueAndTimestamp`; else it gives values.
     """
+    if spec.versioned:
+        return ReadOnlyVersionedKeyValueStore(versioned_bytes(spec, store), spec.key_serde, spec.value_serde)
     values: Any = PlainValues(spec.value_serde)
     if spec.timestamped:
         values = TimestampedValues(spec.value_serde) if with_timestamps else _ValuesOnly(spec.value_serde)
@@ -64,6 +80,13 @@ def open_read_only_view(spec: StoreSpec, store: ByteStore, *, with_timestamps: b
         windows = window_bytes(store, retention_ms, retain_duplicates=spec.retain_duplicates)
         return ReadOnlyWindowStore(windows, spec.key_serde, values, size_ms)
     return ReadOnlyKeyValueStore(store, spec.key_serde, values)
+
+
+def versioned_bytes(
+    spec: StoreSpec, store: ByteStore, on_expired: Callable[[int], None] | None = None
+) -> VersionedBytes:
+    """A versioned store in bytes."""
+    return VersionedBytes(store, _history(spec), spec.segment_interval_ms, on_expired)
 
 
 class _ValuesOnly(TimestampedValues[Any]):
@@ -79,3 +102,11 @@ def _window_times(spec: StoreSpec) -> tuple[int, int]:
             store=spec.name,
         )
     return spec.window_size_ms, spec.retention_ms
+
+
+def _history(spec: StoreSpec) -> int:
+    if spec.retention_ms is None:
+        raise ConfigError(
+            "INCOMPLETE_STORE", f"versioned store {spec.name!r} needs retention_ms, its history", store=spec.name
+        )
+    return spec.retention_ms

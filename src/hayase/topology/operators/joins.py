@@ -111,12 +111,22 @@ class StreamTableJoin(Operator):
 
     Inner: no result without a row; null keys and values of the stream are dropped and counted. Left: `right` is null
     without a row, null keys are kept, null values are dropped and counted. The result has the stream record's timestamp.
+
+    Attributes:
+        as_of: the table is versioned: look up the row that is valid at the record's timestamp.
+        buffer: a store in which records wait until stream time is at least `grace_ms` beyond them; `None`: they do not wait.
+        serdes: of keys and values in it.
+        grace_ms: see `buffer`.
     """
 
     table: str
     left: bool
     joiner: Callable[[Any, Any, Any], Any] | pl.Expr | Fields
     schema: Schema | None = None
+    as_of: bool = False
+    buffer: str | None = None
+    serdes: InternalSerdes | None = None
+    grace_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)

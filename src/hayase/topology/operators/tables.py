@@ -28,6 +28,7 @@ class TableFilter(Operator):
     """A table's rows for which the predicate holds; the others become deletes. `(key, value)`; never called with a null value.
 
     `old_values`: the parent's old values are known (Kafka Streams' rule, applied by the DSL), so a delete of what is not there is left out.
+    `versioned`: the parent is; then it is not left out.
     """
 
     predicate: Callable[[Any, Any], bool] | pl.Expr
@@ -35,6 +36,7 @@ class TableFilter(Operator):
     parent: str
     store: str | None
     old_values: bool = False
+    versioned: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,59 @@
+"""Rows of a versioned table in row form."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hayase.core.metrics import DROPPED_RECORDS
+from hayase.kernel.rows import RowEnvironment
+from hayase.kernel.table import StoredRows
+from hayase.serde.protocol import Serde
+from hayase.state.versioned_bytes import LATEST, NOT_PUT, Version, VersionedBytes
+from hayase.state.views import versioned_bytes
+
+
+class VersionedRows:
+    """Rows in a versioned store. Reads see the epoch's start plus what was put since."""
+
+    def __init__(self, versions: VersionedBytes, key_serde: Serde[Any], value_serde: Serde[Any]) -> None:
+        self._versions = versions
+        self._key_serde = key_serde
+        self._value_serde = value_serde
+
+    def key_bytes(self, key: Any) -> bytes | None:
+        """The bytes under which a key's row is stored."""
+        return self._key_serde.serialize(key)
+
+    def get(self, key: Any) -> tuple[Any, int] | None:
+        """Value and timestamp of the latest version; `None` if there is none, or if the key is null."""
+        data = self._key_serde.serialize(key)
+        return None if data is None else self._row(self._versions.get(data))
+
+    def get_as_of(self, key: Any, as_of_ms: int) -> tuple[Any, int] | None:
+        """See VersionedTableRows."""
+        data = self._key_serde.serialize(key)
+        return None if data is None else self._row(self._versions.get_as_of(data, as_of_ms))
+
+    def value(self, key: Any) -> Any:
+        """The value of the latest version, `None` if there is none."""
+        found = self.get(key)
+        return None if found is None else found[0]
+
+    def put(self, key: Any, value: Any, timestamp_ms: int) -> bool | None:
+        """Write a version; whether it is the latest. `None`: it is older than the history, and was refused and counted."""
+        placed = self._versions.put(self._key_serde.to_bytes(key), self._value_serde.serialize(value), timestamp_ms)
+        return None if placed == NOT_PUT else placed == LATEST
+
+    def _row(self, found: Version | None) -> tuple[Any, int] | None:
+        if found is None or found.value is None:
+            return None
+        return self._value_serde.deserialize(found.value), found.timestamp_ms
+
+
+def rows_of(env: RowEnvironment, store: str, node: str) -> StoredRows | VersionedRows:
+    """The rows that a node keeps in a store of either kind; what it refuses is counted for the node."""
+    spec = env.store_spec(store)
+    if not spec.versioned:
+        return StoredRows.of(env, store)
+    versions = versioned_bytes(spec, env.byte_store(store), lambda count: env.metrics.add(DROPPED_RECORDS, node, count))
+    return VersionedRows(versions, spec.key_serde, spec.value_serde)
