@@ -26,9 +26,15 @@ if TYPE_CHECKING:
     from hayase.core.records import RecordMetadata as RecordMetadata
     from hayase.core.records import Window as Window
     from hayase.core.records import Windowed as Windowed
+    from hayase.core.windows import EmitStrategy as EmitStrategy
+    from hayase.core.windows import SessionWindows as SessionWindows
+    from hayase.core.windows import SlidingWindows as SlidingWindows
     from hayase.core.windows import TimeWindows as TimeWindows
+    from hayase.core.windows import UnlimitedWindows as UnlimitedWindows
+    from hayase.core.windows import Windows as Windows
     from hayase.dsl import Branched as Branched
     from hayase.dsl import BufferConfig as BufferConfig
+    from hayase.dsl import CogroupedKStream as CogroupedKStream
     from hayase.dsl import Consumed as Consumed
     from hayase.dsl import GlobalKTable as GlobalKTable
     from hayase.dsl import Grouped as Grouped
@@ -42,11 +48,14 @@ if TYPE_CHECKING:
     from hayase.dsl import Printed as Printed
     from hayase.dsl import Produced as Produced
     from hayase.dsl import Repartitioned as Repartitioned
+    from hayase.dsl import SessionWindowedCogroupedKStream as SessionWindowedCogroupedKStream
+    from hayase.dsl import SessionWindowedKStream as SessionWindowedKStream
     from hayase.dsl import Stores as Stores
     from hayase.dsl import StreamJoined as StreamJoined
     from hayase.dsl import StreamsBuilder as StreamsBuilder
     from hayase.dsl import Suppressed as Suppressed
     from hayase.dsl import TableJoined as TableJoined
+    from hayase.dsl import TimeWindowedCogroupedKStream as TimeWindowedCogroupedKStream
     from hayase.dsl import TimeWindowedKStream as TimeWindowedKStream
     from hayase.dsl import avg as avg
     from hayase.dsl import collect_list as collect_list
@@ -104,12 +113,15 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "hayase.core.errors": ("HayaseError", "SchemaRegistryError", "TopologyError"),
     "hayase.core.join_windows": ("JoinWindows",),
     "hayase.core.records": ("Change", "Record", "RecordContext", "RecordMetadata", "Window", "Windowed"),
-    "hayase.core.windows": ("TimeWindows",),
+    "hayase.core.windows": (
+        *("EmitStrategy", "SessionWindows", "SlidingWindows", "TimeWindows", "UnlimitedWindows", "Windows"),
+    ),
     "hayase.dsl": (
-        *("Branched", "BufferConfig", "Consumed", "GlobalKTable", "Grouped", "Joined", "KGroupedStream"),
-        *("KGroupedTable", "KStream", "KTable"),
-        *("Materialized", "Named", "Printed", "Produced", "Repartitioned", "Stores", "StreamJoined"),
-        *("StreamsBuilder", "Suppressed", "TableJoined", "TimeWindowedKStream"),
+        *("Branched", "BufferConfig", "CogroupedKStream", "Consumed", "GlobalKTable", "Grouped", "Joined"),
+        *("KGroupedStream", "KGroupedTable", "KStream", "KTable"),
+        *("Materialized", "Named", "Printed", "Produced", "Repartitioned", "SessionWindowedCogroupedKStream"),
+        *("SessionWindowedKStream", "Stores", "StreamJoined", "StreamsBuilder", "Suppressed", "TableJoined"),
+        *("TimeWindowedCogroupedKStream", "TimeWindowedKStream"),
         *(
             "avg",
             "collect_list",

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from tests.golden.processors import store_of, supplier_of
 
 from hayase.core.join_windows import JoinWindows
 from hayase.core.records import RecordContext, Windowed
-from hayase.core.windows import TimeWindows
+from hayase.core.windows import EmitStrategy, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
 from hayase.dsl import (
     Branched,
     BufferConfig,
@@ -38,7 +38,7 @@ from hayase.processor.timestamps import (
     record_timestamp,
     wall_clock_timestamp,
 )
-from hayase.serde import Serde, Serdes, TimeWindowedSerde
+from hayase.serde import Serde, Serdes, SessionWindowedSerde, TimeWindowedSerde
 from hayase.state.spec import StoreSpec
 from hayase.topology.topology import Topology
 
@@ -119,6 +119,10 @@ def serde_of(name: Any) -> Serde[Any] | None:
             made = serde_of(inner)
             assert made is not None
             return TimeWindowedSerde(made, size_ms)
+        case {"session_windowed": inner}:
+            made = serde_of(inner)
+            assert made is not None
+            return SessionWindowedSerde(made)
     raise Unsupported(f"serde {name}")
 
 
@@ -148,8 +152,14 @@ def _of_aggregate(expression: Any) -> Function:
     return lambda agg, value: evaluate(expression, {"agg": agg, "value": value})
 
 
-def _of_row(expression: Any) -> Function:
+def aggregator_of(expression: Any) -> Function:
+    """An aggregator of key, value and aggregate."""
     return lambda key, value, agg: evaluate(expression, {"key": plain(key), "value": value, "agg": agg})
+
+
+def merger_of(expression: Any) -> Function:
+    """A merger of sessions."""
+    return lambda key, left, right: evaluate(expression, {"key": plain(key), "left": left, "right": right})
 
 
 def extractor_of(args: Any) -> TimestampExtractor | None:
@@ -170,6 +180,24 @@ def extractor_of(args: Any) -> TimestampExtractor | None:
         case {"type": "use_partition_time"}:
             return record_timestamp("partition_time")
     raise Unsupported(f"timestamp extractor {args}")
+
+
+def windows_of(args: Any) -> Any:
+    """The windows that a case names."""
+    times = {name: timedelta(milliseconds=value) for name, value in args.items() if name.endswith("_ms")}
+    grace = times.get("grace_ms", timedelta(0))
+    match args["type"]:
+        case "tumbling":
+            return TimeWindows.of_size_and_grace(times["size_ms"], grace)
+        case "hopping":
+            return TimeWindows.of_size_and_grace(times["size_ms"], grace).advance_by(times["advance_ms"])
+        case "sliding":
+            return SlidingWindows.of_time_difference_and_grace(times["difference_ms"], grace)
+        case "unlimited":
+            return UnlimitedWindows.of().start_on(datetime.fromtimestamp(0, UTC) + times["start_ms"])
+        case "session":
+            return SessionWindows.of_inactivity_gap_and_grace(times["gap_ms"], grace)
+    raise Unsupported(f"{args['type']} windows")
 
 
 def _field_extractor(path: str, otherwise: str) -> Function:
@@ -359,16 +387,16 @@ class _Interpreter:
     def _grouped(self, args: Any) -> Grouped:
         return Grouped.with_(serde_of(args["key_serde"]), serde_of(args["value_serde"]))
 
+    def _op_cogroup(self, _: Any, args: Any, *parents: Any) -> Any:
+        made, *others = zip(parents, map(aggregator_of, args["aggregators"]), strict=True)
+        found = made[0].cogroup(made[1])
+        for grouped, aggregator in others:
+            found = found.cogroup(grouped, aggregator)
+        return found
+
     def _op_windowed_by(self, _: Any, args: Any, parent: Any) -> Any:
-        if args["type"] not in ("tumbling", "hopping"):
-            raise Unsupported(f"{args['type']} windows")
-        if "emit" in args:
-            raise Unsupported("emit on window close")
-        size, grace = (timedelta(milliseconds=args.get(name, 0)) for name in ("size_ms", "grace_ms"))
-        windows = TimeWindows.of_size_and_grace(size, grace)
-        if args["type"] == "hopping":
-            windows = windows.advance_by(timedelta(milliseconds=args["advance_ms"]))
-        return parent.windowed_by(windows)
+        made = parent.windowed_by(windows_of(args))
+        return made.emit_strategy(EmitStrategy.on_window_close()) if "emit" in args else made
 
     def _op_suppress(self, _: Any, args: Any, parent: Any) -> Any:
         given = args["buffer"]
@@ -393,10 +421,11 @@ class _Interpreter:
         return parent.reduce(_of_aggregate(reducer), self._materialized(args))
 
     def _op_aggregate(self, _: Any, args: Any, parent: Any) -> Any:
-        if "merger" in args or not {"aggregator", "adder"} & args.keys():
-            raise Unsupported("aggregate of sessions or cogroups")
-        steps = [_of_row(args[name]) for name in ("aggregator", "adder", "subtractor") if name in args]
-        return parent.aggregate(lambda: evaluate(args["initializer"], {}), *steps, self._materialized(args))
+        steps: list[Function] = [lambda: evaluate(args["initializer"], {})]
+        steps += [aggregator_of(args[name]) for name in ("aggregator", "adder", "subtractor") if name in args]
+        if "merger" in args:
+            steps.append(merger_of(args["merger"]))
+        return parent.aggregate(*steps, self._materialized(args))
 
     def _op_join(self, _: Any, args: Any, parent: Any, other: Any) -> Any:
         if "windows" in args:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import polars as pl
 
 from hayase import (
     Consumed,
+    EmitStrategy,
     Grouped,
     Materialized,
     Produced,
     Serdes,
+    SessionWindows,
+    SlidingWindows,
     StreamsBuilder,
     TimeWindows,
     Topology,
@@ -46,6 +50,35 @@ def windows() -> Topology:
     table = windowed.agg(Materialized.as_("minutes"), n=count(), total=sum_("amount"))
     stream = table.to_stream().select_key(lambda key, _: f"{key.key}@{key.window.start_ms}")
     stream.to("out", WRITTEN)
+    return builder.build()
+
+
+def activity() -> Topology:
+    """Sessions of visits (store `sessions`), sliding counts (`near`), clicks and buys in one row (`both`), minutes on close; what is late."""
+    builder = StreamsBuilder()
+    number = Serdes.json()
+    clicks = builder.stream("clicks", Consumed.with_(TEXT, number)).group_by_key()
+    buys = builder.stream("buys", Consumed.with_(TEXT, number)).group_by_key()
+    written = Produced.with_(TEXT, JSON)
+
+    def named(key: Any, _: Any) -> str:
+        return f"{key.key}@{key.window.start_ms}-{key.window.end_ms}"
+
+    second = timedelta(seconds=1)
+    sessions = clicks.windowed_by(SessionWindows.of_inactivity_gap_and_grace(30 * second, 30 * second))
+    table = sessions.aggregate(
+        int, lambda k, v, agg: agg + v, lambda k, one, other: one + other, Materialized.as_("sessions")
+    )
+    table.to_stream().select_key(named).to("sessions", written)
+    table.late_records().select_key(named).to("late", written)
+    near = clicks.windowed_by(SlidingWindows.of_time_difference_and_grace(20 * second, 60 * second))
+    near.count(Materialized.as_("near")).to_stream().select_key(named).to("near", written)
+    minutes = clicks.windowed_by(TimeWindows.of_size_with_no_grace(60 * second))
+    closed = minutes.emit_strategy(EmitStrategy.on_window_close()).count(Materialized.as_("minutes"))
+    closed.to_stream().select_key(named).to("minutes", written)
+    both = clicks.cogroup(lambda k, v, agg: {**agg, "clicks": agg.get("clicks", 0) + v})
+    both = both.cogroup(buys, lambda k, v, agg: {**agg, "buys": agg.get("buys", 0) + v})
+    both.aggregate(dict, Materialized.as_("both")).to_stream().to("both", written)
     return builder.build()
 
 

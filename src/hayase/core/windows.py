@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 from hayase.core.errors import TopologyError
 from hayase.core.records import Window
+
+LAST_MS = 2**63 - 1
+"""The last time that 64 bits can say; the end of unlimited windows."""
+
+
+def window_from(start_ms: int, size_ms: int) -> Window:
+    """The window of that start and size; never ends beyond the last 64-bit time."""
+    return Window(start_ms, min(start_ms + size_ms, LAST_MS))
 
 
 def to_ms(name: str, value: timedelta, *, minimum_ms: int = 0) -> int:
@@ -28,8 +38,49 @@ def to_ms(name: str, value: timedelta, *, minimum_ms: int = 0) -> int:
     return ms
 
 
+class Windows(ABC):
+    """Windows that do not depend on the data: what a subclass says for a time. Base of TimeWindows and UnlimitedWindows.
+
+    For windows of your own (calendar days of a time zone, shifts), make a subclass with `windows_for`. A record falls
+    into every window that `windows_for` gives for its timestamp; a window is closed, and a record for it is late, once the
+    operator's stream time is at least its end plus `grace_ms`. Kafka Streams' `Windows`.
+
+    Attributes:
+        size_ms: length of the longest window. Stores keep the start of a window only, so that what is read from a store,
+            or emitted on window close, ends `size_ms` after its start.
+        grace_ms: how long after its end a window accepts records.
+
+    Example:
+        >>> class Shifts(Windows):
+        ...     size_ms, grace_ms = 8 * 3_600_000, 0
+        ...
+        ...     def windows_for(self, timestamp_ms):
+        ...         start = (timestamp_ms - 6 * 3_600_000) // self.size_ms * self.size_ms + 6 * 3_600_000
+        ...         return [Window(max(start, 0), start + self.size_ms)]
+        >>> Shifts().windows_for(7 * 3_600_000)
+        [Window(start_ms=21600000, end_ms=50400000)]
+    """
+
+    __slots__ = ()
+
+    size_ms: int
+    grace_ms: int
+
+    @abstractmethod
+    def windows_for(self, timestamp_ms: int) -> Sequence[Window]:
+        """The windows that contain the time, in the order in which they are to be updated; starts are not negative.
+
+        Must give the same for the same time, always.
+        """
+
+    @property
+    def retention_ms(self) -> int:
+        """How long a store must keep these windows after their start: size plus grace."""
+        return min(self.size_ms + self.grace_ms, LAST_MS)
+
+
 @dataclass(frozen=True, slots=True)
-class TimeWindows:
+class TimeWindows(Windows):
     """Tumbling or hopping windows aligned to the epoch (UTC).
 
     The n-th window is `[n * advance_ms, n * advance_ms + size_ms)`. A record at time t falls into every
@@ -70,7 +121,133 @@ class TimeWindows:
         first = max(0, timestamp_ms - self.size_ms + self.advance_ms) // self.advance_ms * self.advance_ms
         return [Window(s, s + self.size_ms) for s in range(first, timestamp_ms + 1, self.advance_ms)]
 
+
+@dataclass(frozen=True, slots=True)
+class UnlimitedWindows(Windows):
+    """One window per key that begins at a start and never ends; earlier records fall in no window and are left out.
+
+    There is no grace, no window is ever closed or expires. Kafka Streams' `UnlimitedWindows`.
+
+    Example:
+        >>> UnlimitedWindows.of().start_on(datetime(2026, 1, 1, tzinfo=UTC)).windows_for(5)
+        []
+    """
+
+    start_ms: int = 0
+
+    @classmethod
+    def of(cls) -> UnlimitedWindows:
+        """The window that begins in 1970."""
+        return cls()
+
+    def start_on(self, start: datetime) -> UnlimitedWindows:
+        """The window that begins then: an aware datetime of 1970 or later, in whole milliseconds."""
+        if not isinstance(start, datetime) or start.tzinfo is None:
+            raise TopologyError("INVALID_WINDOW", f"start is {start!r}; use an aware datetime, e.g. with tzinfo=UTC")
+        return UnlimitedWindows(to_ms("start", start - datetime.fromtimestamp(0, UTC)))
+
+    @property
+    def size_ms(self) -> int:  # type: ignore[override]
+        """As long as 64 bits can say."""
+        return LAST_MS
+
+    @property
+    def grace_ms(self) -> int:  # type: ignore[override]
+        """None: nothing is ever late."""
+        return 0
+
+    def windows_for(self, timestamp_ms: int) -> list[Window]:
+        """The window, if it has begun."""
+        return [Window(self.start_ms, LAST_MS)] if timestamp_ms >= self.start_ms else []
+
+
+@dataclass(frozen=True, slots=True)
+class SlidingWindows:
+    """Windows that contain every combination of records of a key that are at most `difference_ms` apart (KIP-450).
+
+    Both ends are included. For a record at time t there are the window `[t - difference_ms, t]` and, if a later record
+    falls into it, `[t + 1, t + 1 + difference_ms]`. There are no windows before 0: records earlier than the difference share
+    the window `[0, difference_ms]`. A window is closed once the operator's stream time is more than its end plus
+    `grace_ms` (Kafka Streams' `SlidingWindows`).
+    """
+
+    difference_ms: int
+    grace_ms: int
+
+    @classmethod
+    def of_time_difference_and_grace(cls, time_difference: timedelta, grace: timedelta) -> SlidingWindows:
+        """Windows of records that far apart, which accept records until stream time is past their end plus `grace`.
+
+        Example:
+            >>> SlidingWindows.of_time_difference_and_grace(timedelta(seconds=5), timedelta(seconds=1))
+            SlidingWindows(difference_ms=5000, grace_ms=1000)
+        """
+        return cls(to_ms("time_difference", time_difference), to_ms("grace", grace))
+
+    @classmethod
+    def of_time_difference_with_no_grace(cls, time_difference: timedelta) -> SlidingWindows:
+        """Windows of records that far apart, which accept records until stream time is past their end."""
+        return cls.of_time_difference_and_grace(time_difference, timedelta(0))
+
     @property
     def retention_ms(self) -> int:
-        """How long a store must keep these windows: size plus grace."""
-        return self.size_ms + self.grace_ms
+        """How long a store must keep these windows after their start: twice the difference, plus grace."""
+        return max(2 * self.difference_ms, 1) + self.grace_ms
+
+
+@dataclass(frozen=True, slots=True)
+class SessionWindows:
+    """Windows of activity: records of a key at most `gap_ms` apart are one session (Kafka Streams' `SessionWindows`).
+
+    A session reaches from its first to its last record, both included. A record that is near enough to several sessions
+    merges them. A record is late if the session that it would be in, after merging, ended more than gap plus grace before the
+    operator's stream time.
+    """
+
+    gap_ms: int
+    grace_ms: int
+
+    @classmethod
+    def of_inactivity_gap_and_grace(cls, inactivity_gap: timedelta, grace: timedelta) -> SessionWindows:
+        """Sessions that end after that gap, and accept late records for `grace` longer.
+
+        Example:
+            >>> SessionWindows.of_inactivity_gap_and_grace(timedelta(minutes=30), timedelta(minutes=5))
+            SessionWindows(gap_ms=1800000, grace_ms=300000)
+        """
+        return cls(to_ms("inactivity_gap", inactivity_gap, minimum_ms=1), to_ms("grace", grace))
+
+    @classmethod
+    def of_inactivity_gap_with_no_grace(cls, inactivity_gap: timedelta) -> SessionWindows:
+        """Sessions that end after that gap."""
+        return cls.of_inactivity_gap_and_grace(inactivity_gap, timedelta(0))
+
+    @property
+    def retention_ms(self) -> int:
+        """How long a store must keep sessions after their end: gap plus grace."""
+        return self.gap_ms + self.grace_ms
+
+
+@dataclass(frozen=True, slots=True)
+class EmitStrategy:
+    """When a windowed aggregate sends results: on every update (the default), or once, when a window closes (KIP-825).
+
+    Attributes:
+        on_close: only when a window closes.
+    """
+
+    on_close: bool
+
+    @classmethod
+    def on_window_update(cls) -> EmitStrategy:
+        """A result for every update of a window."""
+        return cls(on_close=False)
+
+    @classmethod
+    def on_window_close(cls) -> EmitStrategy:
+        """One result per window, once no more records are accepted for it.
+
+        Windows close when a record moves the operator's stream time: without new records nothing is sent. Closed windows
+        are sent by start (sessions: by end, start), then by the bytes of their keys.
+        """
+        return cls(on_close=True)

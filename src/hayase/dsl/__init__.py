@@ -25,8 +25,9 @@ from hayase.dsl.aggregates import (
 )
 from hayase.dsl.branched import BranchedKStream
 from hayase.dsl.builder import StreamsBuilder
+from hayase.dsl.cogrouped import CogroupedKStream, SessionWindowedCogroupedKStream, TimeWindowedCogroupedKStream
 from hayase.dsl.expressions import key, left, right, timestamp
-from hayase.dsl.grouped import KGroupedStream, TimeWindowedKStream
+from hayase.dsl.grouped import KGroupedStream, SessionWindowedKStream, TimeWindowedKStream
 from hayase.dsl.grouped_table import KGroupedTable
 from hayase.dsl.joined import Joined, TableJoined
 from hayase.dsl.kstream import KStream
@@ -50,6 +51,7 @@ __all__ = [
     "Branched",
     "BranchedKStream",
     "BufferConfig",
+    "CogroupedKStream",
     "Consumed",
     "GlobalKTable",
     "Grouped",
@@ -63,11 +65,14 @@ __all__ = [
     "Printed",
     "Produced",
     "Repartitioned",
+    "SessionWindowedCogroupedKStream",
+    "SessionWindowedKStream",
     "Stores",
     "StreamJoined",
     "StreamsBuilder",
     "Suppressed",
     "TableJoined",
+    "TimeWindowedCogroupedKStream",
     "TimeWindowedKStream",
     "avg",
     "collect_list",

@@ -163,7 +163,14 @@ def foreign_key_join(
     view = TableView(graph, spec, None, keep=materialized.name is not None)
     graph.table_processor(names.output, names.resolve, TableSource, view)
     return replace(
-        left, node=names.output, key=key, value=value, view=view, queryable=materialized.name, closes_after_ms=None
+        left,
+        node=names.output,
+        key=key,
+        value=value,
+        view=view,
+        queryable=materialized.name,
+        closes_after_ms=None,
+        late=None,
     )
 
 

@@ -31,12 +31,12 @@ from hayase.topology.operators import (
     StreamGlobalTableJoin,
     StreamStreamJoin,
     StreamTableJoin,
-    StreamWindowedAggregate,
     TableAggregate,
     TableFilter,
     TableJoinMerge,
     TableMapValues,
     TableSource,
+    WindowedOperator,
 )
 from hayase.topology.topology import Topology
 
@@ -44,13 +44,7 @@ if TYPE_CHECKING:
     from hayase.dsl.views import TableView
 
 TableOperator = (
-    TableSource
-    | TableFilter
-    | TableMapValues
-    | StreamAggregate
-    | StreamWindowedAggregate
-    | TableAggregate
-    | TableJoinMerge
+    TableSource | TableFilter | TableMapValues | StreamAggregate | WindowedOperator | TableAggregate | TableJoinMerge
 )
 """Operators that send updates of a table."""
 

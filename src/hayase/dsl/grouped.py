@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, overload
 
-from hayase.core.errors import TopologyError
-from hayase.core.windows import TimeWindows
+from hayase.core.windows import EmitStrategy, SessionWindows, SlidingWindows, Windows
 from hayase.dsl import functions
 from hayase.dsl.aggregates import Aggregate, aggregate_arguments
+from hayase.dsl.cogrouped import CogroupedKStream
 from hayase.dsl.graph import TableOperator
+from hayase.dsl.group import Group
 from hayase.dsl.inference import (
     Known,
     aggregate_schema,
     schema_of_type,
     visible_columns,
-    windowed_key,
 )
-from hayase.dsl.ktable import KTable, TableState, key_value_spec
+from hayase.dsl.ktable import KTable, LateSource, TableState, key_value_spec
 from hayase.dsl.options import Materialized, Named, name_of
-from hayase.dsl.stream_state import Name, StreamState, check_option, repartitioned
+from hayase.dsl.stream_state import Name, StreamState, check_option
 from hayase.dsl.views import TableView
+from hayase.dsl.windowing import Windowing, windowing_of
 from hayase.kernel.aggregate_serde import aggregate_serde
 from hayase.serde import JsonSerde, Serdes
 from hayase.serde.protocol import BARE_FIELD
@@ -33,34 +34,12 @@ from hayase.topology.operators import (
     CallableReduce,
     FieldAggregate,
     StreamAggregate,
-    StreamWindowedAggregate,
 )
 
 K = TypeVar("K")
 """Type of keys."""
 V = TypeVar("V")
 """Type of values."""
-
-
-class _Group:
-    """A grouped stream and the repartition that its aggregations may share."""
-
-    def __init__(self, state: StreamState, repartition_name: str | None) -> None:
-        self.state = state
-        self._repartition_name = repartition_name
-        self._shared: StreamState | None = None
-
-    def parent(self, store: str) -> StreamState:
-        """The stream to aggregate: repartitioned if needed, once if the repartition has a name of its own."""
-        if not self.state.rekeyed:
-            return self.state
-        if self._repartition_name is None:
-            return repartitioned(self.state, store)
-        if self._shared is None:
-            self._shared = repartitioned(self.state, self._repartition_name)
-        else:
-            self.state.graph.repartition_names(self._repartition_name)  # Kafka Streams counts on
-        return self._shared
 
 
 @dataclass(frozen=True)
@@ -75,9 +54,9 @@ class _Kind:
 class _Aggregating(Generic[K, V]):
     """What grouped and windowed streams have in common."""
 
-    def __init__(self, group: _Group, windows: TimeWindows | None) -> None:
+    def __init__(self, group: Group, windowing: Windowing | None) -> None:
         self._group = group
-        self._windows = windows
+        self._windowing = windowing
 
     def count(self, materialized: Materialized | None = None, *, name: Name = None) -> KTable[Any, int]:
         """The number of records per key, a 64-bit integer. Not windowed: of records whose value is not null."""
@@ -109,10 +88,20 @@ class _Aggregating(Generic[K, V]):
         that; what it returns counts. The value serde is the one of `materialized`, else of the aggregator's return
         annotation, else `default.value.serde`, else JSON.
         """
+        return self._aggregate(initializer, aggregator, None, materialized, name)
+
+    def _aggregate(
+        self,
+        initializer: Callable[[], Any],
+        aggregator: Callable[[K, V, Any], Any],
+        merger: Callable[[K, Any, Any], Any] | None,
+        materialized: Materialized | None,
+        name: Name,
+    ) -> KTable[Any, Any]:
         first = functions.callable_of(initializer, 0, "aggregate", "no arguments as initializer")
         function = functions.callable_of(aggregator, 3, "aggregate", "(key, value, aggregate) as aggregator")
         schema = schema_of_type(functions.return_type(aggregator))
-        kind = _Kind("KSTREAM-AGGREGATE-", CallableAggregate(first, function), Known(None, schema))
+        kind = _Kind("KSTREAM-AGGREGATE-", CallableAggregate(first, function, merger), Known(None, schema))
         return self._add(kind, materialized, name, "aggregate")
 
     def agg(
@@ -147,31 +136,23 @@ class _Aggregating(Generic[K, V]):
         value = Known(options.value_serde) if options.value_serde else kind.value
         spec = self._spec(options, store, key, value, kind.aggregation)
         view = TableView(graph, spec, None, keep=True)
-        windows = self._windows
-        if windows is None:
-            operator: TableOperator = StreamAggregate(kind.aggregation, store)
+        windowing, aggregation, late = self._windowing, kind.aggregation, None
+        if windowing is None:
+            operator: TableOperator = StreamAggregate(aggregation, store)
             table_key = Known(spec.key_serde, key.inferred)
         else:
-            operator = StreamWindowedAggregate(kind.aggregation, windows, store)
-            table_key = windowed_key(spec.key_serde, windows.size_ms)
+            operator = windowing.operator(aggregation, store)
+            table_key = windowing.table_key(spec)
+            late = LateSource((node,), table_key, parent.value)
         graph.table_processor(node, parent.node, lambda _: operator, view)
-        closes_after_ms = None if windows is None else windows.grace_ms
-        return KTable(TableState(graph, node, table_key, value, view, options.name, closes_after_ms))
+        closes_after_ms = None if windowing is None else windowing.closes_after_ms
+        return KTable(TableState(graph, node, table_key, value, view, options.name, closes_after_ms, late))
 
     def _spec(self, options: Materialized, store: str, key: Known, value: Known, aggregation: Aggregation) -> StoreSpec:
         spec = key_value_spec(options, store, key, value)
         if isinstance(aggregation, BuiltInAggregate):
             spec = replace(spec, value_serde=aggregate_serde(aggregation, options.value_serde))
-        if self._windows is None:
-            return spec
-        retention_ms = self._windows.retention_ms if options.retention_ms is None else options.retention_ms
-        if retention_ms < self._windows.retention_ms:
-            raise TopologyError(
-                "INVALID_RETENTION",
-                f"store {store!r}: retention is {retention_ms} ms; it must be at least window size plus grace, "
-                f"{self._windows.retention_ms} ms",
-            )
-        return replace(spec, kind="timestamped_window", retention_ms=retention_ms, window_size_ms=self._windows.size_ms)
+        return spec if self._windowing is None else self._windowing.spec(spec, options)
 
 
 class KGroupedStream(_Aggregating[K, V]):
@@ -182,31 +163,109 @@ class KGroupedStream(_Aggregating[K, V]):
     """
 
     def __init__(self, state: StreamState, repartition_name: str | None) -> None:
-        super().__init__(_Group(state, repartition_name), None)
+        super().__init__(Group(state, repartition_name), None)
 
-    def windowed_by(self, windows: TimeWindows) -> TimeWindowedKStream[K, V]:
-        """Aggregate per key and time window.
+    def cogroup(self, aggregator: Callable[[K, V, Any], Any]) -> CogroupedKStream[K]:
+        """The first of several grouped streams that are aggregated into one table (KIP-150).
+
+        Args:
+            aggregator: `(key, value, aggregate)` gives the next aggregate, for records of this stream.
+
+        Example:
+            carts.group_by_key().cogroup(add_cart).cogroup(orders.group_by_key(), add_order).aggregate(dict)
+        """
+        return CogroupedKStream.of(self, aggregator)
+
+    @overload
+    def windowed_by(self, windows: Windows | SlidingWindows) -> TimeWindowedKStream[K, V]: ...
+    @overload
+    def windowed_by(self, windows: SessionWindows) -> SessionWindowedKStream[K, V]: ...
+    def windowed_by(
+        self, windows: Windows | SlidingWindows | SessionWindows
+    ) -> TimeWindowedKStream[K, V] | SessionWindowedKStream[K, V]:
+        """Aggregate per key and window.
+
+        Args:
+            windows: TimeWindows, SlidingWindows, SessionWindows, UnlimitedWindows, or a subclass of Windows of your own.
 
         Example:
             grouped.windowed_by(TimeWindows.of_size_and_grace(timedelta(hours=6), timedelta(minutes=30)))
         """
-        if not isinstance(windows, TimeWindows):
-            raise TopologyError(
-                "INVALID_WINDOW",
-                f"windowed_by takes TimeWindows, for example TimeWindows.of_size_with_no_grace(…), not {windows!r}",
-            )
-        return TimeWindowedKStream(self._group, windows)
+        windowing = windowing_of(windows)
+        if isinstance(windows, SessionWindows):
+            return SessionWindowedKStream(self._group, windowing)
+        return TimeWindowedKStream(self._group, windowing)
 
 
 class TimeWindowedKStream(_Aggregating[K, V]):
-    """A grouped stream cut into tumbling or hopping windows; its tables' keys are `Windowed(key, window)`.
+    """A grouped stream cut into windows; its tables' keys are `Windowed(key, window)`.
 
-    Records with a null key are dropped and counted; null values are taken in. A record whose window has closed
-    (stream time has reached its end plus grace) is dropped for that window and counted.
+    Records with a null key are dropped and counted; null values are taken in, except by sliding windows, which drop and
+    count them too. A record whose window has closed (stream time has reached its end plus grace; of sliding windows: has gone
+    past it) is dropped for that window and counted; see `KTable.late_records`.
     """
 
-    def __init__(self, group: _Group, windows: TimeWindows) -> None:
-        super().__init__(group, windows)
+    def __init__(self, group: Group, windowing: Windowing) -> None:
+        super().__init__(group, windowing)
+        self._windows = windowing
+
+    def emit_strategy(self, strategy: EmitStrategy) -> TimeWindowedKStream[K, V]:
+        """When results are sent: `EmitStrategy.on_window_update()`, the default, or `EmitStrategy.on_window_close()`.
+
+        Results sent on close are not held back by a cache, have the timestamp of the window's last update and the headers of
+        the record that closed the window. The store can be queried at any time and shows windows that are open.
+
+        Raises:
+            TopologyError: `INVALID_EMIT_STRATEGY`: none, or on close of unlimited windows, which never close.
+
+        Example:
+            grouped.windowed_by(windows).emit_strategy(EmitStrategy.on_window_close()).count()
+        """
+        return TimeWindowedKStream(self._group, self._windows.with_strategy(strategy))
 
 
-__all__ = ["KGroupedStream", "TimeWindowedKStream"]
+class SessionWindowedKStream(_Aggregating[K, V]):
+    """A grouped stream cut into sessions; its tables' keys are `Windowed(key, session)`.
+
+    A record that extends or joins sessions deletes these rows (null values under their keys, in time order) and then sends
+    the merged one; so it does if the session keeps its bounds, unless it is of a single instant. The timestamp of all of
+    these is the end of the session, and they carry no headers. Records with a null key are dropped and counted; null
+    values are taken in. A record is late, dropped and counted, if the session that it would be in ended before stream time
+    - gap - grace; see `KTable.late_records`.
+
+    When sessions merge, `reduce` applies its reducer to their aggregates in time order. In `agg`, `earliest_by_offset`,
+    `latest_by_offset`, `collect_list` and `collect_set` take what the earlier session keeps to come before what the later keeps.
+    """
+
+    def __init__(self, group: Group, windowing: Windowing) -> None:
+        super().__init__(group, windowing)
+        self._windows = windowing
+
+    def emit_strategy(self, strategy: EmitStrategy) -> SessionWindowedKStream[K, V]:
+        """When results are sent: see `TimeWindowedKStream.emit_strategy`. Sent on close, nothing is deleted before."""
+        return SessionWindowedKStream(self._group, self._windows.with_strategy(strategy))
+
+    def aggregate(  # type: ignore[override]
+        self,
+        initializer: Callable[[], Any],
+        aggregator: Callable[[K, V, Any], Any],
+        session_merger: Callable[[K, Any, Any], Any],
+        materialized: Materialized | None = None,
+        *,
+        name: Name = None,
+    ) -> KTable[Any, Any]:
+        """Aggregate per key and session, as `KGroupedStream.aggregate`.
+
+        Args:
+            initializer: makes the first aggregate, for every record.
+            aggregator: `(key, value, aggregate)`, after merging.
+            session_merger: `(key, left, right)` makes one aggregate of two: of what is merged so far, which begins with what
+                the initializer gives, and of the next session in time order.
+            materialized: how the sessions are kept.
+            name: of the node.
+        """
+        merger = functions.callable_of(session_merger, 3, "aggregate", "(key, left, right) as session_merger")
+        return self._aggregate(initializer, aggregator, merger, materialized, name)
+
+
+__all__ = ["KGroupedStream", "SessionWindowedKStream", "TimeWindowedKStream"]

@@ -302,4 +302,4 @@ def _aggregate_type(field: FieldAggregate, dtype: pl.DataType) -> pl.DataType:
 
 def windowed_key(serde: Serde[Any], size_ms: int) -> Known:
     """What is known about the key of a windowed table whose record keys have this serde."""
-    return Known(TimeWindowedSerde(serde, size_ms))
+    return Known(TimeWindowedSerde(serde, max(size_ms, 1)))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 import polars as pl
 
 from hayase.core.errors import TopologyError
+from hayase.core.records import Windowed
 from hayase.dsl import functions
 from hayase.dsl.foreign_key_joins import foreign_key_join
 from hayase.dsl.functions import Joiner, KeyFunction, Predicate, ValueFunction
@@ -23,7 +24,7 @@ from hayase.dsl.table_joins import table_table
 from hayase.dsl.views import TableView
 from hayase.serde import JsonSerde
 from hayase.state.spec import StoreSpec
-from hayase.topology.operators import JoinKind, TableFilter, TableMapValues, TableSource, TableToStream
+from hayase.topology.operators import JoinKind, LateRecords, TableFilter, TableMapValues, TableSource, TableToStream
 
 if TYPE_CHECKING:
     from hayase.dsl.grouped_table import KGroupedTable
@@ -34,6 +35,15 @@ V = TypeVar("V")
 """Type of values."""
 
 _FILTER = "KTABLE-FILTER-"
+
+
+@dataclass(frozen=True)
+class LateSource:
+    """The nodes that refuse late records, and what is known about these: windowed keys, values as they came."""
+
+    nodes: tuple[str, ...]
+    key: Known
+    value: Known
 
 
 @dataclass(frozen=True)
@@ -48,6 +58,7 @@ class TableState:
         view: where its rows can be read.
         queryable: name of its store if it was named.
         closes_after_ms: of a windowed table: how long after its end a window can still change.
+        late: where its late records come from, if it is a windowed aggregate.
     """
 
     graph: Graph
@@ -57,6 +68,7 @@ class TableState:
     view: TableView
     queryable: str | None
     closes_after_ms: int | None = None
+    late: LateSource | None = None
 
 
 class KTable(Generic[K, V]):
@@ -143,7 +155,7 @@ class KTable(Generic[K, V]):
         if prefix == _FILTER:  # knows whether a row was there before, so that it sends no needless deletes
             view.old_values = state.view.send_old_values()
         graph.table_processor(node, state.node, operator, view)
-        return KTable(replace(state, node=node, key=key, value=value, view=view, queryable=options.name))
+        return KTable(replace(state, node=node, key=key, value=value, view=view, queryable=options.name, late=None))
 
     def suppress(self, suppressed: Suppressed) -> KTable[K, V]:
         """Hold updates back: until a window closes, or for a span of stream time. Kafka Streams' `KTable.suppress`.
@@ -325,6 +337,32 @@ class KTable(Generic[K, V]):
         state.graph.processor(node, (state.node,), TableToStream())
         stream: KStream[Any, V] = KStream(StreamState(state.graph, node, state.key, state.value))
         return stream if key_mapper is None else stream.select_key(key_mapper)
+
+    def late_records(self, *, name: Name = None) -> KStream[Windowed[Any], Any]:
+        """The records that this windowed aggregate refused as late, as a stream; beyond Kafka Streams, which only counts them.
+
+        A record is sent once for each window that refused it, under `Windowed(key, window)`, with its own value, timestamp and
+        headers, when it is refused: of hopping windows one record may be sent several times, and be taken in by other
+        windows. Records without a key are not late but invalid and never sent. Of a cogroup, the records of
+        all its streams. Refused records are counted whether somebody asks for them or not.
+
+        Raises:
+            TopologyError: `NO_LATE_RECORDS`: this is no table that a windowed aggregation made.
+
+        Example:
+            counts = orders.group_by_key().windowed_by(windows).count()
+            counts.late_records().select_key(lambda key, value: key.key).to("orders-late")
+        """
+        state, late = self._state, self._state.late
+        if late is None:
+            raise TopologyError(
+                "NO_LATE_RECORDS",
+                f"table {state.node!r} is not what a windowed aggregation gives, so that nothing is late for it; call "
+                "late_records() on the table that windowed_by(…).count() and the like give",
+            )
+        node = state.graph.names.name_or_next(name_of(name), "KTABLE-LATERECORDS-")
+        state.graph.processor(node, late.nodes, LateRecords())
+        return KStream(StreamState(state.graph, node, late.key, late.value))
 
 
 class GlobalKTable(Generic[K, V]):

@@ -98,6 +98,29 @@ class Stores:
         return _kept(spec, store_type, logging)
 
     @staticmethod
+    def session_store(
+        name: str,
+        key_serde: Serde[Any],
+        value_serde: Serde[Any],
+        *,
+        retention: timedelta,
+        store_type: StoreType = StoreType.PERSISTENT,
+        logging: bool = True,
+    ) -> StoreSpec:
+        """Values by key and session, from its start to its end.
+
+        Args:
+            name: of the store.
+            key_serde: of the keys.
+            value_serde: of the values.
+            retention: how long a session can be read after its end, in the store's own time (the latest end written).
+            store_type: where it is kept.
+            logging: whether it has a changelog.
+        """
+        retention_ms = to_ms("retention", retention, minimum_ms=1)
+        return _kept(_spec(name, "session", key_serde, value_serde, retention_ms), store_type, logging)
+
+    @staticmethod
     def versioned_key_value_store(
         name: str,
         key_serde: Serde[Any],

@@ -106,6 +106,9 @@ class Suppressed:
     def until_window_closes(cls, buffer: BufferConfig) -> Suppressed:
         """Only the last row of each window, when it can not change any more: at its end plus grace in stream time.
 
+        Of sessions: at their end plus gap plus grace. Sliding windows and sessions accept records up to that very millisecond;
+        one that comes in it after the result makes another one, as in Kafka Streams.
+
         For windowed tables. `buffer` must be unbounded or shut down when it is full, as a row sent early would not be the
         last. A window whose last row is a delete is never sent. Nothing comes out as long as no record moves stream time.
 
@@ -178,4 +181,4 @@ def suppress(state: TableState, suppressed: Suppressed) -> TableState:
         )
 
     graph.processor(node, (state.node,), made, (store,))
-    return dataclasses.replace(state, node=node, view=view, queryable=None)
+    return dataclasses.replace(state, node=node, view=view, queryable=None, late=None)

@@ -66,4 +66,5 @@ def table_table(
         view=view,
         queryable=store.name,
         closes_after_ms=max(closes) if closes else None,
+        late=None,
     )

@@ -55,6 +55,8 @@ class StreamAggregateColumns(ColumnNode):
         """The node; `None` if the aggregate, or its store, has no column form."""
         operator = node.operator
         assert isinstance(operator, StreamAggregate)
+        if operator.cogrouped:
+            return None
         aggregation = ColumnAggregation.compile(node, edges[0], ctx)
         if aggregation is None:
             return None

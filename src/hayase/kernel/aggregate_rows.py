@@ -7,9 +7,14 @@ from typing import Any, Protocol
 
 from hayase.core.records import Change, Record
 from hayase.kernel.row_aggregation import RowAggregation
-from hayase.kernel.rows import TableEmitter
 
 _TIMESTAMP = struct.Struct(">q")
+
+
+def timestamp_of(stored: bytes) -> int:
+    """The timestamp of a stored row."""
+    (timestamp_ms,) = _TIMESTAMP.unpack_from(stored)
+    return int(timestamp_ms)
 
 
 class Places(Protocol):
@@ -24,6 +29,18 @@ class Places(Protocol):
         ...
 
 
+class Emitter(Protocol):
+    """Takes the updates of an aggregate's rows and decides when they are sent, as TableEmitter does."""
+
+    def emit(self, record: Record[Any, Any], place: Any = None) -> None:
+        """Take an update of the row at a place."""
+        ...
+
+    def flush(self) -> None:
+        """End of the epoch."""
+        ...
+
+
 class AggregateRows:
     """The rows of an aggregate's table: 8 bytes of timestamp (big-endian), then what the aggregation keeps.
 
@@ -33,7 +50,7 @@ class AggregateRows:
     """
 
     def __init__(
-        self, store: Places, aggregation: RowAggregation, emitter: TableEmitter, *, caching: bool, old_values: bool
+        self, store: Places, aggregation: RowAggregation, emitter: Emitter, *, caching: bool, old_values: bool
     ) -> None:
         self._get, self._put = store.get, store.put
         self._aggregation = aggregation
@@ -53,32 +70,59 @@ class AggregateRows:
         Raises:
             Exception: whatever user code raises; nothing is written then.
         """
+        self.advance(place, self._get(*place), record, inputs)
+
+    def advance(
+        self,
+        place: tuple[Any, ...],
+        found: bytes | None,
+        record: Record[Any, Any],
+        inputs: Any,
+        begin_with: bytes | None = None,
+    ) -> None:
+        """As `update` of a row that was read already.
+
+        Args:
+            place: see `update`.
+            found: the row as it is stored; `None` if there is none.
+            record: see `update`.
+            inputs: see `update`.
+            begin_with: the stored row that a new one begins as, without its timestamp; `None`: begin with nothing.
+        """
         aggregation = self._aggregation
-        found = self._get(*place)
         timestamp_ms = record.timestamp_ms
-        if found is None:
-            state = aggregation.start()
-        else:
+        if found is not None:
             (stored_ms,) = _TIMESTAMP.unpack_from(found)
             timestamp_ms = max(timestamp_ms, stored_ms)
-            state = aggregation.load(found[8:])
+        state = self._state(found, begin_with)
         new = aggregation.step(state, inputs)
         data = None if new is None else aggregation.dump(new)
         if self._old_values and new is state and found is not None:  # user code may have changed that very object
-            state = aggregation.load(found[8:])
+            state = self._state(found, begin_with)
         self._put(*place, None if data is None else _TIMESTAMP.pack(timestamp_ms) + data)
         if found is None or not (self._caching or self._old_values):
             state = None
         change = Change(new, state) if self._is_shown_as_kept else Change(self._visible(new), self._visible(state))
         self._emitter.emit(Record(record.key, change, timestamp_ms, record.headers), place)
 
+    def begin(self, place: tuple[Any, ...], stored: bytes, record: Record[Any, Any]) -> None:
+        """Make a row like another that is stored, with its timestamp, on behalf of a record under the key of the new row."""
+        self._put(*place, stored)
+        change = Change(self._visible(self._aggregation.load(stored[8:])))
+        self._emitter.emit(Record(record.key, change, timestamp_of(stored), record.headers), place)
+
+    def _state(self, found: bytes | None, begin_with: bytes | None) -> Any:
+        stored = begin_with if found is None else found
+        return self._aggregation.start() if stored is None else self._aggregation.load(stored[8:])
+
     def get(self, place: tuple[Any, ...]) -> tuple[Any, int] | None:
         """Value and timestamp of a row; `None` if there is none."""
         found = self._get(*place)
-        if found is None:
-            return None
-        value = self._visible(self._aggregation.load(found[8:]))
-        return value, _TIMESTAMP.unpack_from(found)[0]
+        return None if found is None else self.read(found)
+
+    def read(self, stored: bytes) -> tuple[Any, int]:
+        """Value and timestamp of a stored row."""
+        return self._visible(self._aggregation.load(stored[8:])), timestamp_of(stored)
 
     def _visible(self, state: Any) -> Any:
         return None if state is None else self._aggregation.visible(state)

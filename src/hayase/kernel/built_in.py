@@ -94,6 +94,10 @@ class BuiltIn(ABC):
         """
         raise TopologyError("NOT_INVERTIBLE", f"{self.name!r} does not keep what it would need to take a value out")
 
+    def merge(self, left: Sequence[Any], right: Sequence[Any]) -> tuple[Any, ...]:
+        """Stored values of the inputs of both, those of `left` first; what is kept of `right` is taken in as an input."""
+        return self.step(left, right[0])
+
     def result(self, stored: Sequence[Any]) -> Any:
         """The field's value."""
         return stored[0]
@@ -138,6 +142,10 @@ class Count(BuiltIn):
     def undo(self, stored: Sequence[Any], value: Any) -> tuple[Any, ...]:
         """One less."""
         return (stored[0] - 1 if self._all or value is not None else stored[0],)
+
+    def merge(self, left: Sequence[Any], right: Sequence[Any]) -> tuple[Any, ...]:
+        """Both counts."""
+        return (left[0] + right[0],)
 
     def columns(self, stored: Sequence[pl.Series], values: pl.Series, accumulate: Accumulate) -> list[pl.Series]:
         """See BuiltIn."""
@@ -299,6 +307,10 @@ class Average(BuiltIn):
             return stored[0], stored[1]
         count = stored[1] - 1
         return (stored[0] - float(_number(value, "avg", self.name)) if count else 0.0), count
+
+    def merge(self, left: Sequence[Any], right: Sequence[Any]) -> tuple[Any, ...]:
+        """Both sums and counts."""
+        return left[0] + right[0], left[1] + right[1]
 
     def result(self, stored: Sequence[Any]) -> Any:
         """The mean, null if there were no inputs."""

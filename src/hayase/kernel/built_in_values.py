@@ -87,6 +87,13 @@ class ByOffset(_Kept):
             return (stored[0],)
         return (self.kept(value) if self._latest or stored[0] is None else stored[0],)
 
+    def merge(self, left: Sequence[Any], right: Sequence[Any]) -> tuple[Any, ...]:
+        """The earlier, or the later, of the two that is there."""
+        if self._flagged:
+            return tuple(left if left[1] else right)
+        first, second = (right[0], left[0]) if self._latest else (left[0], right[0])
+        return (second if first is None else first,)
+
     def columns(self, stored: Sequence[pl.Series], values: pl.Series, accumulate: Accumulate) -> list[pl.Series]:
         """By number: what is stored comes before the rows, so the smallest or largest number wins."""
         groups = len(stored[0])
@@ -137,6 +144,13 @@ class Collected(_Kept):
         if self._different and any(_same(value, item) for item in items):
             return (items,)
         return ([*items, value],)
+
+    def merge(self, left: Sequence[Any], right: Sequence[Any]) -> tuple[Any, ...]:
+        """The items of both, as if those of `right` came in now."""
+        merged = tuple(left)
+        for item in right[0]:
+            merged = self.step(merged, item)
+        return merged
 
     def columns(self, stored: Sequence[pl.Series], values: pl.Series, accumulate: Accumulate) -> list[pl.Series]:
         """Every list is a stretch of the items of its group, what is stored coming before the rows' inputs."""

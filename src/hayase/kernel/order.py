@@ -14,6 +14,7 @@ from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 
+from hayase.core.windows import TimeWindows
 from hayase.state.spec import StoreSpec
 from hayase.topology import operators as op
 from hayase.topology.nodes import ProcessorNode, SinkNode
@@ -198,7 +199,8 @@ def _multiplies(node: ProcessorNode | SinkNode) -> bool:
     if isinstance(node, SinkNode):
         return False
     if isinstance(node.operator, op.StreamWindowedAggregate):
-        return node.operator.windows.advance_ms < node.operator.windows.size_ms
+        windows = node.operator.windows
+        return not isinstance(windows, TimeWindows) or windows.advance_ms < windows.size_ms
     return isinstance(node.operator, op.FlatMapValues | op.FlatMap)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from hayase.kernel.aggregate import StreamAggregateColumns, StreamAggregateRows
 from hayase.kernel.branch import BranchRows, SplitRows, branch_columns, split_columns
+from hayase.kernel.cogroup_merge import CogroupMergeRows
 from hayase.kernel.columns import ColumnNode, CompileContext, EdgeSchema
 from hayase.kernel.filter import FilterRows, filter_columns
 from hayase.kernel.flat_map import FlatMapRows, flat_map_columns
@@ -18,6 +19,7 @@ from hayase.kernel.foreach import ForeachRows, foreach_columns
 from hayase.kernel.foreign_key_left import ForeignKeyResolveRows, ForeignKeySubscribeRows
 from hayase.kernel.foreign_key_right import ForeignKeyFanOutRows, ForeignKeyLookUpRows, ForeignKeyReceiveRows
 from hayase.kernel.global_join import GlobalJoinRows, global_join_columns
+from hayase.kernel.late_records import LateRecordsRows
 from hayase.kernel.map import MapRows, map_columns
 from hayase.kernel.map_values import MapValuesRows, map_values_columns
 from hayase.kernel.merge import MergeRows, merge_columns
@@ -26,6 +28,8 @@ from hayase.kernel.process import ProcessRows
 from hayase.kernel.repartition_filter import RepartitionFilterRows, repartition_filter_columns
 from hayase.kernel.rows import RowNode
 from hayase.kernel.select_key import SelectKeyRows, select_key_columns
+from hayase.kernel.session_aggregate import StreamSessionAggregateRows
+from hayase.kernel.sliding_aggregate import StreamSlidingAggregateRows
 from hayase.kernel.stream_join_window import StreamJoinWindowRows
 from hayase.kernel.stream_stream_join import StreamStreamJoinRows
 from hayase.kernel.stream_table_join import StreamTableJoinRows, stream_table_join_columns
@@ -79,6 +83,10 @@ ROWS: Mapping[type[op.Operator], RowFactory] = {
     op.ForeignKeyLookUp: _rows(ForeignKeyLookUpRows),
     op.ForeignKeyFanOut: _rows(ForeignKeyFanOutRows),
     op.ForeignKeyResolve: _rows(ForeignKeyResolveRows),
+    op.StreamSlidingAggregate: _rows(StreamSlidingAggregateRows),
+    op.StreamSessionAggregate: _rows(StreamSessionAggregateRows),
+    op.CogroupMerge: _rows(CogroupMergeRows),
+    op.LateRecords: _rows(LateRecordsRows),
     op.StreamTableJoin: _rows(StreamTableJoinRows),
     op.StreamGlobalTableJoin: _rows(GlobalJoinRows),
     op.StreamJoinWindow: _rows(StreamJoinWindowRows),

@@ -47,12 +47,21 @@ class RowAggregation(ABC):
         return state
 
 
-class CallableRows(RowAggregation):
+class RowStreamAggregation(RowAggregation):
+    """A RowAggregation whose states can be merged, which sessions do."""
+
+    @abstractmethod
+    def merge(self, key: Any, left: Any, right: Any) -> Any:
+        """The state of two sessions of a key together, of which `left` is the earlier, or the beginning."""
+
+
+class CallableRows(RowStreamAggregation):
     """`aggregate(initializer, aggregator)`."""
 
     def __init__(self, aggregation: CallableAggregate, serde: Serde[Any]) -> None:
         self._serde = serde
         self._initializer, self._aggregator = aggregation.initializer, aggregation.aggregator
+        self._merger = aggregation.merger
 
     def start(self) -> Any:
         """What the initializer gives."""
@@ -61,6 +70,11 @@ class CallableRows(RowAggregation):
     def step(self, state: Any, inputs: Any) -> Any:
         """What the aggregator gives."""
         return self._aggregator(inputs.key, inputs.value, state)
+
+    def merge(self, key: Any, left: Any, right: Any) -> Any:
+        """What the merger gives."""
+        assert self._merger is not None, "only sessions are merged, and they have a merger"
+        return self._merger(key, left, right)
 
     def load(self, data: bytes) -> Any:
         """By the store's serde."""
@@ -71,7 +85,7 @@ class CallableRows(RowAggregation):
         return self._serde.serialize(state)
 
 
-class ReduceRows(RowAggregation):
+class ReduceRows(RowStreamAggregation):
     """`reduce(reducer)`."""
 
     def __init__(self, aggregation: CallableReduce, serde: Serde[Any]) -> None:
@@ -86,6 +100,10 @@ class ReduceRows(RowAggregation):
         """What the reducer gives."""
         return inputs.value if state is None else self._reducer(state, inputs.value)
 
+    def merge(self, key: Any, left: Any, right: Any) -> Any:
+        """What the reducer gives."""
+        return right if left is None else self._reducer(left, right)
+
     def load(self, data: bytes) -> Any:
         """By the store's serde."""
         return self._serde.from_bytes(data)
@@ -95,7 +113,7 @@ class ReduceRows(RowAggregation):
         return self._serde.serialize(state)
 
 
-class BuiltInRows(RowAggregation):
+class BuiltInRows(RowStreamAggregation):
     """`count()` and `agg(…)`; a state is the list of stored values.
 
     Args:
@@ -132,6 +150,14 @@ class BuiltInRows(RowAggregation):
             stepped.extend(part.step(state[place : place + width], value))
         return stepped
 
+    def merge(self, key: Any, left: Any, right: Any) -> list[Any]:
+        """A new list of stored values."""
+        merged: list[Any] = []
+        for part, width in zip(self._parts, self._widths, strict=True):
+            place = slice(len(merged), len(merged) + width)
+            merged.extend(part.merge(left[place], right[place]))
+        return merged
+
     def load(self, data: bytes) -> list[Any]:
         """The stored values."""
         if isinstance(self._serde, AggregateSerde):
@@ -150,7 +176,9 @@ class BuiltInRows(RowAggregation):
         return visible(self._parts, state, self._bare)
 
 
-def row_aggregation(node: str, aggregation: Aggregation, serde: Serde[Any], edge: EdgeSchema | None) -> RowAggregation:
+def row_aggregation(
+    node: str, aggregation: Aggregation, serde: Serde[Any], edge: EdgeSchema | None
+) -> RowStreamAggregation:
     """The row form of an aggregation.
 
     Raises:

@@ -11,8 +11,9 @@ import polars as pl
 
 from hayase.core.metrics import DROPPED_RECORDS, LATE_RECORDS
 from hayase.core.records import Record, Windowed
-from hayase.kernel.aggregate_node import AggregateNode
-from hayase.kernel.aggregate_rows import Places
+from hayase.core.windows import TimeWindows, window_from
+from hayase.kernel.aggregate_node import AggregateNode, WindowedNode
+from hayase.kernel.aggregate_rows import Emitter, Places
 from hayase.kernel.column_aggregation import RECORD, ColumnAggregation, key_bytes, key_numbers
 from hayase.kernel.columns import (
     KEY,
@@ -27,49 +28,73 @@ from hayase.kernel.columns import (
     order_columns,
 )
 from hayase.kernel.groups import I64, combine_numbers
-from hayase.kernel.rows import RowEnvironment
+from hayase.kernel.rows import RowContext, RowEnvironment
+from hayase.kernel.window_close import ClosingResults
 from hayase.serde.protocol import ColumnCodec
+from hayase.state.spec import StoreSpec
 from hayase.state.window_bytes import WindowBytes, WindowPlaces
 from hayase.topology.nodes import ProcessorNode
-from hayase.topology.operators import StreamWindowedAggregate
+from hayase.topology.operators import StreamSlidingAggregate, StreamWindowedAggregate
 
 
-class StreamWindowedAggregateRows(AggregateNode[StreamWindowedAggregate]):
-    """StreamWindowedAggregate in row form. The operator's stream time is the clock of its name."""
+class StreamWindowedAggregateRows(WindowedNode[StreamWindowedAggregate]):
+    """StreamWindowedAggregate in row form."""
+
+    _windows: WindowBytes
 
     def places(self) -> Places:
         """The window store."""
-        return window_bytes(self.name, self._operator, self.ctx.env)
+        other = self.shared()
+        self._windows = window_bytes(self.name, self._operator, self.ctx.env) if other is None else other._windows
+        return self._windows
 
     def place(self, key: Windowed[Any]) -> tuple[Any, ...]:
         """The record key's bytes and the window's start."""
         return self._key_bytes(key.key), key.window.start_ms
 
+    def emitter(self, ctx: RowContext, spec: StoreSpec) -> Emitter:
+        """See AggregateNode."""
+        self._closing = (
+            closing_windows(self, ctx, spec, self._operator.windows.size_ms) if self._operator.on_close else None
+        )
+        return self._closing or super().emitter(ctx, spec)
+
     def process(self, record: Record[Any, Any]) -> None:
         """Take one record into each of its windows that is not closed, by start."""
-        env, windows = self.ctx.env, self._operator.windows
+        windows = self._operator.windows
         key, timestamp_ms = record.key, record.timestamp_ms
         if key is None:
-            env.metrics.add(DROPPED_RECORDS, self.name)
+            self.ctx.env.metrics.add(DROPPED_RECORDS, self.name)
             return
-        now_ms = env.clocks.get(self.name)
-        if timestamp_ms > now_ms:
-            now_ms = timestamp_ms
-            env.clocks.set(self.name, now_ms)
-        found = windows.windows_for(timestamp_ms)
-        open_windows = [window for window in found if now_ms < window.end_ms + windows.grace_ms]
-        late = len(found) - len(open_windows)
-        env.metrics.add(DROPPED_RECORDS, self.name, late)
-        env.metrics.add(LATE_RECORDS, self.name, late)
-        if not open_windows:
-            return
-        inputs = self._aggregation.inputs(record)
-        data = self._key_bytes(key)
-        for window in open_windows:
+        closed_ms = self.advance_clock(timestamp_ms) - windows.grace_ms
+        if self._closing is not None:
+            # Before the record is taken in: it can not change them, but what it opens may expire them in the store.
+            self._closing.close(closed_ms - windows.size_ms, record)
+        inputs = data = None
+        for window in windows.windows_for(timestamp_ms):
+            if window.end_ms <= closed_ms or window.start_ms <= self._windows.hidden_until_ms:
+                self.refuse(record, window)
+                continue
+            if data is None:
+                inputs, data = self._aggregation.inputs(record), self._key_bytes(key)
             self._rows.update((data, window.start_ms), record.with_key(Windowed(key, window)), inputs)
 
 
-def window_bytes(node: str, operator: StreamWindowedAggregate, env: RowEnvironment | ColumnContext) -> WindowBytes:
+def closing_windows(node: AggregateNode[Any], ctx: RowContext, spec: StoreSpec, size_ms: int) -> ClosingResults:
+    """Sends the results of windows when they close: by start, then by the bytes of the key."""
+
+    def result(key: bytes, rank: tuple[int, ...]) -> tuple[Any, Any, int] | None:
+        found = node.stored((key, *rank))
+        return (
+            None if found is None else (Windowed(spec.key_serde.from_bytes(key), window_from(rank[0], size_ms)), *found)
+        )
+
+    return ClosingResults(ctx, ctx.env.byte_store(spec.name), lambda place: place[1:], result, times=1)
+
+
+def window_bytes(
+    node: str, operator: StreamWindowedAggregate | StreamSlidingAggregate, env: RowEnvironment | ColumnContext
+) -> WindowBytes:
     """The operator's window store."""
     spec = env.store_spec(operator.store)
     retention_ms = spec.retention_ms if spec.retention_ms is not None else operator.windows.retention_ms
@@ -82,10 +107,16 @@ class StreamWindowedAggregateColumns(ColumnNode):
     """StreamWindowedAggregate in column form; built-in aggregates only, and nobody may look the table up."""
 
     def __init__(
-        self, name: str, output: EdgeSchema, operator: StreamWindowedAggregate, aggregation: ColumnAggregation
+        self,
+        name: str,
+        output: EdgeSchema,
+        operator: StreamWindowedAggregate,
+        windows: TimeWindows,
+        aggregation: ColumnAggregation,
     ) -> None:
         super().__init__(name, output)
         self._operator = operator
+        self._windows = windows
         self._aggregation = aggregation
 
     @classmethod
@@ -95,11 +126,13 @@ class StreamWindowedAggregateColumns(ColumnNode):
         """The node; `None` if the aggregate, or its store, has no column form."""
         operator = node.operator
         assert isinstance(operator, StreamWindowedAggregate)
+        if not isinstance(operator.windows, TimeWindows) or operator.on_close or operator.cogrouped:
+            return None
         aggregation = ColumnAggregation.compile(node, edges[0], ctx)
         if aggregation is None or aggregation.read:
             return None
         output = EdgeSchema(edges[0].key, aggregation.schema, windowed=True, table=True, old_values=operator.old_values)
-        return cls(node.name, output, operator, aggregation)
+        return cls(node.name, output, operator, operator.windows, aggregation)
 
     def run(self, inputs: Sequence[pl.DataFrame], ctx: ColumnContext) -> pl.DataFrame:
         """See ColumnNode."""
@@ -110,13 +143,13 @@ class StreamWindowedAggregateColumns(ColumnNode):
             frame = frame.filter(~refused)
         rows = self._in_windows(frame, ctx)
         store = window_bytes(self.name, self._operator, ctx)
-        slots = _WindowSlots(store, self._aggregation.key_codec, self._operator.windows.advance_ms)
+        slots = _WindowSlots(store, self._aggregation.key_codec, self._windows.advance_ms)
         done = self._aggregation.run(rows, slots, ctx)
         return self._aggregation.sent(done, ctx, (WINDOW_START, WINDOW_END))
 
     def _in_windows(self, frame: pl.DataFrame, ctx: ColumnContext) -> pl.DataFrame:
         """A row for each record and window of it that is not closed, with the inputs."""
-        windows = self._operator.windows
+        windows = self._windows
         times = frame[TS].to_numpy()
         clock = np.maximum(np.maximum.accumulate(times), ctx.clocks.get(self.name)) if len(times) else times
         if len(times):
@@ -137,7 +170,7 @@ class StreamWindowedAggregateColumns(ColumnNode):
 
     def _windows_of(self, times: I64) -> tuple[I64, I64, I64]:
         """Record, start and place among the record's windows of every window of every record, in order."""
-        size_ms, advance_ms = self._operator.windows.size_ms, self._operator.windows.advance_ms
+        size_ms, advance_ms = self._windows.size_ms, self._windows.advance_ms
         first = np.maximum(times - size_ms + advance_ms, 0) // advance_ms
         counts = times // advance_ms - first + 1
         records = np.repeat(np.arange(len(times)), counts)
@@ -155,9 +188,9 @@ class StreamWindowedAggregateColumns(ColumnNode):
             rows, starts, places = rows[kept], starts[kept], places[kept]
         columns = [
             pl.Series(WINDOW_START, starts),
-            pl.Series(WINDOW_END, starts + self._operator.windows.size_ms),
+            pl.Series(WINDOW_END, starts + self._windows.size_ms),
         ]
-        hopping = self._operator.windows.advance_ms < self._operator.windows.size_ms
+        hopping = self._windows.advance_ms < self._windows.size_ms
         if hopping:
             columns.append(pl.Series(f"{ORDER}{len(order_columns(made))}", places))
             made = made[rows]

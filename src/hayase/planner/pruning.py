@@ -69,7 +69,7 @@ def looks_at(operator: op.Operator) -> tuple[Fields, bool]:
             return _NONE, False
         case op.StreamAggregate(aggregation=op.BuiltInAggregate(fields=fields)):
             return _roots([f.input for f in fields if f.input is not None]), True
-        case op.StreamWindowedAggregate(aggregation=op.BuiltInAggregate(fields=fields)):
+        case op.WindowedOperator(aggregation=op.BuiltInAggregate(fields=fields)):
             return _roots([f.input for f in fields if f.input is not None]), True
     return None, True
 

@@ -9,7 +9,8 @@ from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from hayase.core.errors import StateError
-from hayase.core.records import Window, Windowed
+from hayase.core.records import Windowed
+from hayase.core.windows import window_from
 from hayase.query.checkpoint import Checkpoint, state_of_store, unit_of_store
 from hayase.query.source import StateSource
 from hayase.serde.murmur2 import partition_for_key
@@ -129,25 +130,48 @@ class StoreHandle:
         return self._scan(lambda view: view.all(), limit=limit)
 
     def fetch(self, key: Any, time_from: datetime | int, time_to: datetime | int | None = None) -> StoreRows:
-        """Windows of a key that start from `time_from` to `time_to`, both included (window stores), by start.
+        """Windows of a key that start from `time_from` to `time_to`, both included (window and session stores), by start.
 
         Times are aware datetimes or milliseconds since the epoch. Without `time_to`: the window that starts at `time_from`.
+        Of a session store: the sessions that overlap that time, by end.
         """
         self._want(windowed=True, call="fetch", instead="get")
         start, end = to_ms(time_from), to_ms(time_to if time_to is not None else time_from)
+        if self._spec.kind == "session":
+            return self._scan(lambda view: view.find_sessions(key, start, end), [self._place_of(key)])
         size = self._spec.window_size_ms or 0
 
         def scan(view: Any) -> Iterator[tuple[Any, Any]]:
             for begin, value in view.fetch(key, start, end):
-                yield _windowed(key, begin, size), value
+                yield Windowed(key, window_from(begin, size)), value
 
         return self._scan(scan, [self._place_of(key)])
 
     def fetch_all(self, time_from: datetime | int, time_to: datetime | int, *, limit: int | None = None) -> StoreRows:
-        """Windows of all keys that start from `time_from` to `time_to`, both included (window stores)."""
+        """Windows of all keys that start from `time_from` to `time_to`, both included; sessions that overlap that time."""
         self._want(windowed=True, call="fetch_all", instead="range")
         start, end = to_ms(time_from), to_ms(time_to)
+        if self._spec.kind == "session":
+            return self._scan(lambda view: view.find_sessions_range(None, None, start, end), limit=limit)
         return self._scan(lambda view: view.fetch_all(start, end), limit=limit)
+
+    def fetch_session(self, key: Any, session_start: datetime | int, session_end: datetime | int) -> StoreAnswer:
+        """The session of a key with exactly these bounds (session stores)."""
+        self._want_sessions("fetch_session")
+        start, end = to_ms(session_start), to_ms(session_end)
+        place = self._place_of(key)
+        with self._source.one(place.bundle) as snapshot:
+            return _answer(self._view(place, snapshot).fetch_session(key, start, end), snapshot.epoch)
+
+    def find_sessions(
+        self, key: Any, earliest_session_end: datetime | int, latest_session_start: datetime | int
+    ) -> StoreRows:
+        """Sessions of a key that end and start within these bounds, by end (session stores).
+
+        Those that end at `earliest_session_end` or later and start at `latest_session_start` or earlier.
+        """
+        self._want_sessions("find_sessions")
+        return self.fetch(key, earliest_session_end, latest_session_start)
 
     def approximate_num_entries(self) -> int:
         """About how many rows there are; in a versioned store with all their versions."""
@@ -162,6 +186,15 @@ class StoreHandle:
             raise StateError(
                 "WRONG_STORE_KIND",
                 f"{self.name!r} is a {self._spec.kind} store, which has no {call}(); use {instead}()",
+                store=self.name,
+            )
+
+    def _want_sessions(self, call: str) -> None:
+        if self._spec.kind != "session":
+            raise StateError(
+                "WRONG_STORE_KIND",
+                f"{self.name!r} is a {self._spec.kind} store, which has no {call}(); "
+                f"use {'fetch' if self._spec.windowed else 'get'}()",
                 store=self.name,
             )
 
@@ -213,10 +246,6 @@ def _row(key: Any, found: Any) -> StoreRow:
     if isinstance(found, ValueAndTimestamp | VersionedRecord):
         return StoreRow(key, found.value, found.timestamp_ms)
     return StoreRow(key, found, None)
-
-
-def _windowed(key: Any, start_ms: int, size_ms: int) -> Windowed[Any]:
-    return Windowed(key, Window(start_ms, start_ms + size_ms))
 
 
 def to_ms(value: datetime | int) -> int:

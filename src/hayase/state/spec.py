@@ -20,7 +20,9 @@ class StoreType(StrEnum):
     IN_MEMORY = "in_memory"
 
 
-StoreKind = Literal["key_value", "timestamped_key_value", "window", "timestamped_window", "versioned_key_value"]
+StoreKind = Literal[
+    "key_value", "timestamped_key_value", "window", "timestamped_window", "versioned_key_value", "session"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +32,10 @@ class StoreSpec:
     Attributes:
         name: unique in the topology; the name for interactive queries.
         kind: `timestamped_…` stores keep the timestamp of each value, as all stores of the DSL do.
-        key_serde: of the key (of a window store: of the record key without its window).
+        key_serde: of the key (of a window or session store: of the record key without its window).
         value_serde: of the value without its timestamp.
-        retention_ms: how long a window is kept after its start, or what was in a versioned store, measured in the store's own time.
+        retention_ms: how long a window is kept after its start, a session after its end, or what was in a versioned store,
+            measured in the store's own time.
         window_size_ms: window stores only.
         caching: updates of one key are forwarded once an epoch instead of one by one.
         retain_duplicates: window stores only: every value that is put is kept, in order of arrival.
@@ -61,7 +64,7 @@ class StoreSpec:
     @property
     def windowed(self) -> bool:
         """Whether keys carry a window."""
-        return self.kind in ("window", "timestamped_window")
+        return self.kind in ("window", "timestamped_window", "session")
 
     @property
     def versioned(self) -> bool:

@@ -8,6 +8,8 @@ from typing import Any
 from hayase.core.errors import ConfigError
 from hayase.state.key_value import KeyValueStore, ReadOnlyKeyValueStore, TimestampedKeyValueStore
 from hayase.state.protocol import ByteStore
+from hayase.state.session import ReadOnlySessionStore, SessionStore
+from hayase.state.session_bytes import SessionBytes
 from hayase.state.spec import StoreSpec
 from hayase.state.values import PlainValues, TimestampedValues
 from hayase.state.versioned import ReadOnlyVersionedKeyValueStore, VersionedKeyValueStore
@@ -21,10 +23,14 @@ WritableView = (
     | WindowStore[Any, Any]
     | TimestampedWindowStore[Any, Any]
     | VersionedKeyValueStore[Any, Any]
+    | SessionStore[Any, Any]
 )
 """Any store as a task uses it."""
 ReadOnlyView = (
-    ReadOnlyKeyValueStore[Any, Any] | ReadOnlyWindowStore[Any, Any] | ReadOnlyVersionedKeyValueStore[Any, Any]
+    ReadOnlyKeyValueStore[Any, Any]
+    | ReadOnlyWindowStore[Any, Any]
+    | ReadOnlyVersionedKeyValueStore[Any, Any]
+    | ReadOnlySessionStore[Any, Any]
 )
 """Any store as a query sees it."""
 
@@ -35,7 +41,7 @@ def open_view(spec: StoreSpec, store: ByteStore, on_expired: Callable[[int], Non
     Args:
         spec: what the store is.
         store: where it is kept.
-        on_expired: window and versioned stores: called with the number of writes ignored because they came too late.
+        on_expired: window, session and versioned stores: called with the number of writes ignored because they came too late.
     """
     if spec.versioned:
         return VersionedKeyValueStore(
@@ -46,6 +52,9 @@ def open_view(spec: StoreSpec, store: ByteStore, on_expired: Callable[[int], Non
             segment_interval_ms=spec.segment_interval_ms,
             on_expired=on_expired,
         )
+    if spec.kind == "session":
+        retention_ms = _retention(spec)
+        return SessionStore(store, spec.key_serde, spec.value_serde, retention_ms=retention_ms, on_expired=on_expired)
     if spec.windowed:
         size_ms, retention_ms = _window_times(spec)
         window_kind = TimestampedWindowStore if spec.timestamped else WindowStore
@@ -75,6 +84,8 @@ def open_read_only_view(spec: StoreSpec, store: ByteStore, *, with_timestamps: b
     values: Any = PlainValues(spec.value_serde)
     if spec.timestamped:
         values = TimestampedValues(spec.value_serde) if with_timestamps else _ValuesOnly(spec.value_serde)
+    if spec.kind == "session":
+        return ReadOnlySessionStore(SessionBytes(store, _retention(spec)), spec.key_serde, values)
     if spec.windowed:
         size_ms, retention_ms = _window_times(spec)
         windows = window_bytes(store, retention_ms, retain_duplicates=spec.retain_duplicates)
@@ -109,4 +120,10 @@ def _history(spec: StoreSpec) -> int:
         raise ConfigError(
             "INCOMPLETE_STORE", f"versioned store {spec.name!r} needs retention_ms, its history", store=spec.name
         )
+    return spec.retention_ms
+
+
+def _retention(spec: StoreSpec) -> int:
+    if spec.retention_ms is None:
+        raise ConfigError("INCOMPLETE_STORE", f"session store {spec.name!r} needs retention_ms", store=spec.name)
     return spec.retention_ms

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar, overload
 
-from hayase.core.records import Window, Windowed
+from hayase.core.records import Windowed
+from hayase.core.windows import window_from
 from hayase.serde.protocol import Serde
 from hayase.state.protocol import ByteStore
 from hayase.state.values import PlainValues, TimestampedValues, ValueAndTimestamp, ValueCodec, key_bytes
@@ -90,7 +91,7 @@ class ReadOnlyWindowStore(Generic[K, V]):
     def _decoded(self, found: Iterator[tuple[bytes, int, bytes]]) -> Iterator[tuple[Windowed[K], V]]:
         key_of, value_of, size_ms = self._key_serde.from_bytes, self._values.from_bytes, self._size_ms
         for key, start_ms, value in found:
-            yield Windowed(key_of(key), Window(start_ms, start_ms + size_ms)), value_of(value)
+            yield Windowed(key_of(key), window_from(start_ms, size_ms)), value_of(value)
 
 
 class _WritableWindowStore(ReadOnlyWindowStore[K, V]):

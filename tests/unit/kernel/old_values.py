@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from hayase.topology import operators as op
 from hayase.topology.nodes import Node, ProcessorNode
 
-_SENDERS = op.TableSource | op.TableFilter | op.TableMapValues | op.StreamAggregate | op.StreamWindowedAggregate
+_SENDERS = op.TableSource | op.TableFilter | op.TableMapValues | op.StreamAggregate | op.WindowedOperator
 
 
 def with_old_values(nodes: Sequence[Node]) -> tuple[Node, ...]:
@@ -35,7 +35,7 @@ def _ask(name: str, tables: dict[str, ProcessorNode], asked: set[str]) -> bool:
             granted = operator.store is not None
         case op.TableFilter() | op.TableMapValues():
             granted = operator.store is not None or _ask(operator.parent, tables, asked)
-        case op.StreamAggregate() | op.StreamWindowedAggregate():
+        case op.StreamAggregate() | op.WindowedOperator():
             granted = True
         case _:
             granted = False

@@ -48,7 +48,7 @@ def case_of(
 ) -> Case:
     operator: op.Operator = op.StreamAggregate(aggregation, "rows", old_values)
     if windows is not None:
-        operator = op.StreamWindowedAggregate(aggregation, windows, "rows", old_values)
+        operator = op.StreamWindowedAggregate(aggregation, "rows", old_values, windows=windows)
     if serde is None:
         serde = aggregate_serde(aggregation) if isinstance(aggregation, op.BuiltInAggregate) else Serdes.json()
     kind: Any = "timestamped_key_value" if windows is None else "timestamped_window"

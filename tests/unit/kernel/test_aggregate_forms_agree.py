@@ -155,7 +155,7 @@ def test_plain_aggregates_agree(
 def test_windowed_aggregates_agree(
     name: str, windows: str, caching: bool, old_values: bool, records: list[Input], at: list[int]
 ) -> None:
-    operator = op.StreamWindowedAggregate(AGGREGATIONS[name], WINDOWS[windows], "rows", old_values)
+    operator = op.StreamWindowedAggregate(AGGREGATIONS[name], "rows", old_values, windows=WINDOWS[windows])
     assert_agree(case_of(operator, RECORDS, caching=caching), records, at)
 
 
@@ -182,7 +182,7 @@ def test_sums_that_leave_64_bits_fail_on_the_same_records(
     aggregation = op.BuiltInAggregate(HUGE.fields[:2])
     operator: Any = op.StreamAggregate(aggregation, "rows")
     if windows is not None:
-        operator = op.StreamWindowedAggregate(aggregation, WINDOWS[windows], "rows")
+        operator = op.StreamWindowedAggregate(aggregation, "rows", windows=WINDOWS[windows])
     assert_agree(case_of(operator, RECORDS, caching=caching), records, at)
 
 
@@ -233,7 +233,7 @@ def test_a_given_value_serde_agrees(records: list[Input], at: list[int]) -> None
 def test_a_record_that_fails_in_one_window_is_left_out_of_the_later_ones() -> None:
     values = [(2**63 - 1, 1), (1, 6), (5, 7)]
     records = [Input("s", "a", {"n": n, "small": None, "x": None, "s": None, "b": None}, at) for n, at in values]
-    operator = op.StreamWindowedAggregate(op.BuiltInAggregate(HUGE.fields[:2]), WINDOWS["hopping"], "rows")
+    operator = op.StreamWindowedAggregate(op.BuiltInAggregate(HUGE.fields[:2]), "rows", windows=WINDOWS["hopping"])
     rows = assert_agree(case_of(operator, RECORDS, caching=False), records, [])
     assert rows.failures == [("agg", 1), ("agg", 2)]
     assert len(rows.sent["agg"]) == 1

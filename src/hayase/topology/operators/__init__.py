@@ -12,11 +12,16 @@ from hayase.topology.operators.aggregates import CallableAggregate as CallableAg
 from hayase.topology.operators.aggregates import CallableReduce as CallableReduce
 from hayase.topology.operators.aggregates import CallableTableAggregate as CallableTableAggregate
 from hayase.topology.operators.aggregates import CallableTableReduce as CallableTableReduce
+from hayase.topology.operators.aggregates import CogroupMerge as CogroupMerge
 from hayase.topology.operators.aggregates import FieldAggregate as FieldAggregate
+from hayase.topology.operators.aggregates import LateRecords as LateRecords
 from hayase.topology.operators.aggregates import StreamAggregate as StreamAggregate
+from hayase.topology.operators.aggregates import StreamSessionAggregate as StreamSessionAggregate
+from hayase.topology.operators.aggregates import StreamSlidingAggregate as StreamSlidingAggregate
 from hayase.topology.operators.aggregates import StreamWindowedAggregate as StreamWindowedAggregate
 from hayase.topology.operators.aggregates import TableAggregate as TableAggregate
 from hayase.topology.operators.aggregates import TableAggregation as TableAggregation
+from hayase.topology.operators.aggregates import WindowedOperator as WindowedOperator
 from hayase.topology.operators.base import Fields as Fields
 from hayase.topology.operators.base import Operator as Operator
 from hayase.topology.operators.joins import ForeignKeyFanOut as ForeignKeyFanOut

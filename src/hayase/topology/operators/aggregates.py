@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import polars as pl
 
-from hayase.core.windows import TimeWindows
+from hayase.core.windows import SessionWindows, SlidingWindows, Windows
 from hayase.topology.operators.base import Operator
 
 AggregateFunction = Literal["count", "sum", "min", "max", "avg", "earliest", "latest", "collect_list", "collect_set"]
@@ -46,10 +46,14 @@ class BuiltInAggregate:
 
 @dataclass(frozen=True, slots=True)
 class CallableAggregate:
-    """`initializer() -> aggregate`, `aggregator(key, value, aggregate) -> aggregate`; a null result removes the row."""
+    """`initializer() -> aggregate`, `aggregator(key, value, aggregate) -> aggregate`; a null result removes the row.
+
+    `merger(key, left, right) -> aggregate`, of session windows only, makes one aggregate of those of two sessions.
+    """
 
     initializer: Callable[[], Any]
     aggregator: Callable[[Any, Any, Any], Any]
+    merger: Callable[[Any, Any, Any], Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,26 +72,74 @@ class StreamAggregate(Operator):
 
     The timestamp of a row is the largest that went into it.
     `old_values`: somebody downstream wants the old value; before a row's first update there is none.
+    `cogrouped`: one of several that keep their rows in one store; a CogroupMerge sends the updates of all.
     """
 
     aggregation: Aggregation
+    store: str
+    old_values: bool = False
+    cogrouped: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class WindowedOperator(Operator):
+    """Base of the aggregates per key and window.
+
+    Each has a stream time of its own: the largest timestamp it has seen, of records that it does not refuse for a null key or
+    value. A record is late for a window that is closed by that time, or that the store has expired (which in a cogroup
+    the other members' records may do); it is then refused for that window, and counted once per window.
+    `old_values`, `cogrouped` as in StreamAggregate. `on_close`: a result is sent once, when the window closes.
+    """
+
+    aggregation: Aggregation
+    store: str
+    old_values: bool = False
+    cogrouped: bool = False
+    on_close: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StreamWindowedAggregate(WindowedOperator):
+    """Aggregate a grouped stream per key and time window, which is closed once stream time is at least its end + grace.
+
+    Null keys are dropped and counted, null values are taken in.
+    """
+
+    windows: Windows = field(kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSlidingAggregate(WindowedOperator):
+    """Aggregate a grouped stream per key and sliding window, which is closed once stream time is more than its end + grace.
+
+    Null keys and null values are dropped and counted.
+    """
+
+    windows: SlidingWindows = field(kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSessionAggregate(WindowedOperator):
+    """Aggregate a grouped stream per key and session; late is a record whose session ended before stream time - gap - grace.
+
+    Null keys are dropped and counted, null values are taken in. Sessions that a record merges are deleted, then the merged
+    one is sent, under the time of its end.
+    """
+
+    windows: SessionWindows = field(kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class CogroupMerge(Operator):
+    """Sends on the updates of the aggregates of a cogroup, which keep their rows in one store: the table of that store."""
+
     store: str
     old_values: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class StreamWindowedAggregate(Operator):
-    """Aggregate a grouped stream per key and time window.
-
-    Null keys are dropped and counted, null values are taken in. A record is refused for a window, and counted once
-    per window, when the operator's stream time (largest timestamp it has seen, this record's included) is at least
-    window end + grace. `old_values` as in StreamAggregate.
-    """
-
-    aggregation: Aggregation
-    windows: TimeWindows
-    store: str
-    old_values: bool = False
+class LateRecords(Operator):
+    """The late records of the windowed aggregate that is its parent, as they came, under key and window that refused them."""
 
 
 @dataclass(frozen=True, slots=True)

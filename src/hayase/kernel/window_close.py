@@ -1,0 +1,83 @@
+"""Sending the results of windows when they close (KIP-825)."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from hayase.core.records import Change, Record
+from hayase.kernel.rows import RowContext
+from hayase.state.protocol import ByteStore
+
+_WAITING = b"\x81"
+"""Begins the entries of this index; keys of windows and sessions begin with a byte below 0x80, the store's time with 0xff."""
+_BEHIND_WAITING = b"\x82"
+_LONG = struct.Struct(">q")
+
+
+class ClosingResults:
+    """Takes the updates of an aggregate that sends results when windows close (`Emitter`).
+
+    Which windows have a result and are not closed is kept in the aggregate's own store, in the order in which they will
+    be sent: so a window that closes is found without a search and sent exactly once, and none is lost however far time jumps.
+
+    Args:
+        ctx: of the node.
+        store: the aggregate's.
+        rank: of a place: the time that decides when the window closes, first, and what else decides the order, before the key.
+        result: key, value and timestamp of what is sent for a place; `None` if the row is gone.
+        times: how many times there are in a rank.
+    """
+
+    def __init__(
+        self,
+        ctx: RowContext,
+        store: ByteStore,
+        rank: Callable[[tuple[Any, ...]], tuple[int, ...]],
+        result: Callable[[bytes, tuple[int, ...]], tuple[Any, Any, int] | None],
+        times: int,
+    ) -> None:
+        self._ctx = ctx
+        self._store = store
+        self._rank = rank
+        self._result = result
+        self._layout = struct.Struct(f">{times}q")
+        self._first_ms: int | None = None
+        self._first_known = False
+
+    def emit(self, record: Record[Any, Any], place: Any = None) -> None:
+        """Take an update of the row at a place, whose first member is the key's bytes."""
+        rank = self._rank(place)
+        entry = _WAITING + self._layout.pack(*rank) + place[0]
+        if record.value.new is None:
+            self._store.put(entry, None)
+            return
+        if self._store.get(entry) is None:
+            self._store.put(entry, b"")
+            if self._first_known and (self._first_ms is None or rank[0] < self._first_ms):
+                self._first_ms = rank[0]
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
+    def close(self, until_ms: int, cause: Record[Any, Any]) -> None:
+        """Send the results of windows whose deciding time is `until_ms` or earlier, with the headers of the cause."""
+        if not self._first_known:
+            self._find_first()
+        if self._first_ms is None or self._first_ms > until_ms:
+            return
+        size = 1 + self._layout.size
+        closed = self._store.range(_WAITING, _WAITING + _LONG.pack(until_ms + 1))
+        for entry, _ in closed:
+            self._store.put(entry, None)
+            found = self._result(entry[size:], self._layout.unpack(entry[1:size]))
+            if found is not None:
+                key, value, timestamp_ms = found
+                self._ctx.forward(Record(key, Change(value), timestamp_ms, cause.headers))
+        self._find_first()
+
+    def _find_first(self) -> None:
+        self._first_known = True
+        first = next(self._store.range(_WAITING, _BEHIND_WAITING), None)
+        self._first_ms = None if first is None else _LONG.unpack_from(first[0], 1)[0]
