@@ -12,6 +12,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -48,7 +49,7 @@ class Spec(msgspec.Struct, frozen=True):
     Attributes:
         settings: of the application.
         prefix: of all topics.
-        pids: file that gets the process ids of driver and JVM, one a line, once both are there.
+        pids: file that gets the process ids of JVM and driver, one a line, once both are there.
         bounded: run to the end of the input, or until `stop` exists.
         stop: file that tells a continuous run that the input is complete.
     """
@@ -105,20 +106,20 @@ def _add(_: str, value: dict[str, Any], total: dict[str, Any]) -> dict[str, Any]
 
 
 def _tell_pids(path: Path) -> None:
-    """Driver and JVM; the file appears when both are known."""
+    """JVM and driver, to be killed in this order; the file appears when both are known."""
     driver = psutil.Process()
     while not (jvms := [child.pid for child in driver.children() if child.name() == "java"]):
         time.sleep(0.02)
     temporary = path.with_suffix(".new")
-    temporary.write_text("\n".join(map(str, (driver.pid, *jvms))))
+    temporary.write_text("\n".join(map(str, (*jvms, driver.pid))))
     temporary.replace(path)
 
 
-def main() -> int:
+def run(build_topology: Callable[[Spec], Topology]) -> int:
     """Run as the spec says; 1 if the application failed, with the reason on standard error."""
     spec = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=Spec)
     threading.Thread(target=_tell_pids, args=(Path(spec.pids),), daemon=True).start()
-    app = StreamsApp(build(spec.prefix), spec.settings)
+    app = StreamsApp(build_topology(spec), spec.settings)
     signal.signal(signal.SIGTERM, lambda *_: app.close())
     try:
         if spec.bounded:
@@ -136,7 +137,12 @@ def main() -> int:
     return 0
 
 
-if __name__ == "__main__":
-    code = main()
+def main(build_topology: Callable[[Spec], Topology]) -> None:
+    """Run, and end the process without waiting for threads that may hang."""
+    code = run(build_topology)
     sys.stdout.flush()
     os._exit(code)
+
+
+if __name__ == "__main__":
+    main(lambda spec: build(spec.prefix))

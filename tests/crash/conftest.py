@@ -28,14 +28,14 @@ def make_scene(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MakeS
     """Makes scenes; whatever they started is ended with the test."""
     made: list[Scene] = []
 
-    def make(kind: str, seed: int, **settings: object) -> Scene:
+    def make(kind: str, seed: int, module: str = "tests.crash.app_under_test", **settings: object) -> Scene:
         number = next(_NUMBERS)
         folder = tmp_path / str(number)
         if kind == "kafka":
             config = LogConfig("kafka", request.getfixturevalue("broker").bootstrap_servers)
         else:
             config = LogConfig("embedded", str(folder / "log"))
-        made.append(Scene(f"crash{number}", folder, config, seed, changes=settings))
+        made.append(Scene(f"crash{number}", folder, config, seed, changes=settings, module=module))
         return made[-1]
 
     yield make

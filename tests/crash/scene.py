@@ -103,6 +103,7 @@ class Scene:
     log_config: LogConfig
     seed: int
     changes: dict[str, Any] = field(default_factory=dict)
+    module: str = "tests.crash.app_under_test"
     starts: list[Started] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -166,7 +167,7 @@ class Scene:
         temporary.mkdir(exist_ok=True)
         with output.open("wb") as file:
             process = subprocess.Popen(
-                [sys.executable, "-m", "tests.crash.app_under_test", str(spec)],
+                [sys.executable, "-m", self.module, str(spec)],
                 cwd=ROOT,
                 env={**os.environ, VARIABLE: json.dumps(armed) if armed else "", "TMPDIR": str(temporary)},
                 stdin=subprocess.DEVNULL,

@@ -157,7 +157,7 @@ class StreamsApp:
         self._start(bounded=False)
 
     def run_to_end(self, timeout: timedelta | None = None) -> ProgressReport:
-        """Process everything that is in the source topics now, then stop.
+        """Process everything that is in the source topics, and in streaming frames (`from_spark`), now, then stop.
 
         Raises:
             HayaseError: what start() raises, or what made it fail.
@@ -227,8 +227,9 @@ class StreamsApp:
         )
 
     def _given_topics(self) -> set[str]:
-        """Topics of the log that are not the application's own."""
-        return set(source_topics(self.topology)) - self.topology.internal_topics.keys()
+        """Topics of the log that are not the application's own, and those that are fed from outside."""
+        fed = {source.topic for source in self.topology.spark_sources}
+        return set(source_topics(self.topology)) - (self.topology.internal_topics.keys() - fed)
 
     def metrics(self) -> dict[MetricName, Value]:
         """All metrics as they are now, sorted by group, name and tags (Kafka Streams' `KafkaStreams.metrics()`).
@@ -349,7 +350,9 @@ class StreamsApp:
             self._telemetry.follow(shipped, runner.progress)
             self._standbys = standbys_of(self.config)
             interval = self.config.commit_interval_ms
-            runner.start(shipped, self._blobs, self.config.spark_properties, interval_ms=interval, bounded=bounded)
+            runner.start(
+                shipped, self._blobs, self.config.spark_properties, self.topology, interval_ms=interval, bounded=bounded
+            )
         except HayaseError as error:
             self._ended(runner, error)
             raise

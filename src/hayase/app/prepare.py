@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import threading
 
@@ -14,6 +15,7 @@ from hayase.log.protocol import LogConfig
 from hayase.planner.build import levels_of, make_plan, source_topics
 from hayase.planner.compile import compile_units
 from hayase.planner.options import compile_options, failure_policy, log_config
+from hayase.planner.programs import written_serdes
 from hayase.query.checkpoint import followers_folder, state_folders
 from hayase.runtime.session import default_slots
 from hayase.runtime.shipped import ShippedApp
@@ -39,11 +41,11 @@ def prepare(given: Topology, config: StreamsConfig, blobs: BlobStore, control_di
     slots = config.num_stream_threads or default_slots()
     log = open_log(log_config(config))
     try:
-        topology, infos = prepare_topics(log, given)
+        stored = stored_plan(blobs)
+        topology, infos = prepare_topics(log, given, first=stored is None)
         compacted = frozenset(n for n, info in infos.items() if "compact" in info.config.get("cleanup.policy", ""))
         options = compile_options(config, compacted)
         compiled = compile_units(topology, levels_of(topology), options)
-        stored = stored_plan(blobs)
         bundles = stored.bundles_per_unit if stored is not None else config.num_bundles
         topics = {name: infos[name].partitions for name in source_topics(topology)}
         if stored is not None:
@@ -59,7 +61,9 @@ def prepare(given: Topology, config: StreamsConfig, blobs: BlobStore, control_di
     return ShippedApp(
         application_id=config.application_id,
         lineage=lineage_of(blobs),
-        topology=topology,
+        topology=dataclasses.replace(
+            topology, spark_sources=(), spark_sinks=()
+        ),  # their functions stay in this process
         plan=plan,
         options=options,
         policy=failure_policy(config),
@@ -70,6 +74,7 @@ def prepare(given: Topology, config: StreamsConfig, blobs: BlobStore, control_di
         followers_dir=str(followers_folder(config)),
         control_dir=control_dir,
         exactly_once=config.exactly_once,
+        spark_serdes={sink.topic: written_serdes(compiled, sink.topic) for sink in topology.spark_sinks},
         slots=slots,
         max_records_per_epoch=config.max_records_per_epoch,
         max_task_idle_ms=config.max_task_idle_ms,

@@ -106,6 +106,8 @@ class Supervisor:
             self._runner.restart()
             if self._app.state is State.PENDING_SHUTDOWN:  # close() saw only the query that had failed
                 self._runner.stop(_STOP_AT_RESTART_S)
+        except HayaseError as error:
+            return error
         except Exception as failed:  # as above
             return spark_gone(failed, self._runner.spark_log)
         return None

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import TopologyError
+from hayase.core.records import TopicPartition
 from hayase.log.protocol import Log, TopicInfo
 from hayase.planner.build import check_sinks, check_sources, sink_topics, source_topics
 from hayase.planner.partitions import partition_counts
@@ -17,8 +18,14 @@ INTERNAL_TOPIC_CONFIG = {"cleanup.policy": "delete", "retention.ms": "-1"}
 """Kafka Streams' own: time removes nothing; what is through is deleted every `repartition.purge.interval.ms`."""
 
 
-def prepare_topics(log: Log, topology: Topology) -> tuple[Topology, dict[str, TopicInfo]]:
+def prepare_topics(log: Log, topology: Topology, *, first: bool) -> tuple[Topology, dict[str, TopicInfo]]:
     """The topology with the topics that its patterns mean, and all its topics; internal ones are made if need be.
+
+    Args:
+        log: the log.
+        topology: the topology.
+        first: the application has never started on its checkpoint. What is in topics of `from_spark` and `to_spark` then is
+            of one that was reset, and is deleted.
 
     Raises:
         UnknownTopicError: a source or sink topic does not exist, or nothing matches a pattern.
@@ -28,6 +35,9 @@ def prepare_topics(log: Log, topology: Topology) -> tuple[Topology, dict[str, To
         topology = resolve_patterns(topology, log.topics())
     infos = log.describe(sorted({*source_topics(topology), *sink_topics(topology)}))
     check_sources(topology, [*infos, *topology.internal_topics])
+    if first:
+        joined = [source.topic for source in topology.spark_sources] + [sink.topic for sink in topology.spark_sinks]
+        _empty(log, [infos[topic] for topic in joined if topic in infos])
     infos |= _internal_topics(log, topology, infos)
     check_sinks(topology, infos)
     return topology, infos
@@ -38,6 +48,13 @@ def ensure_dead_letter_topic(config: StreamsConfig, log: Log) -> None:
     topic = config.dead_letter_topic
     if topic is not None and topic not in log.describe([topic]):
         log.create_topic(topic, 1)
+
+
+def _empty(log: Log, topics: list[TopicInfo]) -> None:
+    partitions = [TopicPartition(info.name, number) for info in topics for number in range(info.partitions)]
+    starts, ends = log.start_offsets(partitions), log.end_offsets(partitions)
+    if before := {partition: end for partition, end in ends.items() if end > starts[partition]}:
+        log.delete_records(before)
 
 
 def _internal_topics(log: Log, topology: Topology, infos: Mapping[str, TopicInfo]) -> dict[str, TopicInfo]:
@@ -63,9 +80,11 @@ def _internal_topics(log: Log, topology: Topology, infos: Mapping[str, TopicInfo
 def resets_of(topology: Topology, default: str) -> dict[str, str]:
     """Where each source topic is begun: `earliest` or `latest`.
 
-    Internal topics at their end: what is in one before the first epoch is of an application that was reset.
+    Internal topics at their end: what is in one before the first epoch is of an application that was reset. Those of
+    `from_spark` are written before the first epoch, and were emptied before.
     """
     nodes = [node for node in topology.nodes if isinstance(node, SourceNode)]
     found = {topic: node.reset or default for node in nodes for topic in node.topics}
     found |= dict.fromkeys(topology.internal_topics, "latest")
+    found |= {source.topic: "earliest" for source in topology.spark_sources}
     return found | {topic: "earliest" for table in topology.global_tables for topic in table.source.topics}

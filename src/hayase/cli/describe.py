@@ -56,8 +56,15 @@ def describe(
         return
     typer.echo(topology.describe().rstrip())
     typer.echo()
-    for line in form_lines(topology, settings):
+    for line in (*form_lines(topology, settings), *spark_lines(topology)):
         typer.echo(line)
+
+
+def spark_lines(topology: Topology) -> list[str]:
+    """One line for each frame of Spark's, with the topic that joins it to the topology."""
+    lines = [f"  from_spark {source.name} --> topic {source.topic}" for source in topology.spark_sources]
+    lines += [f"  topic {sink.topic} --> to_spark {sink.name}" for sink in topology.spark_sinks]
+    return ["Frames of Spark:", *lines] if lines else []
 
 
 def form_lines(topology: Topology, config: StreamsConfig) -> list[str]:

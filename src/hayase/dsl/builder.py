@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 from hayase.core.errors import TopologyError
 from hayase.dsl.graph import Graph
@@ -13,6 +13,7 @@ from hayase.dsl.inference import Known
 from hayase.dsl.kstream import KStream
 from hayase.dsl.ktable import GlobalKTable, GlobalTableState, KTable, TableState, key_value_spec, table_spec
 from hayase.dsl.options import Consumed, Materialized
+from hayase.dsl.spark import spark_source
 from hayase.dsl.stream_state import StreamState, check_option
 from hayase.dsl.views import TableView
 from hayase.serde import Serdes
@@ -109,6 +110,59 @@ class StreamsBuilder:
         processor = ProcessorNode(name, (source,), TableSource(store), (store,))
         self._graph.global_table(GlobalTable(_source(source, topic, options), processor, store), spec)
         return GlobalKTable(GlobalTableState(self._graph, store, key, value, store_options.name))
+
+    def from_spark(
+        self,
+        name: str,
+        frame: Callable[[Any], Any],
+        consumed: Consumed | None = None,
+        *,
+        partitions: int | None = None,
+        output_mode: Literal["append", "update"] = "append",
+    ) -> KStream[Any, Any]:
+        """A stream of the rows of any streaming DataFrame of Spark's: files, Kafka clusters, tables, rates, your own sources.
+
+        `frame(spark)` is called when the application starts, in its process, with a `SparkSession` of its own, whose time
+        zone is UTC, and returns a streaming DataFrame with the columns
+
+        * `key` and `value`: binary or string columns are the bytes as they are; other types are written by the serde of
+          `consumed`. A serde with a schema checks types and field names. A null key or value is a null.
+        * `timestamp`, if there is one: timestamp, or bigint of milliseconds since 1970. Null, or no such column: the time at
+          which Hayase took the row. Before 1970 is an error.
+        * `headers`, if there is one: `array<struct<key:string,value:binary>>`.
+        * `partition`, if there is one: the partition to go to; null, or no such column: that of the key.
+
+        and no others. A query of its own writes the rows, each micro-batch as one transaction, to the internal topic
+        `<application.id>-<name>-from-spark`, which the topology reads like any topic, from its beginning. Each row arrives
+        exactly once (with `processing.guarantee=exactly_once_v2`), as far as Spark can read its source again: which
+        offsets a micro-batch has is in the application's checkpoint before its rows are written. Rows of one Spark
+        partition keep their order inside a micro-batch; between Spark's partitions there is none promised. A micro-batch is
+        collected in the application's process: bound it by the options of Spark's source (`maxFilesPerTrigger`, …).
+
+        `run_to_end` takes what is in the source now, then goes on. In the test driver `create_input_topic(name, …)` feeds it.
+
+        Args:
+            name: of the source; the progress of Spark's query is kept under it.
+            frame: makes the streaming DataFrame.
+            consumed: serdes, timestamp extractor and name of the node; a reset policy does not apply.
+            partitions: of the internal topic; default: that of what the stream is joined with, else 1.
+            output_mode: Spark's, for frames that aggregate: `append` or `update`.
+
+        Raises:
+            TopologyError: the name is taken, or an argument is not allowed. When the application starts:
+                `INVALID_SPARK_FRAME` for a frame that is not as described, with the column.
+
+        Example:
+            def clicks(spark):
+                frame = spark.readStream.schema("user string, page string, at timestamp").json("clicks/")
+                return frame.selectExpr("user AS key", "page AS value", "at AS timestamp")
+
+            builder.from_spark("clicks", clicks, Consumed.with_(Serdes.string(), Serdes.string()))
+        """
+        options = check_option(consumed, Consumed, "from_spark")
+        node = spark_source(self._graph, name, frame, options, partitions, output_mode)
+        key, value = _known(options, node.name)
+        return KStream(StreamState(self._graph, node.name, key, value))
 
     def add_state_store(self, store: StoreSpec) -> StreamsBuilder:
         """Add a store that processors of yours use; made by `Stores`. It is connected where a processor names it.

@@ -23,6 +23,8 @@ from hayase.topology.nodes import (
     RepartitionTopic,
     SinkNode,
     SourceNode,
+    SparkSink,
+    SparkSource,
 )
 from hayase.topology.operators import (
     Operator,
@@ -64,6 +66,8 @@ class Graph:
         self._stores: dict[str, StoreSpec] = {}
         self._repartitions: dict[str, RepartitionTopic] = {}
         self._internal_topics: dict[str, InternalTopic] = {}
+        self._spark_sources: list[SparkSource] = []
+        self._spark_sinks: list[SparkSink] = []
         self._global_tables: list[GlobalTable] = []
         self._streams: dict[tuple[frozenset[str], str | None], SourceNode] = {}
         self._topics: dict[str, str] = {}
@@ -255,6 +259,21 @@ class Graph:
         self._internal_topics[names[0]] = InternalTopic(names[0], partitions)
         return self._through(parent, names, *serdes, partitioner, record_timestamp())
 
+    def spark_source(self, source: SparkSource, partitions: int | None) -> None:
+        """Add the internal topic that a frame of Spark's is written to; its source node is added besides."""
+        self._spark_topic("from_spark", source.name, source.topic, partitions)
+        self._spark_sources.append(source)
+
+    def spark_sink(self, sink: SparkSink) -> None:
+        """Add the internal topic that a writer of Spark's is given; its sink node is added besides."""
+        self._spark_topic("to_spark", sink.name, sink.topic, None)
+        self._spark_sinks.append(sink)
+
+    def _spark_topic(self, what: str, name: str, topic: str, partitions: int | None) -> None:
+        if topic in self._internal_topics:
+            raise TopologyError("DUPLICATE_NAME", f"there are two {what} named {name!r}; give one another name")
+        self._internal_topics[topic] = InternalTopic(topic, partitions)
+
     def _check_repartition(self, topic: str) -> None:
         if topic in self._repartitions or topic in self._internal_topics:
             raise TopologyError(
@@ -307,6 +326,8 @@ class Graph:
                 dict(self._repartitions),
                 tuple(self._global_tables),
                 dict(self._internal_topics),
+                tuple(self._spark_sources),
+                tuple(self._spark_sinks),
             )
         )
 
@@ -318,7 +339,7 @@ def _null_keys_wanted(nodes: Sequence[Node], repartitions: Collection[str]) -> s
     wanted: set[str] = set()
     for node in nodes:
         if isinstance(node, SourceNode):
-            parents[node.name] = [sinks[topic] for topic in node.topics if topic in repartitions]
+            parents[node.name] = [sinks[topic] for topic in node.topics if topic in repartitions and topic in sinks]
     pending = [node.name for node in nodes if isinstance(node, ProcessorNode) and _wants_null_keys(node.operator)]
     while pending:
         for parent in parents[pending.pop()]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import polars as pl
@@ -25,6 +26,7 @@ from hayase.dsl.inference import (
 from hayase.dsl.joining import Joining
 from hayase.dsl.options import Grouped, Materialized, Produced, Repartitioned, name_of
 from hayase.dsl.printed import Printed
+from hayase.dsl.spark import spark_sink
 from hayase.dsl.stream_state import (
     Name,
     StreamState,
@@ -309,6 +311,49 @@ class KStream(Joining[K, V]):
                 options.partitioner,
             )
         )
+
+    def to_spark(
+        self,
+        name: str,
+        write: Callable[[Any, int], Any],
+        produced: Produced | None = None,
+        *,
+        interval: timedelta = timedelta(seconds=1),
+        max_records: int = 1_000_000,
+    ) -> None:
+        """Hand the records to any writer of Spark's (Parquet, Delta, Iceberg, JDBC), in numbered ranges.
+
+        The records go to the internal topic `<application.id>-<name>-to-spark`. A thread of the application takes
+        ranges of it, 0, 1, 2, …, one after the other, and calls `write(frame, number)` for each with an ordinary (not
+        streaming) DataFrame. What range n covers is recorded before it is written; after a failure or crash the same records
+        are written again under the same number. So the writer is what decides: one that takes a number only once (Delta's
+        `txnVersion`, a folder or partition n that is overwritten, a table of numbers in the same JDBC transaction) gets every
+        record exactly once, any other at least once. A number is never used for other records while the checkpoint lives.
+
+        Columns: `key` and `value` (where the serde has a schema: its type, a struct for records of fields; else binary),
+        `timestamp` (timestamp), `partition` (int), `offset` (bigint), `headers` (`array<struct<key:string,value:binary>>`).
+        Rows of a partition are in the order of their offsets. A null value, a delete, is a null. The frame reads the topic
+        each time it is used; it must not be used after `write` returned. `frame.sparkSession` has the time zone UTC.
+
+        `run_to_end` and `close` wait for the write at work; `run_to_end` writes everything. In the test driver
+        `create_output_topic(name, …)` reads it.
+
+        Args:
+            name: of the sink; its progress is kept under it.
+            write: `(frame, number)`; what it raises fails the application, or has the range tried again
+                (`set_uncaught_exception_handler`).
+            produced: serdes and partitioner of the internal topic, and the name of the node.
+            interval: from the beginning of a write to that of the next, at least.
+            max_records: of one range.
+
+        Raises:
+            TopologyError: the name is taken, or an argument is not allowed. When the application starts:
+                `INVALID_SPARK_FRAME` if the serde's schema has a type that Spark does not have.
+
+        Example:
+            totals.to_spark("totals", lambda frame, n: frame.write.mode("overwrite").parquet(f"totals/n={n}"))
+        """
+        spark_sink(self._state, name, write, check_option(produced, Produced, "to_spark"), interval, max_records)
 
     def repartition(self, repartitioned: Repartitioned | None = None) -> KStream[K, V]:
         """Write the records to an internal topic and go on with what is read from it.

@@ -138,7 +138,8 @@ def make_plan(
     matched = frozenset(
         topic for n in topology.nodes if isinstance(n, SourceNode) and n.pattern is not None for topic in n.topics
     )
-    return Plan(units, tuple(bundles), dict(topics), edges, matched, frozenset(topology.internal_topics))
+    internal = {topic: topics[topic] if topic in topics else counts[topic] for topic in topology.internal_topics}
+    return Plan(units, tuple(bundles), dict(topics), edges, matched, internal)
 
 
 def _unit(

@@ -49,7 +49,7 @@ def _looked_up(operator: op.Operator) -> str | None:
 def partition_counts(topology: Topology, topics: Mapping[str, int]) -> dict[str, int]:
     """Partition count of every repartition, and of every internal topic that is not among `topics`.
 
-    As given, else that of what it is joined with, else the largest upstream.
+    As given, else that of what it is joined with, else the largest upstream, else 1: a frame of Spark's is upstream.
 
     Raises:
         TopologyError: PARTITIONS_DIFFER, naming the topics and their counts.
@@ -105,7 +105,7 @@ def _upstream_count(topology: Topology, name: str, topics: Mapping[str, int], co
     ]
     if any(topic not in known for topic in upstream):
         return None
-    return max(known[topic] for topic in upstream)
+    return max((known[topic] for topic in upstream), default=1)
 
 
 def _check(groups: list[list[SourceNode]], topics: Mapping[str, int], counts: Mapping[str, int]) -> None:

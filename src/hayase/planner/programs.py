@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from typing import Any
 
 from hayase.planner.build import levels_of
 from hayase.planner.compile import CompiledUnit, CompileOptions, compile_units
 from hayase.planner.prefix import prefix_fields
 from hayase.planner.pruning import Fields, needed_fields
+from hayase.planner.serdes import reading_serde
+from hayase.serde.protocol import Serde
 from hayase.task.plan import Plan, UnitPlan
 from hayase.task.program import SinkProgram, SourceProgram, UnitProgram
 from hayase.topology.nodes import Node, SinkNode
@@ -27,6 +30,18 @@ def make_programs(topology: Topology, plan: Plan, options: CompileOptions) -> di
         unit_id: _program(topology, plan.units[unit_id], one, plan, readers, by_frames, fields)
         for unit_id, one in compiled.items()
     }
+
+
+def written_serdes(compiled: Mapping[str, CompiledUnit], topic: str) -> tuple[Serde[Any], Serde[Any]]:
+    """The serdes that read keys and values of what a topology writes to a topic of the log; KeyError if it does not."""
+    for unit in compiled.values():
+        for sink in unit.sinks:
+            if sink.topic == topic:
+                edge = unit.schemas.get(sink.parents[0])
+                key = edge.key if edge is not None and not edge.windowed else None
+                value = edge.value if edge is not None else None
+                return reading_serde(sink.key_serde, key), reading_serde(sink.value_serde, value)
+    raise KeyError(topic)
 
 
 def _needed_fields(compiled: Mapping[str, CompiledUnit], by_frames: Mapping[str, bool]) -> dict[str, Fields]:

@@ -114,6 +114,15 @@ def key_writing_codec(serde: Serde[Any], edge: EdgeSchema) -> ColumnCodec | None
     return writing_codec(serde, edge.key)
 
 
+def reading_serde(serde: Serde[Any], schema: Schema | None) -> Serde[Any]:
+    """The serde that reads what `serde` writes of values of a schema; bytes where nothing more is known."""
+    if isinstance(serde, AutoSerde):
+        return (schema_serde(schema) if schema is not None else None) or Serdes.bytes()
+    if isinstance(serde, JsonSerde) and serde.columns is None and schema is not None and not schema.bare:
+        return JsonSerde(schema=dict(schema.fields))
+    return serde
+
+
 class PickleSerde(Serde[Any]):
     """Any Python value, for rows between tasks of one application; the bytes never leave its shuffles and journals."""
 

@@ -44,11 +44,26 @@ def query_failure(text: str, spark_log: Path, *, planner_lost: bool = False) -> 
     )
 
 
+def part_failure(text: str, condition: str, what: str, spark_log: Path) -> HayaseError:
+    """The error of something of the user's that Spark ran, in one line; that of a worker where there is one.
+
+    Args:
+        text: Spark's account, with traces, or the error itself.
+        condition: of the error where nothing else fits.
+        what: what failed, at the beginning of the line.
+        spark_log: the file in which more of it is.
+    """
+    found = query_failure(text, spark_log)
+    if found.condition != "SPARK_FAILED":
+        return found
+    return ProcessingError(condition, f"{what} failed: {_reason(text)}; Spark's account is in {spark_log}")
+
+
 def spark_gone(error: Exception, spark_log: Path) -> HayaseError:
     """The error where Spark itself can not be asked any more."""
     return StreamsStoppedError(
         "SPARK_GONE",
-        f"the connection to Spark was lost ({_cut(str(error) or type(error).__name__)}): its JVM ended, or was stopped by the "
+        f"the connection to Spark was lost ({one_line(str(error) or type(error).__name__)}): its JVM ended, or was stopped by the "
         f"program. Start the application again; what Spark said last is in {spark_log}",
     )
 
@@ -81,11 +96,12 @@ def _reason(text: str) -> str:
     python = _PYTHON.findall(told)
     if python:
         name, message = python[-1]
-        return _cut(f"{name}: {message}")
+        return one_line(f"{name}: {message}")
     lines = [line.strip() for line in told.splitlines() if line.strip() and not line.startswith("\tat ")]
-    return _cut(" ".join(lines[:2]) or "Spark gives no reason")
+    return one_line(" ".join(lines[:2]) or "Spark gives no reason")
 
 
-def _cut(text: str) -> str:
+def one_line(text: str) -> str:
+    """A text in one line, cut where it is too long for that."""
     line = " ".join(text.split())
     return line if len(line) <= _REASON_CHARACTERS else f"{line[:_REASON_CHARACTERS]} …"

@@ -25,11 +25,16 @@ from hayase.runtime.progress import Progress
 from hayase.runtime.query import build_frame, start_query, wake_workers
 from hayase.runtime.session import SessionUse
 from hayase.runtime.shipped import ShippedApp, delete_other_programs
+from hayase.runtime.spark_io import FAIR, SparkIO, has_spark_io
 from hayase.storage.blobs import BlobStore
+from hayase.topology.topology import Topology
 
 
 class Runner:
-    """One run of an application on Spark."""
+    """One run of an application on Spark: its query, and what brings and takes frames of Spark's beside it.
+
+    A run to the end of the input takes what the frames have first, then runs the query, then writes what is left.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -38,11 +43,15 @@ class Runner:
         self._vault = Vault()
         self.progress = Progress()
         self._query: StreamingQuery | None = None
+        self._io: SparkIO | None = None
+        self._bounded = False
         self._session: SessionUse | None = None
         self._status: PlannerStatus | None = None
         # A query that stops is seen to be inactive before its stop() has returned; Spark must stay until then.
         self._ending = threading.Lock()
         self._closed = False
+        self._stopping = threading.Event()
+        self._stopped = threading.Event()
         self._new_query: Callable[[], StreamingQuery] | None = None
         self._queries = 0
         self.spark_log = folder.parent.parent / "spark.log"
@@ -68,13 +77,25 @@ class Runner:
         return str(self._folder)
 
     def start(
-        self, app: ShippedApp, blobs: BlobStore, spark_settings: Mapping[str, str], *, interval_ms: int, bounded: bool
+        self,
+        app: ShippedApp,
+        blobs: BlobStore,
+        spark_settings: Mapping[str, str],
+        topology: Topology,
+        *,
+        interval_ms: int,
+        bounded: bool,
     ) -> None:
         """Start Spark, if need be, and the query. The caller holds the application's lease.
 
         Spark's own log of epochs lives in the control folder: which epochs are through is decided by our records
         alone, so it may be damaged or lost without harm.
+
+        Raises:
+            TopologyError, ProcessingError: a frame of `from_spark` or `to_spark` can not be made, or not be used.
         """
+        if has_spark_io(topology):
+            spark_settings = {**FAIR, **spark_settings}
         digest = app.publish(blobs, self._vault)
         delete_other_programs(blobs, digest)
         session = SessionUse(app.application_id, app.slots, spark_settings, self.spark_log)
@@ -93,26 +114,51 @@ class Runner:
             epochs = (self._folder / f"spark-{self._queries}").as_uri()
             return start_query(frame, app.application_id, epochs, interval_ms=interval_ms, bounded=bounded)
 
-        self._new_query = new_query
-        self._query = new_query()
+        self._new_query, self._bounded = new_query, bounded
+        self._io = SparkIO(
+            topology, app, blobs, self.control, session.session, spark_settings, options, self._folder, self.spark_log
+        )
+        self._io.start(interval_ms=interval_ms, bounded=bounded)
+        if not (bounded and topology.spark_sources):
+            self._query = new_query()
 
     def restart(self) -> None:
-        """Start a new query in place of one that failed; it goes on with the epoch that is open.
+        """Start a new query in place of one that failed; it goes on with the epoch that is open. Likewise what is beside it.
 
         Python tasks of the failed one may still be at work: every step of an epoch allows for that.
         """
         assert self._new_query is not None
+        assert self._io is not None
+        self._io.restart()
+        if self._query is None:
+            return
         self._take_progress()
         self.control.forget_planner()
         self.progress.begin_query()
         self._query = self._new_query()
 
     def poll(self) -> bool:
-        """Take in what Spark reported; whether the query is still at work."""
-        assert self._query is not None
+        """Take in what Spark reported; whether the query, or what is beside it, is still at work."""
+        assert self._io is not None
+        if self._io.error() is not None:
+            self._stop_query()
+            return False
+        if self._query is None:
+            return self._begin_when_fed()
         active = bool(self._query.isActive)
         self._take_progress()
-        return active
+        if active or self._stopping.is_set() or not self._bounded or self._query.exception() is not None:
+            return active
+        return self._io.finish()
+
+    def _begin_when_fed(self) -> bool:
+        assert self._io is not None
+        assert self._new_query is not None
+        if self._io.fed and not self._stopping.is_set():
+            self._query = self._new_query()
+            if self._stopping.is_set():  # stop() has just looked, and there was none
+                self._stop_query()
+        return not self._stopping.is_set()
 
     def status(self) -> PlannerStatus | None:
         """What the planner last said."""
@@ -122,39 +168,60 @@ class Runner:
         return self._status
 
     def error(self) -> HayaseError | None:
-        """Why the query ended, if it failed: the worker's own error where there is one."""
-        assert self._query is not None
+        """Why the query, or what is beside it, ended, if it failed: the worker's own error where there is one."""
+        assert self._io is not None
+        if (error := self._io.error()) is not None or self._query is None:
+            return error
         failure: StreamingQueryException | None = self._query.exception()
         if failure is None:
             return None
         return query_failure(str(failure), self.spark_log, planner_lost=self.control.planner_lost())
 
     def stop(self, timeout_s: float) -> bool:
-        """Stop between epochs; in mid-epoch if that takes longer than the timeout. Whether it was between epochs."""
-        if self._query is None:
+        """Stop between epochs; in mid-epoch if that takes longer than the timeout. Whether it was between epochs.
+
+        The same for what is beside the query, which is waited for at the same time.
+        """
+        self._stopping.set()
+        try:
+            return self._stop_all(time.monotonic() + timeout_s)
+        finally:
+            self._stopped.set()
+
+    def _stop_all(self, deadline: float) -> bool:
+        if self._io is None:
             return True
-        clean = True
-        if self._query.isActive:
+        self._io.ask_stop()
+        clean = [self._io.stop_feeds(deadline)]
+        if self._query is not None and self._query.isActive:
             self.control.ask_stop()
-            deadline = time.monotonic() + timeout_s
             while not self.control.holding() and self._query.isActive and time.monotonic() < deadline:
                 time.sleep(0.01)
-            clean = self.control.holding() or not self._query.isActive
+            clean.append(self.control.holding() or not self._query.isActive)
             self._take_progress()
-            try:
-                with self._ending:
-                    if not self._closed:
-                        self._query.stop()
-            except PySparkException:
-                clean = False  # the epoch is finished by the next start
+            clean.append(self._stop_query())
         else:
             self._take_progress()
-        return clean
+        return all((*clean, self._io.stop_drains(deadline)))
+
+    def _stop_query(self) -> bool:
+        """Stop it at once; an epoch that is open is finished by the next start. Whether Spark did so without complaint."""
+        try:
+            with self._ending:
+                if not self._closed and self._query is not None:
+                    self._query.stop()
+        except PySparkException:
+            return False
+        return True
 
     def close(self) -> None:
-        """Let go of Spark, if this run started it, and of the control folder."""
+        """Let go of Spark, if this run started it, and of the control folder. Waits for a `stop` in another thread."""
+        if self._stopping.is_set():
+            self._stopped.wait()
         with self._ending:
             self._closed = True
+            if self._io is not None:
+                self._io.close()
             if self._session is not None:
                 self._session.release()
         self.status()
@@ -164,7 +231,8 @@ class Runner:
 
     def _take_progress(self) -> None:
         """Only what is new: PySpark's `recentProgress` would parse all of the last thousand again at every look."""
-        assert self._query is not None
+        if self._query is None:
+            return
         reports = self._query._jsq.recentProgress()
         new: list[dict[str, Any]] = []
         for position in range(len(reports) - 1, -1, -1):

@@ -44,6 +44,8 @@ SETTINGS: Mapping[str, str] = {
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     # A payload is up to 8 MB; the default of 10,000 rows a batch would not fit in memory.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "64",
+    # Rows that the driver collects come over a socket; the default of 15 s to connect is short for a busy machine.
+    "spark.python.authenticate.socketTimeout": "120s",
     "spark.driver.memory": "1g",
     # The JVM only schedules and shuffles: compiling hot code twice would cost more than it ever saves.
     JAVA_OPTIONS: "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",

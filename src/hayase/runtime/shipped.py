@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import ModuleType
+from typing import Any
 
 from pyspark import cloudpickle
 
@@ -16,6 +17,7 @@ from hayase.core.secrets import Vault, known_secrets
 from hayase.log.protocol import LogConfig
 from hayase.planner.compile import CompileOptions
 from hayase.runtime.log_relay import log_to_driver
+from hayase.serde.protocol import Serde
 from hayase.state.folders import StateFolders
 from hayase.storage.blobs import BlobStore
 from hayase.task.plan import Plan
@@ -42,6 +44,7 @@ class ShippedApp:
         log_address: where workers send what they log; empty: nowhere.
         log_level: the least level that they send.
         slots: how many Python tasks run at once; bundles of a level are dealt out to them.
+        spark_serdes: topic of a `to_spark` → serdes that read keys and values.
     """
 
     application_id: str
@@ -67,6 +70,7 @@ class ShippedApp:
     recording_level: str = "INFO"
     log_address: str = ""
     log_level: str = "WARNING"
+    spark_serdes: Mapping[str, tuple[Serde[Any], Serde[Any]]] = field(default_factory=dict)
 
     def log_to_driver(self) -> None:
         """In a worker, or the planner: have what is logged sent to the driver."""

@@ -6,6 +6,7 @@ import atexit
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -17,6 +18,7 @@ from hayase.planner.programs import make_programs
 from hayase.runtime.received import ReceivedRows
 from hayase.runtime.rows import ORDER, ROW, SparkRow, from_batch, to_batches
 from hayase.runtime.shipped import ShippedApp, load_shipped
+from hayase.serde.protocol import Serde
 from hayase.state.bundle import BundleState
 from hayase.state.changelog import Changelog
 from hayase.state.delta import Delta
@@ -62,6 +64,10 @@ class WorkerHost:
             by_level.setdefault(bundle.level, []).append(bundle)
         self._levels = by_level
         self._slot_of = app.slot_of_bundles()
+
+    def spark_serdes(self, topic: str) -> tuple[Serde[Any], Serde[Any]]:
+        """The serdes that read a topic of `to_spark`."""
+        return self._app.spark_serdes[topic]
 
     # what bundles see (hayase.task.bundle.Host)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from hayase.core.errors import TopologyError
@@ -75,8 +75,8 @@ class Plan:
     """Repartition topics with their partition counts."""
     matched: frozenset[str] = frozenset()
     """Source topics that were found by pattern: from start to start there may be more of them."""
-    internal: frozenset[str] = frozenset()
-    """Source topics that the application makes and writes itself."""
+    internal: Mapping[str, int] = field(default_factory=dict)
+    """Topics that the application makes itself, with their partition counts."""
 
     @property
     def levels(self) -> int:
@@ -111,7 +111,7 @@ def partitions_changed(topic: str, before: int, now: int) -> TopologyError:
 
 
 def _canonical(plan: Plan) -> dict[str, Any]:
-    internal = {"internal": {topic: plan.topics[topic] for topic in plan.internal}} if plan.internal else {}
+    internal = {"internal": dict(plan.internal)} if plan.internal else {}
     return {
         **internal,
         "units": {

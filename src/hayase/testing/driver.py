@@ -19,7 +19,7 @@ from hayase.core.metrics import Metrics
 from hayase.core.records import Headers
 from hayase.core.time import ManualClock
 from hayase.core.windows import to_ms
-from hayase.planner.build import global_unit_id, levels_of, make_plan, source_topics
+from hayase.planner.build import global_unit_id, levels_of, make_plan, sink_topics, source_topics
 from hayase.planner.compile import compile_units
 from hayase.planner.options import compile_options, configured, failure_policy
 from hayase.planner.programs import make_programs
@@ -49,7 +49,10 @@ class TopologyTestDriver:
     Every record is an epoch of its own: when `pipe_input` returns, all that it sets off has happened, caches are
     flushed, stores are up to date. Every topic has one partition, every sub-topology one task.
 
-    Not simulated: several partitions, failures, epochs of several records.
+    A `from_spark` source is an input topic, and a `to_spark` sink an output topic, of its name (where a topic is called
+    alike: of the internal topic's, `<application.id>-<name>-from-spark` and `…-to-spark`).
+
+    Not simulated: several partitions, failures, epochs of several records, Spark.
 
     Example:
         >>> from hayase import StreamsBuilder, Serdes, Consumed, Produced
@@ -143,14 +146,20 @@ class TopologyTestDriver:
             UnknownTopicError: the topology does not read that topic.
         """
         if not self._reads(topic):
-            raise UnknownTopicError(
-                "UNKNOWN_TOPIC", f"the topology does not read topic {topic!r}; it reads {sorted(self._offsets)}"
-            )
+            fed = {source.name: source.topic for source in self._topology.spark_sources}
+            if topic not in fed:
+                raise UnknownTopicError(
+                    "UNKNOWN_TOPIC",
+                    f"the topology does not read topic {topic!r}; it reads {sorted({*self._offsets, *fed})}",
+                )
+            topic = fed[topic]
         key_serde, value_serde = self._for_topic(topic, key_serde, value_serde)
         return TestInputTopic(self, topic, key_serde, value_serde, start_timestamp_ms, auto_advance)
 
     def create_output_topic(self, topic: str, key_serde: Serde[Any], value_serde: Serde[Any]) -> TestOutputTopic:
         """A way to read what was, or will be, written to a topic."""
+        if topic not in sink_topics(self._topology):
+            topic = next((sink.topic for sink in self._topology.spark_sinks if sink.name == topic), topic)
         return TestOutputTopic(self, topic, *self._for_topic(topic, key_serde, value_serde))
 
     def _for_topic(self, topic: str, key: Serde[Any], value: Serde[Any]) -> tuple[Serde[Any], Serde[Any]]:

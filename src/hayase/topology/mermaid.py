@@ -12,7 +12,7 @@ from hayase.topology.topology import Topology
 
 
 def to_mermaid(topology: Topology) -> str:
-    """The flowchart: topics as stadiums, nodes as boxes by sub-topology, stores as cylinders.
+    """The flowchart: topics as stadiums, nodes as boxes by sub-topology, stores as cylinders, frames of Spark's as boxes with bars.
 
     A repartition that is a shuffle inside the epoch is a hexagon. An arrow is what records flow along, a dotted line joins
     a node with a store that it uses. The text is the same for the same topology, and ends in a line break.
@@ -43,6 +43,10 @@ class _Drawing:
                 lines.append(f'        {self._id("node", node.name)}["{_escaped(node.name)}"]')
                 self._connect(node)
             lines.append("    end")
+        for source in self._topology.spark_sources:
+            self._arrows.append(f"    {self._spark(f'from_spark: {source.name}')} --> {self._topic(source.topic)}")
+        for sink in self._topology.spark_sinks:
+            self._arrows.append(f"    {self._topic(sink.topic)} --> {self._spark(f'to_spark: {sink.name}')}")
         return "\n".join([*lines, *self._places, *self._arrows]) + "\n"
 
     def _connect(self, node: Node) -> None:
@@ -72,6 +76,9 @@ class _Drawing:
 
     def _store(self, name: str) -> str:
         return self._placed("store", name, f'[("{_escaped(name)}")]')
+
+    def _spark(self, name: str) -> str:
+        return self._placed("spark", name, f'[["{_escaped(name)}"]]')
 
     def _placed(self, kind: str, name: str, shape: str) -> str:
         new = (kind, name) not in self._ids

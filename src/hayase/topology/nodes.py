@@ -97,17 +97,53 @@ class RepartitionTopic:
 
 @dataclass(frozen=True, slots=True)
 class InternalTopic:
-    """A topic of the log between two sub-topologies that the user asked for with `repartition()`.
+    """A topic of the log between two sub-topologies, or between a sub-topology and a frame of Spark's.
 
     The application makes it, and nobody else should write it. In the log its name is `<application.id>-<name>`.
 
     Attributes:
-        name: ends in `-repartition`; shown by `describe()`.
-        partitions: `None`: that of what it is joined with, else the largest upstream.
+        name: ends in `-repartition`, `-from-spark` or `-to-spark`; shown by `describe()`.
+        partitions: `None`: that of what it is joined with, else the largest upstream, else 1.
     """
 
     name: str
     partitions: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SparkSource:
+    """A streaming frame of Spark's; a query of its own, the feed, writes its records to an internal topic.
+
+    Attributes:
+        name: of the source.
+        topic: the internal topic, by the name that nodes have for it.
+        frame: `(session) -> streaming frame`, called in the application's process.
+        output_mode: Spark's.
+    """
+
+    name: str
+    topic: str
+    frame: Callable[[Any], Any]
+    output_mode: Literal["append", "update"] = "append"
+
+
+@dataclass(frozen=True, slots=True)
+class SparkSink:
+    """A writer of Spark's; a thread of the application, the drain, hands it an internal topic's records range by range.
+
+    Attributes:
+        name: of the sink.
+        topic: the internal topic, by the name that nodes have for it.
+        write: `(frame, number)`, called in the application's process.
+        interval_ms: from the beginning of a write to that of the next.
+        records_max: of a range.
+    """
+
+    name: str
+    topic: str
+    write: Callable[[Any, int], Any]
+    interval_ms: int
+    records_max: int
 
 
 @dataclass(frozen=True, slots=True)

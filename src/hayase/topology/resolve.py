@@ -24,8 +24,13 @@ def with_application_id(topology: Topology, application_id: str) -> Topology:
                 return dataclasses.replace(node, topic=names.get(node.topic, node.topic))
         return node
 
-    internal = {names[name]: topic for name, topic in topology.internal_topics.items()}
-    return dataclasses.replace(topology, nodes=tuple(map(one, topology.nodes)), internal_topics=internal)
+    return dataclasses.replace(
+        topology,
+        nodes=tuple(map(one, topology.nodes)),
+        internal_topics={names[name]: topic for name, topic in topology.internal_topics.items()},
+        spark_sources=tuple(dataclasses.replace(each, topic=names[each.topic]) for each in topology.spark_sources),
+        spark_sinks=tuple(dataclasses.replace(each, topic=names[each.topic]) for each in topology.spark_sinks),
+    )
 
 
 def has_patterns(topology: Topology) -> bool:

@@ -22,6 +22,8 @@ from hayase.topology.nodes import (
     RepartitionTopic,
     SinkNode,
     SourceNode,
+    SparkSink,
+    SparkSource,
     TopicExtractor,
 )
 
@@ -94,6 +96,8 @@ class Topology:
         repartitions: edges between sub-topologies that are shuffles inside the epoch, by name.
         internal_topics: edges that are topics of the log, by the name that nodes have for them: without the
             application's id in what the builder makes, with it once the configuration is known.
+        spark_sources: streaming frames that are written to internal topics.
+        spark_sinks: writers of frames that internal topics are read for.
     """
 
     nodes: tuple[Node, ...] = ()
@@ -101,6 +105,8 @@ class Topology:
     repartitions: Mapping[str, RepartitionTopic] = field(default_factory=dict)
     global_tables: tuple[GlobalTable, ...] = ()
     internal_topics: Mapping[str, InternalTopic] = field(default_factory=dict)
+    spark_sources: tuple[SparkSource, ...] = ()
+    spark_sinks: tuple[SparkSink, ...] = ()
 
     def __post_init__(self) -> None:
         seen: set[str] = set()
@@ -316,8 +322,8 @@ class TopologyDescription(str):
     def to_mermaid(self) -> str:
         """The topology as a Mermaid flowchart, for a fenced block of a Markdown page.
 
-        Topics are stadiums (a shuffle is a hexagon), stores are cylinders; an arrow is what records flow along, a
-        dotted line joins a node with a store that it uses.
+        Topics are stadiums (a shuffle is a hexagon), stores are cylinders, frames of Spark's boxes with bars; an arrow is
+        what records flow along, a dotted line joins a node with a store that it uses.
 
         Example:
             >>> from hayase import StreamsBuilder

@@ -64,3 +64,19 @@ def test_internal_topics_patterns_and_chosen_topics_have_names_that_people_know(
     assert '(["in-.*"])' in drawn
     assert drawn.count('"') % 2 == 0
     assert "#34;to-#34;" in drawn
+
+
+def test_frames_of_sparks_are_drawn_with_the_topics_that_join_them() -> None:
+    builder = StreamsBuilder()
+    builder.from_spark("clicks", lambda spark: spark, TEXT).to_spark("archive", lambda frame, number: None)
+    lines = with_application_id(builder.build(), "app").describe().to_mermaid().splitlines()
+    assert lines[-5:] == [
+        "    topic0 --> node0",
+        "    node0 --> node1",
+        "    node1 --> topic1",
+        "    spark0 --> topic0",
+        "    topic1 --> spark1",
+    ]
+    assert '    spark0[["from_spark: clicks"]]' in lines
+    assert '    spark1[["to_spark: archive"]]' in lines
+    assert '    topic0(["clicks-from-spark"])' in lines
