@@ -290,6 +290,7 @@ def test_a_frame_that_is_not_streaming_is_refused(place: Place) -> None:
     assert "not streaming" in error.message
 
 
+@pytest.mark.slow
 def test_what_is_through_is_deleted_from_both_topics(place: Place, files: Files, written: Written) -> None:
     for amount in range(4):
         files.put(("ada", amount))
@@ -303,6 +304,7 @@ def test_what_is_through_is_deleted_from_both_topics(place: Place, files: Files,
         assert sum(place.log.start_offsets(partitions).values()) > 0, topic
 
 
+@pytest.mark.slow
 def test_a_reset_forgets_what_spark_knew_and_what_was_written(place: Place, files: Files, written: Written) -> None:
     files.put(("ada", 1))
     topology = totals(files.frame(*STRUCT), written.write)

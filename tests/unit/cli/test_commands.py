@@ -197,6 +197,20 @@ def test_describe_shows_the_topology_and_the_form_of_each_part(shell: Shell) -> 
     assert "Sub-topology 2: level 2, rows (processing.form is 'rows')" in rows
 
 
+def test_describe_shows_the_topics_that_frames_of_spark_are_joined_by(shell: Shell, tmp_path: Path) -> None:
+    program = tmp_path / "pages.py"
+    program.write_text(
+        "from hayase import StreamsBuilder\n"
+        "builder = StreamsBuilder()\n"
+        "builder.from_spark('views', lambda spark: None).to_spark('counts', lambda frame, number: None)\n"
+    )
+    assert shell.run("describe", str(program)).endswith(
+        "Frames of Spark:\n"
+        "  from_spark views --> topic pages-views-from-spark\n"
+        "  topic pages-counts-to-spark --> to_spark counts\n"
+    )
+
+
 def test_a_wrong_setting_is_one_line(shell: Shell) -> None:
     shell.run("run", f"{ROOT}/examples/quickstart.py", "-c", "comit.interval.ms=5", code=1)
     assert shell.err.startswith("error: there is no setting 'comit.interval.ms'; did you mean 'commit.interval.ms'?")
