@@ -86,6 +86,19 @@ if TYPE_CHECKING:
     from hayase.processor.timestamps import field_timestamp as field_timestamp
     from hayase.processor.timestamps import record_timestamp as record_timestamp
     from hayase.processor.timestamps import wall_clock_timestamp as wall_clock_timestamp
+    from hayase.query.position import Position as Position
+    from hayase.query.position import PositionBound as PositionBound
+    from hayase.query.queries import KeyQuery as KeyQuery
+    from hayase.query.queries import Query as Query
+    from hayase.query.queries import RangeQuery as RangeQuery
+    from hayase.query.queries import TimestampedKeyQuery as TimestampedKeyQuery
+    from hayase.query.queries import TimestampedRangeQuery as TimestampedRangeQuery
+    from hayase.query.queries import WindowKeyQuery as WindowKeyQuery
+    from hayase.query.queries import WindowRangeQuery as WindowRangeQuery
+    from hayase.query.request import FailureReason as FailureReason
+    from hayase.query.request import QueryResult as QueryResult
+    from hayase.query.request import StateQueryRequest as StateQueryRequest
+    from hayase.query.request import StateQueryResult as StateQueryResult
     from hayase.serde import JsonSerde as JsonSerde
     from hayase.serde import ListSerde as ListSerde
     from hayase.serde import Serde as Serde
@@ -155,6 +168,17 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "hayase.processor.timestamps": (
         *("callable_timestamp", "field_timestamp", "record_timestamp", "wall_clock_timestamp"),
     ),
+    "hayase.query.position": ("Position", "PositionBound"),
+    "hayase.query.queries": (
+        "KeyQuery",
+        "Query",
+        "RangeQuery",
+        "TimestampedKeyQuery",
+        "TimestampedRangeQuery",
+        "WindowKeyQuery",
+        "WindowRangeQuery",
+    ),
+    "hayase.query.request": ("FailureReason", "QueryResult", "StateQueryRequest", "StateQueryResult"),
     "hayase.serde": ("JsonSerde", "ListSerde", "Serde", "Serdes", "UuidSerde"),
     "hayase.serde.avro_serde": ("AvroSerde",),
     "hayase.serde.json_schema_serde": ("JsonSchemaSerde",),

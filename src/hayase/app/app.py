@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from hayase.app.remote import RUNS, leave_note, note_of_end
 from hayase.app.report import ProgressReport
@@ -25,10 +25,14 @@ from hayase.planner.build import source_topics
 from hayase.planner.options import configured
 from hayase.query.access import History, PinnedStores, StoreAccess
 from hayase.query.checkpoint import clear_memory
+from hayase.query.request import StateQueryRequest, StateQueryResult
 from hayase.query.standby import Standbys, standbys_of
 from hayase.query.stores import StoreHandle
 from hayase.storage.open import open_blobs, probe_put_if_absent
 from hayase.topology.topology import Topology
+
+R = TypeVar("R")
+"""Type of a partition's answer to a query."""
 
 _LOG = logging.getLogger("hayase.app")
 
@@ -272,6 +276,25 @@ class StreamsApp:
             ConfigError: `INVALID_AS_OF`: the epoch is not through yet, or both were given.
         """
         return self._access().store(name, as_of_epoch=as_of_epoch, as_of=as_of)
+
+    def query(self, request: StateQueryRequest[R]) -> StateQueryResult[R]:
+        """Ask a store, partition by partition (Kafka Streams' `KafkaStreams.query`, KIP-796).
+
+        Partitions are read after one and the same epoch where that can be had, as `store(...).all()` does; each result has its
+        position, which bounds the next query: to see at least what this one saw, in this store or another. Unlike in Kafka
+        Streams global stores can be asked too, and whatever runs on the machine can ask, running application or not.
+
+        Raises:
+            UnknownStoreError: the topology has no store of that name.
+            StateError: `NO_STATE`: the application never started with these settings; `FOREIGN_STATE`. What goes wrong in one
+                partition is in its result.
+
+        Example:
+            >>> request = StateQueryRequest.in_store("totals").with_query(KeyQuery.with_key("ada"))  # doctest: +SKIP
+            >>> app.query(request).only_partition_result.result  # doctest: +SKIP
+            {'n': 3}
+        """
+        return self._access().query(request)
 
     def pin(
         self,

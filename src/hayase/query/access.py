@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from typing import TypeVar
 
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import ConfigError, StateError
@@ -22,11 +23,16 @@ from hayase.query.checkpoint import (
     state_of_store,
     unit_of_store,
 )
+from hayase.query.request import StateQueryRequest, StateQueryResult
+from hayase.query.run_query import run_query
 from hayase.query.source import PinnedSource, StateSource
 from hayase.query.stores import StoreHandle, open_store, to_ms
 from hayase.state.changelog import Changelog
 from hayase.state.history import oldest_epoch, open_past_states
 from hayase.topology.topology import Topology
+
+R = TypeVar("R")
+"""Type of a partition's answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +87,14 @@ class StoreAccess:
         checkpoint = open_checkpoint(self._config)
         source = self._source(checkpoint, [name], self.epoch_of(checkpoint, as_of_epoch, as_of))
         return open_store(self._topology, checkpoint, name, source)
+
+    def query(self, request: StateQueryRequest[R]) -> StateQueryResult[R]:
+        """See `StreamsApp.query`."""
+        unit_of_store(self._topology, request.store)  # says so if there is none
+        checkpoint = open_checkpoint(self._config)
+        source = self._source(checkpoint, [request.store], None)
+        handle = open_store(self._topology, checkpoint, request.store, source)
+        return run_query(request, handle, checkpoint, source)
 
     @contextmanager
     def pin(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import chain, islice
@@ -64,7 +64,7 @@ class StoreRows:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class Place:
     """Where a partition is; `bundle` is what the source calls the state that holds it."""
 
     partition: int
@@ -75,11 +75,16 @@ class _Place:
 class StoreHandle:
     """Reads one store. Cheap to keep; every call sees the last finished epoch, or the one it was opened as of."""
 
-    def __init__(self, name: str, spec: StoreSpec, places: list[_Place], source: StateSource) -> None:
+    def __init__(self, name: str, spec: StoreSpec, places: list[Place], source: StateSource) -> None:
         self.name = name
         self._spec = spec
         self._places = places
         self._source = source
+
+    @property
+    def places(self) -> Sequence[Place]:
+        """Where its partitions are."""
+        return self._places
 
     @property
     def spec(self) -> StoreSpec:
@@ -198,19 +203,19 @@ class StoreHandle:
                 store=self.name,
             )
 
-    def _place_of(self, key: Any) -> _Place:
+    def _place_of(self, key: Any) -> Place:
         data = self._spec.key_serde.serialize(key)
         if data is None or len(self._places) == 1:
             return self._places[0]
         return self._places[partition_for_key(data, len(self._places))]
 
-    def _view(self, place: _Place, snapshot: ReaderSnapshot) -> Any:
+    def _view(self, place: Place, snapshot: ReaderSnapshot) -> Any:
         return open_read_only_view(self._spec, snapshot.store(place.task, self.name))
 
     def _scan(
         self,
         read: Callable[[Any], Iterator[tuple[Any, Any]]],
-        places: list[_Place] | None = None,
+        places: list[Place] | None = None,
         limit: int | None = None,
     ) -> StoreRows:
         places = self._places if places is None else places
@@ -229,7 +234,7 @@ def open_store(topology: Topology, checkpoint: Checkpoint, name: str, source: St
     """
     unit = unit_of_store(topology, name)
     places = [
-        _Place(int(task.rpartition("_")[2]), task, state_of_store(topology, name, bundle))
+        Place(int(task.rpartition("_")[2]), task, state_of_store(topology, name, bundle))
         for bundle in checkpoint.bundles_of(unit)
         for task in checkpoint.tasks[bundle]
     ]

@@ -1,0 +1,219 @@
+"""The queries of interactive queries v2 (KIP-796, KIP-805, KIP-806, KIP-985, KIP-992)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Generic, Self, TypeVar
+
+from hayase.core.records import Windowed
+from hayase.query.stores import to_ms
+from hayase.state.protocol import ByteStore
+from hayase.state.spec import StoreSpec
+from hayase.state.values import ValueAndTimestamp
+from hayase.state.views import ReadOnlyView, open_read_only_view
+
+R = TypeVar("R")
+"""Type of a partition's answer."""
+Pairs = tuple[tuple[Any, Any], ...]
+"""Keys and values, in the order asked for."""
+
+
+class UnknownQueryError(Exception):
+    """A query that stores of this kind do not answer; becomes `FailureReason.UNKNOWN_QUERY_TYPE`."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueriedStore:
+    """The store of one partition, as a query sees it: after one epoch, and not to be written.
+
+    Attributes:
+        spec: what the store is.
+        data: what it holds, in bytes. Valid during the query.
+    """
+
+    spec: StoreSpec
+    data: ByteStore
+
+    def view(self, *, with_timestamps: bool = True) -> ReadOnlyView:
+        """The store with its serdes; without `with_timestamps` a timestamped store gives values alone."""
+        return open_read_only_view(self.spec, self.data, with_timestamps=with_timestamps)
+
+    def want(self, what: str, *, windowed: bool, timestamped: bool = False) -> None:
+        """Refuse a query that asks for another kind of store."""
+        spec = self.spec
+        if spec.windowed != windowed or (timestamped and not spec.timestamped):
+            raise UnknownQueryError(f"a {spec.kind} store does not answer a {what}")
+
+
+class Query(ABC, Generic[R]):
+    """A question to one partition of a store. Derive from it to ask what the built-in ones do not.
+
+    Example:
+        >>> class CountKeys(Query[int]):
+        ...     def answer(self, store):
+        ...         return sum(1 for _ in store.view().all())
+    """
+
+    @abstractmethod
+    def answer(self, store: QueriedStore) -> R:
+        """The answer of one partition. Called once for each partition, while nothing changes in it; must not keep the store.
+
+        What it raises becomes that partition's failure: `UnknownQueryError` as UNKNOWN_QUERY_TYPE, all else as STORE_EXCEPTION.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class _OfAKey(Query[R]):
+    key: Any
+
+    @classmethod
+    def with_key(cls, key: Any) -> Self:
+        """Ask for that key."""
+        return cls(key)
+
+    def skip_cache(self) -> Self:
+        """As in Kafka Streams; makes no difference: answers are those of finished epochs, which no cache hides."""
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class KeyQuery(_OfAKey[Any]):
+    """The value of a key in a key-value store, without its timestamp; `None` if there is none, or in another partition.
+
+    Example:
+        >>> KeyQuery.with_key("ada")
+        KeyQuery(key='ada')
+    """
+
+    def answer(self, store: QueriedStore) -> Any:
+        """See the class."""
+        store.want("KeyQuery", windowed=False)
+        view: Any = store.view(with_timestamps=False)
+        return view.get(self.key)
+
+
+@dataclass(frozen=True, slots=True)
+class TimestampedKeyQuery(_OfAKey["ValueAndTimestamp[Any] | None"]):
+    """As `KeyQuery`, with the timestamp: a `ValueAndTimestamp`. Timestamped stores only, as all of the DSL's are."""
+
+    def answer(self, store: QueriedStore) -> ValueAndTimestamp[Any] | None:
+        """See the class."""
+        store.want("TimestampedKeyQuery", windowed=False, timestamped=True)
+        view: Any = store.view()
+        found: ValueAndTimestamp[Any] | None = view.get(self.key)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _OfARange(Query[Pairs]):
+    lower: Any = None
+    upper: Any = None
+    descending: bool = False
+
+    @classmethod
+    def with_range(cls, lower: Any, upper: Any) -> Self:
+        """From `lower` to `upper`; `None` is no bound."""
+        return cls(lower, upper)
+
+    @classmethod
+    def with_lower_bound(cls, lower: Any) -> Self:
+        """From `lower` on."""
+        return cls(lower, None)
+
+    @classmethod
+    def with_upper_bound(cls, upper: Any) -> Self:
+        """Up to `upper`."""
+        return cls(None, upper)
+
+    @classmethod
+    def with_no_bounds(cls) -> Self:
+        """Everything."""
+        return cls()
+
+    def with_ascending_keys(self) -> Self:
+        """By the keys' bytes, which is the default."""
+        return replace(self, descending=False)
+
+    def with_descending_keys(self) -> Self:
+        """By the keys' bytes, the greatest first."""
+        return replace(self, descending=True)
+
+    def _pairs(self, store: QueriedStore, *, with_timestamps: bool) -> Pairs:
+        view: Any = store.view(with_timestamps=with_timestamps)
+        return tuple((view.reverse_range if self.descending else view.range)(self.lower, self.upper))
+
+
+@dataclass(frozen=True, slots=True)
+class RangeQuery(_OfARange):
+    """Keys between two bounds, both included and each optional, with values without timestamps (key-value stores).
+
+    Pairs go by the keys' bytes, ascending unless asked otherwise, inside one partition. They are all read when the query is.
+
+    Example:
+        >>> RangeQuery.with_range("a", "c").with_descending_keys()
+        RangeQuery(lower='a', upper='c', descending=True)
+    """
+
+    def answer(self, store: QueriedStore) -> Pairs:
+        """See the class."""
+        store.want("RangeQuery", windowed=False)
+        return self._pairs(store, with_timestamps=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TimestampedRangeQuery(_OfARange):
+    """As `RangeQuery`, each value with its timestamp: `ValueAndTimestamp`. Timestamped stores only."""
+
+    def answer(self, store: QueriedStore) -> Pairs:
+        """See the class."""
+        store.want("TimestampedRangeQuery", windowed=False, timestamped=True)
+        return self._pairs(store, with_timestamps=True)
+
+
+@dataclass(frozen=True, slots=True)
+class WindowKeyQuery(Query[Pairs]):
+    """Windows of a key that start between two times, both included (window stores): start in ms and value, by start.
+
+    Values of a timestamped store, as the DSL's are, come as `ValueAndTimestamp`.
+    """
+
+    key: Any
+    start_from_ms: int
+    start_to_ms: int
+
+    @classmethod
+    def with_key_and_window_start_range(
+        cls, key: Any, time_from: datetime | int, time_to: datetime | int
+    ) -> WindowKeyQuery:
+        """Ask for that key; times are aware datetimes, or milliseconds since the epoch."""
+        return cls(key, to_ms(time_from), to_ms(time_to))
+
+    def answer(self, store: QueriedStore) -> Pairs:
+        """See the class."""
+        store.want("WindowKeyQuery", windowed=True)
+        view: Any = store.view()
+        return tuple(view.fetch(self.key, self.start_from_ms, self.start_to_ms))
+
+
+@dataclass(frozen=True, slots=True)
+class WindowRangeQuery(Query["tuple[tuple[Windowed[Any], Any], ...]"]):
+    """Windows of all keys that start between two times, both included (window stores): windowed key and value.
+
+    In the order of `ReadOnlyWindowStore.fetch_all`; values of a timestamped store come as `ValueAndTimestamp`.
+    """
+
+    start_from_ms: int
+    start_to_ms: int
+
+    @classmethod
+    def with_window_start_range(cls, time_from: datetime | int, time_to: datetime | int) -> WindowRangeQuery:
+        """Ask for those; times are aware datetimes, or milliseconds since the epoch."""
+        return cls(to_ms(time_from), to_ms(time_to))
+
+    def answer(self, store: QueriedStore) -> tuple[tuple[Windowed[Any], Any], ...]:
+        """See the class."""
+        store.want("WindowRangeQuery", windowed=True)
+        view: Any = store.view()
+        return tuple(view.fetch_all(self.start_from_ms, self.start_to_ms))
