@@ -77,6 +77,7 @@ if TYPE_CHECKING:
     from hayase.processor.api import Processor as Processor
     from hayase.processor.api import ProcessorContext as ProcessorContext
     from hayase.processor.api import PunctuationType as PunctuationType
+    from hayase.processor.api import ValueTransformerWithKey as ValueTransformerWithKey
     from hayase.processor.handlers import ErrorContext as ErrorContext
     from hayase.processor.handlers import HandlerAnswer as HandlerAnswer
     from hayase.processor.handlers import dead_letter as dead_letter
@@ -161,6 +162,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
             "ProcessorContext",
         ),
         "PunctuationType",
+        "ValueTransformerWithKey",
     ),
     "hayase.processor.handlers": (
         *("ErrorContext", "HandlerAnswer", "dead_letter", "log_and_continue", "log_and_fail"),

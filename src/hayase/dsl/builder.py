@@ -16,8 +16,10 @@ from hayase.dsl.options import Consumed, Materialized
 from hayase.dsl.spark import spark_source
 from hayase.dsl.stream_state import StreamState, check_option
 from hayase.dsl.views import TableView
+from hayase.processor.api import ProcessorSupplier
 from hayase.serde import Serdes
 from hayase.state.spec import StoreSpec
+from hayase.topology.add import global_table_of
 from hayase.topology.defaults import DefaultSerde
 from hayase.topology.nodes import GlobalTable, ProcessorNode, SourceNode
 from hayase.topology.operators import TableSource
@@ -173,6 +175,63 @@ class StreamsBuilder:
         self._graph.store(check_store(store, "add_state_store"))
         return self
 
+    def add_global_store(
+        self, store: StoreSpec, topic: str, consumed: Consumed | None, supplier: ProcessorSupplier
+    ) -> StreamsBuilder:
+        """Add a store that every task can read, kept from all partitions of a topic.
+
+        A `Processor` of yours takes the topic's records and keeps the store; what it forwards goes nowhere. Every task can read
+        all of the store, processors by `context.get_state_store` without being connected with it. In an epoch the store is
+        up to date before records of streams are processed. After a restart it is restored from its changelog: unlike in
+        Kafka Streams the processor does not see old records again, so it need not store them as they are.
+
+        Args:
+            store: made by `Stores`, with a changelog.
+            topic: read from its beginning.
+            consumed: serdes, extractor and name.
+            supplier: a subclass of `Processor`, or a function that makes one.
+
+        Raises:
+            TopologyError: the store's name or the topic is taken, or one of them is not what it should be.
+
+        Example:
+            >>> from hayase import *
+            >>> from hayase.testing import TopologyTestDriver
+            >>> class Longest(Processor):
+            ...     def init(self, context):
+            ...         self.longest = context.get_state_store("longest")
+            ...
+            ...     def process(self, record):
+            ...         if len(record.value) > len(self.longest.get(record.key) or ""):
+            ...             self.longest.put(record.key, record.value)
+            >>> class LookUp(FixedKeyProcessor):
+            ...     def init(self, context):
+            ...         self.context, self.longest = context, context.get_state_store("longest")
+            ...
+            ...     def process(self, record):
+            ...         self.context.forward(record.with_value(self.longest.get(record.value)))
+            >>> text = Serdes.string()
+            >>> builder = StreamsBuilder()
+            >>> store = Stores.key_value_store("longest", text, text)
+            >>> _ = builder.add_global_store(store, "words", Consumed.with_(text, text), Longest)
+            >>> asked = builder.stream("asked", Consumed.with_(text, text))
+            >>> asked.process_values(LookUp).to("out", Produced.with_(text, text))
+            >>> with TopologyTestDriver(builder.build()) as driver:
+            ...     words = driver.create_input_topic("words", text, text)
+            ...     for word in ("tea", "table", "to"):
+            ...         words.pipe_input("t", word)
+            ...     driver.create_input_topic("asked", text, text).pipe_input("me", "t")
+            ...     driver.create_output_topic("out", text, text).read_key_values_to_list()
+            [('me', 'table')]
+        """
+        options = check_option(consumed, Consumed, "add_global_store")
+        if not isinstance(topic, str) or not topic:
+            raise TopologyError("INVALID_TOPIC", f"add_global_store takes a topic's name, not {topic!r}")
+        source, name = self._source_names(options)
+        table = global_table_of(store, _source(source, topic, options), name, supplier)
+        self._graph.global_table(table, store)
+        return self
+
     def build(self) -> Topology:
         """The topology as built so far.
 
@@ -198,8 +257,11 @@ class StreamsBuilder:
     def _table_names(self, topic: str, options: Consumed, store: Materialized) -> tuple[str, str, str]:
         """Names of store, source and table node, made in this order as Kafka Streams does."""
         names = self._graph.names
+        return (store.name or names.next(f"{topic}-STATE-STORE-"), *self._source_names(options))
+
+    def _source_names(self, options: Consumed) -> tuple[str, str]:
+        names = self._graph.names
         return (
-            store.name or names.next(f"{topic}-STATE-STORE-"),
             names.name_or_next(None if options.name is None else f"{options.name}-source", "KSTREAM-SOURCE-"),
             names.name_or_next(options.name, "KTABLE-SOURCE-"),
         )

@@ -38,6 +38,7 @@ from hayase.topology.operators import (
     TableJoinMerge,
     TableMapValues,
     TableSource,
+    TableTransformValues,
     WindowedOperator,
 )
 from hayase.topology.topology import Topology
@@ -46,7 +47,14 @@ if TYPE_CHECKING:
     from hayase.dsl.views import TableView
 
 TableOperator = (
-    TableSource | TableFilter | TableMapValues | StreamAggregate | WindowedOperator | TableAggregate | TableJoinMerge
+    TableSource
+    | TableFilter
+    | TableMapValues
+    | TableTransformValues
+    | StreamAggregate
+    | WindowedOperator
+    | TableAggregate
+    | TableJoinMerge
 )
 """Operators that send updates of a table."""
 
@@ -153,15 +161,20 @@ class Graph:
         return name
 
     def table_processor(
-        self, name: str, parent: str | Sequence[str], operator: Callable[[str | None], TableOperator], view: TableView
+        self,
+        name: str,
+        parent: str | Sequence[str],
+        operator: Callable[[str | None], TableOperator],
+        view: TableView,
+        stores: Sequence[str] = (),
     ) -> None:
-        """Add a table's node; whether it keeps a store and sends old values is known at the end."""
+        """Add a table's node; whether it keeps a store, beside `stores`, and sends old values is known at the end."""
         parents = (parent,) if isinstance(parent, str) else tuple(parent)
 
         def made() -> Node:
             store = view.store
             final = dataclasses.replace(operator(store), old_values=view.old_values)
-            return ProcessorNode(name, parents, final, () if store is None else (store,))
+            return ProcessorNode(name, parents, final, (*stores, *(() if store is None else (store,))))
 
         self._nodes.append(made)
 

@@ -36,7 +36,7 @@ from hayase.dsl.stream_state import (
     of_same_builder,
     through_topic,
 )
-from hayase.processor.api import FixedKeyProcessorSupplier, ProcessorSupplier
+from hayase.processor.api import FixedKeyProcessor, FixedKeyProcessorSupplier, Processor, ProcessorSupplier
 from hayase.topology import operators as op
 from hayase.topology.nodes import SinkNode, TopicExtractor
 from hayase.topology.suppliers import brought_stores, check_supplier
@@ -180,7 +180,7 @@ class KStream(Joining[K, V]):
         self, supplier: Any, stores: tuple[str, ...], fixed_key: bool, prefix: str, name: Name, **changes: Any
     ) -> KStream[Any, Any]:
         graph = self._state.graph
-        operator = op.Process(check_supplier(supplier, fixed_key=fixed_key), fixed_key)
+        operator = op.Process(check_supplier(supplier, FixedKeyProcessor if fixed_key else Processor), fixed_key)
         brought = brought_stores(supplier)
         for spec in brought:
             graph.add_once(spec)

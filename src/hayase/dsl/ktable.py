@@ -22,9 +22,19 @@ from hayase.dsl.stream_state import Name, StreamState, bind_arguments, check_opt
 from hayase.dsl.suppressed import Suppressed, suppress
 from hayase.dsl.table_joins import table_table
 from hayase.dsl.views import TableView
+from hayase.processor.api import ValueTransformerSupplier, ValueTransformerWithKey
 from hayase.serde import JsonSerde
 from hayase.state.spec import StoreSpec
-from hayase.topology.operators import JoinKind, LateRecords, TableFilter, TableMapValues, TableSource, TableToStream
+from hayase.topology.operators import (
+    JoinKind,
+    LateRecords,
+    TableFilter,
+    TableMapValues,
+    TableSource,
+    TableToStream,
+    TableTransformValues,
+)
+from hayase.topology.suppliers import brought_stores, check_supplier
 
 if TYPE_CHECKING:
     from hayase.dsl.grouped_table import KGroupedTable
@@ -133,6 +143,65 @@ class KTable(Generic[K, V]):
             "map_values",
         )
 
+    def transform_values(
+        self,
+        supplier: ValueTransformerSupplier,
+        *store_names: str,
+        materialized: Materialized | None = None,
+        name: Name = None,
+    ) -> KTable[K, Any]:
+        """The rows with the values that an object of yours makes, with stores and time at hand.
+
+        Unlike `map_values` it is shown deletes, as `None`, and may give them a value. Without a named store in
+        `materialized` it is called again for old values and for rows that a join looks up.
+
+        Args:
+            supplier: a subclass of `ValueTransformerWithKey`, or a function that makes one. Stores that its `stores()` gives
+                are added and connected (KIP-401).
+            store_names: stores to connect it with; of global tables all can be read without that.
+            materialized: as in `map_values`.
+            name: of the node.
+
+        Kafka Streams' `KTable.transformValues`.
+
+        Example:
+            >>> from hayase import *
+            >>> from hayase.testing import TopologyTestDriver
+            >>> class Versions(ValueTransformerWithKey):
+            ...     def init(self, context):
+            ...         self.seen = context.get_state_store("seen")
+            ...
+            ...     def transform(self, key, value):
+            ...         self.seen.put(key, (self.seen.get(key) or 0) + 1)
+            ...         return f"{value}, version {self.seen.get(key)}"
+            >>> builder = StreamsBuilder()
+            >>> _ = builder.add_state_store(Stores.key_value_store("seen", Serdes.string(), Serdes.long()))
+            >>> users = builder.table("users", Consumed.with_(Serdes.string(), Serdes.string()))
+            >>> versions = users.transform_values(Versions, "seen")
+            >>> versions.to_stream().to("out", Produced.with_(Serdes.string(), Serdes.string()))
+            >>> with TopologyTestDriver(builder.build()) as driver:
+            ...     topic = driver.create_input_topic("users", Serdes.string(), Serdes.string())
+            ...     for name in ("Ann", "Anna"):
+            ...         topic.pipe_input("7", name)
+            ...     driver.create_output_topic("out", Serdes.string(), Serdes.string()).read_key_values_to_list()
+            [('7', 'Ann, version 1'), ('7', 'Anna, version 2')]
+        """
+        graph, parent = self._state.graph, self._state.node
+        checked = check_supplier(supplier, ValueTransformerWithKey)
+        brought = brought_stores(supplier)
+        for spec in brought:
+            graph.add_once(spec)
+        connected = tuple(dict.fromkeys((*store_names, *(spec.name for spec in brought))))
+        return self._derived(
+            "KTABLE-TRANSFORMVALUES-",
+            materialized,
+            name,
+            Known(None),
+            lambda store: TableTransformValues(checked, parent, store),
+            "transform_values",
+            connected,
+        )
+
     def _derived(
         self,
         prefix: str,
@@ -141,6 +210,7 @@ class KTable(Generic[K, V]):
         value: Known,
         operator: Any,
         what: str,
+        stores: Sequence[str] = (),
     ) -> KTable[Any, Any]:
         """A table computed row by row from this one; it keeps rows only in a named store."""
         state, options = self._state, check_option(materialized, Materialized, what)
@@ -154,7 +224,7 @@ class KTable(Generic[K, V]):
         view = TableView(graph, spec, state.view, keep=spec is not None)
         if prefix == _FILTER:  # knows whether a row was there before, so that it sends no needless deletes
             view.old_values = state.view.send_old_values()
-        graph.table_processor(node, state.node, operator, view)
+        graph.table_processor(node, state.node, operator, view, stores)
         return KTable(replace(state, node=node, key=key, value=value, view=view, queryable=options.name, late=None))
 
     def suppress(self, suppressed: Suppressed) -> KTable[K, V]:

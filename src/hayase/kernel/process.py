@@ -17,6 +17,7 @@ from hayase.processor.api import (
     FixedKeyProcessor,
     FixedKeyProcessorContext,
     FixedKeyRecord,
+    ProcessingContext,
     Processor,
     ProcessorContext,
     PunctuationType,
@@ -40,7 +41,7 @@ class ProcessRows(RowNode):
         """Start of an epoch: a new processor."""
         super().open(ctx)
         context: _Context | _FixedKeyContext
-        with self._of_the_user("init"):
+        with user_code("init", ctx):
             self._processor = self._operator.supplier()
             self._fixed_key = isinstance(self._processor, FixedKeyProcessor)
             self._check()
@@ -58,21 +59,6 @@ class ProcessRows(RowNode):
             node=self.name,
         )
 
-    @contextmanager
-    def _of_the_user(self, what: str) -> Iterator[None]:
-        """There is no record that could be dropped: what fails here ends the application."""
-        try:
-            yield
-        except HayaseError:
-            raise
-        except Exception as error:
-            raise ProcessingError(
-                "PROCESSOR_FAILED",
-                f"{what} of the processor failed: {type(error).__name__}: {error}; mend it, the epoch is run again then",
-                node=self.name,
-                task=self.ctx.env.task_id,
-            ) from error
-
     def process(self, record: Record[Any, Any]) -> None:
         """Hand one record to the processor."""
         if self._fixed_key:
@@ -83,12 +69,32 @@ class ProcessRows(RowNode):
 
     def flush(self) -> None:
         """End of the epoch."""
-        with self._of_the_user("close"):
+        with user_code("close", self.ctx):
             self._processor.close()
 
 
+@contextmanager
+def user_code(what: str, ctx: RowContext) -> Iterator[None]:
+    """Around what is called without a record that could be dropped: what fails in it ends the application.
+
+    Raises:
+        ProcessingError: `PROCESSOR_FAILED`.
+    """
+    try:
+        yield
+    except HayaseError:
+        raise
+    except Exception as error:
+        raise ProcessingError(
+            "PROCESSOR_FAILED",
+            f"{what} of the processor failed: {type(error).__name__}: {error}; mend it, the epoch is run again then",
+            node=ctx.name,
+            task=ctx.env.task_id,
+        ) from error
+
+
 class _Shared:
-    """Of both kinds of context."""
+    """Of all kinds of context; what the methods promise is said in `hayase.processor.api.ProcessingContext`."""
 
     initialized = False
     """Whether `init` is over: what is scheduled later is not kept."""
@@ -187,6 +193,10 @@ class _FixedKeyContext(_Shared, FixedKeyProcessorContext[Any, Any]):
                 node=self._ctx.name,
             )
         self._forward(Record(record.key, record.value, record.timestamp_ms, record.headers), child_name)
+
+
+class TransformContext(_Shared, ProcessingContext):
+    """Of a transformer of values: nothing can be forwarded, a row has one result."""
 
 
 def _start_ms(start_time: datetime, node: str) -> int:

@@ -41,6 +41,7 @@ from hayase.kernel.table_join import TableJoinMergeRows, TableJoinRows
 from hayase.kernel.table_map_values import TableMapValuesRows, table_map_values_columns
 from hayase.kernel.table_source import TableSourceRows, table_source_columns
 from hayase.kernel.table_to_stream import TableToStreamRows, table_to_stream_columns
+from hayase.kernel.table_transform_values import TableTransformValuesRows
 from hayase.kernel.windowed_aggregate import StreamWindowedAggregateColumns, StreamWindowedAggregateRows
 from hayase.topology import operators as op
 from hayase.topology.nodes import ProcessorNode
@@ -70,6 +71,7 @@ ROWS: Mapping[type[op.Operator], RowFactory] = {
     op.TableSource: _rows(TableSourceRows),
     op.TableFilter: _rows(TableFilterRows),
     op.TableMapValues: _rows(TableMapValuesRows),
+    op.TableTransformValues: _rows(TableTransformValuesRows),
     op.TableToStream: _rows(TableToStreamRows),
     op.StreamAggregate: _rows(StreamAggregateRows),
     op.StreamWindowedAggregate: _rows(StreamWindowedAggregateRows),

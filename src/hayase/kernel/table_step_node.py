@@ -17,9 +17,9 @@ from hayase.kernel.table_step import TableStep, stepped
 from hayase.kernel.table_view import view_over
 from hayase.kernel.versioned_rows import VersionedRows, rows_of
 from hayase.topology.nodes import ProcessorNode
-from hayase.topology.operators import TableFilter, TableMapValues
+from hayase.topology.operators import TableFilter, TableMapValues, TableTransformValues
 
-StepOperator = TypeVar("StepOperator", bound=TableFilter | TableMapValues)
+StepOperator = TypeVar("StepOperator", bound=TableFilter | TableMapValues | TableTransformValues)
 
 
 class TableStepRows(OperatorRows[StepOperator]):

@@ -157,10 +157,10 @@ def _compile(
     if columns is None:
         sources = tuple(dataclasses.replace(source, frames=False) for source in sources)
         # what a prefix drops would not move the stream time that processors see
-        if options.prefix and not any(isinstance(node.operator, op.Process) for node in unit.processors):
+        if options.prefix and not any(isinstance(node.operator, op.UserCode) for node in unit.processors):
             sources = _with_prefixes(topology, unit, sources, schemas, compiled)
     own = [name for node in unit.processors for name in node.stores]
-    timed = any(isinstance(node.operator, op.Process) for node in unit.processors)
+    timed = any(isinstance(node.operator, op.UserCode) for node in unit.processors)
     stateful = bool(own) or timed or any(needs_partition_time(source.extractor) for source in sources)
     return CompiledUnit(
         unit, "rows" if columns is None else "columns", reason, stateful,
@@ -310,7 +310,9 @@ def _read_tables(unit: UnitNodes) -> frozenset[str]:
     read = {node.operator.table for node in unit.processors if isinstance(node.operator, op.StreamTableJoin)}
     for node in reversed(unit.processors):
         operator = node.operator
-        if node.name in read and isinstance(operator, op.TableFilter | op.TableMapValues) and operator.store is None:
+        if not isinstance(operator, op.TableFilter | op.TableMapValues | op.TableTransformValues):
+            continue
+        if node.name in read and operator.store is None:
             read.add(operator.parent)
     return frozenset(read)
 

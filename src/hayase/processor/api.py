@@ -213,7 +213,31 @@ class FixedKeyProcessor(ABC, Generic[K, V, VOut]):
         """Called once, behind the last record of the epoch; not if the epoch failed."""
 
 
+class ValueTransformerWithKey(ABC, Generic[K, V, VOut]):
+    """Makes new values of a table's rows, with stores and time at hand (`KTable.transform_values`).
+
+    One object serves one task for one epoch, as a `Processor` does.
+    """
+
+    def init(self, context: ProcessingContext) -> None:
+        """Called once, before the first row of the epoch: the place to fetch stores and to schedule punctuations."""
+
+    @abstractmethod
+    def transform(self, key: K, value: V | None) -> VOut | None:
+        """The new value of a row; `None` deletes it.
+
+        Called for every update in the order of the task, with `None` for a delete; also for old values, where somebody
+        downstream wants them, and for rows that a join looks up, unless the result has a named store. So what it does to
+        its stores must not depend on how often it is called. What it raises goes to the processing exception handler.
+        """
+
+    def close(self) -> None:
+        """Called once, behind the last row of the epoch; not if the epoch failed. Stores may still be used."""
+
+
 ProcessorSupplier = Callable[[], Processor[Any, Any, Any, Any]]
 """Makes a new processor each time it is called; a subclass of `Processor` that takes no arguments is one."""
 FixedKeyProcessorSupplier = Callable[[], FixedKeyProcessor[Any, Any, Any]]
 """Makes a new fixed-key processor each time it is called."""
+ValueTransformerSupplier = Callable[[], ValueTransformerWithKey[Any, Any, Any]]
+"""Makes a new transformer each time it is called; a subclass of `ValueTransformerWithKey` that takes no arguments is one."""

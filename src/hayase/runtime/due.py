@@ -9,7 +9,7 @@ from __future__ import annotations
 from hayase.core.time import Clock
 from hayase.runtime.control import Control
 from hayase.topology.nodes import ProcessorNode
-from hayase.topology.operators import Process
+from hayase.topology.operators import UserCode
 from hayase.topology.topology import Topology
 
 
@@ -25,7 +25,7 @@ class DueCalls:
     def __init__(self, topology: Topology, control: Control, clock: Clock) -> None:
         self._control = control
         self._clock = clock
-        self._timed = any(isinstance(n, ProcessorNode) and isinstance(n.operator, Process) for n in topology.nodes)
+        self._timed = any(isinstance(n, ProcessorNode) and isinstance(n.operator, UserCode) for n in topology.nodes)
 
     def wanted(self, after: int, *, first: bool) -> bool:
         """Of a run's first epoch: yes, it schedules what there is; later, if something is due as of the epoch before."""

@@ -15,7 +15,7 @@ from hayase.serde.protocol import ColumnCodec, Serde
 from hayase.state.spec import StoreSpec
 from hayase.task.plan import UnitPlan
 from hayase.topology.nodes import Partitioner, ProcessorNode, TopicExtractor
-from hayase.topology.operators import Process
+from hayase.topology.operators import UserCode
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ class UnitProgram:
     @cached_property
     def timed(self) -> bool:
         """Whether processors of the user's are in it, which may have to be called without input."""
-        return any(isinstance(node.operator, Process) for node in self.processors)
+        return any(isinstance(node.operator, UserCode) for node in self.processors)
 
 
 @dataclass(frozen=True, slots=True)

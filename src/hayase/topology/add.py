@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from hayase.core.errors import TopologyError
 from hayase.core.names import check_name
-from hayase.processor.api import FixedKeyProcessor
+from hayase.processor.api import FixedKeyProcessor, Processor
 from hayase.processor.timestamps import TimestampExtractor
 from hayase.serde.protocol import Serde
 from hayase.state.spec import StoreSpec
-from hayase.topology.nodes import Node, Partitioner, ProcessorNode, SinkNode, SourceNode, TopicExtractor
+from hayase.topology.nodes import GlobalTable, Node, Partitioner, ProcessorNode, SinkNode, SourceNode, TopicExtractor
 from hayase.topology.operators import Process
 from hayase.topology.suppliers import brought_stores, check_store, check_supplier
 
@@ -60,12 +60,54 @@ def _check_apart(made: SourceNode, other: SourceNode) -> None:
 def processor(topology: Topology, name: str, supplier: Any, parents: tuple[str, ...]) -> None:
     """See `Topology.add_processor`."""
     fixed_key = isinstance(supplier, type) and issubclass(supplier, FixedKeyProcessor)
-    operator = Process(check_supplier(supplier, fixed_key=fixed_key), fixed_key)
+    operator = Process(check_supplier(supplier, FixedKeyProcessor if fixed_key else Processor), fixed_key)
     brought = brought_stores(supplier)
     _check_parents(topology, name, parents)
     for spec in brought:
         _store(topology, spec)
     _add(topology, ProcessorNode(check_name(name), parents, operator, tuple(spec.name for spec in brought)))
+
+
+def global_store(
+    topology: Topology,
+    spec: StoreSpec,
+    names: tuple[str, str],
+    topic: str,
+    supplier: Any,
+    serdes: Serdes,
+    extractor: TimestampExtractor | None,
+) -> None:
+    """See `Topology.add_global_store`; `names` are those of source and processor."""
+    made = SourceNode(check_name(names[0]), (topic,), *serdes, extractor)
+    for other in (*topology.nodes, *(table.source for table in topology.global_tables)):
+        if isinstance(other, SourceNode):
+            _check_apart(made, other)
+    table = global_table_of(spec, made, names[1], supplier)
+    before = topology.stores, topology.global_tables
+    _store(topology, spec)
+    try:
+        topology.changed(global_tables=(*before[1], table))
+    except TopologyError:
+        topology.changed(stores=before[0], global_tables=before[1])
+        raise
+
+
+def global_table_of(spec: StoreSpec, source: SourceNode, name: str, supplier: Any) -> GlobalTable:
+    """A global store with the processor of the user's that keeps it.
+
+    Raises:
+        TopologyError: `INVALID_STORE`, `INVALID_PROCESSOR`, `GLOBAL_STORE_NOT_LOGGED`.
+    """
+    check_store(spec, "add_global_store")
+    if not spec.logging:
+        raise TopologyError(
+            "GLOBAL_STORE_NOT_LOGGED",
+            f"global store {spec.name!r} must keep its changelog here, from which it is restored without running the processor "
+            "again; leave out with_logging_disabled",
+        )
+    operator = Process(check_supplier(supplier, Processor))
+    processor = ProcessorNode(check_name(name), (source.name,), operator, (spec.name,))
+    return GlobalTable(source, processor, spec.name)
 
 
 def sink(

@@ -7,19 +7,18 @@ from collections.abc import Callable
 from typing import Any
 
 from hayase.core.errors import TopologyError
-from hayase.processor.api import FixedKeyProcessor, Processor
+from hayase.processor.api import FixedKeyProcessor, Processor, ValueTransformerWithKey
 from hayase.state.spec import StoreSpec
 
 
-def check_supplier(supplier: Any, *, fixed_key: bool) -> Callable[[], Any]:
-    """The supplier, if it is one. What it makes is looked at only if it is a class: it is called when a task begins.
+def check_supplier(supplier: Any, wanted: type[Any]) -> Callable[[], Any]:
+    """The supplier of such objects, if it is one. What it makes is looked at only if it is a class: it is called when a task begins.
 
     Raises:
         TopologyError: `INVALID_PROCESSOR`.
     """
-    wanted: type[Any] = FixedKeyProcessor if fixed_key else Processor
     what = f"a subclass of {wanted.__name__}, or a function without arguments that makes one"
-    if isinstance(supplier, Processor | FixedKeyProcessor):
+    if isinstance(supplier, Processor | FixedKeyProcessor | ValueTransformerWithKey):
         raise TopologyError(
             "INVALID_PROCESSOR",
             f"{supplier!r} is one processor, and every task needs its own: give {what}, e.g. lambda: "

@@ -291,6 +291,42 @@ class Topology:
         add.state_store(self, store, (processor_name,))
         return self
 
+    def add_global_store(
+        self,
+        store: StoreSpec,
+        source_name: str,
+        topic: str,
+        processor_name: str,
+        supplier: Any,
+        *,
+        key_serde: Serde[Any] | None = None,
+        value_serde: Serde[Any] | None = None,
+        timestamp_extractor: TimestampExtractor | None = None,
+    ) -> Topology:
+        """Add a store that every task can read, kept from all partitions of a topic.
+
+        A `Processor` of yours takes the topic's records and keeps the store; what it forwards goes nowhere. Every task can read
+        all of the store, processors by `context.get_state_store` without being connected with it. In an epoch the store is
+        up to date before records of streams are processed. After a restart it is restored from its changelog: unlike in
+        Kafka Streams the processor does not see old records again, so it need not store them as they are.
+
+        Args:
+            store: made by `Stores`, with a changelog.
+            source_name: of the node that reads the topic.
+            topic: read from its beginning.
+            processor_name: of the node that keeps the store.
+            supplier: a subclass of `Processor`, or a function that makes one.
+            key_serde: of the topic's keys; default: that of the configuration, else bytes.
+            value_serde: of its values; likewise.
+            timestamp_extractor: default: that of the configuration.
+
+        Raises:
+            TopologyError: a name or the topic is taken, or one of them is not what it should be.
+        """
+        serdes = key_serde, value_serde
+        add.global_store(self, store, (source_name, processor_name), topic, supplier, serdes, timestamp_extractor)
+        return self
+
     def changed(self, **changes: Any) -> None:
         """Replace fields; what was computed from them is forgotten."""
         for name in list(vars(self)):

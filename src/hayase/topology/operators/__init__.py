@@ -24,6 +24,7 @@ from hayase.topology.operators.aggregates import TableAggregation as TableAggreg
 from hayase.topology.operators.aggregates import WindowedOperator as WindowedOperator
 from hayase.topology.operators.base import Fields as Fields
 from hayase.topology.operators.base import Operator as Operator
+from hayase.topology.operators.base import UserCode as UserCode
 from hayase.topology.operators.joins import ForeignKeyFanOut as ForeignKeyFanOut
 from hayase.topology.operators.joins import ForeignKeyLookUp as ForeignKeyLookUp
 from hayase.topology.operators.joins import ForeignKeyReceive as ForeignKeyReceive
@@ -58,3 +59,4 @@ from hayase.topology.operators.tables import TableMapValues as TableMapValues
 from hayase.topology.operators.tables import TableSource as TableSource
 from hayase.topology.operators.tables import TableSuppress as TableSuppress
 from hayase.topology.operators.tables import TableToStream as TableToStream
+from hayase.topology.operators.tables import TableTransformValues as TableTransformValues

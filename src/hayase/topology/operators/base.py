@@ -13,3 +13,9 @@ Fields = tuple[tuple[str, pl.Expr], ...]
 @dataclass(frozen=True, slots=True)
 class Operator:
     """Base of all; a node has one of its subclasses."""
+
+
+class UserCode(Operator):
+    """Base of those that run an object of the user's with a context: it may schedule, and read all global stores."""
+
+    __slots__ = ()

@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from hayase.serde.protocol import Schema
-from hayase.topology.operators.base import Fields, Operator
+from hayase.topology.operators.base import Fields, Operator, UserCode
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ class RepartitionFilter(Operator):
 
 
 @dataclass(frozen=True, slots=True)
-class Process(Operator):
+class Process(UserCode):
     """A processor of the user's, made anew for each task and epoch. `fixed_key`: it is a FixedKeyProcessor."""
 
     supplier: Callable[[], Any]

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import polars as pl
 
 from hayase.serde.protocol import Schema, Serde
-from hayase.topology.operators.base import Fields, Operator
+from hayase.topology.operators.base import Fields, Operator, UserCode
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,19 @@ class TableMapValues(Operator):
     parent: str
     store: str | None
     schema: Schema | None = None
+    old_values: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TableTransformValues(UserCode):
+    """A table's rows with the values that an object of the user's makes; it is shown deletes too. A null result is no row.
+
+    `old_values`: somebody downstream wants the old value, and it is known.
+    """
+
+    supplier: Callable[[], Any]
+    parent: str
+    store: str | None
     old_values: bool = False
 
 

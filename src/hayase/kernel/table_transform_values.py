@@ -1,0 +1,48 @@
+"""The rows of a table with values that an object of the user's makes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hayase.core.errors import TopologyError
+from hayase.kernel.process import TransformContext, user_code
+from hayase.kernel.rows import RowContext
+from hayase.kernel.table_step_node import TableStepRows
+from hayase.processor.api import ValueTransformerWithKey
+from hayase.topology.nodes import ProcessorNode
+from hayase.topology.operators import TableTransformValues
+
+
+class TableTransformValuesRows(TableStepRows[TableTransformValues]):
+    """TableTransformValues in row form, the only one. The transformer lives from `open` to `flush`."""
+
+    def __init__(self, node: ProcessorNode, operator: TableTransformValues) -> None:
+        super().__init__(node, operator)
+        self._stores = tuple(name for name in node.stores if name != operator.store)
+        self._transformer: ValueTransformerWithKey[Any, Any, Any]
+
+    def open(self, ctx: RowContext) -> None:
+        """Start of an epoch: a new transformer."""
+        super().open(ctx)
+        with user_code("init", ctx):
+            made = self._operator.supplier()
+            if not isinstance(made, ValueTransformerWithKey):
+                raise TopologyError(
+                    "INVALID_PROCESSOR",
+                    f"the supplier of this node gave {made!r}; it must make a ValueTransformerWithKey",
+                    node=self.name,
+                )
+            self._transformer = made
+            context = TransformContext(ctx, self._stores)
+            made.init(context)
+        context.initialized = True
+
+    def compute(self, key: Any, value: Any, timestamp_ms: int) -> Any:
+        """What the transformer makes of the row; it is shown deletes."""
+        return self._transformer.transform(key, value)
+
+    def flush(self) -> None:
+        """End of the epoch."""
+        with user_code("close", self.ctx):
+            self._transformer.close()
+        super().flush()
