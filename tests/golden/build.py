@@ -7,11 +7,12 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tests.golden.functions import UserError, evaluate
-from tests.golden.processors import store_of, supplier_of
+from tests.golden.processors import TransformSteps, store_of, supplier_of
 
 from hayase.core.join_windows import JoinWindows
 from hayase.core.records import RecordContext, Windowed
@@ -277,10 +278,10 @@ class _Interpreter:
         return made
 
     def _supplier(self, node: Any, args: Any, *, fixed_key: bool = False) -> Any:
-        def log(value: Any) -> None:
-            self.side_effects.append((node["id"], None, value))
+        return supplier_of(args, self._log_of(node), plain, fixed_key=fixed_key)
 
-        return supplier_of(args, log, plain, fixed_key=fixed_key)
+    def _log_of(self, node: Any) -> Callable[[Any], None]:
+        return lambda value: self.side_effects.append((node["id"], None, value))
 
     def _op_process(self, node: Any, args: Any, parent: Any) -> Any:
         return parent.process(self._supplier(node, args), *args.get("stores", ()), name=args.get("name"))
@@ -314,6 +315,11 @@ class _Interpreter:
     def _op_map_values(self, _: Any, args: Any, parent: Any) -> Any:
         options = () if (made := self._materialized(args)) is None else (made,)
         return parent.map_values(of_key_value(args["value"]), *options, name=args.get("name"))
+
+    def _op_transform_values(self, node: Any, args: Any, parent: Any) -> Any:
+        made = partial(TransformSteps, args, self._log_of(node), plain)
+        options = {"materialized": self._materialized(args), "name": args.get("name")}
+        return parent.transform_values(made, *args.get("stores", ()), **options)
 
     def _op_map(self, _: Any, args: Any, parent: Any) -> Any:
         key, value = of_key_value(args["key"]), of_key_value(args["value"])

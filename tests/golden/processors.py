@@ -8,7 +8,16 @@ from typing import Any
 
 from tests.golden.functions import evaluate, text
 
-from hayase import Cancellable, FixedKeyProcessor, FixedKeyRecord, Processor, PunctuationType, Record, Stores
+from hayase import (
+    Cancellable,
+    FixedKeyProcessor,
+    FixedKeyRecord,
+    Processor,
+    PunctuationType,
+    Record,
+    Stores,
+    ValueTransformerWithKey,
+)
 from hayase.serde import Serde
 from hayase.state.spec import StoreSpec
 from hayase.state.values import ValueAndTimestamp
@@ -165,6 +174,16 @@ class Steps(_Machine, Processor[Any, Any, Any, Any]):
     def process(self, record: Record[Any, Any]) -> None:
         """Run the steps."""
         super().process(record)
+
+
+class TransformSteps(_Machine, ValueTransformerWithKey[Any, Any, Any]):
+    """A transformer of a table's values."""
+
+    def transform(self, key: Any, value: Any) -> Any:
+        """Run the steps, then say the value."""
+        names = {"key": self._plain(key), "value": value, **self._times()}
+        self._run(self._args.get("steps", ()), names, None)
+        return evaluate(self._args["value"], names)
 
 
 class FixedKeySteps(_Machine, FixedKeyProcessor[Any, Any, Any]):
