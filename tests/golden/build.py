@@ -87,9 +87,7 @@ def build(case: Case) -> Built:
         Unsupported: an operation or option is not there yet.
         TopologyError: the case is one that Kafka Streams refuses to build.
     """
-    for option in ("optimize", "dsl_store_format"):
-        if option in case["config"]:
-            raise Unsupported(option)
+    settings = {"topology.optimization": "all"} if case["config"].get("optimize") else {}
     interpreter = _Interpreter()
     for node in case["topology"]:
         build_node = getattr(interpreter, f"_op_{node['op']}", None)
@@ -98,7 +96,7 @@ def build(case: Case) -> Built:
         parents = [interpreter.made[parent] for parent in node.get("from", [])]
         interpreter.made[node["id"]] = build_node(node, node.get("args", {}), *parents)
     by_hand = interpreter.topology.nodes
-    return Built(interpreter.topology if by_hand else interpreter.builder.build(), interpreter.side_effects)
+    return Built(interpreter.topology if by_hand else interpreter.builder.build(settings), interpreter.side_effects)
 
 
 def serde_of(name: Any) -> Serde[Any] | None:

@@ -84,13 +84,7 @@ _REGISTRY_KEYS = (
     "use.latest.version",
     "value.subject.name.strategy",
 )
-_OPTIMIZATIONS = {
-    "none",
-    "all",
-    "reuse.ktable.source.topics",
-    "merge.repartition.topics",
-    "single.store.self.join",
-}
+_OPTIMIZATIONS = ("merge.repartition.topics", "reuse.ktable.source.topics", "single.store.self.join")
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -164,7 +158,7 @@ class StreamsConfig:
         replication_factor: `replication.factor`: of topics that Hayase itself makes on Kafka; -1: the brokers' default.
         task_timeout_ms: `task.timeout.ms`: how long errors that pass by themselves (brokers that do not answer, a process of
             Spark's that died) are tried again without any progress before the application fails; default 300,000.
-        topology_optimization: `topology.optimization`: has no effect, see `notes`.
+        topology_optimization: `topology.optimization`: counts in `StreamsBuilder.build(settings)`.
         consumer_properties: for Kafka consumers: common client settings and those with `consumer.`. Security settings are
             librdkafka's (`ssl.ca.location`, `sasl.username`, …) or those of the Java clients that mean the same
             (`hayase.core.kafka_security`); others are refused. Values may refer to where a secret is, `${env:NAME}` for example
@@ -424,14 +418,32 @@ def _unknown(key: str) -> ConfigError:
     return ConfigError("UNKNOWN_SETTING", f"there is no setting {key!r}; {advice}", setting=key)
 
 
+def optimizations(value: str) -> frozenset[str]:
+    """The words of `topology.optimization`: none of them, all of them, or those that are listed.
+
+    Raises:
+        ConfigError: an unknown word.
+
+    Example:
+        >>> sorted(optimizations("merge.repartition.topics, single.store.self.join"))
+        ['merge.repartition.topics', 'single.store.self.join']
+    """
+    words = [each.strip() for each in value.split(",")]
+    if words in (["none"], ["all"]):
+        return frozenset(_OPTIMIZATIONS if words == ["all"] else ())
+    if not words or any(word not in _OPTIMIZATIONS for word in words):
+        allowed = "none, all, or a list of " + ", ".join(_OPTIMIZATIONS)
+        raise values.refuse("topology.optimization", value, allowed)
+    return frozenset(words)
+
+
 def _check_optimization(value: str) -> list[str]:
-    wrong = [word for each in value.split(",") if (word := each.strip()) not in _OPTIMIZATIONS]
-    if wrong:
-        raise values.refuse("topology.optimization", value, "one of " + ", ".join(sorted(_OPTIMIZATIONS)))
-    if value.strip() == "none":
+    if not optimizations(value):
         return []
-    reason = "it saves topics in Kafka Streams; repartitions and changelogs are no topics here, names stay as with none"
-    return [f"topology.optimization has no effect: {reason}"]
+    built = (
+        "topology.optimization counts where the topology is built: give the settings to StreamsBuilder.build(settings)"
+    )
+    return [f"{built}. Only merge.repartition.topics changes something: changelogs are no topics here"]
 
 
 def _check_dead_letters(found: Mapping[str, Any]) -> None:

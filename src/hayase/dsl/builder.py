@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
+from hayase.core.config import optimizations
 from hayase.core.errors import TopologyError
 from hayase.dsl.graph import Graph
 from hayase.dsl.inference import Known
 from hayase.dsl.kstream import KStream
 from hayase.dsl.ktable import GlobalKTable, GlobalTableState, KTable, TableState, key_value_spec, table_spec
+from hayase.dsl.merged_repartitions import merge_repartitions
 from hayase.dsl.options import Consumed, Materialized
 from hayase.dsl.spark import spark_source
 from hayase.dsl.stream_state import StreamState, check_option
@@ -232,13 +234,21 @@ class StreamsBuilder:
         self._graph.global_table(table, store)
         return self
 
-    def build(self) -> Topology:
+    def build(self, settings: Mapping[str, Any] | None = None) -> Topology:
         """The topology as built so far.
+
+        Args:
+            settings: those of the application, of which `topology.optimization` counts here, as in Kafka Streams:
+                `merge.repartition.topics` makes one repartition of several below one change of key, unless values change in
+                between or the serdes differ, which saves a shuffle. `all` does that; the other words change nothing here.
 
         Raises:
             TopologyError: names that occur twice, no nodes at all.
+            ConfigError: `topology.optimization` has an unknown word.
         """
-        return self._graph.build()
+        words = optimizations(str((settings or {}).get("topology.optimization", "none")))
+        topology = self._graph.build()
+        return merge_repartitions(topology) if "merge.repartition.topics" in words else topology
 
     def _table_options(
         self, topic: str, consumed: Consumed | None, materialized: Materialized | None, what: str
