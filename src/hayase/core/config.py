@@ -35,6 +35,7 @@ _NAMES_OF_ATTRIBUTES: dict[str, tuple[str, values.Parse]] = {
     "default.value.serde": ("default_value_serde", values.optional(values.serde)),
     "deserialization.exception.handler": ("deserialization_exception_handler", values.handler),
     "dsl.store.suppliers.class": ("dsl_store_suppliers", values.optional(values.dsl_store_suppliers)),
+    "ensure.explicit.internal.resource.naming": ("ensure_explicit_naming", values.boolean),
     "epoch.memory.max.bytes": ("epoch_memory_max_bytes", values.whole(1 << 20)),
     "errors.dead.letter.queue.topic.name": ("dead_letter_topic", values.optional(values.text)),
     "log.dir": ("log_dir", values.folder),
@@ -159,6 +160,8 @@ class StreamsConfig:
         task_timeout_ms: `task.timeout.ms`: how long errors that pass by themselves (brokers that do not answer, a process of
             Spark's that died) are tried again without any progress before the application fails; default 300,000.
         topology_optimization: `topology.optimization`: counts in `StreamsBuilder.build(settings)`.
+        ensure_explicit_naming: `ensure.explicit.internal.resource.naming`: refuse a topology in which a store, a repartition or
+            an internal topic has a generated name, which changes when operators are added before it (KIP-1111); default false.
         consumer_properties: for Kafka consumers: common client settings and those with `consumer.`. Security settings are
             librdkafka's (`ssl.ca.location`, `sasl.username`, …) or those of the Java clients that mean the same
             (`hayase.core.kafka_security`); others are refused. Values may refer to where a secret is, `${env:NAME}` for example
@@ -219,6 +222,7 @@ class StreamsConfig:
     replication_factor: int
     task_timeout_ms: int
     topology_optimization: str
+    ensure_explicit_naming: bool
     consumer_properties: Mapping[str, str]
     producer_properties: Mapping[str, str]
     admin_properties: Mapping[str, str]
@@ -335,6 +339,7 @@ def _defaults(env: Mapping[str, str]) -> dict[str, Any]:
         "statestore_cache_max_bytes": 10 * 1024 * 1024,
         "task_timeout_ms": 300_000,
         "topology_optimization": "none",
+        "ensure_explicit_naming": False,
     }
 
 

@@ -19,6 +19,7 @@ from hayase.serde import Serde, Serdes
 from hayase.state.spec import StoreType
 from hayase.task.program import FailurePolicy
 from hayase.topology.defaults import with_default_serdes, with_store_type, with_topics
+from hayase.topology.explicit_names import check_explicit_names
 from hayase.topology.resolve import with_application_id
 from hayase.topology.topology import Topology
 
@@ -41,10 +42,12 @@ def configured(topology: Topology, config: StreamsConfig) -> Topology:
     Done before anything else.
 
     Raises:
-        TopologyError: `UNKNOWN_SERDE`: a key's serde is known to nobody. `EMPTY_TOPOLOGY`.
+        TopologyError: `UNKNOWN_SERDE`: a key's serde is known to nobody. `EMPTY_TOPOLOGY`. `GENERATED_NAMES`.
     """
     if not (topology.nodes or topology.global_tables):
         raise TopologyError("EMPTY_TOPOLOGY", "the topology has no nodes; begin with add_source")
+    if config.ensure_explicit_naming:
+        check_explicit_names(topology)
     key_serde, value_serde = _serde(config.default_key_serde), _serde(config.default_value_serde)
     topology = with_default_serdes(topology, key_serde, value_serde, Serdes.bytes())
     topology = with_store_type(topology, StoreType(config.store_type))

@@ -93,6 +93,7 @@ EXAMPLES = {
     "default.key.serde": "string",
     "default.value.serde": "json",
     "default.timestamp.extractor": "wall_clock",
+    "ensure.explicit.internal.resource.naming": True,
     "errors.dead.letter.queue.topic.name": "dead",
     "metrics.recording.level": "DEBUG",
     "processing.guarantee": "at_least_once",

@@ -1,0 +1,30 @@
+"""Names that the builder made up, which change when operators are added before them (KIP-1111)."""
+
+from __future__ import annotations
+
+import re
+
+from hayase.core.errors import TopologyError
+from hayase.topology.topology import Topology
+
+_GENERATED = re.compile(r"(.*-)?\d{10}(-store|-repartition|-topic|-changelog)?")
+
+
+def check_explicit_names(topology: Topology) -> None:
+    """Refuse a topology in which what lasts beyond a run, a store or an internal topic, has a generated name.
+
+    Raises:
+        TopologyError: `GENERATED_NAMES`, with all of them and the calls that name them.
+    """
+    stores = sorted(name for name in topology.stores if _GENERATED.fullmatch(name))
+    topics = sorted(name for name in (*topology.repartitions, *topology.internal_topics) if _GENERATED.fullmatch(name))
+    if not stores and not topics:
+        return
+    told = [f"stores {', '.join(stores)} (Materialized.as_)"] if stores else []
+    if topics:
+        told.append(f"repartitions {', '.join(topics)} (Grouped, Joined, Repartitioned or TableJoined with a name)")
+    raise TopologyError(
+        "GENERATED_NAMES",
+        "ensure.explicit.internal.resource.naming is on, and these have names that change when operators are added before "
+        f"them: {'; '.join(told)}",
+    )
