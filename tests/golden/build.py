@@ -87,16 +87,9 @@ def build(case: Case) -> Built:
         Unsupported: an operation or option is not there yet.
         TopologyError: the case is one that Kafka Streams refuses to build.
     """
-    settings = {"topology.optimization": "all"} if case["config"].get("optimize") else {}
-    interpreter = _Interpreter()
-    for node in case["topology"]:
-        build_node = getattr(interpreter, f"_op_{node['op']}", None)
-        if build_node is None:
-            raise Unsupported(node["op"])
-        parents = [interpreter.made[parent] for parent in node.get("from", [])]
-        interpreter.made[node["id"]] = build_node(node, node.get("args", {}), *parents)
-    by_hand = interpreter.topology.nodes
-    return Built(interpreter.topology if by_hand else interpreter.builder.build(settings), interpreter.side_effects)
+    interpreter = Interpreter()
+    interpreter.add(case)
+    return Built(interpreter.finish(optimize=bool(case["config"].get("optimize"))), interpreter.side_effects)
 
 
 def serde_of(name: Any) -> Serde[Any] | None:
@@ -224,7 +217,7 @@ class DynamicTopic:
         return str(self.function(key, value))
 
 
-class _Interpreter:
+class Interpreter:
     """One method per operation; each gets its node, its arguments and what its parents made."""
 
     def __init__(self) -> None:
@@ -232,6 +225,21 @@ class _Interpreter:
         self.topology = Topology()
         self.made: dict[str, Any] = {}
         self.side_effects: list[tuple[str, Any, Any]] = []
+
+    def add(self, case: Case) -> None:
+        """Make the nodes of a case; raises as `build`."""
+        for node in case["topology"]:
+            build_node = getattr(self, f"_op_{node['op']}", None)
+            if build_node is None:
+                raise Unsupported(node["op"])
+            parents = [self.made[parent] for parent in node.get("from", [])]
+            self.made[node["id"]] = build_node(node, node.get("args", {}), *parents)
+
+    def finish(self, *, optimize: bool) -> Topology:
+        """The topology of all that was added."""
+        if self.topology.nodes:
+            return self.topology
+        return self.builder.build({"topology.optimization": "all" if optimize else "none"})
 
     def _materialized(self, args: Any) -> Materialized | None:
         if "store" not in args:

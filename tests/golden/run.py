@@ -1,7 +1,8 @@
-"""Replays golden cases in the test driver: `python -m tests.golden.run [DIR] [--family F] [--form rows|auto]`.
+"""Replays golden cases: `python -m tests.golden.run [DIR] [--engine driver|spark] [--family F] [--form rows|auto]`.
 
-Compares what Kafka Streams recorded: outputs with their order, stores, side effects, counts of dropped records. Cases that
-need what Hayase does not have yet are skipped, saying what.
+In the test driver it compares everything that Kafka Streams recorded: outputs with their order, stores, side effects, counts of
+dropped records. On Spark many cases share an application, see `spark_engine`. Cases that need what Hayase does not have
+yet are skipped.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import json
 import re
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from fnmatch import fnmatch
@@ -24,13 +25,12 @@ from tests.golden.processors import version_of
 
 from hayase.core.errors import HayaseError
 from hayase.core.metrics import DROPPED_RECORDS
-from hayase.core.records import Windowed
-from hayase.serde import Serde
 from hayase.state.values import ValueAndTimestamp
 from hayase.testing import TopologyTestDriver
 from hayase.testing.topics import RawRecord
 
 DEVIATIONS = Path(__file__).parent / "deviations.toml"
+_SHARE_AN_APPLICATION = 60
 HANDLERS = ("deserialization", "processing", "production")
 
 
@@ -114,35 +114,38 @@ def run_case(case: Case, form: str = "rows") -> list[Difference]:
     try:
         built = build(case)
     except HayaseError as error:
-        return _compare("error at", (expected.get("error") or {}).get("at"), -1, str(error))
-    config, clock = case["config"], case["config"].get("initial_wall_clock_ms", 0)
-    settings = {"statestore.cache.max.bytes": 0, "processing.form": form}
+        return compare("error at", (expected.get("error") or {}).get("at"), -1, str(error))
+    clock = case["config"].get("initial_wall_clock_ms", 0)
+    with TopologyTestDriver(built.topology, settings_of(case, form), clock) as driver:
+        outputs, failed_at, error = _pipe_all(case, driver)
+        differences = compare("error at", (expected.get("error") or {}).get("at"), failed_at, error)
+        differences += _compare_outputs(expected["outputs"], outputs, ordered="order_undefined" not in case["tags"])
+        if "dropped_records" in expected and failed_at is None:
+            differences += compare(
+                "dropped records", expected["dropped_records"], driver.metrics.total(DROPPED_RECORDS)
+            )
+        if "queries" in expected and failed_at is None:
+            found_now = [_query(driver, **query) for query in case["queries"]]
+            differences += compare("queries", expected["queries"], found_now)
+        for name, store in expected.get("stores", {}).items():
+            if failed_at is None:
+                differences += compare(f"store {name}", *entries_of(store, _entries(driver, name)))
+    effects = [row for row in expected.get("side_effects", []) if row.get("key") is not None or "node" in row]
+    if effects and failed_at is None:
+        wanted_effects = [[row.get("node", row.get("id")), row.get("key"), row.get("value")] for row in effects]
+        differences += compare("side effects", wanted_effects, [list(row) for row in built.side_effects])
+    return differences
+
+
+def settings_of(case: Case, form: str) -> dict[str, Any]:
+    """Settings of the application of a case."""
+    config, settings = case["config"], {"statestore.cache.max.bytes": 0, "processing.form": form}
     for stage in HANDLERS:
         if f"{stage}_handler" in config:
             settings[f"{stage}.exception.handler"] = "log_and_continue"
     if "dlq_topic" in config:
         settings["errors.dead.letter.queue.topic.name"] = config["dlq_topic"]
-    with TopologyTestDriver(built.topology, settings, clock) as driver:
-        outputs, failed_at, error = _pipe_all(case, driver)
-        differences = _compare("error at", (expected.get("error") or {}).get("at"), failed_at, error)
-        differences += _compare_outputs(expected["outputs"], outputs, ordered="order_undefined" not in case["tags"])
-        if "dropped_records" in expected and failed_at is None:
-            differences += _compare(
-                "dropped records", expected["dropped_records"], driver.metrics.total(DROPPED_RECORDS)
-            )
-        if "queries" in expected and failed_at is None:
-            found_now = [_query(driver, **query) for query in case["queries"]]
-            differences += _compare("queries", expected["queries"], found_now)
-        for name, store in expected.get("stores", {}).items():
-            if failed_at is None:
-                wanted = sorted(json.dumps(entry, sort_keys=True) for entry in store["entries"])
-                found = sorted(json.dumps(entry, sort_keys=True) for entry in _entries(driver, name, store["kind"]))
-                differences += _compare(f"store {name}", wanted, found)
-    effects = [row for row in expected.get("side_effects", []) if row.get("key") is not None or "node" in row]
-    if effects and failed_at is None:
-        wanted_effects = [[row.get("node", row.get("id")), row.get("key"), row.get("value")] for row in effects]
-        differences += _compare("side effects", wanted_effects, [list(row) for row in built.side_effects])
-    return differences
+    return settings
 
 
 def _query(driver: TopologyTestDriver, store: str, fn: str, args: list[Any]) -> Any:
@@ -150,11 +153,13 @@ def _query(driver: TopologyTestDriver, store: str, fn: str, args: list[Any]) -> 
     return version_of(driver.store(store).get(*args))
 
 
-def _compare(what: str, expected: Any, found: Any, note: str = "") -> list[Difference]:
+def compare(what: str, expected: Any, found: Any, note: str = "") -> list[Difference]:
+    """A difference, if they differ."""
     return [] if expected == found else [Difference(f"{what} {note}".strip(), expected, found)]
 
 
-def _pipe_all(case: Case, driver: TopologyTestDriver) -> tuple[list[Any], int | None, str]:
+def serdes_of(case: Case) -> tuple[dict[str, Any], dict[str | None, Any]]:
+    """Serdes of the topics that the case reads, and of those that it writes (`None`: those that its records choose)."""
     sources = {}
     for node in case["topology"]:
         if node["op"] in ("stream", "table", "global_table", "papi_source"):
@@ -168,6 +173,11 @@ def _pipe_all(case: Case, driver: TopologyTestDriver) -> tuple[list[Any], int | 
     for node in case["topology"]:
         if node["op"] in ("to", "papi_sink"):  # without a topic: of records that go to no topic of another sink
             sinks[node["args"].get("topic")] = (serde_of(node["args"]["key"]), serde_of(node["args"]["value"]))
+    return sources, sinks
+
+
+def _pipe_all(case: Case, driver: TopologyTestDriver) -> tuple[list[Any], int | None, str]:
+    sources, sinks = serdes_of(case)
     outputs: list[Any] = []
     for at, item in enumerate(case["inputs"]):
         error = None
@@ -175,7 +185,7 @@ def _pipe_all(case: Case, driver: TopologyTestDriver) -> tuple[list[Any], int | 
             driver.advance_wall_clock_time(timedelta(milliseconds=item["advance_wall_clock_ms"]))
         else:
             try:
-                driver.pipe_batch(RawRecord(*_input(one, sources)) for one in item.get("batch", [item]))
+                driver.pipe_batch(RawRecord(*encoded(one, sources)) for one in item.get("batch", [item]))
             except HayaseError as failed:
                 error = str(failed)
         outputs.extend({"at": at, **record} for record in _drain(driver, sinks))
@@ -184,9 +194,10 @@ def _pipe_all(case: Case, driver: TopologyTestDriver) -> tuple[list[Any], int | 
     return outputs, None, ""
 
 
-def _input(
+def encoded(
     item: Any, sources: Any
 ) -> tuple[str, bytes | None, bytes | None, int, tuple[tuple[str, bytes | None], ...]]:
+    """Topic, key, value, timestamp and headers of an input."""
     key_serde, value_serde = sources[item["topic"]]
     value = bytes.fromhex(item["value_hex"]) if "value_hex" in item else value_serde.serialize(item.get("value"))
     headers = tuple((name, None if text is None else text.encode()) for name, text in item.get("headers", []))
@@ -199,24 +210,28 @@ def _drain(driver: TopologyTestDriver, sinks: Any) -> Iterator[Any]:
         while queue:
             record = queue.popleft()
             if not topic.endswith(("-repartition", "-topic")):
-                yield _record(record, sinks.get(topic) or sinks.get(None))
+                serdes = sinks.get(topic) or sinks.get(None)
+                yield read_record(topic, record.key, record.value, record.timestamp_ms, record.headers, serdes)
 
 
-def _record(raw: RawRecord, serdes: tuple[Serde[Any], Serde[Any]] | None) -> Any:
-    found: dict[str, Any] = {"topic": raw.topic}
+def read_record(
+    topic: str, key: bytes | None, value: bytes | None, timestamp_ms: int, headers: Any, serdes: Any
+) -> dict[str, Any]:
+    """An output as the cases write it."""
+    found: dict[str, Any] = {"topic": topic}
     if serdes is None:
-        found["key_hex"] = raw.key.hex() if raw.key is not None else None
-        found["value_hex"] = raw.value.hex() if raw.value is not None else None
+        found["key_hex"] = key.hex() if key is not None else None
+        found["value_hex"] = value.hex() if value is not None else None
     else:
-        found["key"] = plain(serdes[0].deserialize(raw.key))
-        found["value"] = serdes[1].deserialize(raw.value)
-    found["timestamp"] = raw.timestamp_ms
-    if raw.headers:
-        found["headers"] = [[name, None if data is None else data.decode()] for name, data in raw.headers]
+        found["key"] = plain(serdes[0].deserialize(key))
+        found["value"] = serdes[1].deserialize(value)
+    found["timestamp"] = timestamp_ms
+    if headers:
+        found["headers"] = [[name, None if data is None else data.decode()] for name, data in headers]
     return found
 
 
-def _comparable(record: Any) -> Any:
+def comparable(record: Any) -> Any:
     """A record without what can only be Java's own: class, message and trace of the error."""
     headers = [
         [
@@ -232,8 +247,8 @@ def _comparable(record: Any) -> Any:
 
 def _compare_outputs(expected: list[Any], found: list[Any], *, ordered: bool) -> list[Difference]:
     """In the recorded order; between topics, outputs of one input are compared topic by topic."""
-    wanted = sorted((_comparable(r) for r in expected), key=lambda r: (r["at"], r["topic"]))
-    actual = sorted((_comparable(r) for r in found), key=lambda r: (r["at"], r["topic"]))
+    wanted = sorted((comparable(r) for r in expected), key=lambda r: (r["at"], r["topic"]))
+    actual = sorted((comparable(r) for r in found), key=lambda r: (r["at"], r["topic"]))
     if not ordered:
         wanted, actual = (sorted(records, key=lambda r: json.dumps(r, sort_keys=True)) for records in (wanted, actual))
     for position in range(max(len(wanted), len(actual))):
@@ -244,16 +259,70 @@ def _compare_outputs(expected: list[Any], found: list[Any], *, ordered: bool) ->
     return []
 
 
-def _entries(driver: TopologyTestDriver, name: str, kind: str) -> Iterator[Any]:
+def _entries(driver: TopologyTestDriver, name: str) -> Iterator[Any]:
     for key, value in driver.store(name).all():
-        entry: dict[str, Any] = {"key": plain(key) if isinstance(key, Windowed) else key}
         if isinstance(value, ValueAndTimestamp):
-            entry |= {"value": value.value, "timestamp": value.timestamp_ms}
+            yield {"key": key, "value": value.value, "timestamp": value.timestamp_ms}
         else:
-            entry["value"] = value
-        if "timestamp" in entry and not kind.startswith("timestamped"):
-            del entry["timestamp"]
-        yield entry
+            yield {"key": key, "value": value}
+
+
+def entries_of(store: Any, entries: Iterable[Any]) -> tuple[list[str], list[str]]:
+    """What should be in a store and what is, in a form to compare."""
+    timed = store["kind"].startswith("timestamped")
+    found = [
+        {name: plain(each) if name == "key" else each for name, each in entry.items() if timed or name != "timestamp"}
+        for entry in entries
+    ]
+    wanted_rows, found_rows = (
+        [json.dumps(each, sort_keys=True) for each in rows] for rows in (store["entries"], found)
+    )
+    return sorted(wanted_rows), sorted(found_rows)
+
+
+@dataclass
+class Tally:
+    """What came of the cases so far; `deviating` are among the skipped."""
+
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    deviating: int = 0
+
+    def take(self, case: Case, differences: list[Difference]) -> None:
+        """Count a case, and print what is wrong with it."""
+        wrong = judged(case, differences)
+        if wrong:
+            self.failed += 1
+            print(f"{case['name']}: {case['about']}")
+            for difference in wrong:
+                print(f"  {difference}")
+        elif differences:
+            self.skipped += 1
+            self.deviating += 1
+        else:
+            self.passed += 1
+
+
+def _with_driver(cases: list[Case], form: str, tally: Tally) -> None:
+    for case in cases:
+        try:
+            differences = run_case(case, form)
+        except Unsupported:
+            tally.skipped += 1
+            continue
+        tally.take(case, differences)
+
+
+def _with_spark(cases: list[Case], form: str, tally: Tally) -> None:
+    from tests.golden.spark_engine import groups, run_together
+
+    by_name = {case["name"]: case for case in cases}
+    tally.skipped += len(cases)
+    for group in groups(cases, _SHARE_AN_APPLICATION):
+        tally.skipped -= len(group)
+        for name, differences in run_together(group, form).items():
+            tally.take(by_name[name], differences)
 
 
 def main() -> None:
@@ -262,26 +331,15 @@ def main() -> None:
     parser.add_argument("folder", nargs="?", type=Path, default=DATA)
     parser.add_argument("--family")
     parser.add_argument("--form", choices=["rows", "auto"], default="rows")
+    parser.add_argument("--engine", choices=["driver", "spark"], default="driver")
     given = parser.parse_args()
-    passed = deviating = failed = skipped = 0
-    for case in load(given.folder, given.family):
-        try:
-            differences = run_case(case, given.form)
-        except Unsupported:
-            skipped += 1
-            continue
-        wrong = judged(case, differences)
-        if wrong:
-            failed += 1
-            print(f"{case['name']}: {case['about']}")
-            for difference in wrong:
-                print(f"  {difference}")
-        elif differences:
-            deviating += 1
-        else:
-            passed += 1
-    print(f"{passed} passed, {deviating} deviate as listed, {failed} failed, {skipped} skipped")
-    sys.exit(1 if failed else 0)
+    tally = Tally()
+    cases = list(load(given.folder, given.family))
+    (_with_spark if given.engine == "spark" else _with_driver)(cases, given.form, tally)
+    print(
+        f"{tally.passed} passed, {tally.failed} failed, {tally.skipped} skipped ({tally.deviating} of them deviate as listed)"
+    )
+    sys.exit(1 if tally.failed else 0)
 
 
 if __name__ == "__main__":
