@@ -28,6 +28,7 @@ from hayase import (
     HayaseError,
     Materialized,
     Produced,
+    Repartitioned,
     Serdes,
     StreamsApp,
     StreamsBuilder,
@@ -52,6 +53,7 @@ class Spec(msgspec.Struct, frozen=True):
         pids: file that gets the process ids of JVM and driver, one a line, once both are there.
         bounded: run to the end of the input, or until `stop` exists.
         stop: file that tells a continuous run that the input is complete.
+        through: see `build`.
     """
 
     settings: dict[str, Any]
@@ -59,10 +61,11 @@ class Spec(msgspec.Struct, frozen=True):
     pids: str
     bounded: bool = True
     stop: str = ""
+    through: bool = False
 
 
-def build(prefix: str) -> Topology:
-    """The topology; topics begin with the prefix."""
+def build(prefix: str, *, through: bool = False) -> Topology:
+    """The topology; topics begin with the prefix. `through`: events are counted behind an internal topic of the log as well."""
     builder = StreamsBuilder()
     text, json = Serdes.string(), Serdes.json()
     events = builder.stream(f"{prefix}events", Consumed.with_(text, json))
@@ -86,6 +89,10 @@ def build(prefix: str) -> Topology:
     ):
         table = grouped.agg(Materialized.as_(name), n=count(), total=sum_("amount"))
         table.to_stream().to(f"{prefix}{name}", Produced.with_(text, json))
+    if through:
+        passed = events.repartition(Repartitioned.with_(text, json, "passed")).group_by_key(Grouped.with_(text, json))
+        counts = passed.count(Materialized.as_("passed").with_value_serde(json))
+        counts.to_stream().to(f"{prefix}passed", Produced.with_(text, json))
     return builder.build()
 
 
@@ -145,4 +152,4 @@ def main(build_topology: Callable[[Spec], Topology]) -> None:
 
 
 if __name__ == "__main__":
-    main(lambda spec: build(spec.prefix))
+    main(lambda spec: build(spec.prefix, through=spec.through))

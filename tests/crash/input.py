@@ -11,7 +11,7 @@ from hayase.log.protocol import Log, OutputBatch
 
 PARTITIONS = 2
 INPUTS = ("events", "orders", "users")
-OUTPUTS = ("noisy", "noise", "groups", "enriched", "totals", "regions")
+OUTPUTS = ("noisy", "noise", "groups", "enriched", "totals", "regions", "passed")
 RECORDS = 1_200
 REGIONS = ("north", "south", "east", "west", "sea")
 KEYS = tuple(f"c{number}" for number in range(12))

@@ -104,6 +104,7 @@ class Scene:
     seed: int
     changes: dict[str, Any] = field(default_factory=dict)
     module: str = "tests.crash.app_under_test"
+    through: bool = False
     starts: list[Started] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -147,7 +148,13 @@ class Scene:
         """Start the application; it does not wait."""
         number = len(self.starts)
         spec, pids = self.folder / f"spec-{number}.json", self.folder / f"pids-{number}"
-        described = {"settings": self.settings, "prefix": self.prefix, "pids": str(pids), "bounded": bounded}
+        described = {
+            "settings": self.settings,
+            "prefix": self.prefix,
+            "pids": str(pids),
+            "bounded": bounded,
+            "through": self.through,
+        }
         spec.write_text(json.dumps({**described, "stop": str(self.stop_file)}))
         tokens = {point: self.folder / f"token-{number}-{index}" for index, point in enumerate(failpoints)}
         armed = [
@@ -223,7 +230,7 @@ class Scene:
 
     def store(self, name: str) -> dict[str, tuple[Any, int | None]]:
         """Rows of a store by key, read by this process while no application runs."""
-        rows = StreamsApp(build(self.prefix), self.settings).store(name).all()
+        rows = StreamsApp(build(self.prefix, through=self.through), self.settings).store(name).all()
         assert len(set(rows.epochs.values())) == 1, rows.epochs
         return {row.key: (row.value, row.timestamp_ms) for row in rows}
 

@@ -45,9 +45,17 @@ NAMES = (
 SPARK_NAMES = ("after_spark_offsets", "after_spark_publish", "before_spark_write", "after_spark_write")
 """Those of `from_spark` (the offsets of a micro-batch are kept; its rows are published) and `to_spark` (a range is recorded;
 it is written, but not marked as done), in the application's process; the bundle is the name, the epoch the number."""
-RARE_NAMES = ("inside_delta", "between_applies", "before_snapshot", "inside_snapshot", "after_snapshot")
+RARE_NAMES = (
+    "inside_delta",
+    "between_applies",
+    "before_snapshot",
+    "inside_snapshot",
+    "after_snapshot",
+    "before_purge",
+    "after_purge",
+)
 """Those of epochs too large for memory (a part of the delta is published), of bundles that have stores without changelog
-(they are written, the state is not yet) and of snapshots."""
+(they are written, the state is not yet), of snapshots, and of deleting what is through from internal topics."""
 
 
 class FailpointError(Exception):

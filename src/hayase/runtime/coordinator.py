@@ -257,7 +257,9 @@ class EpochCoordinator:
             return
         self._purge_at = time.monotonic() + self._app.purge_interval_ms / 1000
         try:
+            reach("before_purge", epoch=record.epoch)
             self._log.delete_records({p: record.ranges[p.topic][p.partition][1] for p in self._internal})
+            reach("after_purge", epoch=record.epoch)
         except LogError as error:  # the next purge deletes it
             _LOG.warning("internal topics were not purged: %s", error)
 
