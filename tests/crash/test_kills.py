@@ -25,8 +25,8 @@ def worker_kills(seed: int) -> list[Failpoint]:
     return [Failpoint(name, "kill_worker", epoch) for name, epoch in zip(WORKER, chosen, strict=True)]
 
 
-def application_kills(seed: int, names: tuple[str, ...], action: str) -> list[Failpoint]:
-    """The application is killed at these steps one after the other, each in a later epoch than the one before."""
+def application_kills(seed: int, names: tuple[str, ...], action: str = "kill_app") -> list[Failpoint]:
+    """The application, or its planner, is killed at these steps one after the other, each in a later epoch than the one before."""
     chosen = sorted(random.Random(seed).sample(range(1, EPOCHS_MIN), len(names)))
     return [Failpoint(name, action, epoch) for name, epoch in zip(names, chosen, strict=True)]
 
@@ -41,12 +41,10 @@ def kill_workers(scene: Scene, tell: Tell, undisturbed: Undisturbed) -> None:
     expect_exactly_once(scene, undisturbed)
 
 
-def kill_application(
-    scene: Scene, tell: Tell, undisturbed: Undisturbed, names: tuple[str, ...], action: str = "kill_app"
-) -> None:
+def kill_application(scene: Scene, tell: Tell, undisturbed: Undisturbed, names: tuple[str, ...]) -> None:
     """Start again and again; each start but the last ends at one of the steps."""
     scene.load()
-    for kill in application_kills(scene.seed, names, action):
+    for kill in application_kills(scene.seed, names):
         scene.run_until_killed(kill)
         tell(scene, kill)
     scene.run()
@@ -88,7 +86,13 @@ def test_an_application_killed_at_every_step_comes_to_the_same_end(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [13])
-def test_an_application_whose_planner_is_killed_fails_and_can_be_started_again(
+def test_a_planner_that_is_killed_again_and_again_is_replaced_in_the_running_application(
     seed: int, make_scene: MakeScene, tell: Tell, undisturbed: Undisturbed
 ) -> None:
-    kill_application(make_scene("embedded", seed), tell, undisturbed, PLANNER, "kill_worker")
+    scene = make_scene("embedded", seed)
+    scene.load()
+    kills = application_kills(seed, PLANNER, "kill_worker")
+    scene.run(kills)
+    for kill in kills:
+        tell(scene, kill)
+    expect_exactly_once(scene, undisturbed)
