@@ -94,6 +94,7 @@ if TYPE_CHECKING:
     from hayase.query.queries import RangeQuery as RangeQuery
     from hayase.query.queries import TimestampedKeyQuery as TimestampedKeyQuery
     from hayase.query.queries import TimestampedRangeQuery as TimestampedRangeQuery
+    from hayase.query.queries import VersionedKeyQuery as VersionedKeyQuery
     from hayase.query.queries import WindowKeyQuery as WindowKeyQuery
     from hayase.query.queries import WindowRangeQuery as WindowRangeQuery
     from hayase.query.request import FailureReason as FailureReason
@@ -177,6 +178,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "RangeQuery",
         "TimestampedKeyQuery",
         "TimestampedRangeQuery",
+        "VersionedKeyQuery",
         "WindowKeyQuery",
         "WindowRangeQuery",
     ),

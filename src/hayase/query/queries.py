@@ -10,8 +10,9 @@ from typing import Any, Generic, Self, TypeVar
 from hayase.core.records import Windowed
 from hayase.query.stores import to_ms
 from hayase.state.protocol import ByteStore
-from hayase.state.spec import StoreSpec
+from hayase.state.spec import StoreKind, StoreSpec
 from hayase.state.values import ValueAndTimestamp
+from hayase.state.versioned import VersionedRecord
 from hayase.state.views import ReadOnlyView, open_read_only_view
 
 R = TypeVar("R")
@@ -40,11 +41,10 @@ class QueriedStore:
         """The store with its serdes; without `with_timestamps` a timestamped store gives values alone."""
         return open_read_only_view(self.spec, self.data, with_timestamps=with_timestamps)
 
-    def want(self, what: str, *, windowed: bool, timestamped: bool = False) -> None:
+    def want(self, what: str, *kinds: StoreKind) -> None:
         """Refuse a query that asks for another kind of store."""
-        spec = self.spec
-        if spec.windowed != windowed or (timestamped and not spec.timestamped):
-            raise UnknownQueryError(f"a {spec.kind} store does not answer a {what}")
+        if self.spec.kind not in kinds:
+            raise UnknownQueryError(f"a {self.spec.kind} store does not answer a {what}")
 
 
 class Query(ABC, Generic[R]):
@@ -89,7 +89,7 @@ class KeyQuery(_OfAKey[Any]):
 
     def answer(self, store: QueriedStore) -> Any:
         """See the class."""
-        store.want("KeyQuery", windowed=False)
+        store.want("KeyQuery", "key_value", "timestamped_key_value")
         view: Any = store.view(with_timestamps=False)
         return view.get(self.key)
 
@@ -100,7 +100,7 @@ class TimestampedKeyQuery(_OfAKey["ValueAndTimestamp[Any] | None"]):
 
     def answer(self, store: QueriedStore) -> ValueAndTimestamp[Any] | None:
         """See the class."""
-        store.want("TimestampedKeyQuery", windowed=False, timestamped=True)
+        store.want("TimestampedKeyQuery", "timestamped_key_value")
         view: Any = store.view()
         found: ValueAndTimestamp[Any] | None = view.get(self.key)
         return found
@@ -158,7 +158,7 @@ class RangeQuery(_OfARange):
 
     def answer(self, store: QueriedStore) -> Pairs:
         """See the class."""
-        store.want("RangeQuery", windowed=False)
+        store.want("RangeQuery", "key_value", "timestamped_key_value")
         return self._pairs(store, with_timestamps=False)
 
 
@@ -168,7 +168,7 @@ class TimestampedRangeQuery(_OfARange):
 
     def answer(self, store: QueriedStore) -> Pairs:
         """See the class."""
-        store.want("TimestampedRangeQuery", windowed=False, timestamped=True)
+        store.want("TimestampedRangeQuery", "timestamped_key_value")
         return self._pairs(store, with_timestamps=True)
 
 
@@ -192,28 +192,67 @@ class WindowKeyQuery(Query[Pairs]):
 
     def answer(self, store: QueriedStore) -> Pairs:
         """See the class."""
-        store.want("WindowKeyQuery", windowed=True)
+        store.want("WindowKeyQuery", "window", "timestamped_window")
         view: Any = store.view()
         return tuple(view.fetch(self.key, self.start_from_ms, self.start_to_ms))
 
 
 @dataclass(frozen=True, slots=True)
 class WindowRangeQuery(Query["tuple[tuple[Windowed[Any], Any], ...]"]):
-    """Windows of all keys that start between two times, both included (window stores): windowed key and value.
+    """Windows of all keys (window stores), or the sessions of one key (session stores): windowed key and value.
 
-    In the order of `ReadOnlyWindowStore.fetch_all`; values of a timestamped store come as `ValueAndTimestamp`.
+    Windows are those that start between two times, both included, in the order of `ReadOnlyWindowStore.fetch_all`, with
+    `ValueAndTimestamp` of a timestamped store; sessions go by their end.
     """
 
-    start_from_ms: int
-    start_to_ms: int
+    start_from_ms: int = 0
+    start_to_ms: int = 0
+    key: Any = None
 
     @classmethod
     def with_window_start_range(cls, time_from: datetime | int, time_to: datetime | int) -> WindowRangeQuery:
         """Ask for those; times are aware datetimes, or milliseconds since the epoch."""
         return cls(to_ms(time_from), to_ms(time_to))
 
+    @classmethod
+    def with_key(cls, key: Any) -> WindowRangeQuery:
+        """Ask for the sessions of that key."""
+        return cls(key=key)
+
     def answer(self, store: QueriedStore) -> tuple[tuple[Windowed[Any], Any], ...]:
         """See the class."""
-        store.want("WindowRangeQuery", windowed=True)
         view: Any = store.view()
+        if self.key is not None:
+            store.want("WindowRangeQuery of a key", "session")
+            return tuple(view.fetch(self.key))
+        store.want("WindowRangeQuery of times", "window", "timestamped_window")
         return tuple(view.fetch_all(self.start_from_ms, self.start_to_ms))
+
+
+@dataclass(frozen=True, slots=True)
+class VersionedKeyQuery(Query["VersionedRecord[Any] | None"]):
+    """What a key had at a time, the latest unless `as_of` says when (versioned stores, KIP-960); `None`: nothing, or it is forgotten.
+
+    Example:
+        >>> VersionedKeyQuery.with_key("tea").as_of(1_000)
+        VersionedKeyQuery(key='tea', as_of_ms=1000)
+    """
+
+    key: Any
+    as_of_ms: int | None = None
+
+    @classmethod
+    def with_key(cls, key: Any) -> VersionedKeyQuery:
+        """Ask for that key."""
+        return cls(key)
+
+    def as_of(self, time: datetime | int) -> VersionedKeyQuery:
+        """At that time: an aware datetime, or milliseconds since the epoch."""
+        return replace(self, as_of_ms=to_ms(time))
+
+    def answer(self, store: QueriedStore) -> VersionedRecord[Any] | None:
+        """See the class."""
+        store.want("VersionedKeyQuery", "versioned_key_value")
+        view: Any = store.view()
+        found: VersionedRecord[Any] | None = view.get(self.key, self.as_of_ms)
+        return found

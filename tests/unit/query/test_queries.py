@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,17 +12,24 @@ from hypothesis import strategies as st
 from tests.unit.query.local_app import START_MS, LocalApp, rows_of, totals_after
 
 from hayase import (
+    Consumed,
     FailureReason,
     KeyQuery,
+    Materialized,
     Position,
     PositionBound,
     Query,
     RangeQuery,
+    Serdes,
+    SessionWindows,
     StateQueryRequest,
     StateQueryResult,
+    Stores,
+    StreamsBuilder,
     TimestampedKeyQuery,
     TimestampedRangeQuery,
     ValueAndTimestamp,
+    VersionedKeyQuery,
     Window,
     Windowed,
     WindowKeyQuery,
@@ -84,6 +93,29 @@ def test_windows_of_a_key_and_of_all_keys_are_found_by_their_start(local: LocalA
     assert pairs(ask(local, WindowRangeQuery.with_window_start_range(begin + 1, begin + 9), "hourly")) == []
 
 
+def test_sessions_of_a_key_and_versions_of_a_key_are_found(tmp_path: Path) -> None:
+    text, amounts = Serdes.string(), Serdes.json()
+    builder = StreamsBuilder()
+    orders = builder.stream("orders", Consumed.with_(text, amounts))
+    gap = SessionWindows.of_inactivity_gap_with_no_grace(timedelta(seconds=5))
+    orders.group_by_key().windowed_by(gap).count(Materialized.as_("visits"))
+    history = Stores.persistent_versioned_key_value_store("last", timedelta(hours=1))
+    orders.to_table(Materialized.as_(history))
+    local = LocalApp(tmp_path, builder.build())
+    try:
+        local.put([("ada", "tea", 1)])
+        local.put([("ada", "pen", 2)], time_ms=START_MS + 2_000)
+        local.epoch()
+        sessions = pairs(ask(local, WindowRangeQuery.with_key("ada"), "visits"))
+        assert sessions == [(Windowed("ada", Window(START_MS, START_MS + 2_000)), 2)]
+        latest = VersionedKeyQuery.with_key("ada")
+        assert only(ask(local, latest, "last")).value == {"item": "pen", "amount": 2}
+        assert only(ask(local, latest.as_of(START_MS + 1_000), "last")).value == {"item": "tea", "amount": 1}
+        assert only(ask(local, latest.as_of(START_MS - 1), "last")) is None
+    finally:
+        local.close()
+
+
 @pytest.mark.parametrize(
     ("query", "store"),
     [
@@ -93,6 +125,8 @@ def test_windows_of_a_key_and_of_all_keys_are_found_by_their_start(local: LocalA
         (TimestampedRangeQuery.with_no_bounds(), "hourly"),
         (WindowKeyQuery.with_key_and_window_start_range("u1", 0, 1), "users"),
         (WindowRangeQuery.with_window_start_range(0, 1), "users"),
+        (WindowRangeQuery.with_key("u1"), "hourly"),
+        (VersionedKeyQuery.with_key("u1"), "users"),
     ],
 )
 def test_a_query_for_another_kind_of_store_is_an_unknown_query_type(
