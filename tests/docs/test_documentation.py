@@ -34,3 +34,16 @@ def test_every_operator_that_the_readme_names_is_there() -> None:
     names = re.split(r"[,;] ", named.group(1))
     owners = (StreamsBuilder, KStream, KTable, KGroupedStream)
     assert not [name for name in names if not any(hasattr(owner, name) for owner in owners)]
+
+
+def test_each_line_of_the_compatibility_page_names_a_test_or_says_why_not() -> None:
+    page = (ROOT / "docs" / "compatibility.md").read_text("utf-8")
+    rows = [
+        [cell.strip() for cell in line.split(" | ")]
+        for line in page.splitlines()
+        if re.search(r" \| (yes|differs|no) \| ", line)
+    ]
+    assert len(rows) > 150
+    for what, kind, remark, test in rows:
+        assert _LINK.search(test) if kind == "yes" else remark, what
+        assert kind == "no" or _LINK.search(test), what
