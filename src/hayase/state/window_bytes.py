@@ -12,26 +12,14 @@ import numpy.typing as npt
 
 from hayase.core.errors import ConfigError
 from hayase.state.protocol import ByteStore
+from hayase.state.segmented import BEHIND_TIMES, ESCAPED_ZERO, SegmentedBytes, terminated
 
 Int64Array = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
-MIN_SEGMENT_INTERVAL_MS = 60_000
-NO_TIME = -1
-"""The observed time before anything was written."""
-
 _LONG = struct.Struct(">q")
 _TIMES = 8
-_OBSERVED_KEY = b"\xffobserved"
-"""Behind all windows: segments and starts are not negative, so no window's key begins with a byte from 0x80 on."""
 _SEQUENCE_KEY = b"\xffsequence"
-_BEHIND_WINDOWS = b"\x80"
-_ESCAPED_ZERO = b"\x00\xff"
-
-
-def segment_interval_ms(retention_ms: int) -> int:
-    """How much time one segment spans: half the retention, at least a minute, as in Kafka Streams."""
-    return max(retention_ms // 2, MIN_SEGMENT_INTERVAL_MS)
 
 
 def encode_window_keys(keys: Sequence[bytes], starts_ms: Int64Array, interval_ms: int) -> list[bytes]:
@@ -54,18 +42,18 @@ def encode_window_keys(keys: Sequence[bytes], starts_ms: Int64Array, interval_ms
     tails = [b"\x00" + pack(start) for start in unique.tolist()]
     places = place.tolist()
     if b"\x00" in b"".join(keys):
-        keys = [key.replace(b"\x00", _ESCAPED_ZERO) for key in keys]
+        keys = [key.replace(b"\x00", ESCAPED_ZERO) for key in keys]
     return [heads[at] + key + tails[at] for key, at in zip(keys, places, strict=True)]
 
 
 def encode_window_key(key: bytes, start_ms: int, interval_ms: int) -> bytes:
     """The stored key of one window; see `encode_window_keys`."""
-    return b"".join((_LONG.pack(start_ms // interval_ms), _terminated(key), _LONG.pack(start_ms)))
+    return b"".join((_LONG.pack(start_ms // interval_ms), terminated(key), _LONG.pack(start_ms)))
 
 
 def decode_window_key(data: bytes) -> tuple[bytes, int]:
     """Record key and window start of a stored key."""
-    return data[_TIMES : -_TIMES - 1].replace(_ESCAPED_ZERO, b"\x00"), _LONG.unpack_from(data, len(data) - _TIMES)[0]
+    return data[_TIMES : -_TIMES - 1].replace(ESCAPED_ZERO, b"\x00"), _LONG.unpack_from(data, len(data) - _TIMES)[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,41 +69,13 @@ class WindowPlaces:
     encoded: list[bytes]
 
 
-class WindowBytes:
+class WindowBytes(SegmentedBytes):
     """A window store of one task in bytes, during one epoch.
 
     The store has a time of its own: the greatest window start ever written to it, kept in the store. Windows that start
     at or before that time less the retention are hidden from every read. Whole segments are deleted once no window in
     them can be seen; writes into such a segment are ignored. All as Kafka Streams' persistent window stores do.
-
-    Args:
-        store: where it is kept.
-        retention_ms: how long a window can be seen after its start, in the store's time.
-        on_expired: called with the number of writes that were ignored.
     """
-
-    def __init__(self, store: ByteStore, retention_ms: int, on_expired: Callable[[int], None] | None = None) -> None:
-        self._store = store
-        self._retention_ms = retention_ms
-        self._on_expired = on_expired
-        self.interval_ms = segment_interval_ms(retention_ms)
-        self._observed_ms = NO_TIME
-        self.refresh()
-
-    def refresh(self) -> None:
-        """Take note of what others have written to the same store since this was made."""
-        observed = self._store.get(_OBSERVED_KEY)
-        self._observed_ms = NO_TIME if observed is None else _LONG.unpack(observed)[0]
-
-    @property
-    def observed_ms(self) -> int:
-        """The store's own time; -1 before the first write."""
-        return self._observed_ms
-
-    @property
-    def hidden_until_ms(self) -> int:
-        """Windows that start at or before this are hidden."""
-        return self._observed_ms - self._retention_ms
 
     def get(self, key: bytes, start_ms: int) -> bytes | None:
         """The value of a window, `None` if absent or hidden."""
@@ -165,7 +125,7 @@ class WindowBytes:
     def fetch(self, key: bytes, from_ms: int, to_ms: int, *, reverse: bool = False) -> Iterator[tuple[int, bytes]]:
         """Starts and values of a key's windows with `from_ms <= start <= to_ms`, in order of start."""
         low, high = self._visible(from_ms, to_ms)
-        middle = _terminated(key)
+        middle = terminated(key)
         pieces = [
             self._store.range(
                 _LONG.pack(segment) + middle + _LONG.pack(low),
@@ -185,13 +145,11 @@ class WindowBytes:
         In order of (segment, key, start); `None` is no bound.
         """
         low, high = self._visible(from_ms, to_ms)
-        after = b"" if key_from is None else _terminated(key_from)
+        after = b"" if key_from is None else terminated(key_from)
         pieces = [
             self._store.range(
                 _LONG.pack(segment) + after,
-                _LONG.pack(segment + 1)
-                if key_to is None
-                else _LONG.pack(segment) + _terminated(key_to) + _BEHIND_WINDOWS,
+                _LONG.pack(segment + 1) if key_to is None else _LONG.pack(segment) + terminated(key_to) + BEHIND_TIMES,
                 reverse=reverse,
             )
             for segment in self._segments(low, high, reverse)
@@ -216,29 +174,6 @@ class WindowBytes:
 
     def _visible(self, from_ms: int, to_ms: int) -> tuple[int, int]:
         return max(from_ms, self.hidden_until_ms + 1, 0), min(to_ms, self._observed_ms)
-
-    def _segments(self, low: int, high: int, reverse: bool) -> Sequence[int]:
-        if low > high:
-            return ()
-        segments = range(low // self.interval_ms, high // self.interval_ms + 1)
-        return segments[::-1] if reverse else segments
-
-    def _first_live_segment(self) -> int:
-        return self.hidden_until_ms // self.interval_ms
-
-    def _observe(self, start_ms: int) -> None:
-        if start_ms <= self._observed_ms:
-            return
-        before = self._first_live_segment()
-        self._observed_ms = start_ms
-        self._store.put(_OBSERVED_KEY, _LONG.pack(start_ms))
-        live = self._first_live_segment()
-        if live > max(before, 0):
-            self._store.delete_range(None, _LONG.pack(live))
-
-    def _expired(self, count: int) -> None:
-        if self._on_expired is not None:
-            self._on_expired(count)
 
 
 class DuplicateWindowBytes(WindowBytes):
@@ -291,10 +226,6 @@ def window_bytes(
     """The window store of either kind."""
     kind = DuplicateWindowBytes if retain_duplicates else WindowBytes
     return kind(store, retention_ms, on_expired)
-
-
-def _terminated(key: bytes) -> bytes:
-    return key.replace(b"\x00", _ESCAPED_ZERO) + b"\x00"
 
 
 def _check_starts(least_ms: int) -> None:

@@ -13,7 +13,7 @@ from tests.unit.task.harness import Chunking, Given, LocalRun, Result, merged, r
 from hayase import Consumed, JoinWindows, Produced, Serdes, StreamJoined, StreamsBuilder, Topology
 from hayase.core.metrics import DROPPED_RECORDS
 from hayase.serde.murmur2 import partition_for_key
-from hayase.state.window_bytes import segment_interval_ms
+from hayase.state.segmented import segment_interval_ms
 
 TEXT = Serdes.string()
 READ = Consumed.with_(TEXT, TEXT)
