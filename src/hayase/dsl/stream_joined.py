@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from hayase.core.names import check_name
-from hayase.dsl.options import check_serde, name_of
+from hayase.dsl.options import NamedSerdes, check_serde, name_of
 from hayase.dsl.store_suppliers import WindowStoreSupplier, check_supplier
 from hayase.serde.protocol import Serde
 
 
 @dataclass(frozen=True, slots=True)
-class StreamJoined:
+class StreamJoined(NamedSerdes):
     """Serdes, names and stores of a join of two streams; each `with_…` gives a changed copy.
 
     Attributes:
@@ -31,10 +31,7 @@ class StreamJoined:
         'clicks-and-views'
     """
 
-    key_serde: Serde[Any] | None = None
-    value_serde: Serde[Any] | None = None
     other_value_serde: Serde[Any] | None = None
-    name: str | None = None
     store_name: str | None = None
     this_store: WindowStoreSupplier | None = None
     other_store: WindowStoreSupplier | None = None
@@ -52,8 +49,8 @@ class StreamJoined:
         return cls(
             check_serde(key_serde, "key_serde"),
             check_serde(value_serde, "value_serde"),
-            check_serde(other_value_serde, "other_value_serde"),
             name_of(name),
+            check_serde(other_value_serde, "other_value_serde"),
             None if store_name is None else check_name(store_name),
         )
 
@@ -62,21 +59,9 @@ class StreamJoined:
         """Only the beginning of the stores' names, as in Kafka Streams."""
         return cls(store_name=check_name(store_name))
 
-    def with_key_serde(self, serde: Serde[Any]) -> StreamJoined:
-        """The same with another key serde."""
-        return dataclasses.replace(self, key_serde=check_serde(serde, "key_serde"))
-
-    def with_value_serde(self, serde: Serde[Any]) -> StreamJoined:
-        """The same with another serde of the left values."""
-        return dataclasses.replace(self, value_serde=check_serde(serde, "value_serde"))
-
     def with_other_value_serde(self, serde: Serde[Any]) -> StreamJoined:
         """The same with another serde of the right values."""
         return dataclasses.replace(self, other_value_serde=check_serde(serde, "other_value_serde"))
-
-    def with_name(self, name: str) -> StreamJoined:
-        """The same with another beginning of the nodes' names."""
-        return dataclasses.replace(self, name=check_name(name))
 
     def with_store_name(self, store_name: str) -> StreamJoined:
         """The same with another beginning of the stores' names."""
