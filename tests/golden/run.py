@@ -63,12 +63,12 @@ class Deviation:
     """Cases that come out differently on purpose.
 
     Attributes:
-        cases: pattern of their names.
+        cases: patterns of their names.
         reason: why.
         alike: patterns of recorded cases among them that come out as in Kafka Streams, since their input does not run into it.
     """
 
-    cases: str
+    cases: tuple[str, ...]
     reason: str
     alike: tuple[str, ...] = ()
 
@@ -77,7 +77,7 @@ class Deviation:
 def deviations() -> tuple[Deviation, ...]:
     """All that are listed."""
     entries = tomllib.loads(DEVIATIONS.read_text("utf-8"))["deviation"]
-    return tuple(Deviation(**{**entry, "alike": tuple(entry.get("alike", ()))}) for entry in entries)
+    return tuple(Deviation(tuple(one["cases"]), one["reason"], tuple(one.get("alike", ()))) for one in entries)
 
 
 @cache
@@ -89,7 +89,7 @@ def recorded() -> frozenset[str]:
 def deviation(case: Case) -> Deviation | None:
     """Why a case comes out differently on purpose; `None` if it must come out as in Kafka Streams."""
     for entry in deviations():
-        if fnmatch(case["name"], entry.cases):
+        if any(fnmatch(case["name"], pattern) for pattern in entry.cases):
             return None if any(fnmatch(case["name"], alike) for alike in entry.alike) else entry
     return None
 
