@@ -318,7 +318,7 @@ def _with_driver(cases: list[Case], form: str, tally: Tally) -> None:
 
 
 def _with_spark(cases: list[Case], form: str, tally: Tally) -> None:
-    from tests.golden.spark_engine import groups, run_together
+    from tests.golden.spark_engine import alone, groups, run_alone, run_together
 
     by_name = {case["name"]: case for case in cases}
     tally.skipped += len(cases)
@@ -326,6 +326,12 @@ def _with_spark(cases: list[Case], form: str, tally: Tally) -> None:
         tally.skipped -= len(group)
         for name, differences in run_together(group, form).items():
             tally.take(by_name[name], differences)
+    for case in filter(alone, cases):
+        try:
+            tally.take(case, run_alone(case, form))
+        except Unsupported:
+            continue
+        tally.skipped -= 1
 
 
 def main() -> None:

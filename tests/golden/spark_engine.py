@@ -1,7 +1,8 @@
 """Golden cases on real local Spark: many in one application, input by input, an epoch for each.
 
 Epoch i holds input i of every case (and further epochs what went through topics of the log meanwhile). What is compared: each
-key's outputs in order, topic by topic, and what is in the stores at the end.
+key's outputs in order, topic by topic, and what is in the stores at the end. Cases that end with an error, choose their topics,
+or have settings of their own run alone; of an error, where it was and what came out before. Wall clocks can not be moved on Spark.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from tests.golden.run import (
 from tests.golden.together import Together, alone, by_hand, put_together
 
 from hayase import StreamsApp
+from hayase.core.errors import HayaseError
 from hayase.core.records import TopicPartition
 from hayase.log.open import open_log
 from hayase.log.protocol import Log, LogConfig, Marker, OutputBatch
@@ -45,7 +47,7 @@ _LOOK_EVERY_S = 0.01
 class Stage:
     """One application with its topics, in a folder of its own."""
 
-    def __init__(self, folder: Path, topology: Topology, settings: dict[str, Any]) -> None:
+    def __init__(self, folder: Path, topology: Topology, settings: dict[str, Any], cases: Sequence[Case]) -> None:
         self._config = LogConfig("embedded", str(folder / "log"), {"fsync": "false"})
         self._log: Log = open_log(self._config)
         self._writer = self._log.writer()
@@ -56,7 +58,10 @@ class Stage:
         self._given = sorted(set(source_topics(topology)))
         self._internal = sorted(set(source_topics(made)) - set(self._given))
         sinks = {node.topic for node in topology.nodes if isinstance(node, SinkNode) and node.topic is not None}
-        for topic in sorted({*self._given, *sinks} - topology.repartitions.keys() - topology.internal_topics.keys()):
+        fed = {one["topic"] for case in cases for item in case["inputs"] for one in item.get("batch", [item])}
+        written = {record["topic"] for case in cases for record in case["expected"]["outputs"]}
+        internal = topology.repartitions.keys() | topology.internal_topics.keys()
+        for topic in sorted({*self._given, *sinks, *fed, *written} - internal):
             self._log.create_topic(topic, 1)
         self._epochs = Epochs(open_blobs(self.app.config.checkpoint_dir, fsync=False))
         self._done = -1
@@ -123,7 +128,7 @@ def run_together(cases: Sequence[Case], form: str = "rows") -> dict[str, list[Di
     """
     made = put_together(cases)
     with tempfile.TemporaryDirectory(prefix="hayase-golden-") as folder:
-        stage = Stage(Path(folder), made.topology, settings_of(cases[0], form))
+        stage = Stage(Path(folder), made.topology, settings_of(cases[0], form), made.cases)
         try:
             stage.app.start()
             sources = {topic: serdes for case in made.cases for topic, serdes in serdes_of(case)[0].items()}
@@ -136,18 +141,61 @@ def run_together(cases: Sequence[Case], form: str = "rows") -> dict[str, list[Di
             stage.close()
 
 
-def _differences(case: Case, stage: Stage) -> Iterator[Difference]:
+def run_alone(case: Case, form: str = "rows") -> list[Difference]:
+    """Run a case in an application of its own.
+
+    Raises:
+        Unsupported: it needs what is not there yet, or a clock that is moved.
+    """
+    if "initial_wall_clock_ms" in case["config"] or any("advance_wall_clock_ms" in item for item in case["inputs"]):
+        raise Unsupported("the wall clock can not be moved on Spark")
+    expected_at = (case["expected"].get("error") or {}).get("at")
+    try:
+        built = build(case)
+    except HayaseError as error:
+        return compare("error at", expected_at, -1, str(error))
+    with tempfile.TemporaryDirectory(prefix="hayase-golden-") as folder:
+        stage = Stage(Path(folder), built.topology, settings_of(case, form), [case])
+        try:
+            stage.app.start()
+            failed_at = _feed_all(case, stage)
+            differences = compare("error at", expected_at, failed_at, str(stage.app.error))
+            return differences + list(_differences(case, stage, failed_at))
+        finally:
+            stage.close()
+
+
+def _feed_all(case: Case, stage: Stage) -> int | None:
+    """The input at which the application failed."""
+    sources = serdes_of(case)[0]
+    for at, item in enumerate(case["inputs"]):
+        stage.feed([encoded(one, sources) for one in item.get("batch", [item])])
+        if not stage.settle():
+            return at
+    return None
+
+
+def _differences(case: Case, stage: Stage, failed_at: int | None = None) -> Iterator[Difference]:
+    """Of a case that failed: of what came before the epoch that failed, which leaves nothing behind."""
     sinks = serdes_of(case)[1]
-    wanted = _by_key(comparable(each) for each in case["expected"]["outputs"])
+    expected = case["expected"]
+    before = [each for each in expected["outputs"] if failed_at is None or each["at"] < failed_at]
+    wanted = _by_key(comparable(each) for each in before)
+    topics = {*sinks, *(each["topic"] for each in expected["outputs"])} - {None}
     found = _by_key(
-        comparable(read_record(topic, *row, serdes))
-        for topic, serdes in sinks.items()
-        if topic is not None
+        comparable(read_record(topic, *row, sinks.get(topic) or sinks.get(None)))
+        for topic in sorted(topics)
         for row in stage.outputs(topic)
     )
     for key in sorted({*wanted, *found}):
         yield from compare(f"outputs of {key}", wanted.get(key, []), found.get(key, []))
-    for name, store in case["expected"]["stores"].items():
+    if failed_at is not None:
+        return
+    for query, answer in zip(case.get("queries", ()), expected.get("queries", ()), strict=True):
+        row = stage.app.store(query["store"]).get(*query["args"])
+        told = None if row.value is None else {"value": row.value, "timestamp": row.timestamp_ms}
+        yield from compare(f"query {query}", answer, told)
+    for name, store in expected.get("stores", {}).items():
         rows = stage.app.store(name).all()
         entries = [{"key": row.key, "value": row.value, "timestamp": row.timestamp_ms} for row in rows]
         yield from compare(f"store {name}", *entries_of(store, entries))
@@ -166,7 +214,7 @@ def groups(cases: Sequence[Case], size: int) -> Iterator[list[Case]]:
     """Cases that share an application, at most `size`; those that can not share one, or are not there yet, are left out."""
     kinds: dict[Any, list[Case]] = defaultdict(list)
     for case in cases:
-        if alone(case) or case.get("queries"):
+        if alone(case):
             continue
         try:
             build(case)
@@ -178,4 +226,4 @@ def groups(cases: Sequence[Case], size: int) -> Iterator[list[Case]]:
             yield kind[start : start + size]
 
 
-__all__ = ["Together", "groups", "run_together"]
+__all__ = ["Together", "alone", "groups", "run_alone", "run_together"]

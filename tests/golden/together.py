@@ -90,6 +90,9 @@ def prefixed(case: Case, prefix: str) -> Case:
         for item in case["inputs"]
     ]
     topology = [node(each) for each in case["topology"]]
+    if "queries" in case:
+        expected = {**expected, "queries": case["expected"]["queries"]}
+        case = {**case, "queries": [{**query, "store": prefix + query["store"]} for query in case["queries"]]}
     return {**case, "topology": topology, "inputs": inputs, "expected": expected}
 
 
