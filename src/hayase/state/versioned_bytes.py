@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from hayase.core.errors import StateError
 from hayase.state.protocol import ByteStore
+from hayase.state.segmented import BEHIND_TIMES, terminated
 
 NOT_PUT = -(2**63)
 """What `put` returns if a version is older than the history that is kept."""
@@ -18,8 +19,6 @@ _LONG = struct.Struct(">q")
 _TIME = _LONG.size
 _LATEST, _LATEST_END, _HISTORY, _DELETED, _OBSERVED_KEY = b"a", b"b", b"h", b"x", b"t"
 _VALUE, _TOMBSTONE = b"\x01", b"\x00"
-_BEHIND_TIMES = b"\x80"
-_ESCAPED_ZERO = b"\x00\xff"
 _LAST_MS = 2**63 - 1
 
 
@@ -189,7 +188,7 @@ class VersionedBytes:
                 assert version.valid_to_ms is not None
                 if version.valid_to_ms > time_ms:
                     return _Found(at[0], version, version.valid_to_ms)
-            after = next(self._store.range(versions + behind, versions + _BEHIND_TIMES), None)
+            after = next(self._store.range(versions + behind, versions + BEHIND_TIMES), None)
             if after is not None:
                 return _Found(None, None, _version_of(*after).timestamp_ms)
         return _Found(None, None, latest_ms)
@@ -212,7 +211,7 @@ class VersionedBytes:
             self._store.put(place, _LONG.pack(valid_to_ms) + _marked(value))
 
     def _versions_prefix(self, key: bytes, segment: int) -> bytes:
-        return b"".join((_HISTORY, _LONG.pack(segment), key.replace(b"\x00", _ESCAPED_ZERO), b"\x00"))
+        return b"".join((_HISTORY, _LONG.pack(segment), terminated(key)))
 
     def _deleted_place(self, key: bytes, timestamp_ms: int) -> bytes:
         return _DELETED + _LONG.pack(timestamp_ms // self._interval_ms) + key
