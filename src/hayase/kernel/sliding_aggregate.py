@@ -8,12 +8,10 @@ from typing import Any
 
 from hayase.core.metrics import DROPPED_RECORDS
 from hayase.core.records import Record, Window, Windowed
-from hayase.kernel.aggregate_node import WindowedNode
-from hayase.kernel.aggregate_rows import Emitter, Places, timestamp_of
+from hayase.kernel.aggregate_rows import Emitter, timestamp_of
 from hayase.kernel.rows import RowContext
-from hayase.kernel.windowed_aggregate import closing_windows, window_bytes
+from hayase.kernel.window_store_node import WindowStoreNode, closing_windows
 from hayase.state.spec import StoreSpec
-from hayase.state.window_bytes import WindowBytes
 from hayase.topology.operators import StreamSlidingAggregate
 
 
@@ -38,25 +36,13 @@ class _Around:
     previous_ms: int | None = None
 
 
-class StreamSlidingAggregateRows(WindowedNode[StreamSlidingAggregate]):
+class StreamSlidingAggregateRows(WindowStoreNode[StreamSlidingAggregate]):
     """StreamSlidingAggregate in row form.
 
     A record updates the windows that contain it, from the latest to the earliest; then come the windows that it makes
     necessary: the one behind the record before it, the one that ends with it, the one behind it. Kafka Streams' algorithm and
     order. The timestamp of a row is that of the latest record in its window, so rows say where records are.
     """
-
-    _windows: WindowBytes
-
-    def places(self) -> Places:
-        """The window store."""
-        other = self.shared()
-        self._windows = window_bytes(self.name, self._operator, self.ctx.env) if other is None else other._windows
-        return self._windows
-
-    def place(self, key: Windowed[Any]) -> tuple[Any, ...]:
-        """The record key's bytes and the window's start."""
-        return self._key_bytes(key.key), key.window.start_ms
 
     def emitter(self, ctx: RowContext, spec: StoreSpec) -> Emitter:
         """See AggregateNode."""

@@ -11,9 +11,8 @@ import polars as pl
 
 from hayase.core.metrics import DROPPED_RECORDS, LATE_RECORDS
 from hayase.core.records import Record, Windowed
-from hayase.core.windows import TimeWindows, window_from
-from hayase.kernel.aggregate_node import AggregateNode, WindowedNode
-from hayase.kernel.aggregate_rows import Emitter, Places
+from hayase.core.windows import TimeWindows
+from hayase.kernel.aggregate_rows import Emitter
 from hayase.kernel.column_aggregation import RECORD, ColumnAggregation, key_bytes, key_numbers
 from hayase.kernel.columns import (
     KEY,
@@ -28,29 +27,17 @@ from hayase.kernel.columns import (
     order_columns,
 )
 from hayase.kernel.groups import I64, combine_numbers
-from hayase.kernel.rows import RowContext, RowEnvironment
-from hayase.kernel.window_close import ClosingResults
+from hayase.kernel.rows import RowContext
+from hayase.kernel.window_store_node import WindowStoreNode, closing_windows, window_bytes
 from hayase.serde.protocol import ColumnCodec
 from hayase.state.spec import StoreSpec
 from hayase.state.window_bytes import WindowBytes, WindowPlaces
 from hayase.topology.nodes import ProcessorNode
-from hayase.topology.operators import StreamSlidingAggregate, StreamWindowedAggregate
+from hayase.topology.operators import StreamWindowedAggregate
 
 
-class StreamWindowedAggregateRows(WindowedNode[StreamWindowedAggregate]):
+class StreamWindowedAggregateRows(WindowStoreNode[StreamWindowedAggregate]):
     """StreamWindowedAggregate in row form."""
-
-    _windows: WindowBytes
-
-    def places(self) -> Places:
-        """The window store."""
-        other = self.shared()
-        self._windows = window_bytes(self.name, self._operator, self.ctx.env) if other is None else other._windows
-        return self._windows
-
-    def place(self, key: Windowed[Any]) -> tuple[Any, ...]:
-        """The record key's bytes and the window's start."""
-        return self._key_bytes(key.key), key.window.start_ms
 
     def emitter(self, ctx: RowContext, spec: StoreSpec) -> Emitter:
         """See AggregateNode."""
@@ -78,29 +65,6 @@ class StreamWindowedAggregateRows(WindowedNode[StreamWindowedAggregate]):
             if data is None:
                 inputs, data = self._aggregation.inputs(record), self._key_bytes(key)
             self._rows.update((data, window.start_ms), record.with_key(Windowed(key, window)), inputs)
-
-
-def closing_windows(node: AggregateNode[Any], ctx: RowContext, spec: StoreSpec, size_ms: int) -> ClosingResults:
-    """Sends the results of windows when they close: by start, then by the bytes of the key."""
-
-    def result(key: bytes, rank: tuple[int, ...]) -> tuple[Any, Any, int] | None:
-        found = node.stored((key, *rank))
-        return (
-            None if found is None else (Windowed(spec.key_serde.from_bytes(key), window_from(rank[0], size_ms)), *found)
-        )
-
-    return ClosingResults(ctx, ctx.env.byte_store(spec.name), lambda place: place[1:], result, times=1)
-
-
-def window_bytes(
-    node: str, operator: StreamWindowedAggregate | StreamSlidingAggregate, env: RowEnvironment | ColumnContext
-) -> WindowBytes:
-    """The operator's window store."""
-    spec = env.store_spec(operator.store)
-    retention_ms = spec.retention_ms if spec.retention_ms is not None else operator.windows.retention_ms
-    return WindowBytes(
-        env.byte_store(operator.store), retention_ms, lambda count: env.metrics.add(DROPPED_RECORDS, node, count)
-    )
 
 
 class StreamWindowedAggregateColumns(ColumnNode):
