@@ -36,12 +36,12 @@ class Position:
 
     def merge(self, other: Position) -> Position:
         """The farther offset of each partition of both."""
-        merged = self
+        merged = {topic: dict(partitions) for topic, partitions in self.offsets.items()}
         for topic, partitions in other.offsets.items():
+            here = merged.setdefault(topic, {})
             for partition, offset in partitions.items():
-                known = merged.offset(topic, partition)
-                merged = merged.with_component(topic, partition, offset if known is None else max(known, offset))
-        return merged
+                here[partition] = max(here.get(partition, offset), offset)
+        return Position(merged)
 
     def offset(self, topic: str, partition: int) -> int | None:
         """The last offset of a partition; `None` if none of its records was read."""
