@@ -9,7 +9,6 @@ import threading
 from hayase.app.checkpoint import fix_plan, lineage_of, stored_plan
 from hayase.app.topics import ensure_dead_letter_topic, prepare_topics, resets_of
 from hayase.core.config import StreamsConfig
-from hayase.core.errors import HayaseError
 from hayase.log.open import open_log
 from hayase.log.protocol import LogConfig
 from hayase.planner.build import levels_of, make_plan, source_topics
@@ -22,7 +21,7 @@ from hayase.runtime.shipped import ShippedApp
 from hayase.storage.blobs import BlobStore
 from hayase.topology.topology import Topology
 
-_LOG = logging.getLogger(__name__)
+_LOG = logging.getLogger("hayase.app")
 
 
 def prepare(given: Topology, config: StreamsConfig, blobs: BlobStore, control_dir: str, log_address: str) -> ShippedApp:
@@ -89,10 +88,11 @@ def prepare(given: Topology, config: StreamsConfig, blobs: BlobStore, control_di
 
 
 def _prepare_markers(config: LogConfig, application_id: str) -> None:
-    log = open_log(config)
     try:
-        log.prepare_markers(application_id)
-    except HayaseError as error:  # the first epoch makes them, or says it better
+        log = open_log(config)
+        try:
+            log.prepare_markers(application_id)
+        finally:
+            log.close()
+    except Exception as error:  # in a thread nobody would see it; the first epoch makes them, or says it better
         _LOG.debug("markers were not prepared: %s", error)
-    finally:
-        log.close()
