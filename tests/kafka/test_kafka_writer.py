@@ -10,13 +10,15 @@ import threading
 import time
 import uuid
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 
 from hayase.core.errors import ConfigError, LogError, ProductionError
 from hayase.core.records import TopicPartition
+from hayase.log.kafka.admin import KafkaAdmin
 from hayase.log.kafka.log import KafkaLog
 from hayase.log.kafka.writer import KafkaWriter
 from hayase.log.protocol import LogConfig, Marker, OutputBatch
@@ -176,6 +178,21 @@ def test_an_open_transaction_of_another_producer_holds_the_end_back(
     producer.commit_transaction(30)
     _eventually(lambda: _end(log, topic) == 4)  # three records and the marker of the transaction
     writer.close()
+
+
+def test_a_topic_that_another_process_has_just_made_is_waited_for(
+    broker: KafkaBroker, log: KafkaLog, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen, described = [], KafkaAdmin._descriptions
+
+    def late(admin: KafkaAdmin, names: Sequence[str]) -> dict[str, Any]:
+        seen.append(names)
+        return {} if len(seen) < 4 else described(admin, names)  # as a broker that has not heard of the topic yet
+
+    monkeypatch.setattr(KafkaAdmin, "_descriptions", late)
+    admin = KafkaAdmin(LogConfig("kafka", broker.bootstrap_servers))
+    assert admin.ensure_topic(topic, 7, {}).partitions == 1
+    admin.close()
 
 
 def test_a_bundle_may_go_back_and_forth_between_writers(log: KafkaLog, topic: str, application: str) -> None:

@@ -150,14 +150,17 @@ def test_of_processes_that_publish_the_same_epoch_at_once_exactly_one_writes(
     log: Log, log_config: LogConfig, application: str, topic: str
 ) -> None:
     barrier = SPAWN.Barrier(2)
-    ours, children = [], []
+    ours, given, children = [], [], []
     for number in range(2):
         mine, theirs = SPAWN.Pipe()
         arguments = (log_config, application, topic, number, barrier, theirs)
         children.append(SPAWN.Process(target=publish_at_once, args=arguments))
         ours.append(mine)
+        given.append(theirs)
     for child in children:
         child.start()
+    for pipe in given:
+        pipe.close()  # so that a child that fails is seen at once
     written = [pipe.recv() for pipe in ours]
     for child in children:
         child.join(30)

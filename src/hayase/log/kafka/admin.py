@@ -112,10 +112,31 @@ class KafkaAdmin(ProcessBound):
             if reason.code() == KafkaError.INVALID_CONFIG:
                 raise _invalid_setting(reason, name) from error
             raise self._error(reason, "creating a topic", topic=name) from error
+        return self._made(name)
+
+    def ensure_topic(self, name: str, partitions: int, config: Mapping[str, str]) -> TopicInfo:
+        """The topic; made, as by `create_topic`, if it does not exist, whoever else does so at the same time.
+
+        Raises:
+            UnknownTopicError: it was deleted at once. LogError: as `create_topic`.
+        """
+        if (found := self.describe([name]).get(name)) is not None:
+            return found
+        try:
+            return self.create_topic(name, partitions, config)
+        except LogError as error:
+            if error.condition != "TOPIC_EXISTS":
+                raise
+        return self._made(name)  # another process was faster, perhaps by less than the broker needs to hear of it
+
+    def _made(self, name: str) -> TopicInfo:
         self._wait(name, there=True)
+        found = self.describe([name]).get(name)
+        if found is None:
+            raise log_error(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART), "creating a topic", topic=name)
         # The leader is named before it has opened its files.
-        self.offsets(dict.fromkeys(own_partitions(name, partitions), OffsetSpec.latest()))
-        return self.describe([name])[name]
+        self.offsets(dict.fromkeys(own_partitions(name, found.partitions), OffsetSpec.latest()))
+        return found
 
     def delete_topic(self, name: str) -> None:
         """As `Log.delete_topic`; returns when the topic can no longer be seen."""

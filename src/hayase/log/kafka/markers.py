@@ -87,16 +87,7 @@ class MarkerTopics(ProcessBound):
 
     def ensure(self, application_id: str) -> int:
         """Make the topic if it does not exist; returns how many partitions it has."""
-        name = markers_topic(application_id)
-        found = self._admin.describe([name])
-        if name not in found:
-            try:
-                return self._admin.create_topic(name, _PARTITIONS, _TOPIC_SETTINGS).partitions
-            except LogError as error:
-                if error.condition != "TOPIC_EXISTS":  # another process was faster
-                    raise
-                found = self._admin.describe([name])
-        return found[name].partitions
+        return self._admin.ensure_topic(markers_topic(application_id), _PARTITIONS, _TOPIC_SETTINGS).partitions
 
     def partition_of(
         self, application_id: str, bundle: str, partitions: int, place: int | None = None
