@@ -12,9 +12,10 @@ from hayase.dsl import functions
 from hayase.dsl.graph import TableOperator
 from hayase.dsl.group import Group
 from hayase.dsl.inference import Known, schema_of_type
-from hayase.dsl.ktable import KTable, LateSource, TableState, key_value_spec
+from hayase.dsl.ktable import KTable
 from hayase.dsl.options import Materialized, name_of
 from hayase.dsl.stream_state import Name, StreamState, check_option
+from hayase.dsl.table_state import LateSource, TableState, key_value_spec
 from hayase.dsl.views import TableView
 from hayase.dsl.windowing import Windowing, windowing_of
 from hayase.topology.operators import CallableAggregate, CogroupMerge, StreamAggregate

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
@@ -20,6 +20,7 @@ from hayase.dsl.inference import Known, concrete_serde, key_schema, visible_colu
 from hayase.dsl.joined import TableJoined
 from hayase.dsl.joins import check_same_key, joiner_of
 from hayase.dsl.options import Materialized
+from hayase.dsl.table_state import TableState, key_value_spec
 from hayase.dsl.views import TableView
 from hayase.planner.serdes import PickleSerde
 from hayase.serde import JsonSerde
@@ -34,9 +35,6 @@ from hayase.topology.operators import (
     InternalSerdes,
     TableSource,
 )
-
-if TYPE_CHECKING:
-    from hayase.dsl.ktable import TableState
 
 _REGISTRATION = "KTABLE-FK-JOIN-SUBSCRIPTION-REGISTRATION-"
 _PROCESSOR = "KTABLE-FK-JOIN-SUBSCRIPTION-PROCESSOR-"
@@ -119,8 +117,6 @@ def foreign_key_join(
     Raises:
         TopologyError: `JOIN_KEY_MISMATCH`, and what is wrong with the functions.
     """
-    from hayase.dsl.ktable import key_value_spec
-
     what = "left_join" if is_left else "join"
     extract, foreign = _extractor(left, right, extractor, what)
     function, schema = joiner_of(joiner, left.key, left.value, right.value, what)

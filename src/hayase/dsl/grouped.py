@@ -18,9 +18,10 @@ from hayase.dsl.inference import (
     schema_of_type,
     visible_columns,
 )
-from hayase.dsl.ktable import KTable, LateSource, TableState, key_value_spec
+from hayase.dsl.ktable import KTable
 from hayase.dsl.options import Materialized, Named, name_of
 from hayase.dsl.stream_state import Name, StreamState, check_option
+from hayase.dsl.table_state import LateSource, TableState, key_value_spec
 from hayase.dsl.views import TableView
 from hayase.dsl.windowing import Windowing, windowing_of
 from hayase.kernel.aggregate_serde import aggregate_serde

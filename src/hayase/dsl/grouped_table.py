@@ -23,9 +23,10 @@ from hayase.dsl.inference import (
     value_schema,
     visible_columns,
 )
-from hayase.dsl.ktable import KTable, TableState, key_value_spec
+from hayase.dsl.ktable import KTable
 from hayase.dsl.options import Grouped, Materialized, Named, name_of
 from hayase.dsl.stream_state import Name, check_option
+from hayase.dsl.table_state import TableState, key_value_spec
 from hayase.dsl.views import TableView
 from hayase.kernel.aggregate_serde import aggregate_serde
 from hayase.kernel.built_ins import built_ins

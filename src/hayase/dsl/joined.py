@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, Self
 
 from hayase.core.names import check_name
 from hayase.core.windows import to_ms
@@ -16,7 +16,18 @@ from hayase.serde.protocol import Serde
 
 
 @dataclass(frozen=True, slots=True)
-class Joined(NamedSerdes):
+class JoinSerdes(NamedSerdes):
+    """What the options of joins share: serdes of the keys and of the values of both sides, and a name."""
+
+    other_value_serde: Serde[Any] | None = None
+
+    def with_other_value_serde(self, serde: Serde[Any]) -> Self:
+        """The same with another serde of the right values."""
+        return dataclasses.replace(self, other_value_serde=check_serde(serde, "other_value_serde"))
+
+
+@dataclass(frozen=True, slots=True)
+class Joined(JoinSerdes):
     """Serdes and name of a stream-table join; the serdes serve the repartition of the stream, and its buffer, if it needs one.
 
     Attributes:
@@ -24,7 +35,6 @@ class Joined(NamedSerdes):
         grace_ms: how long records wait for rows that come late; `None`: not at all.
     """
 
-    other_value_serde: Serde[Any] | None = None
     grace_ms: int | None = None
 
     @classmethod
@@ -44,10 +54,6 @@ class Joined(NamedSerdes):
             check_serde(other_value_serde, "other_value_serde"),
             None if grace_period is None else to_ms("grace_period", grace_period),
         )
-
-    def with_other_value_serde(self, serde: Serde[Any]) -> Joined:
-        """The same with another serde of the table's values."""
-        return dataclasses.replace(self, other_value_serde=check_serde(serde, "other_value_serde"))
 
     def with_grace_period(self, grace_period: timedelta) -> Joined:
         """The same, with records waiting for rows of the versioned table that come late (KIP-923).

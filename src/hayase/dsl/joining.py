@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 from hayase.core.join_windows import JoinWindows
 from hayase.dsl.functions import Joiner, KeyFunction
 from hayase.dsl.joined import Joined
+from hayase.dsl.joins import stream_global, stream_table
 from hayase.dsl.options import name_of
 from hayase.dsl.stream_joined import StreamJoined
 from hayase.dsl.stream_joins import stream_stream
@@ -126,7 +127,6 @@ class Joining(Generic[K, V]):
     def _join(
         self, other: Any, arguments: tuple[Any, ...], keywords: dict[str, Any], name: Name, kind: JoinKind
     ) -> KStream[K, Any]:
-        from hayase.dsl import joins
         from hayase.dsl.kstream import KStream
         from hayase.dsl.ktable import GlobalKTable, KTable
 
@@ -135,11 +135,11 @@ class Joining(Generic[K, V]):
         found = of_same_builder(self._state, other, kinds, what)
         if isinstance(found, GlobalKTable):
             key_mapper, joiner = bind_arguments(what, arguments, keywords, ("key_mapper", "joiner"), required=2)
-            return KStream(joins.stream_global(self._state, found, key_mapper, joiner, name_of(name), kind == "left"))
+            return KStream(stream_global(self._state, found, key_mapper, joiner, name_of(name), kind == "left"))
         if isinstance(found, KTable):
             joiner, joined = bind_arguments(what, arguments, keywords, ("joiner", "joined"), required=1)
             options = _named(check_option(joined, Joined, what), name)
-            return KStream(joins.stream_table(self._state, found, joiner, options, kind == "left"))
+            return KStream(stream_table(self._state, found, joiner, options, kind == "left"))
         joiner, windows, joined = bind_arguments(what, arguments, keywords, ("joiner", "windows", "joined"), required=2)
         both = check_option(joined, StreamJoined, what)
         both = both if name is None else replace(both, name=name_of(name))

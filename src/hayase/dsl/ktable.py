@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 import polars as pl
@@ -13,18 +13,16 @@ from hayase.core.records import Windowed
 from hayase.dsl import functions
 from hayase.dsl.foreign_key_joins import foreign_key_join
 from hayase.dsl.functions import Joiner, KeyFunction, Predicate, ValueFunction
-from hayase.dsl.graph import Graph
-from hayase.dsl.inference import Known, check_predicate, concrete_serde, visible_columns
+from hayase.dsl.inference import Known, check_predicate, visible_columns
 from hayase.dsl.joined import TableJoined
 from hayase.dsl.kstream import KStream
 from hayase.dsl.options import Grouped, Materialized, name_of
 from hayase.dsl.stream_state import Name, StreamState, bind_arguments, check_option, mapped_values, repartitioned
 from hayase.dsl.suppressed import Suppressed, suppress
 from hayase.dsl.table_joins import table_table
+from hayase.dsl.table_state import GlobalTableState, TableState, table_spec
 from hayase.dsl.views import TableView
 from hayase.processor.api import ValueTransformerSupplier, ValueTransformerWithKey
-from hayase.serde import JsonSerde
-from hayase.state.spec import StoreSpec
 from hayase.topology.operators import (
     JoinKind,
     LateRecords,
@@ -45,40 +43,6 @@ V = TypeVar("V")
 """Type of values."""
 
 _FILTER = "KTABLE-FILTER-"
-
-
-@dataclass(frozen=True)
-class LateSource:
-    """The nodes that refuse late records, and what is known about these: windowed keys, values as they came."""
-
-    nodes: tuple[str, ...]
-    key: Known
-    value: Known
-
-
-@dataclass(frozen=True)
-class TableState:
-    """What a table knows of itself.
-
-    Attributes:
-        graph: of the topology.
-        node: the node that sends its updates.
-        key: what is known about keys.
-        value: what is known about values.
-        view: where its rows can be read.
-        queryable: name of its store if it was named.
-        closes_after_ms: of a windowed table: how long after its end a window can still change.
-        late: where its late records come from, if it is a windowed aggregate.
-    """
-
-    graph: Graph
-    node: str
-    key: Known
-    value: Known
-    view: TableView
-    queryable: str | None
-    closes_after_ms: int | None = None
-    late: LateSource | None = None
 
 
 class KTable(Generic[K, V]):
@@ -445,54 +409,6 @@ class GlobalKTable(Generic[K, V]):
     def queryable_store_name(self) -> str | None:
         """Name of the store to query, `None` if it was not named."""
         return self._state.queryable
-
-
-@dataclass(frozen=True)
-class GlobalTableState:
-    """What a global table knows of itself; `store` holds its rows."""
-
-    graph: Graph
-    store: str
-    key: Known
-    value: Known
-    queryable: str | None
-
-
-def table_spec(options: Materialized, name: str, key: Known, value: Known) -> StoreSpec:
-    """The store of a table that is read from a topic, or made of such a one row by row: versioned if it is to be."""
-    spec = key_value_spec(replace(options, versioned=None), name, key, value)
-    if options.versioned is None:
-        return spec
-    return replace(
-        spec,
-        kind="versioned_key_value",
-        retention_ms=options.versioned.history_ms,
-        segment_interval_ms=options.versioned.segment_interval_ms,
-        caching=False,
-    )
-
-
-def key_value_spec(options: Materialized, name: str, key: Known, value: Known) -> StoreSpec:
-    """The store of a table that is not windowed, nor versioned.
-
-    Raises:
-        TopologyError: `VERSIONED_STORE`: it is to be versioned.
-    """
-    if options.versioned is not None:
-        raise TopologyError(
-            "VERSIONED_STORE",
-            f"{name!r} is a versioned store, for tables that are read from a topic (table, to_table), their filters and "
-            "map_values; what a join, an aggregation or a global table keeps has no versions, so give it Materialized.as_ with a name",
-        )
-    return StoreSpec(
-        name,
-        "timestamped_key_value",
-        options.key_serde or concrete_serde(key, "key", name),
-        options.value_serde or concrete_serde(value, "value", name, fallback=JsonSerde()),
-        caching=options.caching,
-        logging=options.logging,
-        store_type=options.store_type,
-    )
 
 
 def stream_to_table(state: StreamState, options: Materialized, name: str | None) -> KTable[Any, Any]:

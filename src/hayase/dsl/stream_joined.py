@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from hayase.core.names import check_name
-from hayase.dsl.options import NamedSerdes, check_serde, name_of
+from hayase.dsl.joined import JoinSerdes
+from hayase.dsl.options import check_serde, name_of
 from hayase.dsl.store_suppliers import WindowStoreSupplier, check_supplier
 from hayase.serde.protocol import Serde
 
 
 @dataclass(frozen=True, slots=True)
-class StreamJoined(NamedSerdes):
+class StreamJoined(JoinSerdes):
     """Serdes, names and stores of a join of two streams; each `with_…` gives a changed copy.
 
     Attributes:
@@ -31,7 +32,6 @@ class StreamJoined(NamedSerdes):
         'clicks-and-views'
     """
 
-    other_value_serde: Serde[Any] | None = None
     store_name: str | None = None
     this_store: WindowStoreSupplier | None = None
     other_store: WindowStoreSupplier | None = None
@@ -58,10 +58,6 @@ class StreamJoined(NamedSerdes):
     def as_(cls, store_name: str) -> StreamJoined:
         """Only the beginning of the stores' names, as in Kafka Streams."""
         return cls(store_name=check_name(store_name))
-
-    def with_other_value_serde(self, serde: Serde[Any]) -> StreamJoined:
-        """The same with another serde of the right values."""
-        return dataclasses.replace(self, other_value_serde=check_serde(serde, "other_value_serde"))
 
     def with_store_name(self, store_name: str) -> StreamJoined:
         """The same with another beginning of the stores' names."""

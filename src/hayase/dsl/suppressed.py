@@ -5,20 +5,18 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from hayase.core.errors import TopologyError
 from hayase.core.names import check_name
 from hayase.core.windows import to_ms
 from hayase.dsl.inference import concrete_serde
+from hayase.dsl.table_state import TableState
 from hayase.dsl.views import SuppressView
 from hayase.planner.serdes import PickleSerde
 from hayase.serde import Serdes
 from hayase.state.spec import StoreSpec
 from hayase.topology.operators import InternalSerdes, TableSuppress
-
-if TYPE_CHECKING:
-    from hayase.dsl.ktable import TableState
 
 _PREFIX = "KTABLE-SUPPRESS-"
 

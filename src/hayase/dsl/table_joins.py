@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from hayase.dsl.functions import Joiner
 from hayase.dsl.inference import Known
 from hayase.dsl.joins import check_same_key, joiner_of
 from hayase.dsl.options import Materialized
+from hayase.dsl.table_state import TableState, key_value_spec
 from hayase.dsl.views import JoinView
 from hayase.topology.operators import JoinKind, TableJoin, TableJoiner, TableJoinMerge
-
-if TYPE_CHECKING:
-    from hayase.dsl.ktable import TableState
 
 _MERGE = "KTABLE-MERGE-"
 
@@ -26,8 +23,6 @@ def table_table(
     Raises:
         TopologyError: `JOIN_KEY_MISMATCH`, and what is wrong with the joiner.
     """
-    from hayase.dsl.ktable import key_value_spec
-
     what = {"inner": "join", "left": "left_join", "outer": "outer_join"}[kind]
     check_same_key(left.key, right.key, what, "table")
     function, schema = joiner_of(joiner, left.key, left.value, right.value, what)

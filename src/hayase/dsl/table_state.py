@@ -1,0 +1,95 @@
+"""What tables know of themselves, and the stores that their rows are kept in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from hayase.core.errors import TopologyError
+from hayase.dsl.graph import Graph
+from hayase.dsl.inference import Known, concrete_serde
+from hayase.dsl.options import Materialized
+from hayase.dsl.views import TableView
+from hayase.serde import JsonSerde
+from hayase.state.spec import StoreSpec
+
+
+@dataclass(frozen=True)
+class LateSource:
+    """The nodes that refuse late records, and what is known about these: windowed keys, values as they came."""
+
+    nodes: tuple[str, ...]
+    key: Known
+    value: Known
+
+
+@dataclass(frozen=True)
+class TableState:
+    """What a table knows of itself.
+
+    Attributes:
+        graph: of the topology.
+        node: the node that sends its updates.
+        key: what is known about keys.
+        value: what is known about values.
+        view: where its rows can be read.
+        queryable: name of its store if it was named.
+        closes_after_ms: of a windowed table: how long after its end a window can still change.
+        late: where its late records come from, if it is a windowed aggregate.
+    """
+
+    graph: Graph
+    node: str
+    key: Known
+    value: Known
+    view: TableView
+    queryable: str | None
+    closes_after_ms: int | None = None
+    late: LateSource | None = None
+
+
+@dataclass(frozen=True)
+class GlobalTableState:
+    """What a global table knows of itself; `store` holds its rows."""
+
+    graph: Graph
+    store: str
+    key: Known
+    value: Known
+    queryable: str | None
+
+
+def table_spec(options: Materialized, name: str, key: Known, value: Known) -> StoreSpec:
+    """The store of a table that is read from a topic, or made of such a one row by row: versioned if it is to be."""
+    spec = key_value_spec(replace(options, versioned=None), name, key, value)
+    if options.versioned is None:
+        return spec
+    return replace(
+        spec,
+        kind="versioned_key_value",
+        retention_ms=options.versioned.history_ms,
+        segment_interval_ms=options.versioned.segment_interval_ms,
+        caching=False,
+    )
+
+
+def key_value_spec(options: Materialized, name: str, key: Known, value: Known) -> StoreSpec:
+    """The store of a table that is not windowed, nor versioned.
+
+    Raises:
+        TopologyError: `VERSIONED_STORE`: it is to be versioned.
+    """
+    if options.versioned is not None:
+        raise TopologyError(
+            "VERSIONED_STORE",
+            f"{name!r} is a versioned store, for tables that are read from a topic (table, to_table), their filters and "
+            "map_values; what a join, an aggregation or a global table keeps has no versions, so give it Materialized.as_ with a name",
+        )
+    return StoreSpec(
+        name,
+        "timestamped_key_value",
+        options.key_serde or concrete_serde(key, "key", name),
+        options.value_serde or concrete_serde(value, "value", name, fallback=JsonSerde()),
+        caching=options.caching,
+        logging=options.logging,
+        store_type=options.store_type,
+    )
