@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple
 
 import msgspec
 
-K = TypeVar("K")
-"""Type of keys."""
-V = TypeVar("V")
-"""Type of values."""
+from hayase.core.type_variables import K, V
 
 Headers = tuple[tuple[str, bytes | None], ...]
 """Headers of a record in order; a name may occur more than once; a value may be null."""

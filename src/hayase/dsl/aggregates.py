@@ -7,6 +7,7 @@ Example:
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import polars as pl
 
@@ -30,8 +31,10 @@ class Aggregate:
 
 
 def aggregate_arguments(
-    materialized: Materialized | None, named: Named | None, fields: dict[str, Aggregate | Materialized | Named | str]
-) -> tuple[Materialized | None, Named | None, tuple[FieldAggregate, ...]]:
+    materialized: Materialized[Any, Any] | None,
+    named: Named | None,
+    fields: dict[str, Aggregate | Materialized[Any, Any] | Named | str],
+) -> tuple[Materialized[Any, Any] | None, Named | None, tuple[FieldAggregate, ...]]:
     """What `agg` was given: its options, which may be among the keywords, and the fields.
 
     Raises:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 from hayase.core.errors import TopologyError
 from hayase.core.names import check_name
+from hayase.core.type_variables import K, V
 from hayase.dsl import functions
 from hayase.dsl.functions import Predicate
 from hayase.dsl.inference import check_predicate, visible_columns
@@ -14,11 +15,6 @@ from hayase.dsl.kstream import KStream
 from hayase.dsl.options import Branched
 from hayase.dsl.stream_state import StreamState, check_option
 from hayase.topology.operators import Branch, Split
-
-K = TypeVar("K")
-"""Type of keys."""
-V = TypeVar("V")
-"""Type of values."""
 
 
 class BranchedKStream(Generic[K, V]):
@@ -45,7 +41,7 @@ class BranchedKStream(Generic[K, V]):
         self._branches: dict[str, KStream[K, V]] = {}
         state.graph.processor(self._name, (state.node,), lambda: Split(tuple(self._predicates), self._default))
 
-    def branch(self, predicate: Predicate, branched: Branched | None = None) -> BranchedKStream[K, V]:
+    def branch(self, predicate: Predicate[K, V], branched: Branched | None = None) -> BranchedKStream[K, V]:
         """Add a branch for the records for which `predicate`, and none of the earlier ones, is true."""
         self._check_open("branch")
         function = functions.predicate(predicate, "branch")

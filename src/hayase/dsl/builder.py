@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, Never, overload
 
 from hayase.core.config import optimizations
 from hayase.core.errors import TopologyError
+from hayase.core.type_variables import K, V
 from hayase.dsl.graph import Graph
 from hayase.dsl.inference import Known
 from hayase.dsl.kstream import KStream
@@ -51,8 +52,8 @@ class StreamsBuilder:
         self._graph = Graph()
 
     def stream(
-        self, topics: str | Iterable[str] | re.Pattern[str], consumed: Consumed | None = None
-    ) -> KStream[Any, Any]:
+        self, topics: str | Iterable[str] | re.Pattern[str], consumed: Consumed[K, V] | None = None
+    ) -> KStream[K, V]:
         """A stream of the records of one or several topics, or of all topics whose names match a pattern.
 
         Serdes that `consumed` does not give are those of the configuration, else the values are bytes. Asking
@@ -79,15 +80,25 @@ class StreamsBuilder:
         return self._stream(names, options)
 
     def _stream(
-        self, topics: tuple[str, ...], options: Consumed, pattern: re.Pattern[str] | None = None
+        self, topics: tuple[str, ...], options: Consumed[Any, Any], pattern: re.Pattern[str] | None = None
     ) -> KStream[Any, Any]:
         name = self._graph.names.name_or_next(options.name, "KSTREAM-SOURCE-")
         node = self._graph.stream_source(topics, name, options, pattern)
         key, value = _known(options, node.name)
         return KStream(StreamState(self._graph, node.name, key, value))
 
+    @overload
     def table(
-        self, topic: str, consumed: Consumed | None = None, materialized: Materialized | None = None
+        self, topic: str, consumed: Consumed[K, V], materialized: Materialized[K, V] | None = None
+    ) -> KTable[K, V]: ...
+    @overload
+    def table(
+        self, topic: str, consumed: None = None, materialized: Materialized[Never, Never] | None = None
+    ) -> KTable[Any, Any]: ...
+    @overload
+    def table(self, topic: str, consumed: None = None, *, materialized: Materialized[K, V]) -> KTable[K, V]: ...
+    def table(
+        self, topic: str, consumed: Consumed[Any, Any] | None = None, materialized: Materialized[Any, Any] | None = None
     ) -> KTable[Any, Any]:
         """A table of the latest value of each key of a topic; a null value deletes, records with a null key are dropped.
 
@@ -103,8 +114,20 @@ class StreamsBuilder:
         graph.table_processor(name, source, TableSource, view)
         return KTable(TableState(graph, name, key, value, view, store_options.name))
 
+    @overload
     def global_table(
-        self, topic: str, consumed: Consumed | None = None, materialized: Materialized | None = None
+        self, topic: str, consumed: Consumed[K, V], materialized: Materialized[K, V] | None = None
+    ) -> GlobalKTable[K, V]: ...
+    @overload
+    def global_table(
+        self, topic: str, consumed: None = None, materialized: Materialized[Never, Never] | None = None
+    ) -> GlobalKTable[Any, Any]: ...
+    @overload
+    def global_table(
+        self, topic: str, consumed: None = None, *, materialized: Materialized[K, V]
+    ) -> GlobalKTable[K, V]: ...
+    def global_table(
+        self, topic: str, consumed: Consumed[Any, Any] | None = None, materialized: Materialized[Any, Any] | None = None
     ) -> GlobalKTable[Any, Any]:
         """A table that every task can read whole, for joins by any field; its rows are always kept."""
         options, store_options = self._table_options(topic, consumed, materialized, "global_table")
@@ -120,11 +143,11 @@ class StreamsBuilder:
         self,
         name: str,
         frame: Callable[[Any], Any],
-        consumed: Consumed | None = None,
+        consumed: Consumed[K, V] | None = None,
         *,
         partitions: int | None = None,
         output_mode: Literal["append", "update"] = "append",
-    ) -> KStream[Any, Any]:
+    ) -> KStream[K, V]:
         """A stream of the rows of any streaming DataFrame of Spark's: files, Kafka clusters, tables, rates, your own sources.
 
         `frame(spark)` is called when the application starts, in its process, with a `SparkSession` of its own, whose time
@@ -179,7 +202,11 @@ class StreamsBuilder:
         return self
 
     def add_global_store(
-        self, store: StoreSpec, topic: str, consumed: Consumed | None, supplier: ProcessorSupplier
+        self,
+        store: StoreSpec,
+        topic: str,
+        consumed: Consumed[K, V] | None,
+        supplier: ProcessorSupplier[K, V, Any, Any],
     ) -> StreamsBuilder:
         """Add a store that every task can read, kept from all partitions of a topic.
 
@@ -252,8 +279,8 @@ class StreamsBuilder:
         return merge_repartitions(topology) if "merge.repartition.topics" in words else topology
 
     def _table_options(
-        self, topic: str, consumed: Consumed | None, materialized: Materialized | None, what: str
-    ) -> tuple[Consumed, Materialized]:
+        self, topic: str, consumed: Consumed[Any, Any] | None, materialized: Materialized[Any, Any] | None, what: str
+    ) -> tuple[Consumed[Any, Any], Materialized[Any, Any]]:
         if not isinstance(topic, str) or not topic:
             raise TopologyError("INVALID_TOPIC", f"{what} takes a topic's name, not {topic!r}")
         options = check_option(consumed, Consumed, what)
@@ -265,12 +292,14 @@ class StreamsBuilder:
             replace(store, key_serde=key, value_serde=value),
         )
 
-    def _table_names(self, topic: str, options: Consumed, store: Materialized) -> tuple[str, str, str]:
+    def _table_names(
+        self, topic: str, options: Consumed[Any, Any], store: Materialized[Any, Any]
+    ) -> tuple[str, str, str]:
         """Names of store, source and table node, made in this order as Kafka Streams does."""
         names = self._graph.names
         return (store.name or names.next(f"{topic}-STATE-STORE-"), *self._source_names(options))
 
-    def _source_names(self, options: Consumed) -> tuple[str, str]:
+    def _source_names(self, options: Consumed[Any, Any]) -> tuple[str, str]:
         names = self._graph.names
         return (
             names.name_or_next(None if options.name is None else f"{options.name}-source", "KSTREAM-SOURCE-"),
@@ -278,13 +307,13 @@ class StreamsBuilder:
         )
 
 
-def _source(name: str, topic: str, options: Consumed) -> SourceNode:
+def _source(name: str, topic: str, options: Consumed[Any, Any]) -> SourceNode:
     return SourceNode(
         name, (topic,), options.key_serde, options.value_serde, options.timestamp_extractor, options.reset
     )
 
 
-def _known(options: Consumed, owner: str) -> tuple[Known, Known]:
+def _known(options: Consumed[Any, Any], owner: str) -> tuple[Known, Known]:
     """What a source knows about keys and values; without a word from anybody they are bytes."""
     return (
         Known(options.key_serde or DefaultSerde("key", Serdes.bytes(), owner)),

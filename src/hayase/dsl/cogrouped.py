@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, overload
 
 from hayase.core.errors import TopologyError
+from hayase.core.records import Windowed
+from hayase.core.type_variables import VR, K, V
 from hayase.core.windows import SessionWindows, SlidingWindows, Windows
 from hayase.dsl import functions
 from hayase.dsl.graph import TableOperator
@@ -23,9 +25,6 @@ from hayase.topology.operators import CallableAggregate, CogroupMerge, StreamAgg
 if TYPE_CHECKING:
     from hayase.dsl.grouped import KGroupedStream
 
-K = TypeVar("K")
-"""Type of keys."""
-
 _AGGREGATE = "COGROUPKSTREAM-AGGREGATE-"
 _MERGE = "COGROUPKSTREAM-MERGE-"
 
@@ -38,7 +37,7 @@ class _Member:
     aggregator: Callable[[Any, Any, Any], Any]
 
 
-class CogroupedKStream(Generic[K]):
+class CogroupedKStream(Generic[K, VR]):
     """Several grouped streams with the same keys, each with an aggregator of its own; made by `KGroupedStream.cogroup`.
 
     Their aggregation keeps one store, where a join of as many aggregates would keep one each. Null rules are those of
@@ -49,13 +48,14 @@ class CogroupedKStream(Generic[K]):
         self._members = members
 
     @classmethod
-    def of(cls, grouped: KGroupedStream[Any, Any], aggregator: Callable[[Any, Any, Any], Any]) -> CogroupedKStream[Any]:
+    def of(cls, grouped: KGroupedStream[K, V], aggregator: Callable[[K, V, VR], VR | None]) -> CogroupedKStream[K, VR]:
         """The first stream; users call `KGroupedStream.cogroup`."""
-        return cls(()).cogroup(grouped, aggregator)
+        first: CogroupedKStream[K, VR] = CogroupedKStream(())
+        return first.cogroup(grouped, aggregator)
 
     def cogroup(
-        self, grouped_stream: KGroupedStream[K, Any], aggregator: Callable[[K, Any, Any], Any]
-    ) -> CogroupedKStream[K]:
+        self, grouped_stream: KGroupedStream[K, V], aggregator: Callable[[K, V, VR], VR | None]
+    ) -> CogroupedKStream[K, VR]:
         """One more stream.
 
         Args:
@@ -82,8 +82,8 @@ class CogroupedKStream(Generic[K]):
         return CogroupedKStream((*self._members, _Member(group, function)))
 
     def aggregate(
-        self, initializer: Callable[[], Any], materialized: Materialized | None = None, *, name: Name = None
-    ) -> KTable[K, Any]:
+        self, initializer: Callable[[], VR], materialized: Materialized[K, VR] | None = None, *, name: Name = None
+    ) -> KTable[K, VR]:
         """Aggregate all streams per key: `initializer()` makes the first aggregate, the record's stream says how it goes on.
 
         A null result removes the row. The value serde is the one of `materialized`, else of the first aggregator's return
@@ -93,12 +93,12 @@ class CogroupedKStream(Generic[K]):
         return _aggregated(self._members, None, initializer, None, materialized, name)
 
     @overload
-    def windowed_by(self, windows: Windows | SlidingWindows) -> TimeWindowedCogroupedKStream[K]: ...
+    def windowed_by(self, windows: Windows | SlidingWindows) -> TimeWindowedCogroupedKStream[K, VR]: ...
     @overload
-    def windowed_by(self, windows: SessionWindows) -> SessionWindowedCogroupedKStream[K]: ...
+    def windowed_by(self, windows: SessionWindows) -> SessionWindowedCogroupedKStream[K, VR]: ...
     def windowed_by(
         self, windows: Windows | SlidingWindows | SessionWindows
-    ) -> TimeWindowedCogroupedKStream[K] | SessionWindowedCogroupedKStream[K]:
+    ) -> TimeWindowedCogroupedKStream[K, VR] | SessionWindowedCogroupedKStream[K, VR]:
         """Aggregate per key and window; windows as for `KGroupedStream.windowed_by`.
 
         Each stream has a stream time of its own. Records that are in time by it are late all the same, and counted, for
@@ -111,7 +111,7 @@ class CogroupedKStream(Generic[K]):
         return TimeWindowedCogroupedKStream(self._members, windowing)
 
 
-class TimeWindowedCogroupedKStream(Generic[K]):
+class TimeWindowedCogroupedKStream(Generic[K, VR]):
     """A cogroup cut into windows; see `TimeWindowedKStream` for null rules and late records."""
 
     def __init__(self, members: tuple[_Member, ...], windowing: Windowing) -> None:
@@ -119,13 +119,13 @@ class TimeWindowedCogroupedKStream(Generic[K]):
         self._windowing = windowing
 
     def aggregate(
-        self, initializer: Callable[[], Any], materialized: Materialized | None = None, *, name: Name = None
-    ) -> KTable[Any, Any]:
+        self, initializer: Callable[[], VR], materialized: Materialized[K, VR] | None = None, *, name: Name = None
+    ) -> KTable[Windowed[K], VR]:
         """Aggregate all streams per key and window; see `CogroupedKStream.aggregate`."""
         return _aggregated(self._members, self._windowing, initializer, None, materialized, name)
 
 
-class SessionWindowedCogroupedKStream(Generic[K]):
+class SessionWindowedCogroupedKStream(Generic[K, VR]):
     """A cogroup cut into sessions; see `SessionWindowedKStream` for null rules and late records."""
 
     def __init__(self, members: tuple[_Member, ...], windowing: Windowing) -> None:
@@ -134,12 +134,12 @@ class SessionWindowedCogroupedKStream(Generic[K]):
 
     def aggregate(
         self,
-        initializer: Callable[[], Any],
-        session_merger: Callable[[K, Any, Any], Any],
-        materialized: Materialized | None = None,
+        initializer: Callable[[], VR],
+        session_merger: Callable[[K, VR, VR], Any],  # VR | None, from which mypy would infer Any for lambdas
+        materialized: Materialized[K, VR] | None = None,
         *,
         name: Name = None,
-    ) -> KTable[Any, Any]:
+    ) -> KTable[Windowed[K], VR]:
         """Aggregate all streams per key and session; `session_merger` as in `SessionWindowedKStream.aggregate`."""
         merger = functions.callable_of(session_merger, 3, "aggregate", "(key, left, right) as session_merger")
         return _aggregated(self._members, self._windowing, initializer, merger, materialized, name)
@@ -150,7 +150,7 @@ def _aggregated(
     windowing: Windowing | None,
     initializer: Callable[[], Any],
     merger: Callable[[Any, Any, Any], Any] | None,
-    materialized: Materialized | None,
+    materialized: Materialized[Any, Any] | None,
     name: Name,
 ) -> KTable[Any, Any]:
     first = functions.callable_of(initializer, 0, "aggregate", "no arguments as initializer")

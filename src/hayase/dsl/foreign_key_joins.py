@@ -108,7 +108,7 @@ def foreign_key_join(
     extractor: ValueFunction,
     joiner: Joiner,
     joined: TableJoined,
-    materialized: Materialized,
+    materialized: Materialized[Any, Any],
     *,
     is_left: bool,
 ) -> TableState:

@@ -23,19 +23,26 @@ from typing import Any
 import polars as pl
 
 from hayase.core.errors import TopologyError
+from hayase.core.type_variables import K, V
 from hayase.topology.nodes import Partitioner, TopicExtractor
 from hayase.topology.operators import Fields
 
-Predicate = Callable[[Any, Any], bool] | pl.Expr
+Predicate = Callable[[K, V], bool] | pl.Expr
 """`(key, value) -> bool`, or an expression; null counts as false."""
 
-ValueFunction = Callable[..., Any] | pl.Expr | str | Mapping[str, Any] | Sequence[pl.Expr | str]
+JoinedFields = pl.Expr | Mapping[str, Any] | Sequence[pl.Expr | str]
+"""An expression over both sides of a join, or fields."""
+
+Fielded = JoinedFields | str
+"""An expression, a field's name, or fields."""
+
+ValueFunction = Callable[..., Any] | Fielded
 """`(value)` or `(key, value)`, an expression, a field's name, or fields."""
 
-KeyFunction = Callable[[Any, Any], Any] | pl.Expr | str | Mapping[str, Any] | Sequence[pl.Expr | str]
+KeyFunction = Callable[[Any, Any], Any] | Fielded
 """`(key, value)`, an expression, a field's name, or the fields of a composite key."""
 
-Joiner = Callable[..., Any] | pl.Expr | Mapping[str, Any] | Sequence[pl.Expr | str]
+Joiner = Callable[..., Any] | JoinedFields
 """`(left, right)` or `(key, left, right)`, an expression, or fields."""
 
 
@@ -61,7 +68,7 @@ class LeftRight:
         return self.function(left, right)
 
 
-def predicate(function: Predicate, what: str) -> Callable[[Any, Any], bool] | pl.Expr:
+def predicate(function: Predicate[Any, Any], what: str) -> Callable[[Any, Any], bool] | pl.Expr:
     """A predicate, checked."""
     if isinstance(function, pl.Expr):
         return function

@@ -87,7 +87,7 @@ class Graph:
         self._nodes.append(lambda: node)
 
     def stream_source(
-        self, topics: Sequence[str], name: str, consumed: Consumed, pattern: re.Pattern[str] | None = None
+        self, topics: Sequence[str], name: str, consumed: Consumed[Any, Any], pattern: re.Pattern[str] | None = None
     ) -> SourceNode:
         """The source of a stream: the one that reads exactly these topics, or this pattern, already, else a new one."""
         node = SourceNode(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Generic, overload
 
+from hayase.core.records import Windowed
+from hayase.core.type_variables import KR, VR, K, V
 from hayase.core.windows import EmitStrategy, SessionWindows, SlidingWindows, Windows
 from hayase.dsl import functions
 from hayase.dsl.aggregates import Aggregate, aggregate_arguments
@@ -37,11 +39,6 @@ from hayase.topology.operators import (
     StreamAggregate,
 )
 
-K = TypeVar("K")
-"""Type of keys."""
-V = TypeVar("V")
-"""Type of values."""
-
 
 @dataclass(frozen=True)
 class _Kind:
@@ -52,21 +49,25 @@ class _Kind:
     value: Known
 
 
-class _Aggregating(Generic[K, V]):
-    """What grouped and windowed streams have in common."""
+class _Aggregating(Generic[K, V, KR]):
+    """What grouped and windowed streams have in common; `KR` is the type of the keys of their tables."""
 
     def __init__(self, group: Group, windowing: Windowing | None) -> None:
         self._group = group
         self._windowing = windowing
 
-    def count(self, materialized: Materialized | None = None, *, name: Name = None) -> KTable[Any, int]:
+    def count(self, materialized: Materialized[K, int] | None = None, *, name: Name = None) -> KTable[KR, int]:
         """The number of records per key, a 64-bit integer. Not windowed: of records whose value is not null."""
         aggregation = BuiltInAggregate((FieldAggregate(BARE_FIELD, "count"),), bare=True)
         return self._add(_Kind("KSTREAM-AGGREGATE-", aggregation, Known(Serdes.long())), materialized, name, "count")
 
     def reduce(
-        self, reducer: Callable[[V, V], V], materialized: Materialized | None = None, *, name: Name = None
-    ) -> KTable[Any, V]:
+        self,
+        reducer: Callable[[V, V], V | None],
+        materialized: Materialized[K, V] | None = None,
+        *,
+        name: Name = None,
+    ) -> KTable[KR, V]:
         """Combine values per key: `reducer(aggregate, value) -> aggregate`; a key's first value is its first aggregate.
 
         A null result removes the row.
@@ -77,12 +78,12 @@ class _Aggregating(Generic[K, V]):
 
     def aggregate(
         self,
-        initializer: Callable[[], Any],
-        aggregator: Callable[[K, V, Any], Any],
-        materialized: Materialized | None = None,
+        initializer: Callable[[], VR],
+        aggregator: Callable[[K, V, VR], VR | None],
+        materialized: Materialized[K, VR] | None = None,
         *,
         name: Name = None,
-    ) -> KTable[Any, Any]:
+    ) -> KTable[KR, VR]:
         """Aggregate per key: `initializer()` makes the first, `aggregator(key, value, aggregate)` each next aggregate.
 
         A null result removes the row. The aggregator must not change the aggregate it is given in place and rely on
@@ -96,7 +97,7 @@ class _Aggregating(Generic[K, V]):
         initializer: Callable[[], Any],
         aggregator: Callable[[K, V, Any], Any],
         merger: Callable[[K, Any, Any], Any] | None,
-        materialized: Materialized | None,
+        materialized: Materialized[Any, Any] | None,
         name: Name,
     ) -> KTable[Any, Any]:
         first = functions.callable_of(initializer, 0, "aggregate", "no arguments as initializer")
@@ -107,11 +108,11 @@ class _Aggregating(Generic[K, V]):
 
     def agg(
         self,
-        materialized: Materialized | None = None,
+        materialized: Materialized[K, dict[str, Any]] | None = None,
         named: Named | None = None,
         /,
-        **fields: Aggregate | Materialized | Named | str,
-    ) -> KTable[Any, dict[str, Any]]:
+        **fields: Aggregate | Materialized[Any, Any] | Named | str,
+    ) -> KTable[KR, dict[str, Any]]:
         """Several built-in aggregates per key as one record of fields.
 
         The keywords are the fields; `materialized=` and `name=` are options if they are given a Materialized and a
@@ -127,7 +128,7 @@ class _Aggregating(Generic[K, V]):
         kind = _Kind("KSTREAM-AGGREGATE-", BuiltInAggregate(made), value)
         return self._add(kind, materialized, named, "agg")
 
-    def _add(self, kind: _Kind, materialized: Materialized | None, name: Name, what: str) -> KTable[Any, Any]:
+    def _add(self, kind: _Kind, materialized: Materialized[Any, Any] | None, name: Name, what: str) -> KTable[Any, Any]:
         options = check_option(materialized, Materialized, what)
         graph = self._group.state.graph
         store = options.name or graph.names.next(f"{kind.prefix}STATE-STORE-")
@@ -149,14 +150,16 @@ class _Aggregating(Generic[K, V]):
         closes_after_ms = None if windowing is None else windowing.closes_after_ms
         return KTable(TableState(graph, node, table_key, value, view, options.name, closes_after_ms, late))
 
-    def _spec(self, options: Materialized, store: str, key: Known, value: Known, aggregation: Aggregation) -> StoreSpec:
+    def _spec(
+        self, options: Materialized[Any, Any], store: str, key: Known, value: Known, aggregation: Aggregation
+    ) -> StoreSpec:
         spec = key_value_spec(options, store, key, value)
         if isinstance(aggregation, BuiltInAggregate):
             spec = replace(spec, value_serde=aggregate_serde(aggregation, options.value_serde))
         return spec if self._windowing is None else self._windowing.spec(spec, options)
 
 
-class KGroupedStream(_Aggregating[K, V]):
+class KGroupedStream(_Aggregating[K, V, K]):
     """A stream grouped by key; made by `KStream.group_by_key` and `group_by`.
 
     Aggregations give a table of the latest aggregate per key. Records with a null key or a null value are dropped and
@@ -166,7 +169,7 @@ class KGroupedStream(_Aggregating[K, V]):
     def __init__(self, state: StreamState, repartition_name: str | None) -> None:
         super().__init__(Group(state, repartition_name), None)
 
-    def cogroup(self, aggregator: Callable[[K, V, Any], Any]) -> CogroupedKStream[K]:
+    def cogroup(self, aggregator: Callable[[K, V, VR], VR | None]) -> CogroupedKStream[K, VR]:
         """The first of several grouped streams that are aggregated into one table (KIP-150).
 
         Args:
@@ -198,7 +201,7 @@ class KGroupedStream(_Aggregating[K, V]):
         return TimeWindowedKStream(self._group, windowing)
 
 
-class TimeWindowedKStream(_Aggregating[K, V]):
+class TimeWindowedKStream(_Aggregating[K, V, Windowed[K]]):
     """A grouped stream cut into windows; its tables' keys are `Windowed(key, window)`.
 
     Records with a null key are dropped and counted; null values are taken in, except by sliding windows, which drop and
@@ -225,7 +228,7 @@ class TimeWindowedKStream(_Aggregating[K, V]):
         return TimeWindowedKStream(self._group, self._windows.with_strategy(strategy))
 
 
-class SessionWindowedKStream(_Aggregating[K, V]):
+class SessionWindowedKStream(_Aggregating[K, V, Windowed[K]]):
     """A grouped stream cut into sessions; its tables' keys are `Windowed(key, session)`.
 
     A record that extends or joins sessions deletes these rows (null values under their keys, in time order) and then sends
@@ -248,13 +251,13 @@ class SessionWindowedKStream(_Aggregating[K, V]):
 
     def aggregate(  # type: ignore[override]
         self,
-        initializer: Callable[[], Any],
-        aggregator: Callable[[K, V, Any], Any],
-        session_merger: Callable[[K, Any, Any], Any],
-        materialized: Materialized | None = None,
+        initializer: Callable[[], VR],
+        aggregator: Callable[[K, V, VR], VR | None],
+        session_merger: Callable[[K, VR, VR], Any],  # VR | None, from which mypy would infer Any for lambdas
+        materialized: Materialized[K, VR] | None = None,
         *,
         name: Name = None,
-    ) -> KTable[Any, Any]:
+    ) -> KTable[Windowed[K], VR]:
         """Aggregate per key and session, as `KGroupedStream.aggregate`.
 
         Args:

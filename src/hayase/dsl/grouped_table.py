@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 import polars as pl
 
 from hayase.core.errors import TopologyError
+from hayase.core.type_variables import VR, K, V
 from hayase.dsl import functions
 from hayase.dsl.aggregates import Aggregate, aggregate_arguments
 from hayase.dsl.functions import KeyFunction, ValueFunction
@@ -44,17 +45,12 @@ from hayase.topology.operators import (
     TableGroupBy,
 )
 
-K = TypeVar("K")
-"""Type of the groups."""
-V = TypeVar("V")
-"""Type of what goes into them."""
-
 _AGGREGATE = "KTABLE-AGGREGATE-"
 _REDUCE = "KTABLE-REDUCE-"
 
 
 def grouped_table(
-    state: TableState, mapper: Any, grouped: Grouped, key: KeyFunction | None, value: ValueFunction | None
+    state: TableState, mapper: Any, grouped: Grouped[Any, Any], key: KeyFunction | None, value: ValueFunction | None
 ) -> KGroupedTable[Any, Any]:
     """Add the node that makes groups; what comes after sees old values, so the table they come from keeps its rows."""
     operator, known_key, known_value = _grouping(state, mapper, key, value)
@@ -119,7 +115,7 @@ class KGroupedTable(Generic[K, V]):
         self._repartition_name = repartition_name
         self._shared: str | None = None
 
-    def count(self, materialized: Materialized | None = None, *, name: Name = None) -> KTable[K, int]:
+    def count(self, materialized: Materialized[K, int] | None = None, *, name: Name = None) -> KTable[K, int]:
         """The number of rows per group, a 64-bit integer. A group without rows stays in the table with 0.
 
         Example:
@@ -141,9 +137,9 @@ class KGroupedTable(Generic[K, V]):
 
     def reduce(
         self,
-        adder: Callable[[V, V], V],
-        subtractor: Callable[[V, V], V],
-        materialized: Materialized | None = None,
+        adder: Callable[[V, V], V | None],
+        subtractor: Callable[[V, V], V | None],
+        materialized: Materialized[K, V] | None = None,
         *,
         name: Name = None,
     ) -> KTable[K, V]:
@@ -162,13 +158,13 @@ class KGroupedTable(Generic[K, V]):
 
     def aggregate(
         self,
-        initializer: Callable[[], Any],
-        adder: Callable[[K, V, Any], Any],
-        subtractor: Callable[[K, V, Any], Any],
-        materialized: Materialized | None = None,
+        initializer: Callable[[], VR],
+        adder: Callable[[K, V, VR], VR | None],
+        subtractor: Callable[[K, V, VR], VR | None],
+        materialized: Materialized[K, VR] | None = None,
         *,
         name: Name = None,
-    ) -> KTable[K, Any]:
+    ) -> KTable[K, VR]:
         """Aggregate per group: `initializer()` makes the first, the other two are `(key, value, aggregate) -> aggregate`.
 
         `subtractor` takes a value out that `adder` put in; it is not called for a group without a row. A null result
@@ -184,10 +180,10 @@ class KGroupedTable(Generic[K, V]):
 
     def agg(
         self,
-        materialized: Materialized | None = None,
+        materialized: Materialized[K, dict[str, Any]] | None = None,
         named: Named | None = None,
         /,
-        **fields: Aggregate | Materialized | Named | str,
+        **fields: Aggregate | Materialized[Any, Any] | Named | str,
     ) -> KTable[K, dict[str, Any]]:
         """Several built-in aggregates per group as one record of fields: `count`, `sum_` and `avg`.
 
@@ -214,7 +210,7 @@ class KGroupedTable(Generic[K, V]):
         value = Known(JsonSerde()) if schema is None else Known(None, schema)
         return self._add(_Kind(_AGGREGATE, BuiltInAggregate(made), value), materialized, named, "agg")
 
-    def _add(self, kind: _Kind, materialized: Materialized | None, name: Name, what: str) -> KTable[Any, Any]:
+    def _add(self, kind: _Kind, materialized: Materialized[Any, Any] | None, name: Name, what: str) -> KTable[Any, Any]:
         options = check_option(materialized, Materialized, what)
         graph = self._state.graph
         store = options.name or graph.names.next(f"{kind.prefix}STATE-STORE-")

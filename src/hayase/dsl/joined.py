@@ -6,9 +6,10 @@ import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Generic
 
 from hayase.core.names import check_name
+from hayase.core.type_variables import KN, KR, VN, VON, VR, K_co, V_co, VO_co
 from hayase.core.windows import to_ms
 from hayase.dsl import functions
 from hayase.dsl.options import NamedSerdes, check_serde, name_of
@@ -16,18 +17,18 @@ from hayase.serde.protocol import Serde
 
 
 @dataclass(frozen=True, slots=True)
-class JoinSerdes(NamedSerdes):
+class JoinSerdes(NamedSerdes[K_co, V_co], Generic[K_co, V_co, VO_co]):
     """What the options of joins share: serdes of the keys and of the values of both sides, and a name."""
 
-    other_value_serde: Serde[Any] | None = None
+    other_value_serde: Serde[VO_co] | None = None
 
-    def with_other_value_serde(self, serde: Serde[Any]) -> Self:
+    def with_other_value_serde(self, serde: Any) -> Any:
         """The same with another serde of the right values."""
         return dataclasses.replace(self, other_value_serde=check_serde(serde, "other_value_serde"))
 
 
 @dataclass(frozen=True, slots=True)
-class Joined(JoinSerdes):
+class Joined(JoinSerdes[K_co, V_co, VO_co]):
     """Serdes and name of a stream-table join; the serdes serve the repartition of the stream, and its buffer, if it needs one.
 
     Attributes:
@@ -40,14 +41,14 @@ class Joined(JoinSerdes):
     @classmethod
     def with_(
         cls,
-        key_serde: Serde[Any] | None = None,
-        value_serde: Serde[Any] | None = None,
-        other_value_serde: Serde[Any] | None = None,
+        key_serde: Serde[KN] | None = None,
+        value_serde: Serde[VN] | None = None,
+        other_value_serde: Serde[VON] | None = None,
         name: str | None = None,
         grace_period: timedelta | None = None,
-    ) -> Joined:
+    ) -> Joined[KN, VN, VON]:
         """All options at once."""
-        return cls(
+        return Joined(
             check_serde(key_serde, "key_serde"),
             check_serde(value_serde, "value_serde"),
             name_of(name),
@@ -55,7 +56,7 @@ class Joined(JoinSerdes):
             None if grace_period is None else to_ms("grace_period", grace_period),
         )
 
-    def with_grace_period(self, grace_period: timedelta) -> Joined:
+    def with_grace_period(self, grace_period: timedelta) -> Joined[K_co, V_co, VO_co]:
         """The same, with records waiting for rows of the versioned table that come late (KIP-923).
 
         A record is joined as soon as a record of the stream is processed whose timestamp is greater by the grace period or
@@ -69,6 +70,17 @@ class Joined(JoinSerdes):
             5000
         """
         return dataclasses.replace(self, grace_ms=to_ms("grace_period", grace_period))
+
+    if TYPE_CHECKING:
+
+        def with_key_serde(self, serde: Serde[KR]) -> Joined[KR, V_co, VO_co]:
+            """The same with another key serde."""
+
+        def with_value_serde(self, serde: Serde[VR]) -> Joined[K_co, VR, VO_co]:
+            """The same with another value serde."""
+
+        def with_other_value_serde(self, serde: Serde[VR]) -> Joined[K_co, V_co, VR]:
+            """The same with another serde of the right values."""
 
 
 @dataclass(frozen=True, slots=True)

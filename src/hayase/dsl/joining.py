@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, overload
 
 from hayase.core.join_windows import JoinWindows
-from hayase.dsl.functions import Joiner, KeyFunction
+from hayase.core.type_variables import KR, VO, VR, K, V
+from hayase.dsl.functions import Fielded, JoinedFields, Joiner
 from hayase.dsl.joined import Joined
 from hayase.dsl.joins import stream_global, stream_table
 from hayase.dsl.options import name_of
@@ -19,11 +21,6 @@ if TYPE_CHECKING:
     from hayase.dsl.kstream import KStream
     from hayase.dsl.ktable import GlobalKTable, KTable
 
-K = TypeVar("K")
-"""Type of keys."""
-V = TypeVar("V")
-"""Type of values."""
-
 
 class Joining(Generic[K, V]):
     """What `KStream` has to do with joins."""
@@ -32,25 +29,88 @@ class Joining(Generic[K, V]):
 
     @overload
     def join(
-        self, other: KTable[Any, Any], joiner: Joiner, joined: Joined | None = None, *, name: Name = None
-    ) -> KStream[K, Any]: ...
-
-    @overload
-    def join(
-        self, other: GlobalKTable[Any, Any], key_mapper: KeyFunction, joiner: Joiner, *, name: Name = None
-    ) -> KStream[K, Any]: ...
-
+        self,
+        other: KTable[K, VO],
+        joiner: Callable[[V, VO], VR],
+        joined: Joined[K, V, VO] | None = None,
+        *,
+        name: Name = None,
+    ) -> KStream[K, VR]: ...
     @overload
     def join(
         self,
-        other: KStream[Any, Any],
-        joiner: Joiner,
-        windows: JoinWindows,
-        joined: StreamJoined | None = None,
+        other: KTable[K, VO],
+        joiner: Callable[[K, V, VO], VR],
+        joined: Joined[K, V, VO] | None = None,
+        *,
+        name: Name = None,
+    ) -> KStream[K, VR]: ...
+    @overload
+    def join(
+        self,
+        other: KTable[K, VO],
+        joiner: JoinedFields,
+        joined: Joined[K, V, VO] | None = None,
         *,
         name: Name = None,
     ) -> KStream[K, Any]: ...
-
+    @overload
+    def join(
+        self,
+        other: GlobalKTable[KR, VO],
+        key_mapper: Callable[[K, V], KR | None] | Fielded,
+        joiner: Callable[[V, VO], VR],
+        *,
+        name: Name = None,
+    ) -> KStream[K, VR]: ...
+    @overload
+    def join(
+        self,
+        other: GlobalKTable[KR, VO],
+        key_mapper: Callable[[K, V], KR | None] | Fielded,
+        joiner: Callable[[K, V, VO], VR],
+        *,
+        name: Name = None,
+    ) -> KStream[K, VR]: ...
+    @overload
+    def join(
+        self,
+        other: GlobalKTable[KR, VO],
+        key_mapper: Callable[[K, V], KR | None] | Fielded,
+        joiner: JoinedFields,
+        *,
+        name: Name = None,
+    ) -> KStream[K, Any]: ...
+    @overload
+    def join(
+        self,
+        other: KStream[K, VO],
+        joiner: Callable[[V, VO], VR],
+        windows: JoinWindows,
+        joined: StreamJoined[K, V, VO] | None = None,
+        *,
+        name: Name = None,
+    ) -> KStream[K, VR]: ...
+    @overload
+    def join(
+        self,
+        other: KStream[K, VO],
+        joiner: Callable[[K, V, VO], VR],
+        windows: JoinWindows,
+        joined: StreamJoined[K, V, VO] | None = None,
+        *,
+        name: Name = None,
+    ) -> KStream[K, VR]: ...
+    @overload
+    def join(
+        self,
+        other: KStream[K, VO],
+        joiner: JoinedFields,
+        windows: JoinWindows,
+        joined: StreamJoined[K, V, VO] | None = None,
+        *,
+        name: Name = None,
+    ) -> KStream[K, Any]: ...
     def join(self, other: Any, *arguments: Any, name: Name = None, **keywords: Any) -> KStream[K, Any]:
         """Join each record with the row of a table, or with the records of another stream that are near in time.
 
@@ -76,25 +136,88 @@ class Joining(Generic[K, V]):
 
     @overload
     def left_join(
-        self, other: KTable[Any, Any], joiner: Joiner, joined: Joined | None = None, *, name: Name = None
-    ) -> KStream[K, Any]: ...
-
-    @overload
-    def left_join(
-        self, other: GlobalKTable[Any, Any], key_mapper: KeyFunction, joiner: Joiner, *, name: Name = None
-    ) -> KStream[K, Any]: ...
-
+        self,
+        other: KTable[K, VO],
+        joiner: Callable[[V, VO | None], VR],
+        joined: Joined[K, V, VO] | None = None,
+        *,
+        name: Name = None,
+    ) -> KStream[K, VR]: ...
     @overload
     def left_join(
         self,
-        other: KStream[Any, Any],
-        joiner: Joiner,
-        windows: JoinWindows,
-        joined: StreamJoined | None = None,
+        other: KTable[K, VO],
+        joiner: Callable[[K, V, VO | None], VR],
+        joined: Joined[K, V, VO] | None = None,
+        *,
+        name: Name = None,
+    ) -> KStream[K, VR]: ...
+    @overload
+    def left_join(
+        self,
+        other: KTable[K, VO],
+        joiner: JoinedFields,
+        joined: Joined[K, V, VO] | None = None,
         *,
         name: Name = None,
     ) -> KStream[K, Any]: ...
-
+    @overload
+    def left_join(
+        self,
+        other: GlobalKTable[KR, VO],
+        key_mapper: Callable[[K, V], KR | None] | Fielded,
+        joiner: Callable[[V, VO | None], VR],
+        *,
+        name: Name = None,
+    ) -> KStream[K, VR]: ...
+    @overload
+    def left_join(
+        self,
+        other: GlobalKTable[KR, VO],
+        key_mapper: Callable[[K, V], KR | None] | Fielded,
+        joiner: Callable[[K, V, VO | None], VR],
+        *,
+        name: Name = None,
+    ) -> KStream[K, VR]: ...
+    @overload
+    def left_join(
+        self,
+        other: GlobalKTable[KR, VO],
+        key_mapper: Callable[[K, V], KR | None] | Fielded,
+        joiner: JoinedFields,
+        *,
+        name: Name = None,
+    ) -> KStream[K, Any]: ...
+    @overload
+    def left_join(
+        self,
+        other: KStream[K, VO],
+        joiner: Callable[[V, VO | None], VR],
+        windows: JoinWindows,
+        joined: StreamJoined[K, V, VO] | None = None,
+        *,
+        name: Name = None,
+    ) -> KStream[K, VR]: ...
+    @overload
+    def left_join(
+        self,
+        other: KStream[K, VO],
+        joiner: Callable[[K, V, VO | None], VR],
+        windows: JoinWindows,
+        joined: StreamJoined[K, V, VO] | None = None,
+        *,
+        name: Name = None,
+    ) -> KStream[K, VR]: ...
+    @overload
+    def left_join(
+        self,
+        other: KStream[K, VO],
+        joiner: JoinedFields,
+        windows: JoinWindows,
+        joined: StreamJoined[K, V, VO] | None = None,
+        *,
+        name: Name = None,
+    ) -> KStream[K, Any]: ...
     def left_join(self, other: Any, *arguments: Any, name: Name = None, **keywords: Any) -> KStream[K, Any]:
         """As `join`, but a record that meets nothing gives a result with `right` null; so does one with a null key, at once.
 
@@ -106,12 +229,42 @@ class Joining(Generic[K, V]):
         """
         return self._join(other, arguments, keywords, name, "left")
 
+    @overload
     def outer_join(
         self,
-        other: KStream[Any, Any],
+        other: KStream[K, VO],
+        joiner: Callable[[V | None, VO | None], VR],
+        windows: JoinWindows,
+        joined: StreamJoined[K, V, VO] | None = None,
+        *,
+        name: Name = None,
+    ) -> KStream[K, VR]: ...
+    @overload
+    def outer_join(
+        self,
+        other: KStream[K, VO],
+        joiner: Callable[[K, V | None, VO | None], VR],
+        windows: JoinWindows,
+        joined: StreamJoined[K, V, VO] | None = None,
+        *,
+        name: Name = None,
+    ) -> KStream[K, VR]: ...
+    @overload
+    def outer_join(
+        self,
+        other: KStream[K, VO],
+        joiner: JoinedFields,
+        windows: JoinWindows,
+        joined: StreamJoined[K, V, VO] | None = None,
+        *,
+        name: Name = None,
+    ) -> KStream[K, Any]: ...
+    def outer_join(
+        self,
+        other: KStream[K, Any],
         joiner: Joiner,
         windows: JoinWindows,
-        joined: StreamJoined | None = None,
+        joined: StreamJoined[Any, Any, Any] | None = None,
         *,
         name: Name = None,
     ) -> KStream[K, Any]:
@@ -132,7 +285,7 @@ class Joining(Generic[K, V]):
 
         what = {"inner": "join", "left": "left_join", "outer": "outer_join"}[kind]
         kinds: tuple[type, ...] = (KStream,) if kind == "outer" else (KTable, GlobalKTable, KStream)
-        found = of_same_builder(self._state, other, kinds, what)
+        found = of_same_builder(self._state.graph, other, kinds, what)
         if isinstance(found, GlobalKTable):
             key_mapper, joiner = bind_arguments(what, arguments, keywords, ("key_mapper", "joiner"), required=2)
             return KStream(stream_global(self._state, found, key_mapper, joiner, name_of(name), kind == "left"))
@@ -146,5 +299,5 @@ class Joining(Generic[K, V]):
         return KStream(stream_stream(self._state, found._state, joiner, windows, both, kind))
 
 
-def _named(options: Joined, name: Name) -> Joined:
+def _named(options: Joined[Any, Any, Any], name: Name) -> Joined[Any, Any, Any]:
     return options if name is None else replace(options, name=name_of(name))

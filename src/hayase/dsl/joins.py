@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def stream_table(
-    state: StreamState, table: KTable[Any, Any], joiner: Joiner, joined: Joined, left: bool
+    state: StreamState, table: KTable[Any, Any], joiner: Joiner, joined: Joined[Any, Any, Any], left: bool
 ) -> StreamState:
     """Add a stream-table join; the stream it sends."""
     what = "left_join" if left else "join"

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Never, overload
 
 import polars as pl
 
 from hayase.core.errors import TopologyError
+from hayase.core.records import RecordContext
+from hayase.core.type_variables import KR, VR, K, V
 from hayase.dsl import functions
-from hayase.dsl.functions import KeyFunction, Predicate, ValueFunction
+from hayase.dsl.functions import Fielded, KeyFunction, Predicate, ValueFunction
 from hayase.dsl.inference import (
     Known,
     check_predicate,
@@ -38,18 +40,13 @@ from hayase.dsl.stream_state import (
 )
 from hayase.processor.api import FixedKeyProcessor, FixedKeyProcessorSupplier, Processor, ProcessorSupplier
 from hayase.topology import operators as op
-from hayase.topology.nodes import SinkNode, TopicExtractor
+from hayase.topology.nodes import SinkNode
 from hayase.topology.suppliers import brought_stores, check_supplier
 
 if TYPE_CHECKING:
     from hayase.dsl.branched import BranchedKStream
     from hayase.dsl.grouped import KGroupedStream
     from hayase.dsl.ktable import KTable
-
-K = TypeVar("K")
-"""Type of keys."""
-V = TypeVar("V")
-"""Type of values."""
 
 
 class KStream(Joining[K, V]):
@@ -72,7 +69,7 @@ class KStream(Joining[K, V]):
     def _columns(self) -> tuple[dict[str, pl.DataType], bool]:
         return visible_columns(self._state.key, self._state.value)
 
-    def filter(self, predicate: Predicate, *, name: Name = None) -> KStream[K, V]:
+    def filter(self, predicate: Predicate[K, V], *, name: Name = None) -> KStream[K, V]:
         """Keep the records for which `predicate` is true: `(key, value) -> bool` or a boolean expression.
 
         Example:
@@ -80,15 +77,19 @@ class KStream(Joining[K, V]):
         """
         return self._filter(predicate, False, "filter", name)
 
-    def filter_not(self, predicate: Predicate, *, name: Name = None) -> KStream[K, V]:
+    def filter_not(self, predicate: Predicate[K, V], *, name: Name = None) -> KStream[K, V]:
         """Drop the records for which `predicate` is true. A null result of an expression keeps the record."""
         return self._filter(predicate, True, "filter_not", name)
 
-    def _filter(self, predicate: Predicate, negate: bool, what: str, name: Name) -> KStream[K, V]:
+    def _filter(self, predicate: Predicate[K, V], negate: bool, what: str, name: Name) -> KStream[K, V]:
         function = functions.predicate(predicate, what)
         check_predicate(function, self._columns(), what)
         return self._then("KSTREAM-FILTER-", name, op.Filter(function, negate))
 
+    @overload
+    def map(self, mapper: Callable[[K, V], tuple[KR, VR]], *, name: Name = None) -> KStream[KR, VR]: ...
+    @overload
+    def map(self, *, key: Fielded, value: Fielded, name: Name = None) -> KStream[Any, Any]: ...
     def map(
         self,
         mapper: Callable[[K, V], tuple[Any, Any]] | None = None,
@@ -133,6 +134,12 @@ class KStream(Joining[K, V]):
             rekeyed=True,
         )
 
+    @overload
+    def map_values(self, mapper: Callable[[V], VR], *, name: Name = None) -> KStream[K, VR]: ...
+    @overload
+    def map_values(self, mapper: Callable[[K, V], VR], *, name: Name = None) -> KStream[K, VR]: ...
+    @overload
+    def map_values(self, mapper: Fielded, *, name: Name = None) -> KStream[K, Any]: ...
     def map_values(self, mapper: ValueFunction, *, name: Name = None) -> KStream[K, Any]:
         """New value, same key: `(value)` or `(key, value)`, an expression, or fields.
 
@@ -142,6 +149,10 @@ class KStream(Joining[K, V]):
         function, schema = mapped_values(mapper, self._columns(), "map_values")
         return self._then("KSTREAM-MAPVALUES-", name, op.MapValues(function, schema), value=Known(None, schema))
 
+    @overload
+    def select_key(self, mapper: Callable[[K, V], KR], *, name: Name = None) -> KStream[KR, V]: ...
+    @overload
+    def select_key(self, mapper: Fielded, *, name: Name = None) -> KStream[Any, V]: ...
     def select_key(self, mapper: KeyFunction, *, name: Name = None) -> KStream[Any, V]:
         """New key, same value: `(key, value) -> key`, an expression, a field's name, or the fields of a composite key.
 
@@ -159,7 +170,9 @@ class KStream(Joining[K, V]):
             "KSTREAM-KEY-SELECT-", name, op.SelectKey(function, schema), key=Known(None, schema), rekeyed=True
         )
 
-    def process(self, supplier: ProcessorSupplier, *store_names: str, name: Name = None) -> KStream[Any, Any]:
+    def process(
+        self, supplier: ProcessorSupplier[K, V, KR, VR], *store_names: str, name: Name = None
+    ) -> KStream[KR, VR]:
         """Run a `Processor` of yours over the records; the stream of what it forwards, which counts as re-keyed.
 
         Args:
@@ -171,8 +184,8 @@ class KStream(Joining[K, V]):
         return self._process(supplier, store_names, False, "KSTREAM-PROCESSOR-", name, key=Known(None), rekeyed=True)
 
     def process_values(
-        self, supplier: FixedKeyProcessorSupplier, *store_names: str, name: Name = None
-    ) -> KStream[K, Any]:
+        self, supplier: FixedKeyProcessorSupplier[K, V, VR], *store_names: str, name: Name = None
+    ) -> KStream[K, VR]:
         """As `process`, with a `FixedKeyProcessor`: it can not change keys, so the stream does not count as re-keyed."""
         return self._process(supplier, store_names, True, "KSTREAM-PROCESSVALUES-", name)
 
@@ -189,6 +202,12 @@ class KStream(Joining[K, V]):
         graph.processor(node, (self._state.node,), operator, connected)
         return KStream(replace(self._state, node=node, value=Known(None), **changes))
 
+    @overload
+    def flat_map_values(self, mapper: Callable[[V], Iterable[VR]], *, name: Name = None) -> KStream[K, VR]: ...
+    @overload
+    def flat_map_values(self, mapper: Callable[[K, V], Iterable[VR]], *, name: Name = None) -> KStream[K, VR]: ...
+    @overload
+    def flat_map_values(self, mapper: pl.Expr | str, *, name: Name = None) -> KStream[K, Any]: ...
     def flat_map_values(self, mapper: Callable[..., Any] | pl.Expr | str, *, name: Name = None) -> KStream[K, Any]:
         """Zero or more records for each, in order: `(value)` or `(key, value)` gives an iterable, an expression a list.
 
@@ -201,6 +220,10 @@ class KStream(Joining[K, V]):
             schema = schema_of_type(functions.item_type(functions.return_type(function)))
         return self._then("KSTREAM-FLATMAPVALUES-", name, op.FlatMapValues(function, schema), value=Known(None, schema))
 
+    @overload
+    def flat_map(self, mapper: Callable[[K, V], Iterable[tuple[KR, VR]]], *, name: Name = None) -> KStream[KR, VR]: ...
+    @overload
+    def flat_map(self, mapper: pl.Expr, *, name: Name = None) -> KStream[Any, Any]: ...
     def flat_map(
         self, mapper: Callable[[K, V], Iterable[tuple[Any, Any]]] | pl.Expr, *, name: Name = None
     ) -> KStream[Any, Any]:
@@ -256,7 +279,7 @@ class KStream(Joining[K, V]):
 
     def merge(self, other: KStream[K, V], *, name: Name = None) -> KStream[K, V]:
         """The records of both streams; the order inside each is kept, between them there is none promised."""
-        mine, theirs = self._state, of_same_builder(self._state, other, KStream, "merge")._state
+        mine, theirs = self._state, of_same_builder(self._state.graph, other, KStream, "merge")._state
         node = mine.graph.processor(
             mine.graph.names.name_or_next(name_of(name), "KSTREAM-MERGE-"),
             (mine.node, theirs.node),
@@ -278,7 +301,11 @@ class KStream(Joining[K, V]):
 
         return BranchedKStream(self._state, name_of(name))
 
-    def to(self, topic: str | TopicExtractor, produced: Produced | None = None) -> None:
+    def to(
+        self,
+        topic: str | Callable[[K, V, RecordContext], str] | pl.Expr,
+        produced: Produced[K, V] | None = None,
+    ) -> None:
         """Write the records to a topic, or each to a topic of its own choice; topics must exist.
 
         Instead of a name `topic` may be `(key, value, record_context) -> name` (Kafka Streams' `TopicNameExtractor`)
@@ -316,7 +343,7 @@ class KStream(Joining[K, V]):
         self,
         name: str,
         write: Callable[[Any, int], Any],
-        produced: Produced | None = None,
+        produced: Produced[K, V] | None = None,
         *,
         interval: timedelta = timedelta(seconds=1),
         max_records: int = 1_000_000,
@@ -355,7 +382,7 @@ class KStream(Joining[K, V]):
         """
         spark_sink(self._state, name, write, check_option(produced, Produced, "to_spark"), interval, max_records)
 
-    def repartition(self, repartitioned: Repartitioned | None = None) -> KStream[K, V]:
+    def repartition(self, repartitioned: Repartitioned[K, V] | None = None) -> KStream[K, V]:
         """Write the records to an internal topic and go on with what is read from it.
 
         The topic is `<application.id>-<name>-repartition`, made by the application if it is not there; its partition
@@ -373,7 +400,7 @@ class KStream(Joining[K, V]):
         """
         return KStream(through_topic(self._state, check_option(repartitioned, Repartitioned, "repartition")))
 
-    def to_table(self, materialized: Materialized | None = None, *, name: Name = None) -> KTable[K, V]:
+    def to_table(self, materialized: Materialized[K, V] | None = None, *, name: Name = None) -> KTable[K, V]:
         """The stream read as upserts: the last value of a key is its row, a null value deletes it.
 
         Repartitions first if the stream was re-keyed. The rows are kept if the store is named or a join reads them.
@@ -382,14 +409,22 @@ class KStream(Joining[K, V]):
 
         return stream_to_table(self._state, check_option(materialized, Materialized, "to_table"), name_of(name))
 
-    def group_by_key(self, grouped: Grouped | None = None) -> KGroupedStream[K, V]:
+    def group_by_key(self, grouped: Grouped[K, V] | None = None) -> KGroupedStream[K, V]:
         """Group by the key as it is. Repartitions, when the groups are aggregated, if the stream was re-keyed."""
         from hayase.dsl.grouped import KGroupedStream
 
         options = check_option(grouped, Grouped, "group_by_key")
         return KGroupedStream(grouped_state(self._state, options), options.name)
 
-    def group_by(self, mapper: KeyFunction, grouped: Grouped | None = None) -> KGroupedStream[Any, V]:
+    @overload
+    def group_by(
+        self, mapper: Callable[[K, V], KR], grouped: Grouped[KR, V] | None = None
+    ) -> KGroupedStream[KR, V]: ...
+    @overload
+    def group_by(self, mapper: Fielded, grouped: Grouped[Never, V] | None = None) -> KGroupedStream[Any, V]: ...
+    @overload
+    def group_by(self, mapper: Fielded, grouped: Grouped[KR, V]) -> KGroupedStream[KR, V]: ...
+    def group_by(self, mapper: KeyFunction, grouped: Grouped[Any, V] | None = None) -> KGroupedStream[Any, V]:
         """Group by a new key: `select_key(mapper)` and `group_by_key`.
 
         Example:

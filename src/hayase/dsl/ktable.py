@@ -4,27 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
-
-import polars as pl
+from typing import TYPE_CHECKING, Any, Generic, Never, overload
 
 from hayase.core.errors import TopologyError
-from hayase.core.records import Windowed
+from hayase.core.type_variables import KR, VR, K, V
 from hayase.dsl import functions
-from hayase.dsl.foreign_key_joins import foreign_key_join
-from hayase.dsl.functions import Joiner, KeyFunction, Predicate, ValueFunction
+from hayase.dsl.functions import Fielded, KeyFunction, Predicate, ValueFunction
 from hayase.dsl.inference import Known, check_predicate, visible_columns
-from hayase.dsl.joined import TableJoined
 from hayase.dsl.kstream import KStream
 from hayase.dsl.options import Grouped, Materialized, name_of
-from hayase.dsl.stream_state import Name, StreamState, bind_arguments, check_option, mapped_values, repartitioned
+from hayase.dsl.stream_state import Name, StreamState, check_option, mapped_values, repartitioned
 from hayase.dsl.suppressed import Suppressed, suppress
-from hayase.dsl.table_joins import table_table
+from hayase.dsl.table_joining import TableJoining
 from hayase.dsl.table_state import GlobalTableState, TableState, table_spec
 from hayase.dsl.views import TableView
 from hayase.processor.api import ValueTransformerSupplier, ValueTransformerWithKey
 from hayase.topology.operators import (
-    JoinKind,
     LateRecords,
     TableFilter,
     TableMapValues,
@@ -37,15 +32,10 @@ from hayase.topology.suppliers import brought_stores, check_supplier
 if TYPE_CHECKING:
     from hayase.dsl.grouped_table import KGroupedTable
 
-K = TypeVar("K")
-"""Type of keys."""
-V = TypeVar("V")
-"""Type of values."""
-
 _FILTER = "KTABLE-FILTER-"
 
 
-class KTable(Generic[K, V]):
+class KTable(TableJoining[K, V]):
     """A table: for each key the latest value. Made by `StreamsBuilder.table`, `KStream.to_table` and aggregations.
 
     A null value deletes a row. Operations without a named store keep no rows; a join that needs rows computes them
@@ -64,19 +54,19 @@ class KTable(Generic[K, V]):
         return self._state.queryable
 
     def filter(
-        self, predicate: Predicate, materialized: Materialized | None = None, *, name: Name = None
+        self, predicate: Predicate[K, V], materialized: Materialized[K, V] | None = None, *, name: Name = None
     ) -> KTable[K, V]:
         """The rows for which `predicate` is true; a row that no longer fits becomes a delete."""
         return self._filter(predicate, False, materialized, name)
 
     def filter_not(
-        self, predicate: Predicate, materialized: Materialized | None = None, *, name: Name = None
+        self, predicate: Predicate[K, V], materialized: Materialized[K, V] | None = None, *, name: Name = None
     ) -> KTable[K, V]:
         """The rows for which `predicate` is not true; a row that no longer fits becomes a delete."""
         return self._filter(predicate, True, materialized, name)
 
     def _filter(
-        self, predicate: Predicate, negate: bool, materialized: Materialized | None, name: Name
+        self, predicate: Predicate[K, V], negate: bool, materialized: Materialized[K, V] | None, name: Name
     ) -> KTable[K, V]:
         what = "filter_not" if negate else "filter"
         function = functions.predicate(predicate, what)
@@ -92,8 +82,22 @@ class KTable(Generic[K, V]):
             what,
         )
 
+    @overload
     def map_values(
-        self, mapper: ValueFunction, materialized: Materialized | None = None, *, name: Name = None
+        self, mapper: Callable[[V], VR | None], materialized: Materialized[K, VR] | None = None, *, name: Name = None
+    ) -> KTable[K, VR]: ...
+    @overload
+    def map_values(
+        self, mapper: Callable[[K, V], VR | None], materialized: Materialized[K, VR] | None = None, *, name: Name = None
+    ) -> KTable[K, VR]: ...
+    @overload
+    def map_values(
+        self, mapper: Fielded, materialized: Materialized[K, Never] | None = None, *, name: Name = None
+    ) -> KTable[K, Any]: ...
+    @overload
+    def map_values(self, mapper: Fielded, materialized: Materialized[K, VR], *, name: Name = None) -> KTable[K, VR]: ...
+    def map_values(
+        self, mapper: ValueFunction, materialized: Materialized[K, Any] | None = None, *, name: Name = None
     ) -> KTable[K, Any]:
         """The rows with new values; deletes stay deletes and are not shown to `mapper`."""
         state = self._state
@@ -109,11 +113,11 @@ class KTable(Generic[K, V]):
 
     def transform_values(
         self,
-        supplier: ValueTransformerSupplier,
+        supplier: ValueTransformerSupplier[K, V, VR],
         *store_names: str,
-        materialized: Materialized | None = None,
+        materialized: Materialized[K, VR] | None = None,
         name: Name = None,
-    ) -> KTable[K, Any]:
+    ) -> KTable[K, VR]:
         """The rows with the values that an object of yours makes, with stores and time at hand.
 
         Unlike `map_values` it is shown deletes, as `None`, and may give them a value. Without a named store in
@@ -169,7 +173,7 @@ class KTable(Generic[K, V]):
     def _derived(
         self,
         prefix: str,
-        materialized: Materialized | None,
+        materialized: Materialized[Any, Any] | None,
         name: Name,
         value: Known,
         operator: Any,
@@ -227,10 +231,27 @@ class KTable(Generic[K, V]):
             )
         return KTable(suppress(self._state, suppressed))
 
+    @overload
+    def group_by(
+        self, mapper: Callable[[K, V], tuple[KR | None, VR | None]], grouped: Grouped[KR, VR] | None = None
+    ) -> KGroupedTable[KR, VR]: ...
+    @overload
+    def group_by(self, mapper: Fielded, grouped: Grouped[Never, V] | None = None) -> KGroupedTable[Any, V]: ...
+    @overload
+    def group_by(self, mapper: Fielded, grouped: Grouped[KR, V]) -> KGroupedTable[KR, V]: ...
+    @overload
     def group_by(
         self,
-        mapper: Callable[[K, V], tuple[Any, Any]] | pl.Expr | str | Sequence[pl.Expr | str] | None = None,
-        grouped: Grouped | None = None,
+        mapper: Fielded | None = None,
+        grouped: Grouped[Any, Any] | None = None,
+        *,
+        key: Fielded | None = None,
+        value: Fielded | None = None,
+    ) -> KGroupedTable[Any, Any]: ...
+    def group_by(
+        self,
+        mapper: Callable[[K, V], tuple[Any, Any]] | Fielded | None = None,
+        grouped: Grouped[Any, Any] | None = None,
         *,
         key: KeyFunction | None = None,
         value: ValueFunction | None = None,
@@ -254,116 +275,11 @@ class KTable(Generic[K, V]):
         return grouped_table(self._state, mapper, check_option(grouped, Grouped, "group_by"), key, value)
 
     @overload
-    def join(
-        self, other: KTable[K, Any], joiner: Joiner, materialized: Materialized | None = None, *, name: Name = None
-    ) -> KTable[K, Any]: ...
-
+    def to_stream(self, key_mapper: None = None, *, name: Name = None) -> KStream[K, V]: ...
     @overload
-    def join(
-        self,
-        other: KTable[Any, Any],
-        foreign_key_extractor: ValueFunction,
-        joiner: Joiner,
-        table_joined: TableJoined | None = None,
-        materialized: Materialized | None = None,
-        *,
-        name: Name = None,
-    ) -> KTable[K, Any]: ...
-
-    def join(self, other: Any, *arguments: Any, name: Name = None, **keywords: Any) -> KTable[K, Any]:
-        """Join the rows of two tables, by the same key or by a foreign key.
-
-        * `join(other, joiner, materialized=None)`: rows with the same key; a key that one table does not have has no
-          row. An update of either side is joined with the other side's row as it is then; the row's timestamp is the
-          larger of the two. A delete, and any update whose result is null, is passed on as a delete if the other side
-          has a row, whether there was a result before or not. Both topics must have the same number of partitions.
-        * `join(other, foreign_key_extractor, joiner, table_joined=None, materialized=None)`: each row with the row of
-          `other` whose key `foreign_key_extractor` gives: a function of `(value)` or `(key, value)`, an expression, or a
-          field's name. Results have the keys of this table. An update of a right row is joined with all left rows that
-          name it, in the order of their keys' bytes, at the right row's timestamp; an update of a left row gives a result
-          at the larger timestamp of the two. A row whose foreign key is null has no result and is counted as
-          dropped. Any numbers of partitions. Questions and answers travel between the tasks (KIP-213):
-          results of an epoch come out in the next one; an answer for a row that has changed since is dropped and counted.
-
-        The joiner is `(left, right)` or `(key, left, right)`, or fields of `left(…)` and `right(…)`; a null result is no
-        row. Both tables begin to keep their rows if they do not yet; the result is kept if its store is named.
-        In a join by key the caches of the two tables are off, unlike in Kafka Streams: with them a row that goes on
-        both sides within an epoch would leave its result behind.
-
-        Kafka Streams' `KTable.join`.
-
-        Example:
-            >>> from hayase import Consumed, Produced, Serdes, StreamsBuilder
-            >>> from hayase.testing import TopologyTestDriver
-            >>> builder = StreamsBuilder()
-            >>> orders = builder.table("orders", Consumed.with_(Serdes.string(), Serdes.json()))
-            >>> users = builder.table("users", Consumed.with_(Serdes.string(), Serdes.string()))
-            >>> named = orders.join(
-            ...     users, lambda order: order["user"], lambda order, user: f"{order['item']} for {user}"
-            ... )
-            >>> named.to_stream().to("out", Produced.with_(Serdes.string(), Serdes.string()))
-            >>> with TopologyTestDriver(builder.build()) as driver:
-            ...     given = driver.create_input_topic("orders", Serdes.string(), Serdes.json())
-            ...     given.pipe_input("o1", {"user": "7", "item": "tea"})
-            ...     for name in ("Ann", "Anna"):
-            ...         driver.create_input_topic("users", Serdes.string(), Serdes.string()).pipe_input("7", name)
-            ...     driver.create_output_topic("out", Serdes.string(), Serdes.string()).read_key_values_to_list()
-            [('o1', 'tea for Ann'), ('o1', 'tea for Anna')]
-        """
-        return self._join(other, arguments, keywords, name, "inner")
-
+    def to_stream(self, key_mapper: Callable[[K, V], KR], *, name: Name = None) -> KStream[KR, V]: ...
     @overload
-    def left_join(
-        self, other: KTable[K, Any], joiner: Joiner, materialized: Materialized | None = None, *, name: Name = None
-    ) -> KTable[K, Any]: ...
-
-    @overload
-    def left_join(
-        self,
-        other: KTable[Any, Any],
-        foreign_key_extractor: ValueFunction,
-        joiner: Joiner,
-        table_joined: TableJoined | None = None,
-        materialized: Materialized | None = None,
-        *,
-        name: Name = None,
-    ) -> KTable[K, Any]: ...
-
-    def left_join(self, other: Any, *arguments: Any, name: Name = None, **keywords: Any) -> KTable[K, Any]:
-        """As `join`, but every row of this table gives one; `right` is null where there is no other row."""
-        return self._join(other, arguments, keywords, name, "left")
-
-    def outer_join(
-        self, other: KTable[K, Any], joiner: Joiner, materialized: Materialized | None = None, *, name: Name = None
-    ) -> KTable[K, Any]:
-        """As `join` by key, but every row of either table gives one; `left` or `right` is null where there is none."""
-        return self._join(other, (joiner, materialized), {}, name, "outer")
-
-    def _join(
-        self, other: Any, arguments: tuple[Any, ...], keywords: dict[str, Any], name: Name, kind: JoinKind
-    ) -> KTable[K, Any]:
-        what = {"inner": "join", "left": "left_join", "outer": "outer_join"}[kind]
-        if not isinstance(other, KTable):
-            raise TopologyError("INVALID_ARGUMENT", f"{what} takes a KTable, not {other!r}")
-        if other._state.graph is not self._state.graph:
-            raise TopologyError("FOREIGN_STREAM", f"{what}: the two come from different StreamsBuilders")
-        extracts = len(arguments) > 1 and not isinstance(arguments[1], Materialized | None)
-        if extracts or "foreign_key_extractor" in keywords or (len(arguments) == 1 and "joiner" in keywords):
-            parameters = ("foreign_key_extractor", "joiner", "table_joined", "materialized")
-            extractor, joiner, joined, kept = bind_arguments(what, arguments, keywords, parameters, required=2)
-            table_joined = check_option(joined, TableJoined, what)
-            if name is not None:
-                table_joined = replace(table_joined, name=name_of(name))
-            options = check_option(kept, Materialized, what)
-            return KTable(
-                foreign_key_join(
-                    self._state, other._state, extractor, joiner, table_joined, options, is_left=kind == "left"
-                )
-            )
-        joiner, kept = bind_arguments(what, arguments, keywords, ("joiner", "materialized"), required=1)
-        options = None if kept is None else check_option(kept, Materialized, what)
-        return KTable(table_table(self._state, other._state, joiner, options, name_of(name), kind))
-
+    def to_stream(self, key_mapper: Fielded, *, name: Name = None) -> KStream[Any, V]: ...
     def to_stream(self, key_mapper: KeyFunction | None = None, *, name: Name = None) -> KStream[Any, V]:
         """The table's updates as records, null for a delete; with a key mapper re-keyed as by `select_key`."""
         state = self._state
@@ -372,7 +288,7 @@ class KTable(Generic[K, V]):
         stream: KStream[Any, V] = KStream(StreamState(state.graph, node, state.key, state.value))
         return stream if key_mapper is None else stream.select_key(key_mapper)
 
-    def late_records(self, *, name: Name = None) -> KStream[Windowed[Any], Any]:
+    def late_records(self, *, name: Name = None) -> KStream[K, Any]:
         """The records that this windowed aggregate refused as late, as a stream; beyond Kafka Streams, which only counts them.
 
         A record is sent once for each window that refused it, under `Windowed(key, window)`, with its own value, timestamp and
@@ -411,7 +327,7 @@ class GlobalKTable(Generic[K, V]):
         return self._state.queryable
 
 
-def stream_to_table(state: StreamState, options: Materialized, name: str | None) -> KTable[Any, Any]:
+def stream_to_table(state: StreamState, options: Materialized[Any, Any], name: str | None) -> KTable[Any, Any]:
     """The table of a stream of upserts."""
     graph = state.graph
     # the order of the two counts, and both always count, is Kafka Streams'

@@ -10,10 +10,11 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self
 
 from hayase.core.errors import TopologyError
 from hayase.core.names import check_name
+from hayase.core.type_variables import KN, KR, VN, VR, K, K_co, T, V, V_co
 from hayase.core.windows import to_ms
 from hayase.dsl import functions
 from hayase.dsl.store_suppliers import VersionedStoreSupplier
@@ -48,7 +49,7 @@ def name_of(name: str | Named | None) -> str | None:
     return check_name(name.name if isinstance(name, Named) else name)
 
 
-def check_serde(serde: Serde[Any] | None, what: str) -> Serde[Any] | None:
+def check_serde(serde: Serde[T] | None, what: str) -> Serde[T] | None:
     """The serde, if it is one.
 
     Raises:
@@ -63,23 +64,26 @@ def check_serde(serde: Serde[Any] | None, what: str) -> Serde[Any] | None:
 
 
 @dataclass(frozen=True, slots=True)
-class OptionalSerdes:
-    """What all options of keys and values have."""
+class OptionalSerdes(Generic[K_co, V_co]):
+    """What all options of keys and values have.
 
-    key_serde: Serde[Any] | None = None
-    value_serde: Serde[Any] | None = None
+    Each kind of option says under `TYPE_CHECKING` which type another serde gives it.
+    """
 
-    def with_key_serde(self, serde: Serde[Any]) -> Self:
+    key_serde: Serde[K_co] | None = None
+    value_serde: Serde[V_co] | None = None
+
+    def with_key_serde(self, serde: Any) -> Any:
         """The same with another key serde."""
         return dataclasses.replace(self, key_serde=check_serde(serde, "key_serde"))
 
-    def with_value_serde(self, serde: Serde[Any]) -> Self:
+    def with_value_serde(self, serde: Any) -> Any:
         """The same with another value serde."""
         return dataclasses.replace(self, value_serde=check_serde(serde, "value_serde"))
 
 
 @dataclass(frozen=True, slots=True)
-class NamedSerdes(OptionalSerdes):
+class NamedSerdes(OptionalSerdes[K_co, V_co]):
     """The same with the name of a node."""
 
     name: str | None = None
@@ -95,7 +99,7 @@ class NamedSerdes(OptionalSerdes):
 
 
 @dataclass(frozen=True, slots=True)
-class Consumed(NamedSerdes):
+class Consumed(NamedSerdes[K_co, V_co]):
     """How a source topic is read.
 
     Attributes:
@@ -115,12 +119,12 @@ class Consumed(NamedSerdes):
     @classmethod
     def with_(
         cls,
-        key_serde: Serde[Any] | None = None,
-        value_serde: Serde[Any] | None = None,
+        key_serde: Serde[K] | None = None,
+        value_serde: Serde[V] | None = None,
         timestamp_extractor: Extractor | None = None,
         reset: Reset | None = None,
         name: str | None = None,
-    ) -> Consumed:
+    ) -> Consumed[K, V]:
         """All options at once; a plain function as extractor is `callable_timestamp(function)`."""
         if timestamp_extractor is not None and not isinstance(timestamp_extractor, TimestampExtractor):
             if not callable(timestamp_extractor):
@@ -132,7 +136,7 @@ class Consumed(NamedSerdes):
             timestamp_extractor = callable_timestamp(timestamp_extractor)
         if reset not in (None, "earliest", "latest"):
             raise TopologyError("INVALID_RESET", f"reset is {reset!r}; allowed are 'earliest' and 'latest'")
-        return cls(
+        return Consumed(
             check_serde(key_serde, "key_serde"),
             check_serde(value_serde, "value_serde"),
             name_of(name),
@@ -140,17 +144,29 @@ class Consumed(NamedSerdes):
             reset,
         )
 
-    def with_timestamp_extractor(self, extractor: Extractor) -> Consumed:
+    def with_timestamp_extractor(self, extractor: Extractor) -> Consumed[K_co, V_co]:
         """The same with another timestamp extractor."""
         return Consumed.with_(self.key_serde, self.value_serde, extractor, self.reset, self.name)
 
-    def with_offset_reset_policy(self, reset: Reset) -> Consumed:
+    def with_offset_reset_policy(self, reset: Reset) -> Consumed[K_co, V_co]:
         """The same with another start for new applications."""
         return Consumed.with_(self.key_serde, self.value_serde, self.timestamp_extractor, reset, self.name)
 
+    if TYPE_CHECKING:
+
+        @classmethod
+        def as_(cls, name: str) -> Consumed[Any, Any]:
+            """Only a name."""
+
+        def with_key_serde(self, serde: Serde[KR]) -> Consumed[KR, V_co]:
+            """The same with another key serde."""
+
+        def with_value_serde(self, serde: Serde[VR]) -> Consumed[K_co, VR]:
+            """The same with another value serde."""
+
 
 @dataclass(frozen=True, slots=True)
-class Produced(NamedSerdes):
+class Produced(NamedSerdes[K_co, V_co]):
     """How a topic is written. Serdes that are `None` are those of the stream.
 
     Attributes:
@@ -167,26 +183,34 @@ class Produced(NamedSerdes):
     @classmethod
     def with_(
         cls,
-        key_serde: Serde[Any] | None = None,
-        value_serde: Serde[Any] | None = None,
+        key_serde: Serde[KN] | None = None,
+        value_serde: Serde[VN] | None = None,
         name: str | None = None,
         partitioner: Partitioner | None = None,
-    ) -> Produced:
+    ) -> Produced[KN, VN]:
         """All options at once."""
-        return cls(
+        return Produced(
             check_serde(key_serde, "key_serde"),
             check_serde(value_serde, "value_serde"),
             name_of(name),
             functions.partitioner(partitioner),
         )
 
-    def with_stream_partitioner(self, partitioner: Partitioner) -> Produced:
+    def with_stream_partitioner(self, partitioner: Partitioner) -> Produced[K_co, V_co]:
         """The same with a partitioner."""
         return dataclasses.replace(self, partitioner=functions.partitioner(partitioner))
 
+    if TYPE_CHECKING:
+
+        def with_key_serde(self, serde: Serde[KR]) -> Produced[KR, V_co]:
+            """The same with another key serde."""
+
+        def with_value_serde(self, serde: Serde[VR]) -> Produced[K_co, VR]:
+            """The same with another value serde."""
+
 
 @dataclass(frozen=True, slots=True)
-class Repartitioned(NamedSerdes):
+class Repartitioned(NamedSerdes[K_co, V_co]):
     """The topic that `KStream.repartition` goes through.
 
     Attributes:
@@ -201,14 +225,14 @@ class Repartitioned(NamedSerdes):
     @classmethod
     def with_(
         cls,
-        key_serde: Serde[Any] | None = None,
-        value_serde: Serde[Any] | None = None,
+        key_serde: Serde[KN] | None = None,
+        value_serde: Serde[VN] | None = None,
         name: str | None = None,
         number_of_partitions: int | None = None,
         partitioner: Partitioner | None = None,
-    ) -> Repartitioned:
+    ) -> Repartitioned[KN, VN]:
         """All options at once."""
-        return cls(
+        return Repartitioned(
             check_serde(key_serde, "key_serde"),
             check_serde(value_serde, "value_serde"),
             name_of(name),
@@ -216,13 +240,21 @@ class Repartitioned(NamedSerdes):
             functions.partitioner(partitioner),
         )
 
-    def with_number_of_partitions(self, number: int) -> Repartitioned:
+    def with_number_of_partitions(self, number: int) -> Repartitioned[K_co, V_co]:
         """The same with so many partitions."""
         return dataclasses.replace(self, number_of_partitions=_check_partitions(number))
 
-    def with_stream_partitioner(self, partitioner: Partitioner) -> Repartitioned:
+    def with_stream_partitioner(self, partitioner: Partitioner) -> Repartitioned[K_co, V_co]:
         """The same with a partitioner."""
         return dataclasses.replace(self, partitioner=functions.partitioner(partitioner))
+
+    if TYPE_CHECKING:
+
+        def with_key_serde(self, serde: Serde[KR]) -> Repartitioned[KR, V_co]:
+            """The same with another key serde."""
+
+        def with_value_serde(self, serde: Serde[VR]) -> Repartitioned[K_co, VR]:
+            """The same with another value serde."""
 
 
 def _check_partitions(number: int) -> int:
@@ -232,7 +264,7 @@ def _check_partitions(number: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Grouped(NamedSerdes):
+class Grouped(NamedSerdes[K_co, V_co]):
     """Serdes of a grouped stream, used where it is repartitioned and for its stores.
 
     `name` names the repartition (`<name>-repartition`), and in `group_by` also the node that makes the new key.
@@ -241,16 +273,24 @@ class Grouped(NamedSerdes):
     @classmethod
     def with_(
         cls,
-        key_serde: Serde[Any] | None = None,
-        value_serde: Serde[Any] | None = None,
+        key_serde: Serde[KN] | None = None,
+        value_serde: Serde[VN] | None = None,
         name: str | None = None,
-    ) -> Grouped:
+    ) -> Grouped[KN, VN]:
         """All options at once."""
-        return cls(check_serde(key_serde, "key_serde"), check_serde(value_serde, "value_serde"), name_of(name))
+        return Grouped(check_serde(key_serde, "key_serde"), check_serde(value_serde, "value_serde"), name_of(name))
+
+    if TYPE_CHECKING:
+
+        def with_key_serde(self, serde: Serde[KR]) -> Grouped[KR, V_co]:
+            """The same with another key serde."""
+
+        def with_value_serde(self, serde: Serde[VR]) -> Grouped[K_co, VR]:
+            """The same with another value serde."""
 
 
 @dataclass(frozen=True, slots=True)
-class Materialized(OptionalSerdes):
+class Materialized(OptionalSerdes[K_co, V_co]):
     """How the rows of a table are kept.
 
     Attributes:
@@ -274,7 +314,7 @@ class Materialized(OptionalSerdes):
     versioned: VersionedStoreSupplier | None = None
 
     @classmethod
-    def as_(cls, name: str | StoreType | VersionedStoreSupplier) -> Materialized:
+    def as_(cls, name: str | StoreType | VersionedStoreSupplier) -> Self:
         """A named store; one of that type with a generated name; or a versioned one, which makes the table versioned.
 
         A versioned table knows what its rows were. Its latest row is the one with the greatest timestamp, not the one that
@@ -294,23 +334,25 @@ class Materialized(OptionalSerdes):
         return cls(store_type=name) if isinstance(name, StoreType) else cls(name=check_name(name))
 
     @classmethod
-    def with_(cls, key_serde: Serde[Any] | None = None, value_serde: Serde[Any] | None = None) -> Materialized:
+    def with_(cls, key_serde: Serde[KN] | None = None, value_serde: Serde[VN] | None = None) -> Materialized[KN, VN]:
         """Serdes, with a generated name."""
-        return cls(key_serde=check_serde(key_serde, "key_serde"), value_serde=check_serde(value_serde, "value_serde"))
+        return Materialized(
+            key_serde=check_serde(key_serde, "key_serde"), value_serde=check_serde(value_serde, "value_serde")
+        )
 
-    def with_caching_enabled(self) -> Materialized:
+    def with_caching_enabled(self) -> Materialized[K_co, V_co]:
         """The same, passing on the last update of a key of each epoch."""
         return dataclasses.replace(self, caching=True)
 
-    def with_caching_disabled(self) -> Materialized:
+    def with_caching_disabled(self) -> Materialized[K_co, V_co]:
         """The same, passing on every update."""
         return dataclasses.replace(self, caching=False)
 
-    def with_retention(self, retention: timedelta) -> Materialized:
+    def with_retention(self, retention: timedelta) -> Materialized[K_co, V_co]:
         """The same, keeping windows that long after their start."""
         return dataclasses.replace(self, retention_ms=to_ms("retention", retention))
 
-    def with_store_type(self, store_type: StoreType) -> Materialized:
+    def with_store_type(self, store_type: StoreType) -> Materialized[K_co, V_co]:
         """The same, kept on disk or in memory (KIP-591); its name as text will do.
 
         What is in memory lasts as long as the application runs, and takes memory of every machine that works on it
@@ -330,7 +372,7 @@ class Materialized(OptionalSerdes):
             raise TopologyError("INVALID_STORE_TYPE", f"the type of a store is {store_type!r}; allowed are {allowed}")
         return dataclasses.replace(self, store_type=StoreType(store_type))
 
-    def with_logging_enabled(self, config: Mapping[str, str] | None = None) -> Materialized:
+    def with_logging_enabled(self, config: Mapping[str, str] | None = None) -> Materialized[K_co, V_co]:
         """The same, with a changelog, which is the default.
 
         Args:
@@ -348,7 +390,7 @@ class Materialized(OptionalSerdes):
             )
         return dataclasses.replace(self, logging=True)
 
-    def with_logging_disabled(self) -> Materialized:
+    def with_logging_disabled(self) -> Materialized[K_co, V_co]:
         """The same, without a changelog: where the store is lost it begins empty, as in Kafka Streams.
 
         It is lost when its machine is, when it was in memory and the application has stopped, when its tasks move to
@@ -358,6 +400,14 @@ class Materialized(OptionalSerdes):
         Without effect on a global table: its topic is its changelog.
         """
         return dataclasses.replace(self, logging=False)
+
+    if TYPE_CHECKING:
+
+        def with_key_serde(self, serde: Serde[KR]) -> Materialized[KR, V_co]:
+            """The same with another key serde."""
+
+        def with_value_serde(self, serde: Serde[VR]) -> Materialized[K_co, VR]:
+            """The same with another value serde."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ def spark_source(
     graph: Graph,
     name: str,
     frame: Callable[[Any], Any],
-    options: Consumed,
+    options: Consumed[Any, Any],
     partitions: int | None,
     output_mode: Any,
 ) -> SourceNode:
@@ -54,7 +54,7 @@ def spark_sink(
     state: StreamState,
     name: str,
     write: Callable[[Any, int], Any],
-    options: Produced,
+    options: Produced[Any, Any],
     interval: timedelta,
     max_records: int,
 ) -> None:

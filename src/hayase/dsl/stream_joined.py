@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Self
 
 from hayase.core.names import check_name
+from hayase.core.type_variables import KN, KR, VN, VON, VR, K_co, V_co, VO_co
 from hayase.dsl.joined import JoinSerdes
 from hayase.dsl.options import check_serde, name_of
 from hayase.dsl.store_suppliers import WindowStoreSupplier, check_supplier
@@ -14,7 +15,7 @@ from hayase.serde.protocol import Serde
 
 
 @dataclass(frozen=True, slots=True)
-class StreamJoined(JoinSerdes):
+class StreamJoined(JoinSerdes[K_co, V_co, VO_co]):
     """Serdes, names and stores of a join of two streams; each `with_…` gives a changed copy.
 
     Attributes:
@@ -39,14 +40,14 @@ class StreamJoined(JoinSerdes):
     @classmethod
     def with_(
         cls,
-        key_serde: Serde[Any] | None = None,
-        value_serde: Serde[Any] | None = None,
-        other_value_serde: Serde[Any] | None = None,
+        key_serde: Serde[KN] | None = None,
+        value_serde: Serde[VN] | None = None,
+        other_value_serde: Serde[VON] | None = None,
         name: str | None = None,
         store_name: str | None = None,
-    ) -> StreamJoined:
+    ) -> StreamJoined[KN, VN, VON]:
         """Serdes and names at once."""
-        return cls(
+        return StreamJoined(
             check_serde(key_serde, "key_serde"),
             check_serde(value_serde, "value_serde"),
             name_of(name),
@@ -55,15 +56,15 @@ class StreamJoined(JoinSerdes):
         )
 
     @classmethod
-    def as_(cls, store_name: str) -> StreamJoined:
+    def as_(cls, store_name: str) -> Self:
         """Only the beginning of the stores' names, as in Kafka Streams."""
         return cls(store_name=check_name(store_name))
 
-    def with_store_name(self, store_name: str) -> StreamJoined:
+    def with_store_name(self, store_name: str) -> StreamJoined[K_co, V_co, VO_co]:
         """The same with another beginning of the stores' names."""
         return dataclasses.replace(self, store_name=check_name(store_name))
 
-    def with_this_store_supplier(self, supplier: WindowStoreSupplier) -> StreamJoined:
+    def with_this_store_supplier(self, supplier: WindowStoreSupplier) -> StreamJoined[K_co, V_co, VO_co]:
         """The same with a store for the left side: see `Stores.persistent_window_store`.
 
         Raises:
@@ -71,6 +72,17 @@ class StreamJoined(JoinSerdes):
         """
         return dataclasses.replace(self, this_store=check_supplier(supplier))
 
-    def with_other_store_supplier(self, supplier: WindowStoreSupplier) -> StreamJoined:
+    def with_other_store_supplier(self, supplier: WindowStoreSupplier) -> StreamJoined[K_co, V_co, VO_co]:
         """The same with a store for the right side."""
         return dataclasses.replace(self, other_store=check_supplier(supplier))
+
+    if TYPE_CHECKING:
+
+        def with_key_serde(self, serde: Serde[KR]) -> StreamJoined[KR, V_co, VO_co]:
+            """The same with another key serde."""
+
+        def with_value_serde(self, serde: Serde[VR]) -> StreamJoined[K_co, VR, VO_co]:
+            """The same with another value serde."""
+
+        def with_other_value_serde(self, serde: Serde[VR]) -> StreamJoined[K_co, V_co, VR]:
+            """The same with another serde of the right values."""

@@ -24,7 +24,7 @@ def stream_stream(
     right: StreamState,
     joiner: Joiner,
     windows: JoinWindows,
-    joined: StreamJoined,
+    joined: StreamJoined[Any, Any, Any],
     kind: JoinKind,
 ) -> StreamState:
     """Add a join of two streams; the stream it sends. Names and their order are Kafka Streams'."""
@@ -78,7 +78,7 @@ def stream_stream(
 class _Names:
     """Names of the nodes and stores of a join, made in Kafka Streams' order."""
 
-    def __init__(self, state: StreamState, kind: JoinKind, joined: StreamJoined) -> None:
+    def __init__(self, state: StreamState, kind: JoinKind, joined: StreamJoined[Any, Any, Any]) -> None:
         def named(suffix: str, generated: str) -> str:
             return generated if joined.name is None else joined.name + suffix
 
@@ -108,7 +108,9 @@ class _Names:
         self.unmatched = f"KSTREAM-OUTERSHARED-{number}-store" if base is None else f"{base}{shared}-store"
 
 
-def _with_serdes(left: StreamState, right: StreamState, joined: StreamJoined) -> tuple[StreamState, StreamState]:
+def _with_serdes(
+    left: StreamState, right: StreamState, joined: StreamJoined[Any, Any, Any]
+) -> tuple[StreamState, StreamState]:
     """Both streams with the serdes they are kept by; keys by the same one, or equal keys would not meet."""
     key = joined.key_serde or left.key.serde or right.key.serde
 
@@ -123,7 +125,7 @@ def _with_serdes(left: StreamState, right: StreamState, joined: StreamJoined) ->
 
 
 def _specs(
-    names: _Names, left: StreamState, right: StreamState, windows: JoinWindows, joined: StreamJoined
+    names: _Names, left: StreamState, right: StreamState, windows: JoinWindows, joined: StreamJoined[Any, Any, Any]
 ) -> dict[str, StoreSpec]:
     suppliers = {"left": joined.this_store, "right": joined.other_store}
     if (

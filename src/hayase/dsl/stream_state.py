@@ -57,7 +57,7 @@ def check_option(given: Option | None, kind: type[Option], what: str) -> Option:
     return given
 
 
-def of_same_builder(state: StreamState, other: Any, kinds: Any, what: str) -> Any:
+def of_same_builder(graph: Graph, other: Any, kinds: Any, what: str) -> Any:
     """The other stream or table, if it is one of those kinds and comes from the same StreamsBuilder.
 
     Raises:
@@ -66,7 +66,7 @@ def of_same_builder(state: StreamState, other: Any, kinds: Any, what: str) -> An
     if not isinstance(other, kinds):
         names = " or ".join(kind.__name__ for kind in (kinds if isinstance(kinds, tuple) else (kinds,)))
         raise TopologyError("INVALID_ARGUMENT", f"{what} takes a {names}, not {other!r}")
-    if other._state.graph is not state.graph:
+    if other._state.graph is not graph:
         raise TopologyError("FOREIGN_STREAM", f"{what}: the two come from different StreamsBuilders")
     return other
 
@@ -93,7 +93,7 @@ def mapped_values(mapper: ValueFunction, columns: tuple[dict[str, pl.DataType], 
     return function, schema_of_type(functions.return_type(function))
 
 
-def grouped_state(state: StreamState, options: Grouped | Repartitioned) -> StreamState:
+def grouped_state(state: StreamState, options: Grouped[Any, Any] | Repartitioned[Any, Any]) -> StreamState:
     """The stream with the serdes that the options give."""
     return replace(
         state,
@@ -111,7 +111,7 @@ def repartitioned(state: StreamState, prefix: str) -> StreamState:
     return replace(state, node=node, key=Known(key, state.key.inferred), rekeyed=False)
 
 
-def through_topic(state: StreamState, options: Repartitioned) -> StreamState:
+def through_topic(state: StreamState, options: Repartitioned[Any, Any]) -> StreamState:
     """The stream behind an internal topic."""
     state = grouped_state(state, options)
     graph = state.graph

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from hayase.dsl.functions import Joiner
 from hayase.dsl.inference import Known
@@ -16,7 +17,12 @@ _MERGE = "KTABLE-MERGE-"
 
 
 def table_table(
-    left: TableState, right: TableState, joiner: Joiner, options: Materialized | None, name: str | None, kind: JoinKind
+    left: TableState,
+    right: TableState,
+    joiner: Joiner,
+    options: Materialized[Any, Any] | None,
+    name: str | None,
+    kind: JoinKind,
 ) -> TableState:
     """Add the three nodes of a join; the table it sends.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from hayase.core.errors import TopologyError
 from hayase.dsl.graph import Graph
@@ -58,7 +59,7 @@ class GlobalTableState:
     queryable: str | None
 
 
-def table_spec(options: Materialized, name: str, key: Known, value: Known) -> StoreSpec:
+def table_spec(options: Materialized[Any, Any], name: str, key: Known, value: Known) -> StoreSpec:
     """The store of a table that is read from a topic, or made of such a one row by row: versioned if it is to be."""
     spec = key_value_spec(replace(options, versioned=None), name, key, value)
     if options.versioned is None:
@@ -72,7 +73,7 @@ def table_spec(options: Materialized, name: str, key: Known, value: Known) -> St
     )
 
 
-def key_value_spec(options: Materialized, name: str, key: Known, value: Known) -> StoreSpec:
+def key_value_spec(options: Materialized[Any, Any], name: str, key: Known, value: Known) -> StoreSpec:
     """The store of a table that is not windowed, nor versioned.
 
     Raises:

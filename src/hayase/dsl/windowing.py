@@ -55,7 +55,7 @@ class Windowing:
         size_ms = self._size_ms
         return Known(SessionWindowedSerde(spec.key_serde)) if size_ms is None else windowed_key(spec.key_serde, size_ms)
 
-    def spec(self, spec: StoreSpec, options: Materialized) -> StoreSpec:
+    def spec(self, spec: StoreSpec, options: Materialized[Any, Any]) -> StoreSpec:
         """A key-value store made a window or session store.
 
         Raises:

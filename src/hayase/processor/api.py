@@ -9,20 +9,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from enum import Enum
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol
 
 import msgspec
 
 from hayase.core.records import Headers, Record, RecordMetadata
-
-K = TypeVar("K")
-"""Type of the keys that come in."""
-V = TypeVar("V")
-"""Type of the values that come in."""
-KOut = TypeVar("KOut")
-"""Type of the keys that go out."""
-VOut = TypeVar("VOut")
-"""Type of the values that go out."""
+from hayase.core.type_variables import KR, VR, K, V
 
 
 class PunctuationType(Enum):
@@ -57,7 +49,7 @@ class FixedKeyRecord(msgspec.Struct, Generic[K, V], frozen=True, gc=False):
     timestamp_ms: int
     headers: Headers = ()
 
-    def with_value(self, value: VOut) -> FixedKeyRecord[K, VOut]:
+    def with_value(self, value: VR) -> FixedKeyRecord[K, VR]:
         """The same record with another value."""
         return FixedKeyRecord(self.key, value, self.timestamp_ms, self.headers)
 
@@ -134,11 +126,11 @@ class ProcessingContext(ABC):
         """Ask for a commit soon. Every epoch is one, and it ends by itself: nothing is to be done."""
 
 
-class ProcessorContext(ProcessingContext, Generic[KOut, VOut]):
+class ProcessorContext(ProcessingContext, Generic[KR, VR]):
     """What a `Processor` may know and do."""
 
     @abstractmethod
-    def forward(self, record: Record[KOut, VOut], child_name: str | None = None) -> None:
+    def forward(self, record: Record[KR, VR], child_name: str | None = None) -> None:
         """Send a record to all children, or to one of them; they have handled it when this returns.
 
         Raises:
@@ -146,11 +138,11 @@ class ProcessorContext(ProcessingContext, Generic[KOut, VOut]):
         """
 
 
-class FixedKeyProcessorContext(ProcessingContext, Generic[K, VOut]):
+class FixedKeyProcessorContext(ProcessingContext, Generic[K, VR]):
     """What a `FixedKeyProcessor` may know and do."""
 
     @abstractmethod
-    def forward(self, record: FixedKeyRecord[K, VOut], child_name: str | None = None) -> None:
+    def forward(self, record: FixedKeyRecord[K, VR], child_name: str | None = None) -> None:
         """Send a record to all children, or to one of them; they have handled it when this returns.
 
         Raises:
@@ -158,7 +150,7 @@ class FixedKeyProcessorContext(ProcessingContext, Generic[K, VOut]):
         """
 
 
-class Processor(ABC, Generic[K, V, KOut, VOut]):
+class Processor(ABC, Generic[K, V, KR, VR]):
     """Code of yours in a topology. A subclass overrides `process`, and the others where it needs them.
 
     One object serves one task for one epoch: the supplier makes it, then come `init`, `process` for each record,
@@ -188,7 +180,7 @@ class Processor(ABC, Generic[K, V, KOut, VOut]):
         [('k', 2), ('k', 5)]
     """
 
-    def init(self, context: ProcessorContext[KOut, VOut]) -> None:
+    def init(self, context: ProcessorContext[KR, VR]) -> None:
         """Called once, before the first record of the epoch: the place to fetch stores and to schedule punctuations."""
 
     @abstractmethod
@@ -199,10 +191,10 @@ class Processor(ABC, Generic[K, V, KOut, VOut]):
         """Called once, behind the last record of the epoch; not if the epoch failed. Stores may still be used."""
 
 
-class FixedKeyProcessor(ABC, Generic[K, V, VOut]):
+class FixedKeyProcessor(ABC, Generic[K, V, VR]):
     """As `Processor`, for what keeps the key: the stream does not count as re-keyed."""
 
-    def init(self, context: FixedKeyProcessorContext[K, VOut]) -> None:
+    def init(self, context: FixedKeyProcessorContext[K, VR]) -> None:
         """Called once, before the first record of the epoch."""
 
     @abstractmethod
@@ -213,7 +205,7 @@ class FixedKeyProcessor(ABC, Generic[K, V, VOut]):
         """Called once, behind the last record of the epoch; not if the epoch failed."""
 
 
-class ValueTransformerWithKey(ABC, Generic[K, V, VOut]):
+class ValueTransformerWithKey(ABC, Generic[K, V, VR]):
     """Makes new values of a table's rows, with stores and time at hand (`KTable.transform_values`).
 
     One object serves one task for one epoch, as a `Processor` does.
@@ -223,7 +215,7 @@ class ValueTransformerWithKey(ABC, Generic[K, V, VOut]):
         """Called once, before the first row of the epoch: the place to fetch stores and to schedule punctuations."""
 
     @abstractmethod
-    def transform(self, key: K, value: V | None) -> VOut | None:
+    def transform(self, key: K, value: V | None) -> VR | None:
         """The new value of a row; `None` deletes it.
 
         Called for every update in the order of the task, with `None` for a delete; also for old values, where somebody
@@ -235,9 +227,9 @@ class ValueTransformerWithKey(ABC, Generic[K, V, VOut]):
         """Called once, behind the last row of the epoch; not if the epoch failed. Stores may still be used."""
 
 
-ProcessorSupplier = Callable[[], Processor[Any, Any, Any, Any]]
+ProcessorSupplier = Callable[[], Processor[K, V, KR, VR]]
 """Makes a new processor each time it is called; a subclass of `Processor` that takes no arguments is one."""
-FixedKeyProcessorSupplier = Callable[[], FixedKeyProcessor[Any, Any, Any]]
+FixedKeyProcessorSupplier = Callable[[], FixedKeyProcessor[K, V, VR]]
 """Makes a new fixed-key processor each time it is called."""
-ValueTransformerSupplier = Callable[[], ValueTransformerWithKey[Any, Any, Any]]
+ValueTransformerSupplier = Callable[[], ValueTransformerWithKey[K, V, VR]]
 """Makes a new transformer each time it is called; a subclass of `ValueTransformerWithKey` that takes no arguments is one."""

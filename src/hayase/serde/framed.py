@@ -10,11 +10,12 @@ import polars as pl
 import pyarrow as pa
 
 from hayase.core.errors import SerializationError
+from hayase.core.type_variables import T
 from hayase.serde.protocol import ColumnCodec, Decoded, Schema
 from hayase.serde.registry_serde import HEAD_SIZE, RegistrySerde
 
 
-class FramedSerde(RegistrySerde):
+class FramedSerde(RegistrySerde[T]):
     """Base of those of which the schema's id says only whether a record can be read, not how."""
 
     @abstractmethod
@@ -30,7 +31,7 @@ class FramedCodec(ColumnCodec):
         inner: reads and writes what is behind the head.
     """
 
-    def __init__(self, serde: FramedSerde, inner: ColumnCodec) -> None:
+    def __init__(self, serde: FramedSerde[Any], inner: ColumnCodec) -> None:
         self._serde = serde
         self._inner = inner
 

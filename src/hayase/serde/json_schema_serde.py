@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar, Unpack, overload
 
 import msgspec
 
 from hayase.core.errors import ConfigError
+from hayase.core.type_variables import T
 from hayase.serde.framed import FramedCodec, FramedSerde
 from hayase.serde.json_serde import JsonSerde
 from hayase.serde.protocol import ColumnCodec
@@ -16,7 +17,7 @@ from hayase.serde.registry import Kind, RegistrySchema, SchemaReference, SchemaR
 from hayase.serde.registry_serde import HEAD_SIZE, WriterSettings
 
 
-class JsonSchemaSerde(FramedSerde):
+class JsonSchemaSerde(FramedSerde[T]):
     r"""JSON in Confluent's wire format, JSON Schemas in a registry: Kafka Streams' KafkaJsonSchemaSerde.
 
     * `JsonSchemaSerde(Order)`: instances of a dataclass or msgspec.Struct. The JSON Schema is made from the type; what
@@ -48,6 +49,24 @@ class JsonSchemaSerde(FramedSerde):
     kind: ClassVar[Kind] = "JSON"
     _KEPT = (*FramedSerde._KEPT, "_python_type")
 
+    @overload
+    def __init__(
+        self: JsonSchemaSerde[T],
+        schema: type[T],
+        registry: SchemaRegistry | str | None = None,
+        *,
+        references: Iterable[SchemaReference] = (),
+        **options: Unpack[WriterSettings],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: JsonSchemaSerde[Any],
+        schema: str | Mapping[str, Any] | None = None,
+        registry: SchemaRegistry | str | None = None,
+        *,
+        references: Iterable[SchemaReference] = (),
+        **options: Unpack[WriterSettings],
+    ) -> None: ...
     def __init__(
         self,
         schema: type[Any] | str | Mapping[str, Any] | None = None,

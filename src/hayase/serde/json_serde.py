@@ -5,18 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, overload
 
 import msgspec
 
 from hayase.core.errors import ConfigError, SerializationError
+from hayase.core.type_variables import T
 from hayase.serde.bare import READ_ERRORS, refuse
 from hayase.serde.json_columns import JsonCodec, bad_json
 from hayase.serde.protocol import ColumnCodec, Serde
 from hayase.serde.shapes import Shape, non_finite, shape_of_schema, shape_of_type
 
 
-class JsonSerde(Serde[Any]):
+class JsonSerde(Serde[T]):
     r"""JSON text in UTF-8.
 
     * `JsonSerde()`: any JSON value, as dict, list, str, int, float, bool. Rows only.
@@ -48,6 +49,18 @@ class JsonSerde(Serde[Any]):
         b'{"name":"\xc3\xa9","amount":1e22}'
     """
 
+    @overload
+    def __init__(self: JsonSerde[T], python_type: type[T]) -> None: ...
+    @overload
+    def __init__(self: JsonSerde[dict[str, Any]], python_type: None = None, *, schema: Mapping[str, Any]) -> None: ...
+    @overload
+    def __init__(
+        self: JsonSerde[Any],
+        python_type: Any = None,
+        *,
+        schema: Mapping[str, Any] | None = None,
+        sort_fields: bool = False,
+    ) -> None: ...
     def __init__(
         self, python_type: Any = None, *, schema: Mapping[str, Any] | None = None, sort_fields: bool = False
     ) -> None:

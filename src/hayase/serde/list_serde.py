@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
+from hayase.core.type_variables import T
 from hayase.serde.bare import BareCodec, refuse, refuse_bytes
 from hayase.serde.numbers import DoubleSerde, FloatSerde, IntegerSerde, LongSerde, ShortSerde
 from hayase.serde.protocol import BARE_FIELD, ColumnCodec, Serde, Side
@@ -27,7 +28,7 @@ _WIDTHS: dict[type[Serde[Any]], int] = {
 }
 
 
-class ListSerde(Serde[list[Any]]):
+class ListSerde(Serde[list[T]]):
     r"""Lists, the items by an inner serde: Kafka's ListSerializer and ListDeserializer (KIP-466).
 
     Items of Short, Integer, Float, Long, Double and UUID stand side by side, with the places of nulls in front;
@@ -43,20 +44,20 @@ class ListSerde(Serde[list[Any]]):
         b'\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00\x05'
     """
 
-    def __init__(self, inner: Serde[Any]) -> None:
+    def __init__(self, inner: Serde[T]) -> None:
         self._inner = inner
         self._width = _WIDTHS.get(type(inner))
 
     @property
-    def inner(self) -> Serde[Any]:
+    def inner(self) -> Serde[T]:
         """The serde of the items."""
         return self._inner
 
-    def for_topic(self, topic: str, side: Side, settings: Mapping[str, Any]) -> ListSerde:
+    def for_topic(self, topic: str, side: Side, settings: Mapping[str, Any]) -> ListSerde[T]:
         """With the inner serde for that topic."""
         return ListSerde(self._inner.for_topic(topic, side, settings))
 
-    def to_bytes(self, value: list[Any]) -> bytes:
+    def to_bytes(self, value: list[T]) -> bytes:
         """Raises SerializationError for what is no list or tuple, or an item the inner serde refuses."""
         if not isinstance(value, list | tuple):
             raise refuse(self, value, "list")
@@ -70,7 +71,7 @@ class ListSerde(Serde[list[Any]]):
         head = struct.pack(f">B{len(nulls) + 2}i", _CONSTANT_SIZE, len(nulls), *nulls, len(items))
         return head + b"".join(item for item in items if item is not None)
 
-    def from_bytes(self, data: bytes) -> list[Any]:
+    def from_bytes(self, data: bytes) -> list[T]:
         """Raises SerializationError for bytes that do not end where the last item ends."""
         try:
             return self._read(data)

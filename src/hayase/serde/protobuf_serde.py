@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar, Unpack, overload
 
 import polars as pl
 import pyarrow as pa
 
 from hayase.core.errors import ConfigError, SerializationError
+from hayase.core.type_variables import T
 from hayase.serde.bare import READ_ERRORS, cast, read_each, refuse
 from hayase.serde.framed import FramedCodec, FramedSerde
 from hayase.serde.protobuf_schema import (
@@ -28,7 +29,7 @@ from hayase.serde.registry import Kind, RegistrySchema, SchemaReference, SchemaR
 from hayase.serde.registry_serde import HEAD_SIZE, WriterSettings
 
 
-class ProtobufSerde(FramedSerde):
+class ProtobufSerde(FramedSerde[T]):
     r"""Protobuf in Confluent's wire format, schemas in a registry: Kafka Streams' KafkaProtobufSerde.
 
     * `ProtobufSerde(Order)`, a class that protoc made: values are its instances, in rows; fields that the class does not
@@ -75,6 +76,26 @@ class ProtobufSerde(FramedSerde):
     kind: ClassVar[Kind] = "PROTOBUF"
     _KEPT = (*FramedSerde._KEPT, "_class", "_message_name")
 
+    @overload
+    def __init__(
+        self: ProtobufSerde[T],
+        schema: type[T],
+        registry: SchemaRegistry | str | None = None,
+        *,
+        message: str | None = None,
+        references: Iterable[SchemaReference] = (),
+        **options: Unpack[WriterSettings],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: ProtobufSerde[Any],
+        schema: Any = None,
+        registry: SchemaRegistry | str | None = None,
+        *,
+        message: str | None = None,
+        references: Iterable[SchemaReference] = (),
+        **options: Unpack[WriterSettings],
+    ) -> None: ...
     def __init__(
         self,
         schema: Any = None,
@@ -240,7 +261,7 @@ class ProtobufSerde(FramedSerde):
 class _ProtobufCodec(ColumnCodec):
     """The column form of what is behind the head."""
 
-    def __init__(self, serde: ProtobufSerde, form: MessageForm) -> None:
+    def __init__(self, serde: ProtobufSerde[Any], form: MessageForm) -> None:
         assert form.columns is not None
         self._serde = serde
         self._form = form
@@ -297,7 +318,7 @@ class _ProtobufCodec(ColumnCodec):
         return found.frame, found.null
 
 
-def _codec_of(serde: ProtobufSerde) -> ColumnCodec:
+def _codec_of(serde: ProtobufSerde[Any]) -> ColumnCodec:
     form = serde.form
     assert form is not None
     return _ProtobufCodec(serde, form)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal
 
 import polars as pl
 import pyarrow as pa
 
-T = TypeVar("T")
-"""Type of the values."""
+from hayase.core.type_variables import T
 
 Side = Literal["key", "value"]
 """Which part of a record."""

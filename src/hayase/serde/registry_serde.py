@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Self, TypedDict, TypeVar
 
 from hayase.core.config_values import boolean
 from hayase.core.errors import ConfigError, SchemaRegistryError, SerializationError
+from hayase.core.type_variables import T
 from hayase.serde.protocol import Serde, Side
 from hayase.serde.registry import Kind, RegistrySchema, SchemaRegistry
 
@@ -91,7 +92,7 @@ class WriterOptions:
         return WriterOptions(**found)
 
 
-class RegistrySerde(Serde[Any]):
+class RegistrySerde(Serde[T]):
     """Base of the serdes whose records carry the id of a schema in a registry.
 
     Args:

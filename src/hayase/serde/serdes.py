@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
+from hayase.core.type_variables import T
 from hayase.serde import bare, numbers
 from hayase.serde.json_serde import JsonSerde
 from hayase.serde.list_serde import ListSerde
@@ -77,14 +78,23 @@ class Serdes:
         return UuidSerde()
 
     @staticmethod
-    def list(inner: Serde[Any]) -> ListSerde:
+    def list(inner: Serde[T]) -> ListSerde[T]:
         """Lists of values of another serde; see ListSerde."""
         return ListSerde(inner)
 
+    @overload
+    @staticmethod
+    def json(python_type: type[T]) -> JsonSerde[T]: ...
+    @overload
+    @staticmethod
+    def json(python_type: None = None, *, schema: Mapping[str, Any]) -> JsonSerde[dict[str, Any]]: ...
+    @overload
+    @staticmethod
+    def json(python_type: Any = None, *, sort_fields: bool = False) -> JsonSerde[Any]: ...
     @staticmethod
     def json(
         python_type: Any = None, *, schema: Mapping[str, Any] | None = None, sort_fields: bool = False
-    ) -> JsonSerde:
+    ) -> JsonSerde[Any]:
         """JSON; see JsonSerde."""
         return JsonSerde(python_type, schema=schema, sort_fields=sort_fields)
 
@@ -95,17 +105,37 @@ class Serdes:
 
         return AvroSerde(schema, registry, **options)
 
+    @overload
+    @staticmethod
+    def json_schema(
+        schema: type[T], registry: SchemaRegistry | str | None = None, **options: Any
+    ) -> JsonSchemaSerde[T]: ...
+    @overload
     @staticmethod
     def json_schema(
         schema: Any = None, registry: SchemaRegistry | str | None = None, **options: Any
-    ) -> JsonSchemaSerde:
+    ) -> JsonSchemaSerde[Any]: ...
+    @staticmethod
+    def json_schema(
+        schema: Any = None, registry: SchemaRegistry | str | None = None, **options: Any
+    ) -> JsonSchemaSerde[Any]:
         """JSON with a schema registry; see JsonSchemaSerde, which names the options."""
         from hayase.serde.json_schema_serde import JsonSchemaSerde
 
         return JsonSchemaSerde(schema, registry, **options)
 
+    @overload
     @staticmethod
-    def protobuf(schema: Any = None, registry: SchemaRegistry | str | None = None, **options: Any) -> ProtobufSerde:
+    def protobuf(schema: type[T], registry: SchemaRegistry | str | None = None, **options: Any) -> ProtobufSerde[T]: ...
+    @overload
+    @staticmethod
+    def protobuf(
+        schema: Any = None, registry: SchemaRegistry | str | None = None, **options: Any
+    ) -> ProtobufSerde[Any]: ...
+    @staticmethod
+    def protobuf(
+        schema: Any = None, registry: SchemaRegistry | str | None = None, **options: Any
+    ) -> ProtobufSerde[Any]:
         """Protobuf with a schema registry; see ProtobufSerde, which names the options."""
         from hayase.serde.protobuf_serde import ProtobufSerde
 

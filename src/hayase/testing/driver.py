@@ -18,6 +18,7 @@ from hayase.core.errors import UnknownTopicError
 from hayase.core.metrics import Metrics
 from hayase.core.records import Headers
 from hayase.core.time import ManualClock
+from hayase.core.type_variables import K, V
 from hayase.core.windows import to_ms
 from hayase.planner.build import global_unit_id, levels_of, make_plan, sink_topics, source_topics
 from hayase.planner.compile import compile_units
@@ -135,11 +136,11 @@ class TopologyTestDriver:
     def create_input_topic(
         self,
         topic: str,
-        key_serde: Serde[Any],
-        value_serde: Serde[Any],
+        key_serde: Serde[K],
+        value_serde: Serde[V],
         start_timestamp_ms: int = 0,
         auto_advance: timedelta = timedelta(0),
-    ) -> TestInputTopic:
+    ) -> TestInputTopic[K, V]:
         """A way into a source topic.
 
         Raises:
@@ -156,13 +157,13 @@ class TopologyTestDriver:
         key_serde, value_serde = self._for_topic(topic, key_serde, value_serde)
         return TestInputTopic(self, topic, key_serde, value_serde, start_timestamp_ms, auto_advance)
 
-    def create_output_topic(self, topic: str, key_serde: Serde[Any], value_serde: Serde[Any]) -> TestOutputTopic:
+    def create_output_topic(self, topic: str, key_serde: Serde[K], value_serde: Serde[V]) -> TestOutputTopic[K, V]:
         """A way to read what was, or will be, written to a topic."""
         if topic not in sink_topics(self._topology):
             topic = next((sink.topic for sink in self._topology.spark_sinks if sink.name == topic), topic)
         return TestOutputTopic(self, topic, *self._for_topic(topic, key_serde, value_serde))
 
-    def _for_topic(self, topic: str, key: Serde[Any], value: Serde[Any]) -> tuple[Serde[Any], Serde[Any]]:
+    def _for_topic(self, topic: str, key: Serde[K], value: Serde[V]) -> tuple[Serde[K], Serde[V]]:
         settings = self._registry_settings
         return key.for_topic(topic, "key", settings), value.for_topic(topic, "value", settings)
 

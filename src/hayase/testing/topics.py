@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from datetime import timedelta
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol
 
 import msgspec
 
 from hayase.core.errors import ProcessingError
 from hayase.core.records import Headers
+from hayase.core.type_variables import K, V
 from hayase.core.windows import to_ms
 from hayase.serde.protocol import Serde
 
@@ -42,7 +43,7 @@ class _Driver(Protocol):
     def output_queue(self, topic: str) -> deque[RawRecord]: ...
 
 
-class TestInputTopic:
+class TestInputTopic(Generic[K, V]):
     """Pipes records into a source topic; each is processed to its end before the call returns.
 
     Made by `TopologyTestDriver.create_input_topic`. Without a timestamp a record gets the topic's time, which then
@@ -55,8 +56,8 @@ class TestInputTopic:
         self,
         driver: _Driver,
         topic: str,
-        key_serde: Serde[Any],
-        value_serde: Serde[Any],
+        key_serde: Serde[K],
+        value_serde: Serde[V],
         start_ms: int,
         auto_advance: timedelta,
     ) -> None:
@@ -68,7 +69,7 @@ class TestInputTopic:
         self._advance_ms = to_ms("auto_advance", auto_advance)
 
     def pipe_input(
-        self, key: Any = None, value: Any = None, timestamp_ms: int | None = None, headers: Headers = ()
+        self, key: K | None = None, value: V | None = None, timestamp_ms: int | None = None, headers: Headers = ()
     ) -> None:
         """Process one record."""
         if timestamp_ms is None:
@@ -82,12 +83,12 @@ class TestInputTopic:
         for record in records:
             self.pipe_input(record.key, record.value, record.timestamp_ms, record.headers)
 
-    def pipe_key_value_list(self, pairs: Iterable[tuple[Any, Any]]) -> None:
+    def pipe_key_value_list(self, pairs: Iterable[tuple[K | None, V | None]]) -> None:
         """Process `(key, value)` pairs one after the other at the topic's time."""
         for key, value in pairs:
             self.pipe_input(key, value)
 
-    def pipe_value_list(self, values: Iterable[Any]) -> None:
+    def pipe_value_list(self, values: Iterable[V | None]) -> None:
         """Process values with null keys one after the other at the topic's time."""
         for value in values:
             self.pipe_input(None, value)
@@ -97,12 +98,12 @@ class TestInputTopic:
         self._time_ms += to_ms("delta", delta)
 
 
-class TestOutputTopic:
+class TestOutputTopic(Generic[K, V]):
     """Reads what the topology wrote to a topic, in order, each record once."""
 
     __test__ = False
 
-    def __init__(self, driver: _Driver, topic: str, key_serde: Serde[Any], value_serde: Serde[Any]) -> None:
+    def __init__(self, driver: _Driver, topic: str, key_serde: Serde[K], value_serde: Serde[V]) -> None:
         self._queue = driver.output_queue(topic)
         self._topic = topic
         self._key_serde = key_serde
@@ -124,28 +125,28 @@ class TestOutputTopic:
             raw.headers,
         )
 
-    def read_key_value(self) -> tuple[Any, Any]:
+    def read_key_value(self) -> tuple[K, V]:
         """Key and value of the next record."""
         record = self.read_record()
         return record.key, record.value
 
-    def read_value(self) -> Any:
+    def read_value(self) -> V:
         """Value of the next record."""
-        return self.read_record().value
+        return self.read_key_value()[1]
 
     def read_records_to_list(self) -> list[TestRecord]:
         """All records that are there."""
         return [self.read_record() for _ in range(len(self._queue))]
 
-    def read_key_values_to_list(self) -> list[tuple[Any, Any]]:
+    def read_key_values_to_list(self) -> list[tuple[K, V]]:
         """Keys and values of all records that are there."""
         return [(record.key, record.value) for record in self.read_records_to_list()]
 
-    def read_values_to_list(self) -> list[Any]:
+    def read_values_to_list(self) -> list[V]:
         """Values of all records that are there."""
         return [record.value for record in self.read_records_to_list()]
 
-    def read_key_values_to_map(self) -> dict[Any, Any]:
+    def read_key_values_to_map(self) -> dict[K, V]:
         """The last value of each key among the records that are there; keys must be hashable."""
         return dict(self.read_key_values_to_list())
 
