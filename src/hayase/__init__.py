@@ -90,6 +90,7 @@ if TYPE_CHECKING:
     from hayase.query.position import Position as Position
     from hayase.query.position import PositionBound as PositionBound
     from hayase.query.queries import KeyQuery as KeyQuery
+    from hayase.query.queries import MultiVersionedKeyQuery as MultiVersionedKeyQuery
     from hayase.query.queries import Query as Query
     from hayase.query.queries import RangeQuery as RangeQuery
     from hayase.query.queries import TimestampedKeyQuery as TimestampedKeyQuery
@@ -174,6 +175,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "hayase.query.position": ("Position", "PositionBound"),
     "hayase.query.queries": (
         "KeyQuery",
+        "MultiVersionedKeyQuery",
         "Query",
         "RangeQuery",
         "TimestampedKeyQuery",

@@ -3,8 +3,29 @@
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Protocol
+
+from hayase.core.errors import StateError
+
+
+def epoch_ms(time: datetime | int) -> int:
+    """Milliseconds since 1970 of an aware datetime, or of a number that is that already.
+
+    Raises:
+        StateError: `NAIVE_DATETIME`: it has no time zone.
+
+    Example:
+        >>> epoch_ms(datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)), epoch_ms(5)
+        (1000, 5)
+    """
+    if isinstance(time, datetime):
+        if time.tzinfo is None:
+            raise StateError(
+                "NAIVE_DATETIME", f"{time!r} has no time zone; use an aware datetime, e.g. with tzinfo=UTC"
+            )
+        return int((time - datetime.fromtimestamp(0, time.tzinfo)) / timedelta(milliseconds=1))
+    return time
 
 
 class Clock(Protocol):

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import ConfigError, StateError
-from hayase.core.time import to_iso
+from hayase.core.time import epoch_ms, to_iso
 from hayase.query.checkpoint import (
     Checkpoint,
     check_logged,
@@ -26,7 +26,7 @@ from hayase.query.checkpoint import (
 from hayase.query.request import StateQueryRequest, StateQueryResult
 from hayase.query.run_query import run_query
 from hayase.query.source import PinnedSource, StateSource
-from hayase.query.stores import StoreHandle, open_store, to_ms
+from hayase.query.stores import StoreHandle, open_store
 from hayase.state.changelog import Changelog
 from hayase.state.history import oldest_epoch, open_past_states
 from hayase.topology.topology import Topology
@@ -134,7 +134,7 @@ class StoreAccess:
         if epoch is not None and time is not None:
             raise ConfigError("INVALID_AS_OF", "as_of_epoch and as_of are both given; leave one out")
         if time is not None:
-            epoch = checkpoint.epochs.at(to_ms(time))
+            epoch = checkpoint.epochs.at(epoch_ms(time))
         if epoch is None:
             return None
         last = checkpoint.epochs.last_done()

@@ -1,4 +1,4 @@
-"""The queries of interactive queries v2 (KIP-796, KIP-805, KIP-806, KIP-985, KIP-992)."""
+"""The queries of interactive queries v2 (KIP-796, KIP-805, KIP-806, KIP-960, KIP-968, KIP-985, KIP-992)."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Generic, Self, TypeVar
 
+from hayase.core.errors import StateError
 from hayase.core.records import Windowed
-from hayase.query.stores import to_ms
+from hayase.core.time import epoch_ms
+from hayase.core.type_variables import K
 from hayase.state.protocol import ByteStore
 from hayase.state.spec import StoreKind, StoreSpec
 from hayase.state.values import ValueAndTimestamp
@@ -19,6 +21,18 @@ R = TypeVar("R")
 """Type of a partition's answer."""
 Pairs = tuple[tuple[Any, Any], ...]
 """Keys and values, in the order asked for."""
+
+
+_LAST_MS = 2**63 - 1
+
+
+def _given(key: K | None, what: str) -> K:
+    if key is None:
+        raise StateError(
+            "INVALID_QUERY",
+            f"{what}.with_key takes a key, and no row has None as its key; what has no key to ask for is a range",
+        )
+    return key
 
 
 class UnknownQueryError(Exception):
@@ -70,8 +84,8 @@ class _OfAKey(Query[R]):
 
     @classmethod
     def with_key(cls, key: Any) -> Self:
-        """Ask for that key."""
-        return cls(key)
+        """Ask for that key; raises StateError for `None`."""
+        return cls(_given(key, cls.__name__))
 
     def skip_cache(self) -> Self:
         """As in Kafka Streams; makes no difference: answers are those of finished epochs, which no cache hides."""
@@ -187,8 +201,8 @@ class WindowKeyQuery(Query[Pairs]):
     def with_key_and_window_start_range(
         cls, key: Any, time_from: datetime | int, time_to: datetime | int
     ) -> WindowKeyQuery:
-        """Ask for that key; times are aware datetimes, or milliseconds since the epoch."""
-        return cls(key, to_ms(time_from), to_ms(time_to))
+        """Ask for that key; times are aware datetimes, or milliseconds since the epoch. Raises StateError for `None`."""
+        return cls(_given(key, cls.__name__), epoch_ms(time_from), epoch_ms(time_to))
 
     def answer(self, store: QueriedStore) -> Pairs:
         """See the class."""
@@ -212,12 +226,16 @@ class WindowRangeQuery(Query["tuple[tuple[Windowed[Any], Any], ...]"]):
     @classmethod
     def with_window_start_range(cls, time_from: datetime | int, time_to: datetime | int) -> WindowRangeQuery:
         """Ask for those; times are aware datetimes, or milliseconds since the epoch."""
-        return cls(to_ms(time_from), to_ms(time_to))
+        return cls(epoch_ms(time_from), epoch_ms(time_to))
 
     @classmethod
     def with_key(cls, key: Any) -> WindowRangeQuery:
-        """Ask for the sessions of that key."""
-        return cls(key=key)
+        """Ask for the sessions of that key.
+
+        Raises:
+            StateError: `INVALID_QUERY`: the key is `None`.
+        """
+        return cls(key=_given(key, cls.__name__))
 
     def answer(self, store: QueriedStore) -> tuple[tuple[Windowed[Any], Any], ...]:
         """See the class."""
@@ -243,12 +261,12 @@ class VersionedKeyQuery(Query["VersionedRecord[Any] | None"]):
 
     @classmethod
     def with_key(cls, key: Any) -> VersionedKeyQuery:
-        """Ask for that key."""
-        return cls(key)
+        """Ask for that key; raises StateError for `None`."""
+        return cls(_given(key, cls.__name__))
 
     def as_of(self, time: datetime | int) -> VersionedKeyQuery:
         """At that time: an aware datetime, or milliseconds since the epoch."""
-        return replace(self, as_of_ms=to_ms(time))
+        return replace(self, as_of_ms=epoch_ms(time))
 
     def answer(self, store: QueriedStore) -> VersionedRecord[Any] | None:
         """See the class."""
@@ -256,3 +274,50 @@ class VersionedKeyQuery(Query["VersionedRecord[Any] | None"]):
         view: Any = store.view()
         found: VersionedRecord[Any] | None = view.get(self.key, self.as_of_ms)
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class MultiVersionedKeyQuery(Query["tuple[VersionedRecord[Any], ...]"]):
+    """What a key had during a span of time (versioned stores, KIP-968): the versions that were valid at some time of it.
+
+    Both ends are included and optional. They are the answers that `VersionedKeyQuery` gives for all these times, each once, by
+    their timestamps, the oldest first unless asked otherwise: deletes are left out, and so is what is forgotten. Only the
+    latest version has no `valid_to_ms`.
+
+    Example:
+        >>> MultiVersionedKeyQuery.with_key("tea").from_time(1_000).with_descending_timestamps()
+        MultiVersionedKeyQuery(key='tea', from_ms=1000, to_ms=None, descending=True)
+    """
+
+    key: Any
+    from_ms: int | None = None
+    to_ms: int | None = None
+    descending: bool = False
+
+    @classmethod
+    def with_key(cls, key: Any) -> MultiVersionedKeyQuery:
+        """Ask for that key; raises StateError for `None`."""
+        return cls(_given(key, cls.__name__))
+
+    def from_time(self, time: datetime | int | None) -> MultiVersionedKeyQuery:
+        """From that time on: an aware datetime, milliseconds since the epoch, or `None` for no bound."""
+        return replace(self, from_ms=None if time is None else epoch_ms(time))
+
+    def to_time(self, time: datetime | int | None) -> MultiVersionedKeyQuery:
+        """Up to that time, included: an aware datetime, milliseconds since the epoch, or `None` for no bound."""
+        return replace(self, to_ms=None if time is None else epoch_ms(time))
+
+    def with_ascending_timestamps(self) -> MultiVersionedKeyQuery:
+        """The oldest version first, which is the default."""
+        return replace(self, descending=False)
+
+    def with_descending_timestamps(self) -> MultiVersionedKeyQuery:
+        """The latest version first."""
+        return replace(self, descending=True)
+
+    def answer(self, store: QueriedStore) -> tuple[VersionedRecord[Any], ...]:
+        """See the class."""
+        store.want("MultiVersionedKeyQuery", "versioned_key_value")
+        view: Any = store.view()
+        first_ms, last_ms = self.from_ms or 0, _LAST_MS if self.to_ms is None else self.to_ms
+        return tuple(view.get_versions(self.key, first_ms, last_ms, reverse=self.descending))

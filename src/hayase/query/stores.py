@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from hayase.core.errors import StateError
 from hayase.core.records import Windowed
+from hayase.core.time import epoch_ms
 from hayase.core.windows import window_from
 from hayase.query.checkpoint import Checkpoint, state_of_store, unit_of_store
 from hayase.query.source import StateSource
@@ -112,7 +113,7 @@ class StoreHandle:
                 "keep the table in a versioned store",
                 store=self.name,
             )
-        when = () if as_of_timestamp is None else (to_ms(as_of_timestamp),)
+        when = () if as_of_timestamp is None else (epoch_ms(as_of_timestamp),)
         place = self._place_of(key)
         with self._source.one(place.bundle) as snapshot:
             return _answer(self._view(place, snapshot).get(key, *when), snapshot.epoch)
@@ -141,7 +142,7 @@ class StoreHandle:
         Of a session store: the sessions that overlap that time, by end.
         """
         self._want(windowed=True, call="fetch", instead="get")
-        start, end = to_ms(time_from), to_ms(time_to if time_to is not None else time_from)
+        start, end = epoch_ms(time_from), epoch_ms(time_to if time_to is not None else time_from)
         if self._spec.kind == "session":
             return self._scan(lambda view: view.find_sessions(key, start, end), [self._place_of(key)])
         size = self._spec.window_size_ms or 0
@@ -155,7 +156,7 @@ class StoreHandle:
     def fetch_all(self, time_from: datetime | int, time_to: datetime | int, *, limit: int | None = None) -> StoreRows:
         """Windows of all keys that start from `time_from` to `time_to`, both included; sessions that overlap that time."""
         self._want(windowed=True, call="fetch_all", instead="range")
-        start, end = to_ms(time_from), to_ms(time_to)
+        start, end = epoch_ms(time_from), epoch_ms(time_to)
         if self._spec.kind == "session":
             return self._scan(lambda view: view.find_sessions_range(None, None, start, end), limit=limit)
         return self._scan(lambda view: view.fetch_all(start, end), limit=limit)
@@ -163,7 +164,7 @@ class StoreHandle:
     def fetch_session(self, key: Any, session_start: datetime | int, session_end: datetime | int) -> StoreAnswer:
         """The session of a key with exactly these bounds (session stores)."""
         self._want_sessions("fetch_session")
-        start, end = to_ms(session_start), to_ms(session_end)
+        start, end = epoch_ms(session_start), epoch_ms(session_end)
         place = self._place_of(key)
         with self._source.one(place.bundle) as snapshot:
             return _answer(self._view(place, snapshot).fetch_session(key, start, end), snapshot.epoch)
@@ -251,14 +252,3 @@ def _row(key: Any, found: Any) -> StoreRow:
     if isinstance(found, ValueAndTimestamp | VersionedRecord):
         return StoreRow(key, found.value, found.timestamp_ms)
     return StoreRow(key, found, None)
-
-
-def to_ms(value: datetime | int) -> int:
-    """Milliseconds since the epoch of an aware datetime, or of a number that is that already."""
-    if isinstance(value, datetime):
-        if value.tzinfo is None:
-            raise StateError(
-                "NAIVE_DATETIME", f"{value!r} has no time zone; use an aware datetime, e.g. with tzinfo=UTC"
-            )
-        return int((value - datetime.fromtimestamp(0, value.tzinfo)) / timedelta(milliseconds=1))
-    return value

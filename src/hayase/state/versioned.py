@@ -60,6 +60,16 @@ class ReadOnlyVersionedKeyValueStore(Generic[K, V]):
         found = self._versions.get(data) if as_of_ms is None else self._versions.get_as_of(data, as_of_ms)
         return self._record(found)
 
+    def get_versions(self, key: K, from_ms: int, to_ms: int, *, reverse: bool = False) -> Iterator[VersionedRecord[V]]:
+        """The versions of a key that were valid at some time from `from_ms` to `to_ms`, both included, by their timestamps.
+
+        They are those that `get` gives for these times, each once: deletes, and what is forgotten, are left out.
+        """
+        for version in self._versions.between(key_bytes(self._key_serde, key), from_ms, to_ms, reverse=reverse):
+            record = self._record(version)
+            assert record is not None
+            yield record
+
     def range(self, key_from: K | None, key_to: K | None) -> Iterator[tuple[K, VersionedRecord[V]]]:
         """Keys from `key_from` to `key_to`, both included, with their latest versions; `None` is no bound."""
         return self._range(key_from, key_to, reverse=False)

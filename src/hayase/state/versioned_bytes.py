@@ -97,6 +97,26 @@ class VersionedBytes:
         found = self._find(key, as_of_ms, latest.timestamp_ms).version
         return None if found is None or found.value is None else found
 
+    def between(self, key: bytes, from_ms: int, to_ms: int, *, reverse: bool = False) -> list[Version]:
+        """The versions of a key that `get_as_of` gives for the times from `from_ms` to `to_ms`, both included, by begin."""
+        latest = self._latest(key)
+        if latest is None or from_ms > to_ms:
+            return []
+        found = []
+        from_ms = max(from_ms, self._kept_from_ms(), 0)
+        last = latest.timestamp_ms // self._interval_ms if from_ms <= to_ms else -1
+        for segment in range(from_ms // self._interval_ms, last + 1):
+            versions = self._versions_prefix(key, segment)
+            for place, data in self._store.range(versions, versions + BEHIND_TIMES):
+                version = _version_of(place, data)
+                assert version.valid_to_ms is not None
+                if version.timestamp_ms <= to_ms and version.valid_to_ms > from_ms:
+                    found.append(version)
+        if latest.timestamp_ms <= to_ms:
+            found.append(latest)
+        found = [version for version in found if version.value is not None]
+        return found[::-1] if reverse else found
+
     def put(self, key: bytes, value: bytes | None, timestamp_ms: int) -> int:
         """Write a version, in place of one with the same timestamp; a value of `None` deletes from then on.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from hayase import (
     FailureReason,
     KeyQuery,
     Materialized,
+    MultiVersionedKeyQuery,
     Position,
     PositionBound,
     Query,
@@ -112,6 +113,15 @@ def test_sessions_of_a_key_and_versions_of_a_key_are_found(tmp_path: Path) -> No
         assert only(ask(local, latest, "last")).value == {"item": "pen", "amount": 2}
         assert only(ask(local, latest.as_of(START_MS + 1_000), "last")).value == {"item": "tea", "amount": 1}
         assert only(ask(local, latest.as_of(START_MS - 1), "last")) is None
+        several = MultiVersionedKeyQuery.with_key("ada")
+        pen, tea = pairs(ask(local, several.with_descending_timestamps(), "last"))
+        assert (pen.value["item"], pen.timestamp_ms, pen.valid_to_ms) == ("pen", START_MS + 2_000, None)
+        assert (tea.value["item"], tea.timestamp_ms, tea.valid_to_ms) == ("tea", START_MS, START_MS + 2_000)
+        assert pairs(ask(local, several.with_ascending_timestamps().from_time(START_MS), "last")) == [tea, pen]
+        between = datetime.fromtimestamp(START_MS / 1000 + 1, UTC)
+        assert pairs(ask(local, several.to_time(between), "last")) == [tea]
+        assert pairs(ask(local, several.from_time(START_MS + 2_000), "last")) == [pen]
+        assert pairs(ask(local, several.to_time(START_MS - 1), "last")) == []
     finally:
         local.close()
 
@@ -127,6 +137,7 @@ def test_sessions_of_a_key_and_versions_of_a_key_are_found(tmp_path: Path) -> No
         (WindowRangeQuery.with_window_start_range(0, 1), "users"),
         (WindowRangeQuery.with_key("u1"), "hourly"),
         (VersionedKeyQuery.with_key("u1"), "users"),
+        (MultiVersionedKeyQuery.with_key("u1"), "users"),
     ],
 )
 def test_a_query_for_another_kind_of_store_is_an_unknown_query_type(
@@ -138,6 +149,15 @@ def test_a_query_for_another_kind_of_store_is_an_unknown_query_type(
         assert store in result.failure_message
         with pytest.raises(StateError, match="UNKNOWN_QUERY_TYPE"):
             _ = result.result
+
+
+@pytest.mark.parametrize(
+    "made", [KeyQuery.with_key, VersionedKeyQuery.with_key, MultiVersionedKeyQuery.with_key, WindowRangeQuery.with_key]
+)
+def test_no_row_has_none_as_its_key_so_a_query_of_it_is_refused_when_it_is_made(made: Any) -> None:
+    with pytest.raises(StateError, match="with_key takes a key") as raised:
+        made(None)
+    assert raised.value.condition == "INVALID_QUERY"
 
 
 def test_only_the_partitions_asked_for_answer_and_one_that_is_not_there_says_so(local: LocalApp) -> None:

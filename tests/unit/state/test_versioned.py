@@ -83,6 +83,26 @@ def test_any_writes_leave_the_versions_that_the_model_has(
     assert list(versions.all(reverse=True)) == latest[::-1]
 
 
+spans = st.tuples(st.integers(-1, 420), st.integers(-1, 420))
+
+
+@given(st.sampled_from([0, 20, 100]), intervals, writes, st.lists(spans, max_size=5))
+@settings(max_examples=examples(200), deadline=None)
+def test_the_versions_of_a_span_are_those_of_all_its_times_each_once(
+    history: int, interval: int | None, written: list[tuple[bytes, bytes | None, int]], asked: list[tuple[int, int]]
+) -> None:
+    versions, model = VersionedBytes(new_store(), history, interval), Model(history)
+    for key, value, time in written:
+        versions.put(key, value, time)
+        model.put(key, value, time)
+    for key in {b"none"} | {key for key, _, _ in written}:
+        for first, last in asked:
+            at_times = (model.get_as_of(key, time) for time in range(first, last + 1))
+            expected = list(dict.fromkeys(found for found in at_times if found is not None))
+            assert versions.between(key, first, last) == expected
+            assert versions.between(key, first, last, reverse=True) == expected[::-1]
+
+
 @given(st.sampled_from([20, 100]), intervals, writes)
 @settings(max_examples=examples(100), deadline=None)
 def test_when_all_history_is_over_only_the_latest_versions_are_left(
