@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from hayase.core.errors import SchemaRegistryError as SchemaRegistryError
     from hayase.core.errors import TopologyError as TopologyError
     from hayase.core.join_windows import JoinWindows as JoinWindows
+    from hayase.core.offset_reset import AutoOffsetReset as AutoOffsetReset
     from hayase.core.records import Change as Change
     from hayase.core.records import Record as Record
     from hayase.core.records import RecordContext as RecordContext
@@ -128,6 +129,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "hayase.core.config": ("StreamsConfig",),
     "hayase.core.errors": ("HayaseError", "SchemaRegistryError", "TopologyError"),
     "hayase.core.join_windows": ("JoinWindows",),
+    "hayase.core.offset_reset": ("AutoOffsetReset",),
     "hayase.core.records": ("Change", "Record", "RecordContext", "RecordMetadata", "Window", "Windowed"),
     "hayase.core.windows": (
         *("EmitStrategy", "SessionWindows", "SlidingWindows", "TimeWindows", "UnlimitedWindows", "Windows"),

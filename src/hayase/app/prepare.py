@@ -16,6 +16,7 @@ from hayase.planner.compile import compile_units
 from hayase.planner.options import compile_options, failure_policy, log_config
 from hayase.planner.programs import written_serdes
 from hayase.query.checkpoint import followers_folder, state_folders
+from hayase.runtime.begins import check_resets
 from hayase.runtime.session import default_slots
 from hayase.runtime.shipped import ShippedApp
 from hayase.storage.blobs import BlobStore
@@ -42,6 +43,9 @@ def prepare(given: Topology, config: StreamsConfig, blobs: BlobStore, control_di
     try:
         stored = stored_plan(blobs)
         topology, infos = prepare_topics(log, given, first=stored is None)
+        resets = resets_of(topology, config.auto_offset_reset)
+        if stored is None:
+            check_resets(resets)
         compacted = frozenset(n for n, info in infos.items() if "compact" in info.config.get("cleanup.policy", ""))
         options = compile_options(config, compacted)
         compiled = compile_units(topology, levels_of(topology), options)
@@ -78,7 +82,7 @@ def prepare(given: Topology, config: StreamsConfig, blobs: BlobStore, control_di
         max_records_per_epoch=config.max_records_per_epoch,
         max_task_idle_ms=config.max_task_idle_ms,
         epoch_memory_max_bytes=config.epoch_memory_max_bytes,
-        resets=resets_of(topology, config.auto_offset_reset),
+        resets=resets,
         history_retention_ms=config.state_history_retention_ms,
         purge_interval_ms=config.repartition_purge_interval_ms,
         recording_level=config.metrics_recording_level,

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import TopologyError
+from hayase.core.offset_reset import AutoOffsetReset
 from hayase.core.records import TopicPartition
 from hayase.log.protocol import Log, TopicInfo
 from hayase.planner.build import check_sinks, check_sources, sink_topics, source_topics
@@ -77,14 +78,15 @@ def _internal_topics(log: Log, topology: Topology, infos: Mapping[str, TopicInfo
     return found
 
 
-def resets_of(topology: Topology, default: str) -> dict[str, str]:
-    """Where each source topic is begun: `earliest` or `latest`.
+def resets_of(topology: Topology, default: AutoOffsetReset) -> dict[str, AutoOffsetReset]:
+    """Where each source topic is begun.
 
     Internal topics at their end: what is in one before the first epoch is of an application that was reset. Those of
     `from_spark` are written before the first epoch, and were emptied before.
     """
     nodes = [node for node in topology.nodes if isinstance(node, SourceNode)]
     found = {topic: node.reset or default for node in nodes for topic in node.topics}
-    found |= dict.fromkeys(topology.internal_topics, "latest")
-    found |= {source.topic: "earliest" for source in topology.spark_sources}
-    return found | {topic: "earliest" for table in topology.global_tables for topic in table.source.topics}
+    found |= dict.fromkeys(topology.internal_topics, AutoOffsetReset.latest())
+    earliest = AutoOffsetReset.earliest()
+    found |= {source.topic: earliest for source in topology.spark_sources}
+    return found | {topic: earliest for table in topology.global_tables for topic in table.source.topics}

@@ -13,6 +13,7 @@ from hayase.core import config_values as values
 from hayase.core.config_keys import CLIENT_KEYS, PREFIXES_WITHOUT_EFFECT, RENAMED, WITHOUT_EFFECT
 from hayase.core.errors import ConfigError
 from hayase.core.kafka_security import check_security, client_secrets, is_security_key
+from hayase.core.offset_reset import AutoOffsetReset
 from hayase.core.secrets import Settings, check_references, known_secrets
 
 Guarantee = Literal["at_least_once", "exactly_once_v2"]
@@ -24,7 +25,7 @@ _WHOLE = values.whole(0)
 _REMOVED = " (exactly_once and exactly_once_beta are gone since Kafka Streams 4: use exactly_once_v2)"
 _NAMES_OF_ATTRIBUTES: dict[str, tuple[str, values.Parse]] = {
     "application.id": ("application_id", values.application_id),
-    "auto.offset.reset": ("auto_offset_reset", values.one_of("earliest", "latest")),
+    "auto.offset.reset": ("auto_offset_reset", values.offset_reset),
     "bootstrap.servers": ("bootstrap_servers", values.servers),
     "checkpoint.dir": ("checkpoint_dir", values.location),
     "checkpoint.fsync": ("checkpoint_fsync", values.boolean),
@@ -150,7 +151,8 @@ class StreamsConfig:
             Streams' two classes.
         default_timestamp_extractor: `default.timestamp.extractor`: a TimestampExtractor, a function, one of
             `fail_on_invalid`, `log_and_skip`, `use_partition_time`, `wall_clock`, or `None`: fail on invalid.
-        auto_offset_reset: `auto.offset.reset`: where a new application begins: `earliest` (default) or `latest`.
+        auto_offset_reset: `auto.offset.reset`: where a topic is begun for which there is no position: `earliest` (default), `latest`, `none`
+            (an error) or `by_duration:PT1H`: see AutoOffsetReset.
         deserialization_exception_handler: for records that can not be read: a handler's name (`log_and_fail`,
             `log_and_continue`, `dead_letter`) or a function `(ErrorContext, Exception) -> HandlerAnswer`.
         processing_exception_handler: likewise, for user code and expressions that fail.
@@ -214,7 +216,7 @@ class StreamsConfig:
     default_key_serde: Any
     default_value_serde: Any
     default_timestamp_extractor: Any
-    auto_offset_reset: Literal["earliest", "latest"]
+    auto_offset_reset: AutoOffsetReset
     deserialization_exception_handler: Handler
     processing_exception_handler: Handler
     production_exception_handler: Handler
@@ -303,7 +305,7 @@ def _defaults(env: Mapping[str, str]) -> dict[str, Any]:
     state = Path(env["XDG_STATE_HOME"]) if env.get("XDG_STATE_HOME") else home / ".local" / "state"
     data = Path(env["XDG_DATA_HOME"]) if env.get("XDG_DATA_HOME") else home / ".local" / "share"
     return {
-        "auto_offset_reset": "earliest",
+        "auto_offset_reset": AutoOffsetReset.earliest(),
         "bootstrap_servers": (),
         "checkpoint_fsync": True,
         "commit_interval_ms": 100,

@@ -8,7 +8,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from hayase.core.errors import ConfigError
+from hayase.core.errors import ConfigError, TopologyError
+from hayase.core.offset_reset import AutoOffsetReset
 
 Parse = Callable[[str, Any], Any]
 
@@ -82,6 +83,14 @@ def one_of(*allowed: str, hints: Mapping[str, str] | None = None) -> Parse:
         return str(value)
 
     return parse
+
+
+def offset_reset(key: str, value: Any) -> AutoOffsetReset:
+    """An `AutoOffsetReset`, or its text."""
+    try:
+        return AutoOffsetReset.of(value)
+    except TopologyError as error:
+        raise refuse(key, value, "earliest, latest, none, or a duration such as by_duration:PT1H30M") from error
 
 
 def text(key: str, value: Any) -> str:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Self
 
 from hayase.core.errors import TopologyError
 from hayase.core.names import check_name
+from hayase.core.offset_reset import AutoOffsetReset
 from hayase.core.type_variables import KN, KR, VN, VR, K, K_co, T, V, V_co
 from hayase.core.windows import to_ms
 from hayase.dsl import functions
@@ -26,7 +27,7 @@ from hayase.topology.nodes import Partitioner
 if TYPE_CHECKING:
     from hayase.dsl.kstream import KStream
 
-Reset = Literal["earliest", "latest"]
+Reset = AutoOffsetReset | Literal["earliest", "latest", "none"]
 Extractor = TimestampExtractor | Callable[[ConsumedRecord, int], int]
 
 
@@ -106,7 +107,7 @@ class Consumed(NamedSerdes[K_co, V_co]):
         key_serde: of the keys; `None`: the setting `default.key.serde`, else bytes.
         value_serde: of the values; `None`: the setting `default.value.serde`, else bytes.
         timestamp_extractor: where event time comes from; `None`: the setting `default.timestamp.extractor`.
-        reset: where a new application begins: `earliest` or `latest`; `None`: the setting `auto.offset.reset`.
+        reset: where it begins without a position: an `AutoOffsetReset`; `None`: the setting `auto.offset.reset`.
         name: of the source node.
 
     Example:
@@ -114,7 +115,7 @@ class Consumed(NamedSerdes[K_co, V_co]):
     """
 
     timestamp_extractor: TimestampExtractor | None = None
-    reset: Reset | None = None
+    reset: AutoOffsetReset | None = None
 
     @classmethod
     def with_(
@@ -134,14 +135,12 @@ class Consumed(NamedSerdes[K_co, V_co]):
                     "wall_clock_timestamp() or a function of (record, partition_time_ms)",
                 )
             timestamp_extractor = callable_timestamp(timestamp_extractor)
-        if reset not in (None, "earliest", "latest"):
-            raise TopologyError("INVALID_RESET", f"reset is {reset!r}; allowed are 'earliest' and 'latest'")
         return Consumed(
             check_serde(key_serde, "key_serde"),
             check_serde(value_serde, "value_serde"),
             name_of(name),
             timestamp_extractor,
-            reset,
+            None if reset is None else AutoOffsetReset.of(reset),
         )
 
     def with_timestamp_extractor(self, extractor: Extractor) -> Consumed[K_co, V_co]:
@@ -149,7 +148,7 @@ class Consumed(NamedSerdes[K_co, V_co]):
         return Consumed.with_(self.key_serde, self.value_serde, extractor, self.reset, self.name)
 
     def with_offset_reset_policy(self, reset: Reset) -> Consumed[K_co, V_co]:
-        """The same with another start for new applications."""
+        """The same with another begin where there is no position: an `AutoOffsetReset`, or its name."""
         return Consumed.with_(self.key_serde, self.value_serde, self.timestamp_extractor, reset, self.name)
 
     if TYPE_CHECKING:

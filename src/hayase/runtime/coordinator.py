@@ -16,6 +16,7 @@ from hayase.core.records import TopicPartition
 from hayase.core.time import Clock, SystemClock
 from hayase.log.open import open_log
 from hayase.log.protocol import Log
+from hayase.runtime.begins import first_offsets
 from hayase.runtime.control import Control
 from hayase.runtime.due import DueCalls
 from hayase.runtime.idling import IdleHold, task_inputs
@@ -86,7 +87,8 @@ class EpochCoordinator:
         ]
         self._internal = [p for p in self._partitions if p.topic in app.topology.internal_topics]
         self._purge_at = time.monotonic() + app.purge_interval_ms / 1000
-        self._latest = [p for p in self._partitions if app.resets.get(p.topic) == "latest"]
+        moving = ("latest", "by_duration")
+        self._begins_now = any(reset.kind in moving for reset in app.resets.values())
         # Borders matter only where a task merges several inputs (section 3 of the design).
         self._by_time = (
             any(
@@ -321,8 +323,8 @@ class EpochCoordinator:
         )
 
     def _wanted_without_input(self, after: int) -> bool:
-        """The first of all keeps where "latest" was, so that nothing which comes from now on is passed over."""
-        if after < 0 and self._latest:
+        """The first of all keeps where the begin was, so that nothing which comes from now on is passed over."""
+        if after < 0 and self._begins_now:
             return True
         return self._frozen is None and self._due.wanted(after, first=self._first)
 
@@ -374,22 +376,21 @@ class EpochCoordinator:
     def _starts(self, previous: EpochRecord | None) -> dict[TopicPartition, int]:
         if previous is not None:
             return self._continued(previous)
-        starts = self._log.start_offsets(self._partitions)
-        return {**starts, **(self._log.end_offsets(self._latest) if self._latest else {})}
+        return first_offsets(self._log, self._partitions, self._app.resets, self._clock.now_ms())
 
     def _continued(self, previous: EpochRecord) -> dict[TopicPartition, int]:
         """Where the epoch before ended; topics that a pattern matches since then are begun as at a first start."""
         starts: dict[TopicPartition, int] = {}
+        new: list[TopicPartition] = []
         for p in self._partitions:
             before = previous.ranges.get(p.topic)
             if before is None:
-                log = self._log
-                starts |= log.end_offsets([p]) if p in self._latest else log.start_offsets([p])
+                new.append(p)
             elif p.partition not in before:
                 raise partitions_changed(p.topic, len(before), self._app.plan.topics[p.topic])
             else:
                 starts[p] = before[p.partition][1]
-        return starts
+        return starts | first_offsets(self._log, new, self._app.resets, self._clock.now_ms()) if new else starts
 
     def _check_topics(self, previous: EpochRecord | None) -> dict[str, str]:
         infos = self._log.describe(list(self._app.plan.topics))

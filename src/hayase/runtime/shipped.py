@@ -13,6 +13,7 @@ from pyspark import cloudpickle
 
 from hayase.core.errors import ConfigError
 from hayase.core.kafka_security import client_secrets
+from hayase.core.offset_reset import AutoOffsetReset
 from hayase.core.secrets import Vault, known_secrets
 from hayase.log.protocol import LogConfig
 from hayase.planner.compile import CompileOptions
@@ -39,7 +40,7 @@ class ShippedApp:
         folders: where workers keep states.
         control_dir: folder of the running application on the driver's machine, through which it tells the planner to pause.
         followers_dir: folder with the followers on this machine; a worker whose state is missing copies theirs.
-        resets: topic → `earliest` or `latest`: where the first epoch begins.
+        resets: topic → where the first epoch begins.
         recording_level: which metrics are recorded.
         log_address: where workers send what they log; empty: nowhere.
         log_level: the least level that they send.
@@ -63,7 +64,7 @@ class ShippedApp:
     slots: int
     max_records_per_epoch: int
     max_task_idle_ms: int
-    resets: Mapping[str, str]
+    resets: Mapping[str, AutoOffsetReset]
     history_retention_ms: int
     purge_interval_ms: int
     epoch_memory_max_bytes: int

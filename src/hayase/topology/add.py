@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from hayase.core.errors import TopologyError
 from hayase.core.names import check_name
+from hayase.core.offset_reset import AutoOffsetReset
 from hayase.processor.api import FixedKeyProcessor, Processor
 from hayase.processor.timestamps import TimestampExtractor
 from hayase.serde.protocol import Serde
@@ -28,7 +29,7 @@ def source(
     topics: tuple[str | re.Pattern[str], ...],
     serdes: Serdes,
     extractor: TimestampExtractor | None,
-    reset: Literal["earliest", "latest"] | None,
+    reset: AutoOffsetReset | str | None,
 ) -> None:
     """See `Topology.add_source`."""
     names = tuple(topic for topic in topics if isinstance(topic, str) and topic)
@@ -37,7 +38,9 @@ def source(
         raise TopologyError(
             "INVALID_TOPIC", f"add_source takes topics' names, or one pattern, not {topics!r}", node=name
         )
-    made = SourceNode(check_name(name), names, *serdes, extractor, reset, pattern)
+    made = SourceNode(
+        check_name(name), names, *serdes, extractor, None if reset is None else AutoOffsetReset.of(reset), pattern
+    )
     for other in (*topology.nodes, *(table.source for table in topology.global_tables)):
         if isinstance(other, SourceNode):
             _check_apart(made, other)

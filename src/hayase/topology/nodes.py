@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import polars as pl
 
+from hayase.core.offset_reset import AutoOffsetReset
 from hayase.core.records import RecordContext
 from hayase.processor.timestamps import TimestampExtractor
 from hayase.serde.protocol import Serde
@@ -37,7 +38,7 @@ class SourceNode:
     key_serde: Serde[Any] | None
     value_serde: Serde[Any] | None
     timestamp_extractor: TimestampExtractor | None = None
-    reset: Literal["earliest", "latest"] | None = None
+    reset: AutoOffsetReset | None = None
     pattern: re.Pattern[str] | None = None
 
     @property

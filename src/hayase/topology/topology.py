@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from hayase.core.errors import TopologyError
+from hayase.core.offset_reset import AutoOffsetReset
 from hayase.processor.timestamps import TimestampExtractor
 from hayase.serde.protocol import Serde
 from hayase.state.spec import StoreSpec
@@ -194,7 +195,7 @@ class Topology:
         key_serde: Serde[Any] | None = None,
         value_serde: Serde[Any] | None = None,
         timestamp_extractor: TimestampExtractor | None = None,
-        offset_reset: Literal["earliest", "latest"] | None = None,
+        offset_reset: AutoOffsetReset | Literal["earliest", "latest", "none"] | None = None,
     ) -> Topology:
         """Add a node that reads topics, or those whose whole name one pattern matches.
 

@@ -11,6 +11,7 @@ import pytest
 from hayase import Consumed, Serdes, StreamsBuilder, Topology
 from hayase.app.topics import prepare_topics, resets_of
 from hayase.core.config import StreamsConfig
+from hayase.core.offset_reset import AutoOffsetReset
 from hayase.core.records import TopicPartition
 from hayase.log.open import open_log
 from hayase.log.protocol import Log, LogConfig, OutputBatch
@@ -56,4 +57,4 @@ def test_what_topics_of_frames_hold_before_the_first_start_is_of_another_life_an
 
 
 def test_a_fed_topic_is_read_from_its_beginning_because_it_is_written_before_the_first_epoch() -> None:
-    assert resets_of(through_spark(), "latest")[FED] == "earliest"
+    assert resets_of(through_spark(), AutoOffsetReset.latest())[FED] == AutoOffsetReset.earliest()

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from hayase.core.errors import TopologyError
+from hayase.core.offset_reset import AutoOffsetReset
 from hayase.dsl import Consumed, Materialized, Named, StreamsBuilder
 from hayase.processor.timestamps import callable_timestamp, field_timestamp
 from hayase.serde import BytesSerde, LongSerde, Serdes, StringSerde
@@ -29,7 +30,7 @@ def test_the_options_of_a_source_reach_its_node():
         "in",
         ("a", "b"),
         extractor,
-        "latest",
+        AutoOffsetReset.latest(),
     )
     assert isinstance(source.key_serde, StringSerde) and isinstance(source.value_serde, LongSerde)
 

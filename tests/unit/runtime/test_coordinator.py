@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import threading
+from datetime import timedelta
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from tests.unit.runtime.planner_scene import Scene
 
 from hayase import Consumed, Serdes, StreamsBuilder, Topology
 from hayase.core.errors import CheckpointError, LogError, SourceRangeLostError, TopologyError
+from hayase.core.offset_reset import AutoOffsetReset
 from hayase.core.records import TopicPartition
 from hayase.log.embedded.log import EmbeddedLog
 from hayase.log.protocol import OutputBatch
@@ -147,12 +149,49 @@ def test_a_pause_holds_between_epochs_and_marks_what_is_through(scene: Scene) ->
 
 def test_latest_begins_at_the_end_of_the_log_and_an_epoch_without_input_keeps_where_that_was(scene: Scene) -> None:
     scene.put(1, 2, 3)
-    planner = scene.planner(resets={"in": "latest"})
+    planner = scene.planner(resets={"in": AutoOffsetReset.latest()})
     assert planner.next_epoch(-1) == 0
     assert planner.record(0).records == 0
     scene.put(4)
-    planner = scene.planner(resets={"in": "latest"})
+    planner = scene.planner(resets={"in": AutoOffsetReset.latest()})
     assert planner.next_epoch(-1) == 0
+    assert planner.next_epoch(0) == 1
+    assert planner.record(1).records == 1
+
+
+def test_by_duration_begins_with_the_records_of_that_time_and_keeps_where_that_was(scene: Scene) -> None:
+    resets = {"in": AutoOffsetReset.by_duration(timedelta(milliseconds=600))}
+    scene.put(100, 399)
+    scene.put(400, 900, 401)  # what is older but came later is not left out
+    ends = scene.ends()
+    planner = scene.planner(resets=resets)  # at 1000
+    assert planner.next_epoch(-1) == 0
+    starts = {partition: start for partition, (start, _) in planner.record(0).ranges["in"].items()}
+    times = [400, 900, 401]
+    found = scene.log.offsets_for_time({TopicPartition("in", partition): 400 for partition in (0, 1)})
+    assert starts == {p.partition: offset for p, offset in found.items()}
+    assert planner.record(0).records == len(times)
+    scene.clock.advance_ms(10_000)
+    assert scene.planner(resets=resets).record(0).ranges["in"] == {p: (starts[p], ends[p]) for p in (0, 1)}
+
+
+def test_by_duration_without_records_of_that_time_begins_at_the_end_which_the_first_epoch_keeps(scene: Scene) -> None:
+    scene.put(1, 2)
+    planner = scene.planner(resets={"in": AutoOffsetReset.by_duration(timedelta(milliseconds=1))})
+    assert planner.next_epoch(-1) == 0
+    assert planner.record(0).records == 0
+    assert {p: end for p, (_, end) in planner.record(0).ranges["in"].items()} == scene.ends()
+
+
+def test_with_none_nothing_is_begun_but_what_has_a_position_goes_on(scene: Scene) -> None:
+    scene.put(1)
+    none = {"in": AutoOffsetReset.none()}
+    with pytest.raises(TopologyError, match="no position in topic 'in'") as raised:
+        scene.planner(resets=none).next_epoch(-1)
+    assert (raised.value.condition, raised.value.context["topic"]) == ("NO_POSITION", "in")
+    scene.planner().next_epoch(-1)
+    scene.put(2)
+    planner = scene.planner(resets=none)
     assert planner.next_epoch(0) == 1
     assert planner.record(1).records == 1
 

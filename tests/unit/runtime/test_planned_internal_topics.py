@@ -6,6 +6,7 @@ import pytest
 from tests.unit.runtime.planner_scene import Scene
 
 from hayase import Consumed, Repartitioned, Serdes, StreamsBuilder
+from hayase.core.offset_reset import AutoOffsetReset
 from hayase.core.records import TopicPartition
 from hayase.log.protocol import OutputBatch
 from hayase.runtime.coordinator import EpochCoordinator
@@ -22,7 +23,7 @@ def with_internal_topic(scene: Scene, **changes: object) -> EpochCoordinator:
     text = Consumed.with_(Serdes.string(), Serdes.string())
     builder.stream("in", text).repartition(Repartitioned.as_("x")).group_by_key().count()
     topology = with_application_id(builder.build(), "app")
-    resets = {"in": "earliest", BETWEEN: "latest"}
+    resets = {"in": AutoOffsetReset.earliest(), BETWEEN: AutoOffsetReset.latest()}
     return scene.planner(topology=topology, plan=scene.plan_of(topology), resets=resets, **changes)
 
 
