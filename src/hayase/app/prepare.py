@@ -65,8 +65,8 @@ def prepare(given: Topology, config: StreamsConfig, blobs: BlobStore, control_di
         application_id=config.application_id,
         lineage=lineage_of(blobs),
         topology=dataclasses.replace(
-            topology, spark_sources=(), spark_sinks=()
-        ),  # their functions stay in this process
+            topology, spark_sources=(), spark_sinks=(), lines={}
+        ),  # their functions stay in this process, and a line that moves makes no other program
         plan=plan,
         options=options,
         policy=failure_policy(config),

@@ -95,8 +95,7 @@ def _help_hint(error: TyperException) -> str:
 
 def _one_line(error: Exception) -> str:
     if isinstance(error, HayaseError):
-        where = ", ".join(f"{name} {value}" for name, value in error.context.items())
-        text = f"{error.message}{f' ({where})' if where else ''} [{error.condition}]"
+        text = f"{error.message}{f' ({error.where})' if error.where else ''} [{error.condition}]"
     else:
         text = f"{type(error).__name__}: {error} (`hayase --debug …` shows where)"
     text = " ".join(text.split())

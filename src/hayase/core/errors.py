@@ -24,6 +24,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from hayase.core.users_line import users_line
+
 
 class HayaseError(Exception):
     """Root of every error raised on purpose.
@@ -40,8 +42,13 @@ class HayaseError(Exception):
         self.message = message
         self.context: Mapping[str, Any] = {name: value for name, value in context.items() if value is not None}
 
+    @property
+    def where(self) -> str:
+        """The context as text."""
+        return ", ".join(f"{name} {value}" for name, value in self.context.items())
+
     def __str__(self) -> str:
-        where = ", ".join(f"{name} {value}" for name, value in self.context.items())
+        where = self.where
         return f"[{self.condition}] {self.message}" + (f" ({where})" if where else "")
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -53,7 +60,32 @@ def _rebuild(cls: type[HayaseError], condition: str, message: str, context: dict
 
 
 class TopologyError(HayaseError, ValueError):
-    """The topology can not be built or run as written."""
+    """The topology can not be built or run as written.
+
+    Attributes:
+        line: file and line of the user's program that it is about: where the node or store that is wrong was made, else the
+            call that raised it; `None` if that is not known.
+    """
+
+    def __init__(self, condition: str, message: str, *, line: str | None = None, **context: Any) -> None:
+        super().__init__(condition, message, **context)
+        self.line = line or users_line()
+
+    @property
+    def where(self) -> str:
+        """The context and the line as text."""
+        return ", ".join(part for part in (super().where, self.line and f"line {self.line}") if part)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_rebuild_with_line, (type(self), self.condition, self.message, dict(self.context), self.line))
+
+
+def _rebuild_with_line(
+    cls: type[TopologyError], condition: str, message: str, context: dict[str, Any], line: str | None
+) -> TopologyError:
+    made = cls(condition, message, **context)
+    made.line = line
+    return made
 
 
 class ConfigError(HayaseError, ValueError):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from hayase.core.errors import TopologyError
 from hayase.core.names import NameCounter
+from hayase.core.users_line import users_line
 from hayase.dsl.cycles import without_cycles
 from hayase.dsl.options import Consumed
 from hayase.processor.timestamps import TimestampExtractor, record_timestamp
@@ -80,10 +81,19 @@ class Graph:
         self._streams: dict[tuple[frozenset[str], str | None], SourceNode] = {}
         self._topics: dict[str, str] = {}
         self._patterns: dict[str, re.Pattern[str]] = {}
+        self._lines: dict[str, str] = {}
+
+    def _made_here(self, *names: str) -> None:
+        """Remember which line of the user's made these nodes, stores or repartitions, for errors that come later."""
+        line = users_line()
+        if line is not None:
+            for name in names:
+                self._lines.setdefault(name, line)
 
     def source(self, node: SourceNode) -> None:
         """Add a source of topics that no other source reads."""
         self._claim(node)
+        self._made_here(node.name)
         self._nodes.append(lambda: node)
 
     def stream_source(
@@ -152,6 +162,7 @@ class Graph:
     ) -> str:
         """Add a node whose operator is known, or will be at the end."""
         fixed = tuple(parents), tuple(stores)
+        self._made_here(name)
 
         def made() -> Node:
             final = operator if isinstance(operator, Operator) else operator()
@@ -170,6 +181,7 @@ class Graph:
     ) -> None:
         """Add a table's node; whether it keeps a store, beside `stores`, and sends old values is known at the end."""
         parents = (parent,) if isinstance(parent, str) else tuple(parent)
+        self._made_here(name)
 
         def made() -> Node:
             store = view.store
@@ -180,6 +192,7 @@ class Graph:
 
     def sink(self, node: SinkNode) -> None:
         """Add a sink."""
+        self._made_here(node.name)
         self._nodes.append(lambda: node)
 
     def store(self, spec: StoreSpec) -> str:
@@ -190,6 +203,7 @@ class Graph:
                 f"there are two stores named {spec.name!r}; give one another name by Materialized.as_",
             )
         self._stores[spec.name] = spec
+        self._made_here(spec.name)
         return spec.name
 
     def add_once(self, spec: StoreSpec) -> None:
@@ -204,6 +218,7 @@ class Graph:
     def repartition_names(self, prefix: str) -> tuple[str, str, str, str]:
         """Names of topic, sink, filter and source of a repartition; Kafka Streams counts on for all three nodes."""
         topic = prefix if prefix.endswith(REPARTITION_SUFFIX) else prefix + REPARTITION_SUFFIX
+        self._made_here(prefix, topic)
         sink, drop, source = (self.names.next(f"KSTREAM-{kind}-") for kind in ("SINK", "FILTER", "SOURCE"))
         stem, _, number = prefix.rpartition("-")
         if stem.startswith(GENERATED_PREFIX) and len(number) == 10 and number.isdecimal():
@@ -317,6 +332,7 @@ class Graph:
                         f"node {node.name!r} is connected with store {store!r}, which does not exist; add it by add_state_store, "
                         f"or name a table's store by Materialized.as_. There are {sorted(self._stores)}",
                         node=node.name,
+                        line=self._lines.get(node.name),
                     )
 
     def build(self) -> Topology:
@@ -341,6 +357,7 @@ class Graph:
                 dict(self._internal_topics),
                 tuple(self._spark_sources),
                 tuple(self._spark_sinks),
+                dict(self._lines),
             )
         )
 

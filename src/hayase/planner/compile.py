@@ -25,6 +25,7 @@ from hayase.task.plan import Form
 from hayase.task.program import SinkProgram, SourceProgram
 from hayase.task.routing import merge_groups, routing_without_columns
 from hayase.topology import operators as op
+from hayase.topology.lines import naming_lines
 from hayase.topology.nodes import ProcessorNode, SinkNode, SourceNode
 from hayase.topology.topology import Topology
 
@@ -120,7 +121,8 @@ def compile_units(topology: Topology, levels: Mapping[str, int], options: Compil
     edges: dict[str, SentOverEdge] = {}
     compiled: dict[str, CompiledUnit] = {}
     for unit in units_of(topology, levels):
-        compiled[unit.id] = one = _compile(topology, unit, edges, options)
+        with naming_lines(topology):
+            compiled[unit.id] = one = _compile(topology, unit, edges, options)
         for sink in one.sinks:
             if sink.edge and sink.parents[0] in one.schemas:
                 edges[sink.topic] = SentOverEdge(one.schemas[sink.parents[0]], one.columns is not None)

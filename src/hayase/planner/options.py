@@ -20,6 +20,7 @@ from hayase.state.spec import StoreType
 from hayase.task.program import FailurePolicy
 from hayase.topology.defaults import with_default_serdes, with_store_type, with_topics
 from hayase.topology.explicit_names import check_explicit_names
+from hayase.topology.lines import naming_lines
 from hayase.topology.resolve import with_application_id
 from hayase.topology.topology import Topology
 
@@ -49,7 +50,8 @@ def configured(topology: Topology, config: StreamsConfig) -> Topology:
     if config.ensure_explicit_naming:
         check_explicit_names(topology)
     key_serde, value_serde = _serde(config.default_key_serde), _serde(config.default_value_serde)
-    topology = with_default_serdes(topology, key_serde, value_serde, Serdes.bytes())
+    with naming_lines(topology):
+        topology = with_default_serdes(topology, key_serde, value_serde, Serdes.bytes())
     topology = with_store_type(topology, StoreType(config.store_type))
     topology = with_application_id(topology, config.application_id)
     return with_topics(topology, config.application_id, config.schema_registry)

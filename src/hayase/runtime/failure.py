@@ -77,6 +77,8 @@ def find_error(text: str) -> HayaseError | None:
     message, context = _split_context(found.group(3).strip())
     error = cls(found.group(2), message)
     assert isinstance(error, HayaseError)
+    if isinstance(error, errors.TopologyError):
+        error.line = context.pop("line", None)
     error.context = context
     return error
 

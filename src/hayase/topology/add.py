@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from hayase.core.errors import TopologyError
 from hayase.core.names import check_name
 from hayase.core.offset_reset import AutoOffsetReset
+from hayase.core.users_line import users_line
 from hayase.processor.api import FixedKeyProcessor, Processor
 from hayase.processor.timestamps import TimestampExtractor
 from hayase.serde.protocol import Serde
@@ -169,13 +170,18 @@ def _store(topology: Topology, spec: StoreSpec) -> None:
     known = topology.stores.get(spec.name)
     if known is not None and known is not spec:
         raise TopologyError("DUPLICATE_STORE", f"there are two stores named {spec.name!r}; give one another name")
-    topology.changed(stores={**topology.stores, spec.name: spec})
+    topology.changed(stores={**topology.stores, spec.name: spec}, lines=_with_line(topology, spec.name))
+
+
+def _with_line(topology: Topology, name: str) -> dict[str, str]:
+    line = users_line()
+    return dict(topology.lines) if line is None else {name: line, **topology.lines}
 
 
 def _add(topology: Topology, node: Node) -> None:
     before = topology.nodes
     try:
-        topology.changed(nodes=(*before, node))
+        topology.changed(nodes=(*before, node), lines=_with_line(topology, node.name))
     except TopologyError:
         topology.changed(nodes=before)
         raise

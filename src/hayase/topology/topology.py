@@ -99,6 +99,7 @@ class Topology:
             application's id in what the builder makes, with it once the configuration is known.
         spark_sources: streaming frames that are written to internal topics.
         spark_sinks: writers of frames that internal topics are read for.
+        lines: which line of the user's program made a node, store or repartition, by name; for errors.
     """
 
     nodes: tuple[Node, ...] = ()
@@ -108,6 +109,7 @@ class Topology:
     internal_topics: Mapping[str, InternalTopic] = field(default_factory=dict)
     spark_sources: tuple[SparkSource, ...] = ()
     spark_sinks: tuple[SparkSink, ...] = ()
+    lines: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         seen: set[str] = set()
@@ -205,7 +207,7 @@ class Topology:
             key_serde: of the keys; default: that of the configuration, else bytes.
             value_serde: of the values; likewise.
             timestamp_extractor: default: that of the configuration.
-            offset_reset: where to begin for the first time; default: as the configuration says.
+            offset_reset: where to begin without a position; default: as the configuration says.
 
         Raises:
             TopologyError: a name or a topic is taken, or no topic is given.
