@@ -26,7 +26,7 @@ def main() -> None:
         subprocess.run([python, "-m", "pip", "install", "--quiet", UV], check=True)
         compile_ = [str(Path(folder) / "bin" / "uv"), "pip", "compile", *OPTIONS]
         # Tests need every extra but Java.
-        extras = ["--extra", "schema-registry", "--extra", "s3"]
+        extras = ["--extra", "schema-registry", "--extra", "s3", "--extra", "pydantic"]
         groups = [*extras, "--group", "dev", "--group", "build"]
         subprocess.run([*compile_, "pyproject.toml", *groups, "-o", "requirements.lock"], cwd=ROOT, check=True)
         only_java = Path(folder) / "java.in"

@@ -41,7 +41,8 @@ What is different:
 * **Options** are keyword arguments or the same option objects; `Duration` is `timedelta`, `Instant` an aware `datetime`.
 * **Names.** `filterNot` is `filter_not`; where Python has the word itself there is a trailing underscore: `as_`, `with_`.
 * **Threads.** `num.stream.threads` is the number of Spark's cores that work; a program is one application, not one of several instances.
-* **Values** of JSON are dicts, dataclasses or `msgspec.Struct`. A missing value is `None`.
+* **Values** of JSON are dicts, dataclasses, `msgspec.Struct` or Pydantic models. A missing value is `None`.
+* **Types.** `KStream<K, V>` is `KStream[K, V]`, for type checkers; what an expression gives is `Any`.
 
 """
 

@@ -18,6 +18,7 @@ from hayase.core.records import Record, Windowed
 from hayase.kernel.columns import KEY, TS, WINDOW_END, WINDOW_START, EdgeSchema
 from hayase.kernel.expressions import check_expression
 from hayase.serde.protocol import BARE_FIELD, Schema
+from hayase.serde.pydantic_models import is_model
 from hayase.topology.operators import Fields
 
 LEFT = "__left."
@@ -44,12 +45,18 @@ Joiner = Callable[[Record[Any, Any], Any], Any]
 
 
 def plain(value: Any) -> Any:
-    """The value with dataclasses and structs, at any depth, as dicts."""
+    """The value with dataclasses, structs and models, at any depth, as dicts."""
     if isinstance(value, _SCALARS):
         return value
     if dataclasses.is_dataclass(value) or isinstance(value, msgspec.Struct | Mapping | list | tuple):
-        return msgspec.to_builtins(value, builtin_types=_BUILTIN)
-    return value
+        return msgspec.to_builtins(value, builtin_types=_BUILTIN, enc_hook=_dumped)
+    return _dumped(value) if is_model(type(value)) else value
+
+
+def _dumped(value: Any) -> Any:
+    if is_model(type(value)):
+        return value.model_dump()
+    raise NotImplementedError(f"no field is made of a {type(value).__name__}")  # what msgspec expects
 
 
 def struct_type(schema: Schema) -> pl.DataType:
@@ -65,7 +72,7 @@ def field_of(value: Any, name: str) -> Any:
         return None
     if isinstance(value, Mapping):
         return value.get(name)
-    if dataclasses.is_dataclass(value) or isinstance(value, msgspec.Struct):
+    if dataclasses.is_dataclass(value) or isinstance(value, msgspec.Struct) or is_model(type(value)):
         return getattr(value, name)
     if name == BARE_FIELD:
         return value

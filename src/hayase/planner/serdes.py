@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import pickle
 from typing import Any
 
@@ -13,13 +14,14 @@ from hayase.core.records import Windowed
 from hayase.kernel.columns import EdgeSchema
 from hayase.serde import JsonSerde, Serdes, TimeWindowedSerde
 from hayase.serde.protocol import ColumnCodec, Schema, Serde
+from hayase.serde.pydantic_models import is_model
 
 
 class AutoSerde(Serde[Any]):
     """Writes each value by its type.
 
     Text as UTF-8, bytes as they are, whole numbers and fractions as Kafka's Long and Double, truth values as Boolean, all
-    else (dict, list, dataclass, msgspec.Struct) as JSON. Used by sinks and internal topics for which no serde was given and none is configured. It can not read.
+    else (dict, list, dataclass, msgspec.Struct, Pydantic model) as JSON. Used by sinks and internal topics for which no serde was given and none is configured. It can not read.
     """
 
     def to_bytes(self, value: Any) -> bytes:
@@ -33,6 +35,11 @@ class AutoSerde(Serde[Any]):
             SerializationError: always.
         """
         raise SerializationError("NO_SERDE", "no serde is known for these bytes; give one where the topic is read")
+
+
+@functools.cache
+def _json_of(model: Any) -> Serde[Any]:
+    return JsonSerde(model)
 
 
 def _by_type(value: Any) -> Serde[Any]:
@@ -51,6 +58,9 @@ def _by_type(value: Any) -> Serde[Any]:
         return Serdes.double()
     if isinstance(value, dict | list | tuple | msgspec.Struct) or hasattr(type(value), "__dataclass_fields__"):
         return JsonSerde()
+    model: Any = type(value)
+    if is_model(model):
+        return _json_of(model)
     raise SerializationError(
         "NO_SERDE", f"no serde is known for a value of type {type(value).__name__}; give one with Produced.with_(...)"
     )

@@ -13,6 +13,7 @@ from hayase.core.type_variables import T
 from hayase.serde.framed import FramedCodec, FramedSerde
 from hayase.serde.json_serde import JsonSerde
 from hayase.serde.protocol import ColumnCodec
+from hayase.serde.pydantic_models import is_model
 from hayase.serde.registry import Kind, RegistrySchema, SchemaReference, SchemaRegistry
 from hayase.serde.registry_serde import HEAD_SIZE, WriterSettings
 
@@ -20,7 +21,7 @@ from hayase.serde.registry_serde import HEAD_SIZE, WriterSettings
 class JsonSchemaSerde(FramedSerde[T]):
     r"""JSON in Confluent's wire format, JSON Schemas in a registry: Kafka Streams' KafkaJsonSchemaSerde.
 
-    * `JsonSchemaSerde(Order)`: instances of a dataclass or msgspec.Struct. The JSON Schema is made from the type; what
+    * `JsonSchemaSerde(Order)`: instances of a dataclass, msgspec.Struct or Pydantic model. The JSON Schema is made from the type; what
       does not fit the type is refused when read and when written. Has a column form where `JsonSerde(Order)` has one.
     * `JsonSchemaSerde(schema)`: any JSON value, in rows; the JSON Schema (text or dict) is registered, and values are not
       checked against it, as in Kafka, where `json.fail.invalid.schema` is false.
@@ -110,7 +111,7 @@ class JsonSchemaSerde(FramedSerde[T]):
 def _text(schema: type[Any] | str | Mapping[str, Any]) -> str:
     try:
         if isinstance(schema, type):
-            found: Any = msgspec.json.schema(schema)
+            found: Any = schema.model_json_schema() if is_model(schema) else msgspec.json.schema(schema)
             name = schema.__name__
             return json.dumps({"$schema": "http://json-schema.org/draft-07/schema#", "title": name, **found})
         parsed = json.loads(schema) if isinstance(schema, str) else schema

@@ -14,6 +14,7 @@ from hayase.core.type_variables import T
 from hayase.serde.bare import READ_ERRORS, refuse
 from hayase.serde.json_columns import JsonCodec, bad_json
 from hayase.serde.protocol import ColumnCodec, Serde
+from hayase.serde.pydantic_models import is_model
 from hayase.serde.shapes import Shape, non_finite, shape_of_schema, shape_of_type
 
 
@@ -24,6 +25,9 @@ class JsonSerde(Serde[T]):
     * `JsonSerde(Order)`: instances of a dataclass or msgspec.Struct. Has a column form if its fields are int
       (64 bits), float, str, bool, lists of these or such types themselves, each possibly Optional; then a
       missing field takes its default, and is an error if it has none.
+    * `JsonSerde(Model)`: instances of a Pydantic model (extra `pydantic`). With a column form under the same conditions, if the
+      model does nothing of its own: no validators, constraints, aliases, settings. All other models are read and written by
+      Pydantic itself, in its strict mode, in rows; what its validators refuse is a malformed value.
     * `JsonSerde(schema={"amount": pl.Int64, ...})`: dicts with exactly these fields. Has a column form.
       A missing field is `None`.
 
@@ -83,6 +87,11 @@ class JsonSerde(Serde[T]):
         self._python_type, self._sort_fields, self._shape = state
 
     @cached_property
+    def _model(self) -> Any:
+        """The model that Pydantic itself reads and writes."""
+        return self._python_type if self._shape is None and is_model(self._python_type) else None
+
+    @cached_property
     def _decoder(self) -> msgspec.json.Decoder[Any]:
         if self._shape is not None:
             return msgspec.json.Decoder(self._shape.twin | None)
@@ -92,6 +101,17 @@ class JsonSerde(Serde[T]):
     def _encoder(self) -> msgspec.json.Encoder:
         return msgspec.json.Encoder(order="sorted" if self._sort_fields else None)
 
+    def json_schema(self) -> dict[str, Any] | None:
+        """The JSON Schema of the values, `None` if they may be anything, or if there is none for their type."""
+        if self._python_type is None:
+            return None if self._shape is None else self._shape.json_schema()
+        try:
+            if is_model(self._python_type):
+                return self._python_type.model_json_schema()  # type: ignore[no-any-return]
+            return msgspec.json.schema(self._python_type)
+        except (TypeError, RuntimeError):  # types of which nobody knows a schema
+            return None
+
     def to_bytes(self, value: Any) -> bytes:
         """Compact JSON; raises SerializationError for what has no JSON form or does not fit the schema."""
         if self._shape is not None:
@@ -99,16 +119,20 @@ class JsonSerde(Serde[T]):
         elif isinstance(self._python_type, type) and not isinstance(value, self._python_type):
             raise refuse(self, value, self._python_type.__name__)
         try:
-            text = self._encoder.encode(value)
+            text = self._encoder.encode(value) if self._model is None else value.model_dump_json(by_alias=True).encode()
         except READ_ERRORS as error:
             raise refuse(self, value, f"what JSON can hold ({error})") from error
-        if b"null" in text and _has_non_finite(msgspec.to_builtins(value)):
+        if b"null" in text and _has_non_finite(
+            msgspec.to_builtins(value) if self._model is None else value.model_dump()
+        ):
             raise non_finite(f"a number in {value!r:.200}")
         return text
 
     def from_bytes(self, data: bytes) -> Any:
         """The value, `None` for the text `null`; raises SerializationError."""
         try:
+            if self._model is not None:
+                return None if data.strip() == b"null" else self._model.model_validate_json(data, strict=True)
             value = self._decoder.decode(data)
             return value if value is None or self._shape is None else self._shape.make(value)
         except READ_ERRORS as error:
@@ -116,7 +140,7 @@ class JsonSerde(Serde[T]):
 
     def deserialize_many(self, data: Sequence[bytes | None]) -> list[Any]:
         """See Serde; one loop in C."""
-        if type(self).from_bytes is not JsonSerde.from_bytes:
+        if type(self).from_bytes is not JsonSerde.from_bytes or self._model is not None:
             return super().deserialize_many(data)
         texts: Sequence[Any] = [b"null" if text is None else text for text in data] if None in data else data
         try:

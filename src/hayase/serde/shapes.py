@@ -19,6 +19,7 @@ import polars as pl
 from hayase.core.errors import ConfigError, SerializationError
 from hayase.serde.bare import READ_ERRORS, cast
 from hayase.serde.protocol import Schema
+from hayase.serde.pydantic_models import is_model, plain_fields
 
 _LIMITS: dict[type[pl.DataType], tuple[int, int]] = {
     pl.Int8: (-(2**7), 2**7 - 1),
@@ -82,6 +83,7 @@ class Shape:
         self.nested = any(f.dtype.is_nested() for f in fields)
         self._empty = self.twin(**dict.fromkeys(self.schema.names))
         self._are_twins_dicts = python_type is dict and not self.nested
+        self._is_model = is_model(python_type)
         self._positional = python_type is not dict and _takes_positional(python_type, self.schema.names)
 
     @property
@@ -131,6 +133,9 @@ class Shape:
         if self.schema.python_type is dict:
             fields = dict(zip(self._names, values, strict=True))
             return msgspec.to_builtins(fields, builtin_types=(bytes,)) if self.nested else fields
+        if self.nested and self._is_model:
+            fields = dict(zip(self._names, values, strict=True))
+            return self._construct(**msgspec.to_builtins(fields, builtin_types=(bytes,)))
         if self.nested:
             return msgspec.convert(self.filled(*values), self.schema.python_type, from_attributes=True)
         return (
@@ -295,7 +300,7 @@ def _int_within(kind: type[pl.DataType]) -> Any:
 
 
 def shape_of_type(python_type: Any) -> Shape | None:
-    """The shape of a dataclass or msgspec.Struct type; `None` if it has no column form.
+    """The shape of a dataclass, msgspec.Struct or Pydantic model; `None` if it has no column form.
 
     It has one if it does nothing of its own when it is read or written (`__post_init__`, tags, left-out
     defaults, ...; other names for its fields are fine) and its fields are int, float, str, bool, lists of
@@ -324,6 +329,11 @@ def _fields_of(python_type: Any, outer: tuple[Any, ...]) -> list[_Field] | None:
             (f.name, f.name, hints[f.name], _or_none(f.default), _or_none(f.default_factory))
             for f in dataclasses.fields(python_type)
         ]
+    elif is_model(python_type) and all(map(is_model, outer)):  # nothing but a model makes models of its fields
+        plain = plain_fields(python_type)
+        if plain is None:
+            return None
+        given = [(f.name, f.name, f.hint, f.default, f.default_factory) for f in plain]
     else:
         return None
     fields = [_field(*arguments, outer=(*outer, python_type)) for arguments in given]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any
 
@@ -17,7 +17,7 @@ from hayase.core.config import StreamsConfig
 from hayase.core.errors import UnknownTopicError
 from hayase.core.metrics import Metrics
 from hayase.core.records import Headers
-from hayase.core.time import ManualClock
+from hayase.core.time import ManualClock, epoch_ms
 from hayase.core.type_variables import K, V
 from hayase.core.windows import to_ms
 from hayase.planner.build import global_unit_id, levels_of, make_plan, sink_topics, source_topics
@@ -72,20 +72,20 @@ class TopologyTestDriver:
         self,
         topology: Topology,
         config: StreamsConfig | Mapping[str, Any] | None = None,
-        initial_wall_clock_ms: int = 0,
+        initial_wall_clock_ms: datetime | int = 0,
     ) -> None:
         """Prepare the topology.
 
         Args:
             topology: what to run.
             config: settings; `application.id` may be left out. `processing.form` chooses rows or columns.
-            initial_wall_clock_ms: the driver's clock, which moves only by `advance_wall_clock_time`.
+            initial_wall_clock_ms: the driver's clock, also as an aware datetime; it moves only by `advance_wall_clock_time`.
         """
         if not isinstance(config, StreamsConfig):
             config = StreamsConfig({"application.id": "test", **(config or {})})
         topology = configured(topology, config)
         self._topology = topology
-        self._clock = ManualClock(initial_wall_clock_ms)
+        self._clock = ManualClock(epoch_ms(initial_wall_clock_ms))
         self.metrics = Metrics()
         options = compile_options(config)
         self._policy = failure_policy(config)
@@ -138,10 +138,10 @@ class TopologyTestDriver:
         topic: str,
         key_serde: Serde[K],
         value_serde: Serde[V],
-        start_timestamp_ms: int = 0,
+        start_timestamp_ms: datetime | int = 0,
         auto_advance: timedelta = timedelta(0),
     ) -> TestInputTopic[K, V]:
-        """A way into a source topic.
+        """A way into a source topic; `start_timestamp_ms` may be an aware datetime as well.
 
         Raises:
             UnknownTopicError: the topology does not read that topic.
@@ -155,7 +155,7 @@ class TopologyTestDriver:
                 )
             topic = fed[topic]
         key_serde, value_serde = self._for_topic(topic, key_serde, value_serde)
-        return TestInputTopic(self, topic, key_serde, value_serde, start_timestamp_ms, auto_advance)
+        return TestInputTopic(self, topic, key_serde, value_serde, epoch_ms(start_timestamp_ms), auto_advance)
 
     def create_output_topic(self, topic: str, key_serde: Serde[K], value_serde: Serde[V]) -> TestOutputTopic[K, V]:
         """A way to read what was, or will be, written to a topic."""

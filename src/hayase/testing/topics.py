@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Generic, Protocol
 
 import msgspec
 
 from hayase.core.errors import ProcessingError
 from hayase.core.records import Headers
+from hayase.core.time import epoch_ms
 from hayase.core.type_variables import K, V
 from hayase.core.windows import to_ms
 from hayase.serde.protocol import Serde
@@ -69,14 +70,18 @@ class TestInputTopic(Generic[K, V]):
         self._advance_ms = to_ms("auto_advance", auto_advance)
 
     def pipe_input(
-        self, key: K | None = None, value: V | None = None, timestamp_ms: int | None = None, headers: Headers = ()
+        self,
+        key: K | None = None,
+        value: V | None = None,
+        timestamp_ms: datetime | int | None = None,
+        headers: Headers = (),
     ) -> None:
-        """Process one record."""
+        """Process one record; its time may be an aware datetime as well."""
         if timestamp_ms is None:
             timestamp_ms = self._time_ms
             self._time_ms += self._advance_ms
         key_bytes, value_bytes = self._key_serde.serialize(key), self._value_serde.serialize(value)
-        self._driver.pipe(self._topic, key_bytes, value_bytes, timestamp_ms, headers)
+        self._driver.pipe(self._topic, key_bytes, value_bytes, epoch_ms(timestamp_ms), headers)
 
     def pipe_record_list(self, records: Iterable[TestRecord]) -> None:
         """Process records one after the other."""
