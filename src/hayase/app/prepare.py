@@ -7,6 +7,7 @@ import logging
 import threading
 
 from hayase.app.checkpoint import fix_plan, lineage_of, stored_plan
+from hayase.app.store_schemas import check_store_schemas
 from hayase.app.topics import ensure_dead_letter_topic, prepare_topics, resets_of
 from hayase.core.config import StreamsConfig
 from hayase.log.open import open_log
@@ -55,6 +56,7 @@ def prepare(given: Topology, config: StreamsConfig, blobs: BlobStore, control_di
             stored.check_partitions(topics)
         plan = make_plan(topology, topics, compiled, threads=slots, bundles_per_unit=bundles)
         fix_plan(blobs, plan.to_json())
+        check_store_schemas(blobs, topology)
         ensure_dead_letter_topic(config, log)
     finally:
         log.close()

@@ -101,6 +101,10 @@ class Shape:
         source = dict(self.schema.fields) if python_type is dict else python_type
         return (_rebuild, (source, self.schema))
 
+    def json_schema(self) -> dict[str, Any]:
+        """The JSON Schema of dicts with these fields, each of which may be null or missing."""
+        return _json_schema(pl.Struct(dict(self.schema.fields)))
+
     def check(self, value: Any) -> Any:
         """The twin of a value that is not null.
 
@@ -289,6 +293,19 @@ def _hint_of(name: str, dtype: Any, binary: bool) -> Any:
     raise ConfigError("INVALID_FIELD_TYPE", f"field {name!r} is {dtype}; allowed are {allowed}")
 
 
+def _json_schema(given: Any) -> dict[str, Any]:
+    dtype = _instance_of(given)
+    if isinstance(dtype, pl.Struct):
+        fields = {f.name: {"anyOf": [_json_schema(f.dtype), {"type": "null"}]} for f in dtype.fields}
+        return {"type": "object", "properties": fields}
+    if isinstance(dtype, pl.List):
+        return {"type": "array", "items": {"anyOf": [_json_schema(dtype.inner), {"type": "null"}]}}
+    if type(dtype) in _LIMITS:
+        low, high = _LIMITS[type(dtype)]
+        return {"type": "integer", "minimum": low, "maximum": high}
+    return {"type": {pl.Float64: "number", pl.String: "string", pl.Boolean: "boolean"}.get(type(dtype), "any")}
+
+
 def _instance_of(dtype: Any) -> Any:
     bare = isinstance(dtype, type) and not issubclass(dtype, pl.List | pl.Struct)  # these need arguments
     return dtype() if bare else dtype
@@ -303,8 +320,8 @@ def shape_of_type(python_type: Any) -> Shape | None:
     """The shape of a dataclass, msgspec.Struct or Pydantic model; `None` if it has no column form.
 
     It has one if it does nothing of its own when it is read or written (`__post_init__`, tags, left-out
-    defaults, ...; other names for its fields are fine) and its fields are int, float, str, bool, lists of
-    these, or types that have a column form themselves, each possibly Optional.
+    defaults, validators, ...; other names for the fields of a Struct are fine) and its fields are int, float, str, bool, lists
+    of these, or types that have a column form themselves, each possibly Optional.
     """
     fields = _fields_of(python_type, ())
     return None if fields is None else Shape(fields, python_type)

@@ -27,7 +27,12 @@ def mypy(*files: str) -> tuple[int, str]:
 
 
 def test_mypy_finds_the_types_that_a_topology_has_and_the_mistakes_in_it() -> None:
-    code, said = mypy("tests/unit/dsl/typing/typed_topology.py", "examples/quickstart.py", "examples/ecommerce.py", "examples/typed.py")
+    code, said = mypy(
+        "tests/unit/dsl/typing/typed_topology.py",
+        "examples/quickstart.py",
+        "examples/ecommerce.py",
+        "examples/typed.py",
+    )
     assert code == 0, said
 
 

@@ -1,0 +1,147 @@
+"""Whether values that were written under one schema can be read under another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from hayase.serde import bare, numbers
+from hayase.serde.json_serde import JsonSerde
+from hayase.serde.protocol import Serde
+from hayase.serde.uuid_serde import UuidSerde
+
+Description = dict[str, Any]
+"""How a serde writes: `serde`, its name, and for JSON `schema`, a JSON Schema. Can be written as JSON."""
+
+_PLAIN: tuple[type[Serde[Any]], ...] = (
+    *(bare.StringSerde, bare.BytesSerde, numbers.LongSerde, numbers.IntegerSerde, numbers.ShortSerde),
+    *(numbers.DoubleSerde, numbers.FloatSerde, numbers.BooleanSerde, UuidSerde),
+)
+_READ_AS_WELL = {
+    "BytesSerde": {each.__name__ for each in _PLAIN} | {"JsonSerde"},
+    "StringSerde": {"UuidSerde", "JsonSerde"},
+}
+"""Serde → others whose bytes it reads too."""
+_MEANING = ("type", "format", "pattern", "enum", "const", "minimum", "maximum", "additionalProperties")
+
+
+def described(serde: Serde[Any]) -> Description | None:
+    """How a serde writes; `None` if that can not be told, or is told with each value, as by a schema registry."""
+    if isinstance(serde, JsonSerde):
+        schema = serde.json_schema()
+        return None if schema is None else {"serde": "JsonSerde", "schema": schema}
+    return {"serde": type(serde).__name__} if type(serde) in _PLAIN else None
+
+
+def unreadable(old: Description, new: Description) -> str | None:
+    """Why values that `old` wrote can not all be read by `new`; `None`: they can, as far as can be told."""
+    if old["serde"] != new["serde"]:
+        if old["serde"] in _READ_AS_WELL.get(new["serde"], ()):
+            return None
+        return f"they were written by {old['serde']} and are to be read by {new['serde']}"
+    if "schema" not in old or "schema" not in new:
+        return None
+    return next(_misfits(_Node(old["schema"], old["schema"]), _Node(new["schema"], new["schema"]), "", 0), None)
+
+
+def shown(description: Description) -> str:
+    """A description in few words."""
+    if "schema" not in description:
+        return str(description["serde"])
+    return _shown(_Node(description["schema"], description["schema"]), 0)
+
+
+class _Node:
+    """A part of a JSON Schema, references resolved."""
+
+    def __init__(self, schema: Mapping[str, Any], root: Mapping[str, Any]) -> None:
+        while "$ref" in schema:
+            schema = root["$defs"][schema["$ref"].rpartition("/")[2]]
+        self.schema, self._root = schema, root
+
+    def at(self, part: Mapping[str, Any]) -> _Node:
+        return _Node(part, self._root)
+
+    @property
+    def alternatives(self) -> list[_Node]:
+        return (
+            [each for part in self.schema["anyOf"] for each in self.at(part).alternatives]
+            if "anyOf" in self.schema
+            else [self]
+        )
+
+    @property
+    def kind(self) -> str | None:
+        return self.schema.get("type")
+
+
+_DEEPEST = 20
+"""Types that hold themselves are compared so far down."""
+
+
+def _misfits(old: _Node, new: _Node, field: str, depth: int) -> Iterator[str]:
+    """What is wrong, first things first; nothing if all that `old` describes is what `new` describes."""
+    if depth > _DEEPEST:
+        return
+    targets = new.alternatives
+    for one in old.alternatives:
+        found = [list(_one_misfit(one, target, field, depth)) for target in targets]
+        if all(found):
+            yield min(found, key=lambda reasons: "is to be" in reasons[0])[0]
+
+
+def _one_misfit(old: _Node, new: _Node, field: str, depth: int) -> Iterator[str]:
+    if not new.schema or not old.schema:  # any value, or nobody knows which
+        return
+    what = f"field {field!r}" if field else "the value"
+    if old.kind == new.kind == "object":
+        yield from _misfits_of_fields(old, new, field, depth)
+    elif old.kind == new.kind == "array":
+        if "items" in old.schema and "items" in new.schema:
+            yield from _misfits(old.at(old.schema["items"]), new.at(new.schema["items"]), f"{field}[]", depth + 1)
+    elif old.kind == "integer" and new.kind == "number":
+        return
+    elif old.kind == new.kind == "integer":
+        low, high = (_bound(new, name) for name in ("minimum", "maximum"))
+        if not (low <= _bound(old, "minimum") and _bound(old, "maximum") <= high):
+            yield f"{what} was {_shown(old, 0)}, is to be {_shown(new, 0)}"
+    elif any(old.schema.get(name) != new.schema.get(name) for name in _MEANING if name in new.schema):
+        yield f"{what} was {_shown(old, 0)}, is to be {_shown(new, 0)}"
+
+
+def _bound(node: _Node, name: str) -> float:
+    unlimited = float("-inf") if name == "minimum" else float("inf")
+    return float(node.schema.get(name, unlimited))
+
+
+def _misfits_of_fields(old: _Node, new: _Node, field: str, depth: int) -> Iterator[str]:
+    before, after = old.schema.get("properties", {}), new.schema.get("properties", {})
+    for name, part in after.items():
+        path = f"{field}.{name}" if field else name
+        if name in before:
+            yield from _misfits(old.at(before[name]), new.at(part), path, depth + 1)
+        elif name in new.schema.get("required", ()):
+            yield f"field {path!r} is new and has no default"
+    if new.schema.get("additionalProperties") is False and (gone := sorted(before.keys() - after.keys())):
+        yield f"field {gone[0]!r} is gone, and the type forbids fields it does not have"
+
+
+def _shown(node: _Node, depth: int) -> str:
+    if depth > 2:
+        return "…"
+    options = node.alternatives
+    if len(options) > 1:
+        return " | ".join(dict.fromkeys(_shown(each, depth) for each in options))
+    schema = node.schema
+    if node.kind == "object" and "properties" in schema:
+        required = schema.get("required", ())
+        parts = (
+            f"{name}{'' if name in required else '?'}: {_shown(node.at(part), depth + 1)}"
+            for name, part in schema["properties"].items()
+        )
+        return "{" + ", ".join(parts) + "}"
+    if node.kind == "array" and "items" in schema:
+        return f"[{_shown(node.at(schema['items']), depth + 1)}]"
+    limits = [schema[name] for name in ("minimum", "maximum") if name in schema]
+    told = str(schema.get("format") or node.kind or "any")
+    return told if not limits or limits == [-(2**63), 2**63 - 1] else f"{told} {limits[0]}…{limits[-1]}"
