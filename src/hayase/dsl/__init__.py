@@ -32,15 +32,8 @@ from hayase.dsl.grouped_table import KGroupedTable
 from hayase.dsl.joined import Joined, TableJoined
 from hayase.dsl.kstream import KStream
 from hayase.dsl.ktable import GlobalKTable, KTable
-from hayase.dsl.options import (
-    Branched,
-    Consumed,
-    Grouped,
-    Materialized,
-    Named,
-    Produced,
-    Repartitioned,
-)
+from hayase.dsl.materialized import Materialized
+from hayase.dsl.options import Branched, Consumed, Grouped, Named, Produced, Repartitioned
 from hayase.dsl.printed import Printed
 from hayase.dsl.stores import Stores
 from hayase.dsl.stream_joined import StreamJoined

@@ -13,7 +13,8 @@ import polars as pl
 
 from hayase.core.errors import TopologyError
 from hayase.dsl import functions
-from hayase.dsl.options import Materialized, Named
+from hayase.dsl.materialized import Materialized
+from hayase.dsl.options import Named
 from hayase.topology.operators import AggregateFunction, FieldAggregate
 
 Input = str | pl.Expr

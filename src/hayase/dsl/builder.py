@@ -14,8 +14,9 @@ from hayase.dsl.graph import Graph
 from hayase.dsl.inference import Known
 from hayase.dsl.kstream import KStream
 from hayase.dsl.ktable import GlobalKTable, KTable
+from hayase.dsl.materialized import Materialized
 from hayase.dsl.merged_repartitions import merge_repartitions
-from hayase.dsl.options import Consumed, Materialized
+from hayase.dsl.options import Consumed
 from hayase.dsl.spark import spark_source
 from hayase.dsl.stream_state import StreamState, check_option
 from hayase.dsl.table_state import GlobalTableState, TableState, key_value_spec, table_spec

@@ -15,7 +15,8 @@ from hayase.dsl.graph import TableOperator
 from hayase.dsl.group import Group
 from hayase.dsl.inference import Known, schema_of_type
 from hayase.dsl.ktable import KTable
-from hayase.dsl.options import Materialized, name_of
+from hayase.dsl.materialized import Materialized
+from hayase.dsl.options import name_of
 from hayase.dsl.stream_state import Name, StreamState, check_option
 from hayase.dsl.table_state import LateSource, TableState, key_value_spec
 from hayase.dsl.views import TableView

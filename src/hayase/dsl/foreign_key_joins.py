@@ -19,7 +19,7 @@ from hayase.dsl.functions import Joiner, ValueFunction
 from hayase.dsl.inference import Known, concrete_serde, key_schema, visible_columns
 from hayase.dsl.joined import TableJoined
 from hayase.dsl.joins import check_same_key, joiner_of
-from hayase.dsl.options import Materialized
+from hayase.dsl.materialized import Materialized
 from hayase.dsl.table_state import TableState, key_value_spec
 from hayase.dsl.views import TableView
 from hayase.planner.serdes import PickleSerde

@@ -21,7 +21,8 @@ from hayase.dsl.inference import (
     visible_columns,
 )
 from hayase.dsl.ktable import KTable
-from hayase.dsl.options import Materialized, Named, name_of
+from hayase.dsl.materialized import Materialized
+from hayase.dsl.options import Named, name_of
 from hayase.dsl.stream_state import Name, StreamState, check_option
 from hayase.dsl.table_state import LateSource, TableState, key_value_spec
 from hayase.dsl.views import TableView

@@ -25,7 +25,8 @@ from hayase.dsl.inference import (
     visible_columns,
 )
 from hayase.dsl.ktable import KTable
-from hayase.dsl.options import Grouped, Materialized, Named, name_of
+from hayase.dsl.materialized import Materialized
+from hayase.dsl.options import Grouped, Named, name_of
 from hayase.dsl.stream_state import Name, check_option
 from hayase.dsl.table_state import TableState, key_value_spec
 from hayase.dsl.views import TableView

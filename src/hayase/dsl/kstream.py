@@ -26,7 +26,8 @@ from hayase.dsl.inference import (
     visible_columns,
 )
 from hayase.dsl.joining import Joining
-from hayase.dsl.options import Grouped, Materialized, Produced, Repartitioned, name_of
+from hayase.dsl.materialized import Materialized
+from hayase.dsl.options import Grouped, Produced, Repartitioned, name_of
 from hayase.dsl.printed import Printed
 from hayase.dsl.spark import spark_sink
 from hayase.dsl.stream_state import (

@@ -12,7 +12,8 @@ from hayase.dsl import functions
 from hayase.dsl.functions import Fielded, KeyFunction, Predicate, ValueFunction
 from hayase.dsl.inference import Known, check_predicate, visible_columns
 from hayase.dsl.kstream import KStream
-from hayase.dsl.options import Grouped, Materialized, name_of
+from hayase.dsl.materialized import Materialized
+from hayase.dsl.options import Grouped, name_of
 from hayase.dsl.stream_state import Name, StreamState, check_option, mapped_values, repartitioned
 from hayase.dsl.suppressed import Suppressed, suppress
 from hayase.dsl.table_joining import TableJoining

@@ -10,7 +10,8 @@ from hayase.core.type_variables import KR, VO, VR, K, V
 from hayase.dsl.foreign_key_joins import foreign_key_join
 from hayase.dsl.functions import Fielded, JoinedFields, Joiner
 from hayase.dsl.joined import TableJoined
-from hayase.dsl.options import Materialized, name_of
+from hayase.dsl.materialized import Materialized
+from hayase.dsl.options import name_of
 from hayase.dsl.stream_state import Name, bind_arguments, check_option, of_same_builder
 from hayase.dsl.table_joins import table_table
 from hayase.dsl.table_state import TableState

@@ -8,7 +8,7 @@ from typing import Any
 from hayase.dsl.functions import Joiner
 from hayase.dsl.inference import Known
 from hayase.dsl.joins import check_same_key, joiner_of
-from hayase.dsl.options import Materialized
+from hayase.dsl.materialized import Materialized
 from hayase.dsl.table_state import TableState, key_value_spec
 from hayase.dsl.views import JoinView
 from hayase.topology.operators import JoinKind, TableJoin, TableJoiner, TableJoinMerge

@@ -8,7 +8,7 @@ from typing import Any
 from hayase.core.errors import TopologyError
 from hayase.dsl.graph import Graph
 from hayase.dsl.inference import Known, concrete_serde
-from hayase.dsl.options import Materialized
+from hayase.dsl.materialized import Materialized
 from hayase.dsl.views import TableView
 from hayase.serde import JsonSerde
 from hayase.state.spec import StoreSpec

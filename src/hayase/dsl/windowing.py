@@ -8,7 +8,7 @@ from typing import Any
 from hayase.core.errors import TopologyError
 from hayase.core.windows import EmitStrategy, SessionWindows, SlidingWindows, UnlimitedWindows, Windows
 from hayase.dsl.inference import Known, windowed_key
-from hayase.dsl.options import Materialized
+from hayase.dsl.materialized import Materialized
 from hayase.serde import SessionWindowedSerde
 from hayase.state.spec import StoreKind, StoreSpec
 from hayase.topology.operators import (
