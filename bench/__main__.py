@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bench import epoch, latency, restore, rivals
+from bench import epoch, latency, moves, restore, rivals
 from bench.estimate import Estimate, minutes
 from bench.report import Measured, json_line, show, show_all
 from bench.run import Benchmark, FailedError, Options
@@ -28,6 +28,9 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     if parsed.command == "restore":
         restore.run(parsed.records, parsed.keys, parsed.deltas, console)
+        return 0
+    if parsed.command == "moves":
+        moves.run(parsed.keys, parsed.moves, console)
         return 0
     if parsed.command == "peers":
         return _peers(parsed, console)
@@ -185,6 +188,9 @@ def _parser() -> argparse.ArgumentParser:
     lost.add_argument("--records", type=_positive, default=4_000_000, help="changes in all (default 4,000,000)")
     lost.add_argument("--keys", type=_positive, default=1_000_000, help="different keys (default 1,000,000)")
     lost.add_argument("--deltas", type=_positive, default=40, help="epochs (default 40)")
+    moved = commands.add_parser("moves", help="what it costs that a bundle moves to another machine")
+    moved.add_argument("--keys", type=_positive, default=100_000, help="keys of the bundle (default 100,000)")
+    moved.add_argument("--moves", type=_positive, default=20, help="moves of each kind (default 20)")
     return parser
 
 

@@ -54,6 +54,7 @@ class Spec(msgspec.Struct, frozen=True):
         bounded: run to the end of the input, or until `stop` exists.
         stop: file that tells a continuous run that the input is complete.
         through: see `build`.
+        minutes: how long a bounded run may take.
     """
 
     settings: dict[str, Any]
@@ -62,6 +63,7 @@ class Spec(msgspec.Struct, frozen=True):
     bounded: bool = True
     stop: str = ""
     through: bool = False
+    minutes: float = 4
 
 
 def build(prefix: str, *, through: bool = False) -> Topology:
@@ -130,7 +132,7 @@ def run(build_topology: Callable[[Spec], Topology]) -> int:
     signal.signal(signal.SIGTERM, lambda *_: app.close())
     try:
         if spec.bounded:
-            app.run_to_end(timedelta(minutes=4))
+            app.run_to_end(timedelta(minutes=spec.minutes))
         else:
             app.start()
             while app.state.running and not (Path(spec.stop).exists() and app.progress().lag_records == 0):

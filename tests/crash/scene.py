@@ -26,8 +26,10 @@ from hayase.log.protocol import LogConfig, OutputBatch
 from hayase.storage.lmdb_env import close_environment
 
 ROOT = Path(__file__).parents[2]
-RUN_TIMEOUT_S = 280.0
-PAUSE_S = 240.0
+PATIENCE = float(os.environ.get("HAYASE_TEST_PATIENCE", "1"))
+"""Times longer that everything may take, for machines with more to do than they can."""
+RUN_TIMEOUT_S = 280.0 * PATIENCE
+PAUSE_S = 240.0 * PATIENCE
 EPOCH_RECORDS_MAX = 100
 _FENCE = b"fence"
 EPOCHS_MIN = -(-len(given.records()) // EPOCH_RECORDS_MAX)
@@ -63,6 +65,15 @@ class Started:
     def fired(self, failpoint: Failpoint) -> bool:
         """Whether the application got there."""
         return self.tokens[failpoint].exists()
+
+    def process_at(self, failpoint: Failpoint) -> int:
+        """The process that got there."""
+        wait_for(lambda: self.process.poll() is not None or bool(self._pid_at(failpoint)), 280, str(failpoint))
+        assert self._pid_at(failpoint), f"{failpoint}: not reached\n{self.said()}"
+        return int(self._pid_at(failpoint))
+
+    def _pid_at(self, failpoint: Failpoint) -> str:
+        return self.tokens[failpoint].read_text() if self.fired(failpoint) else ""
 
     def members(self) -> list[psutil.Process]:
         """All living processes of the session that it began: driver, JVM, daemon, planner and workers, also orphans."""
@@ -124,6 +135,7 @@ class Scene:
             "application.id": self.name,
             "state.dir": str(self.folder / "state"),
             "num.stream.threads": 2,
+            "task.timeout.ms": int(300_000 * PATIENCE),
             "max.records.per.epoch": EPOCH_RECORDS_MAX,
             "statestore.cache.max.bytes": 0,
             **where,
@@ -148,14 +160,6 @@ class Scene:
         """Start the application; it does not wait."""
         number = len(self.starts)
         spec, pids = self.folder / f"spec-{number}.json", self.folder / f"pids-{number}"
-        described = {
-            "settings": self.settings,
-            "prefix": self.prefix,
-            "pids": str(pids),
-            "bounded": bounded,
-            "through": self.through,
-        }
-        spec.write_text(json.dumps({**described, "stop": str(self.stop_file)}))
         tokens = {point: self.folder / f"token-{number}-{index}" for index, point in enumerate(failpoints)}
         armed = [
             {
@@ -169,6 +173,16 @@ class Scene:
             }
             for point, token in tokens.items()
         ]
+        variable = json.dumps(armed) if armed else ""
+        settings = {**self.settings, **self._for_executors(variable)}
+        described = {
+            "settings": settings,
+            "prefix": self.prefix,
+            "pids": str(pids),
+            "bounded": bounded,
+            "through": self.through,
+        }
+        spec.write_text(json.dumps({**described, "stop": str(self.stop_file), "minutes": 4 * PATIENCE}))
         output = self.folder / f"output-{number}.txt"
         temporary = self.folder / "tmp"
         temporary.mkdir(exist_ok=True)
@@ -176,7 +190,7 @@ class Scene:
             process = subprocess.Popen(
                 [sys.executable, "-m", self.module, str(spec)],
                 cwd=ROOT,
-                env={**os.environ, VARIABLE: json.dumps(armed) if armed else "", "TMPDIR": str(temporary)},
+                env={**os.environ, VARIABLE: variable, "TMPDIR": str(temporary)},
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=subprocess.STDOUT,
@@ -230,7 +244,10 @@ class Scene:
 
     def store(self, name: str) -> dict[str, tuple[Any, int | None]]:
         """Rows of a store by key, read by this process while no application runs."""
-        rows = StreamsApp(build(self.prefix, through=self.through), self.settings).store(name).all()
+        app = StreamsApp(build(self.prefix, through=self.through), self.settings)
+        # On a cluster the states are on its machines: what is in the checkpoint counts.
+        last = app.history(name).newest_epoch if self._on_cluster else None
+        rows = app.store(name, as_of_epoch=last).all()
         assert len(set(rows.epochs.values())) == 1, rows.epochs
         return {row.key: (row.value, row.timestamp_ms) for row in rows}
 
@@ -241,6 +258,14 @@ class Scene:
         for file in self.folder.rglob("data.mdb"):  # of stores that were read here
             close_environment(file.parent)
         self.log.close()
+
+    @property
+    def _on_cluster(self) -> bool:
+        return "spark.master" in self.settings
+
+    def _for_executors(self, failpoints: str) -> dict[str, str]:
+        """Executors of a cluster do not inherit the environment."""
+        return {f"spark.executorEnv.{VARIABLE}": failpoints} if self._on_cluster and failpoints else {}
 
     def _settled(self, name: str, partition: int, fence: bytes) -> list[tuple[str, Any, int]]:
         where = TopicPartition(name, partition)
@@ -265,9 +290,9 @@ class Scene:
 
 def poll(condition: Callable[[], bool], timeout_s: float, what: str) -> Iterator[None]:
     """Yield, some milliseconds apart, until the condition holds."""
-    deadline = time.monotonic() + timeout_s
+    deadline = time.monotonic() + timeout_s * PATIENCE
     while not condition():
-        assert time.monotonic() < deadline, f"waited {timeout_s} s for {what}"
+        assert time.monotonic() < deadline, f"waited {timeout_s * PATIENCE} s for {what}"
         yield
         time.sleep(0.03)
 

@@ -15,6 +15,7 @@ from hayase import ProgressReport, State, StreamsConfig
 from hayase.app.telemetry import Telemetry
 from hayase.app.uncaught import Recovery, shut_down_client
 from hayase.core import metrics as m
+from hayase.core.java import find_java, spark_java_home
 from hayase.runtime.reported import SummaryMetrics
 from hayase.task.summary import BundleSummary
 
@@ -49,6 +50,34 @@ def test_the_commands_work_as_they_stand_there(tmp_path: Path) -> None:
     assert "application 'quickstart' goes on" in done.stdout
     assert "application 'quickstart' is not running" in done.stdout
     assert "starts over when it is run next" in done.stdout
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_the_commands_for_a_cluster_work_as_they_stand_there(tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    script = "\n".join(re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)).replace("7077", port)
+    java = find_java()
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("HAYASE_", "XDG_", "SPARK_"))}
+    environment = {
+        **kept,
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "JAVA_HOME": str(spark_java_home(java)),
+        "XDG_STATE_HOME": str(tmp_path / "state"),
+        "XDG_DATA_HOME": str(tmp_path / "data"),
+    }
+    with (tmp_path / "said").open("wb") as said:
+        done = subprocess.run(
+            ["bash", "-e", "-o", "pipefail", "-c", f"trap 'kill -KILL $(jobs -p) 2>/dev/null || true' EXIT\n{script}"],
+            cwd=tmp_path, env=environment, stdout=said, stderr=said, check=False, timeout=1750,
+        )  # fmt: skip
+    output = (tmp_path / "said").read_text()
+    assert done.returncode == 0, output
+    assert output.count("stopped: ") == 3, output
 
 
 def _exists(level: str) -> set[str]:

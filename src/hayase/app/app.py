@@ -348,6 +348,7 @@ class StreamsApp:
         from hayase.app.prepare import prepare
         from hayase.runtime.lease import lease_for
         from hayase.runtime.runner import Runner
+        from hayase.runtime.session import settings_of_session
 
         with self._lock:
             if self._state is not State.CREATED:
@@ -364,9 +365,12 @@ class StreamsApp:
             self._lease = lease_for(self._blobs, self.config.application_id)
             self._lease.__enter__()
             clear_memory(self.config)
-            runner = Runner.make(self.config.state_dir / self.config.application_id / RUNS)
+            spark_settings = settings_of_session(self.config.spark_properties)
+            runner = Runner.make(self.config.state_dir / self.config.application_id / RUNS, spark_settings)
             self._telemetry.serve()
-            shipped = prepare(self.topology, self.config, self._blobs, runner.control_dir, runner.log_address)
+            shipped = prepare(
+                self.topology, self.config, self._blobs, runner.control_dir, runner.log_address, spark_settings
+            )
             with self._lock:
                 self._runner = runner
                 runner.control.ask_pause(self._pause_asked)

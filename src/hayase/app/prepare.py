@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 import logging
 import threading
+from collections.abc import Mapping
 
 from hayase.app.checkpoint import fix_plan, lineage_of, stored_plan
 from hayase.app.store_schemas import check_store_schemas
 from hayase.app.topics import ensure_dead_letter_topic, prepare_topics, resets_of
 from hayase.core.config import StreamsConfig
+from hayase.core.errors import ConfigError
 from hayase.log.open import open_log
 from hayase.log.protocol import LogConfig
 from hayase.planner.build import levels_of, make_plan, source_topics
@@ -18,15 +20,25 @@ from hayase.planner.options import compile_options, failure_policy, log_config
 from hayase.planner.programs import written_serdes
 from hayase.query.checkpoint import followers_folder, state_folders
 from hayase.runtime.begins import check_resets
+from hayase.runtime.master import MASTER, is_cluster
 from hayase.runtime.session import default_slots
 from hayase.runtime.shipped import ShippedApp
+from hayase.state.boot import current_boot_id
+from hayase.state.moving import set_moving
 from hayase.storage.blobs import BlobStore
 from hayase.topology.topology import Topology
 
 _LOG = logging.getLogger("hayase.app")
 
 
-def prepare(given: Topology, config: StreamsConfig, blobs: BlobStore, control_dir: str, log_address: str) -> ShippedApp:
+def prepare(
+    given: Topology,
+    config: StreamsConfig,
+    blobs: BlobStore,
+    control_dir: str,
+    log_address: str,
+    spark_settings: Mapping[str, str],
+) -> ShippedApp:
     """What workers and the planner of epochs need to know; internal topics and the plan in the checkpoint are made if need be.
 
     Args:
@@ -35,11 +47,16 @@ def prepare(given: Topology, config: StreamsConfig, blobs: BlobStore, control_di
         blobs: the checkpoint.
         control_dir: of this run.
         log_address: where workers send their log lines.
+        spark_settings: see `hayase.runtime.session.settings_of_session`.
 
     Raises:
         UnknownTopicError, TopologyError, CheckpointError, ConfigError: it can not run as it is.
     """
-    slots = config.num_stream_threads or default_slots()
+    slots = config.num_stream_threads or default_slots(spark_settings)
+    cluster = is_cluster(spark_settings.get(MASTER, ""))
+    if cluster:
+        _check_stores_can_move(given)
+    set_moving(state_folders(config).disk / "state", moving=cluster)
     log = open_log(log_config(config))
     try:
         stored = stored_plan(blobs)
@@ -89,6 +106,9 @@ def prepare(given: Topology, config: StreamsConfig, blobs: BlobStore, control_di
         purge_interval_ms=config.repartition_purge_interval_ms,
         recording_level=config.metrics_recording_level,
         log_address=log_address,
+        machine=current_boot_id(),
+        cluster=cluster,
+        state_root=str(config.state_dir),
         log_level=config.log_level or logging.getLevelName(logging.getLogger("hayase.app").getEffectiveLevel()),
     )
 
@@ -102,3 +122,13 @@ def _prepare_markers(config: LogConfig, application_id: str) -> None:
             log.close()
     except Exception as error:  # in a thread nobody would see it; the first epoch makes them, or says it better
         _LOG.debug("markers were not prepared: %s", error)
+
+
+def _check_stores_can_move(topology: Topology) -> None:
+    unlogged = sorted(name for name, spec in topology.stores.items() if not spec.logging)
+    if unlogged:
+        raise ConfigError(
+            "STORE_NOT_LOGGED",
+            f"stores without a changelog ({', '.join(unlogged)}) can not be used on a cluster: bundles move between its machines, "
+            "and only what is in the changelog comes along. Leave out with_logging_disabled",
+        )

@@ -16,7 +16,14 @@ REPLACEMENTS_MAX = 10
 _FIRST_DELAY_S = 0.5
 _DELAY_MAX_S = 30.0
 _TRANSIENT = frozenset(
-    {"BROKER_UNAVAILABLE", "BUNDLE_OWNED_ELSEWHERE", "PLANNER_LOST", "PROCESS_NOT_STARTED", "STATE_MOVED"}
+    {
+        "BROKER_UNAVAILABLE",
+        "BUNDLE_OWNED_ELSEWHERE",
+        "EXECUTOR_LOST",
+        "PLANNER_LOST",
+        "PROCESS_NOT_STARTED",
+        "STATE_MOVED",
+    }
 )
 """Conditions that pass by themselves: tried again without asking anybody, for as long as `task.timeout.ms` allows."""
 _FINAL = frozenset({"SPARK_GONE"})

@@ -41,7 +41,7 @@ def run(
     log_dir: LogDir = None,
     bootstrap_servers: BootstrapServers = None,
 ) -> None:
-    """Run an application on a local Spark until Ctrl-C or SIGTERM.
+    """Run an application on Spark, on this machine or on a cluster (spark.master), until Ctrl-C or SIGTERM.
 
     It goes on where it stopped the last time. `application.id` is the file's name unless a setting says otherwise.
     A StreamsApp brings its own settings.
@@ -56,6 +56,8 @@ def run(
         hayase run shop.py:topology -c application.id=shop -c processing.guarantee=at_least_once
 
         hayase run shop.py:topology --config-file shop.properties -b localhost:9092
+
+        hayase run shop.py:topology -b kafka:9092 -c spark.master=spark://host:7077 -c num.stream.threads=8
     """
     loaded = load(target)
     app = _application(loaded, read_settings(config, config_file), log_settings(log_dir, bootstrap_servers))

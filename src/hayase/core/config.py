@@ -173,7 +173,10 @@ class StreamsConfig:
         schema_registry: for serdes that were given no registry: keys that begin with `schema.registry.`, without that
             (`url`; others as in `SchemaRegistry`), and `auto.register.schemas`, `use.latest.version`,
             `normalize.schemas`, `key.subject.name.strategy`, `value.subject.name.strategy`.
-        spark_properties: keys that begin with `spark.`, for Spark.
+        spark_properties: keys that begin with `spark.`, for Spark. `spark.master` says where it runs: `spark://host:port`, `yarn`,
+            `k8s://…`; without it on this machine, as `local[n,4]` with n threads. On a cluster `state.dir` is a local folder of
+            every machine (one that has it elsewhere says so in the environment variable HAYASE_STATE_DIR of its executors),
+            `checkpoint.dir` is a path that all of them share, or on S3, and topics are in Kafka.
         notes: one line for each given setting that has no effect, with the reason; and for renamed ones.
 
     Raises:
@@ -379,7 +382,7 @@ class _Groups:
     def take(self, key: str, value: Any) -> bool:
         """Keep the setting if it belongs to one of the groups."""
         if key.startswith("spark."):
-            self._spark[key] = _as_text(value)
+            self._spark[key] = values.spark_master(key, value) if key == "spark.master" else _as_text(value)
         elif key.startswith(_REGISTRY_PREFIX) or key in _REGISTRY_KEYS:
             self._registry[key.removeprefix(_REGISTRY_PREFIX)] = value
         elif key in CLIENT_KEYS:

@@ -14,6 +14,7 @@ from hayase.core.offset_reset import AutoOffsetReset
 Parse = Callable[[str, Any], Any]
 
 _HOST_PORT = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s:/,\[\]]+):(\d{1,5})")
+_LOCAL = re.compile(r"local(\[[\d*, ]+\])?")
 _LEGAL_ID = re.compile(r"[a-zA-Z0-9._-]{1,200}")
 SERDE_NAMES = (
     "string",
@@ -141,6 +142,17 @@ def is_host_port(item: str) -> bool:
     """Whether the text is `host:port`."""
     found = _HOST_PORT.fullmatch(item)
     return found is not None and 0 < int(found[2]) < 65536
+
+
+def spark_master(key: str, value: Any) -> str:
+    """Where Spark runs."""
+    if isinstance(value, str):
+        places = value.removeprefix("spark://").split(",")
+        if value.startswith("spark://") and all(map(is_host_port, places)):
+            return value
+        if value == "yarn" or (value.startswith("k8s://") and len(value) > len("k8s://")) or _LOCAL.fullmatch(value):
+            return value
+    raise refuse(key, value, "spark://host:port, spark://host:port,host:port, yarn, k8s://host:port, or local[n,4]")
 
 
 def folder(key: str, value: Any) -> Path:

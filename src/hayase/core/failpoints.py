@@ -8,7 +8,7 @@ Nothing happens unless the environment variable `HAYASE_FAILPOINTS` is set. It h
 (`…_epoch_record`, `…_done`) are of the application, so they have no bundle; those of
 snapshots are of no epoch. Followers have one of their own,
 `follower_between_bundles`, behind each bundle that they take to an epoch. The entry fires in the first process that
-manages to create the file `token`. Actions: `kill_worker` (SIGKILL to this process), `kill_app` (SIGKILL to the
+manages to create the file `token`, which then holds its process id. Actions: `kill_worker` (SIGKILL to this process), `kill_app` (SIGKILL to the
 processes listed, one pid a line, in the file `pids`, then to this one), `pause` (sleep `seconds`, or less: until the
 file `until` exists), `raise` (an error as user code would raise).
 """
@@ -81,9 +81,11 @@ def reach(name: str, *, bundle: str | None = None, epoch: int | None = None) -> 
 
 def _claim(token: str) -> bool:
     try:
-        os.close(os.open(token, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+        descriptor = os.open(token, os.O_CREAT | os.O_EXCL | os.O_WRONLY)
     except FileExistsError:
         return False
+    os.write(descriptor, str(os.getpid()).encode())
+    os.close(descriptor)
     return True
 
 

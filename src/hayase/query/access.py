@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from operator import itemgetter
+from pathlib import Path
 from typing import TypeVar
 
 from hayase.core.config import StreamsConfig
@@ -29,6 +31,7 @@ from hayase.query.source import PinnedSource, StateSource
 from hayase.query.stores import StoreHandle, open_store
 from hayase.state.changelog import Changelog
 from hayase.state.history import oldest_epoch, open_past_states
+from hayase.state.moving import is_moving
 from hayase.topology.topology import Topology
 
 R = TypeVar("R")
@@ -149,6 +152,10 @@ class StoreAccess:
 
     def _source(self, checkpoint: Checkpoint, names: list[str], epoch: int | None) -> StateSource:
         if epoch is None:
+            workers = state_folders(self._config).disk / "state"
+            followers = follower_sources(self._config, checkpoint.lineage)
+            if is_moving(workers) or (followers and not workers.is_dir()):
+                return furthest(followers, bundles_of(self._topology, checkpoint, names), workers)
             others = partial(follower_sources, self._config, checkpoint.lineage)
             paths = {
                 state_of_store(self._topology, name, bundle): folder_of_store(
@@ -157,8 +164,7 @@ class StoreAccess:
                 for name in names
                 for bundle in checkpoint.bundles_of(unit_of_store(self._topology, name))
             }
-            folder = state_folders(self._config).disk / "state"
-            return StateSource(folder, checkpoint.lineage, paths=paths, others=others)
+            return StateSource(workers, checkpoint.lineage, paths=paths, others=others)
         check_logged(self._topology, names)
         past = open_past_states(history_folder(self._config), epoch)
         past.build(
@@ -185,6 +191,30 @@ def bundles_of(topology: Topology, checkpoint: Checkpoint, names: Iterable[str])
 def pinned_stores(topology: Topology, checkpoint: Checkpoint, names: list[str], source: PinnedSource) -> PinnedStores:
     """Handles of those stores over snapshots that are pinned."""
     return PinnedStores(source.epoch, {name: open_store(topology, checkpoint, name, source) for name in names})
+
+
+def furthest(followers: Iterable[StateSource], bundles: Iterable[str], workers: Path) -> StateSource:
+    """The follower that is at the latest epoch: on a cluster bundles move, so the workers' states here may be older ones.
+
+    Raises:
+        StateError: `STATE_ELSEWHERE`: there is no follower on this machine, or none has anything yet.
+    """
+    bundles = list(bundles)
+    found: list[tuple[int, StateSource]] = []
+    for follower in followers:
+        try:
+            with follower.pin(bundles, strict=False) as snapshots:
+                found.append((min((snapshot.epoch for snapshot in snapshots.values()), default=-1), follower))
+        except StateError:  # it is being rebuilt, or gone
+            continue
+    if not found:
+        raise StateError(
+            "STATE_ELSEWHERE",
+            f"the application runs on a cluster, whose machines share its bundles: what {workers} has of them may be of an older "
+            "epoch, and no follower on this machine has a state yet. Set num.standby.replicas for the program's machine, or run "
+            "`hayase follow` here; reading as of an epoch works everywhere",
+        )
+    return max(found, key=itemgetter(0))[1]
 
 
 def follower_sources(config: StreamsConfig, lineage: str) -> list[StateSource]:

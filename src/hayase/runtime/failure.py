@@ -12,6 +12,7 @@ _RAISED = re.compile(r"hayase\.core\.errors\.(\w+): \[([A-Z_]+)\] (.*)")
 _PYTHON = re.compile(r"^(?:[A-Za-z_][\w.]*\.)?([A-Z]\w*(?:Error|Exception|Interrupt|Exit)): (.+)$", re.MULTILINE)
 _NO_START = "Python worker failed to connect back"
 _OF_A_TASK = "stage failure"
+_EXECUTOR_LOST = re.compile(r"ExecutorLostFailure|FetchFailed|MetadataFetchFailed")
 _STATE_OF_QUERY = "=== Streaming Query ==="
 _REASON_CHARACTERS = 300
 
@@ -39,6 +40,12 @@ def query_failure(text: str, spark_log: Path, *, planner_lost: bool = False) -> 
             "a Python process of Spark's did not start within 10 s: the machine has too much to do, or too little memory. "
             f"Trying again is safe; Spark's account is in {spark_log}",
         )
+    if _EXECUTOR_LOST.search(text):
+        return ProcessingError(
+            "EXECUTOR_LOST",
+            "Spark lost executors again and again while it ran one epoch: their machines went, or they were killed, for want of "
+            f"memory perhaps. Trying again is safe; Spark's account is in {spark_log}, and in the folder of its workers",
+        )
     return ProcessingError(
         "SPARK_FAILED", f"the Spark query failed: {_reason(text)}; Spark's account is in {spark_log}"
     )
@@ -57,6 +64,13 @@ def part_failure(text: str, condition: str, what: str, spark_log: Path) -> Hayas
     if found.condition != "SPARK_FAILED":
         return found
     return ProcessingError(condition, f"{what} failed: {_reason(text)}; Spark's account is in {spark_log}")
+
+
+def start_failure(text: str, spark_log: Path) -> HayaseError:
+    """The error of a query that could not even be started, in one line."""
+    return find_error(text) or ProcessingError(
+        "SPARK_FAILED", f"Spark did not start: {_reason(text)}; Spark's account is in {spark_log}"
+    )
 
 
 def spark_gone(error: Exception, spark_log: Path) -> HayaseError:

@@ -1,38 +1,61 @@
 """What workers and the planner log arrives in the driver, and goes on through the driver's own loggers.
 
-Records travel as JSON lines over a Unix socket in a folder that only the user may enter. A worker that can not reach the
-driver any more drops what it has to say: it is about to end.
+Records travel as JSON lines: on one machine over a Unix socket in a folder that only the user may enter, from the machines of a
+cluster over TCP, unencrypted, to whoever says the run's token first. A worker that can not reach the driver drops what it has to
+say: it is about to end, or nobody lets it through.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hmac
 import json
 import logging
 import os
+import secrets
 import shutil
 import socket
 import socketserver
 import tempfile
 import threading
+import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from hayase.core.logs import FIELDS, place_of, set_levels, trace_of, without_secrets
 
 _LINE_MAX = 1 << 20
 _SEND_S = 5.0
 _POLL_S = 0.1  # how long closing may wait
+_AGAIN_S = 30.0
+"""A driver that could not be reached is not tried again for so long: each try may take seconds of a task."""
+_TCP = "tcp://"
 
 
 class LogRelay:
-    """The driver's end: listens until `close`."""
+    """The driver's end: listens until `close`.
 
-    def __init__(self) -> None:
-        # Not inside the state folder: the path of a Unix socket has at most about 100 characters.
-        self._folder = Path(tempfile.mkdtemp(prefix="hayase-log-"))
-        self.address = str(self._folder / "socket")
-        self._server = _Server(self.address, _Receiver)
+    Args:
+        host: the name or address by which workers on other machines reach this one; empty: all are on this one.
+        bind: the address to listen at instead of `host`.
+    """
+
+    def __init__(self, host: str = "", bind: str = "") -> None:
+        self._folder: Path | None = None
+        self._server: socketserver.BaseServer
+        if host:
+            token = secrets.token_urlsafe(24)
+            family = socket.AF_INET6 if ":" in (bind or host) else socket.AF_INET
+            server = _TcpServer((bind or host, 0), family, token)
+            shown = f"[{host}]" if ":" in host else host
+            self.address = f"{_TCP}{token}@{shown}:{server.server_address[1]}"
+            self._server = server
+        else:
+            # Not inside the state folder: the path of a Unix socket has at most about 100 characters.
+            self._folder = Path(tempfile.mkdtemp(prefix="hayase-log-"))
+            self.address = str(self._folder / "socket")
+            self._server = _Server(self.address, _Receiver)
         threading.Thread(
             target=self._server.serve_forever, args=(_POLL_S,), name="hayase-log-relay", daemon=True
         ).start()
@@ -41,7 +64,8 @@ class LogRelay:
         """Stop listening; lines that are on their way are still taken."""
         self._server.shutdown()
         self._server.server_close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
 
 
 class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
@@ -52,12 +76,35 @@ class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
         """A worker that ends in the middle of a line is no news."""
 
 
+class _TcpServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(self, address: tuple[str, int], family: socket.AddressFamily, token: str) -> None:
+        self.address_family = family
+        self.token = token.encode()
+        super().__init__(address, _TokenReceiver)
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """As above."""
+
+
 class _Receiver(socketserver.StreamRequestHandler):
     def handle(self) -> None:
         """Lines until the worker ends."""
         while line := self.rfile.readline(_LINE_MAX):
             with contextlib.suppress(ValueError, TypeError, KeyError):  # cut off in the middle
                 _log(json.loads(line))
+
+
+class _TokenReceiver(_Receiver):
+    def handle(self) -> None:
+        """Nothing from those who do not know the token."""
+        assert isinstance(self.server, _TcpServer)
+        self.connection.settimeout(_SEND_S)
+        if hmac.compare_digest(self.rfile.readline(200).strip(), self.server.token):
+            self.connection.settimeout(None)
+            super().handle()
 
 
 def _log(told: Mapping[str, object]) -> None:
@@ -83,6 +130,7 @@ class RelayHandler(logging.Handler):
         self._secrets = tuple(secrets)
         self._socket: socket.socket | None = None
         self._pid = os.getpid()
+        self._silent_until = 0.0
 
     def emit(self, record: logging.LogRecord) -> None:
         """Send one record; what can not be sent is dropped."""
@@ -110,6 +158,8 @@ class RelayHandler(logging.Handler):
         super().close()
 
     def _send(self, line: bytes) -> None:
+        if time.monotonic() < self._silent_until:
+            return
         for _ in range(2):  # the connection may be one of a driver that was
             try:
                 if self._socket is None or self._pid != os.getpid():
@@ -120,9 +170,17 @@ class RelayHandler(logging.Handler):
                 self._socket = None
             else:
                 return
+        if self._address.startswith(_TCP):
+            self._silent_until = time.monotonic() + _AGAIN_S
 
 
 def _connected(address: str) -> socket.socket:
+    if address.startswith(_TCP):
+        where = urlsplit(address)
+        assert where.hostname is not None and where.port is not None and where.username is not None
+        opened = socket.create_connection((where.hostname, where.port), _SEND_S)
+        opened.sendall(where.username.encode() + b"\n")
+        return opened
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     made.settimeout(_SEND_S)
     made.connect(address)

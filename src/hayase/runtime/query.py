@@ -37,10 +37,13 @@ def _level(options: Mapping[str, str], level: int) -> Callable[[Iterable[pa.Reco
     return run
 
 
-def wake_workers(spark: SparkSession) -> None:
-    """Start the process that Python workers are forked from, which takes seconds, while the query is still being planned."""
+def wake_workers(spark: SparkSession, tasks: int) -> None:
+    """Start the process that Python workers are forked from, which takes seconds, while the query is still being planned.
+
+    On a cluster there is one in every executor: as many tasks as there are slots reach those that are there by now.
+    """
     try:
-        spark.range(1, numPartitions=1).mapInArrow(_as_they_are, "id long").write.format("noop").mode(
+        spark.range(tasks, numPartitions=tasks).mapInArrow(_as_they_are, "id long").write.format("noop").mode(
             "overwrite"
         ).save()
     except Exception as error:  # Spark may be stopped meanwhile; if something is wrong, the query says it better

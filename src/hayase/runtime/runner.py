@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -19,8 +20,9 @@ from hayase.core.errors import HayaseError
 from hayase.core.secrets import Vault
 from hayase.runtime.control import Control
 from hayase.runtime.coordinator import PlannerStatus
-from hayase.runtime.failure import query_failure
+from hayase.runtime.failure import query_failure, start_failure
 from hayase.runtime.log_relay import LogRelay
+from hayase.runtime.master import log_addresses
 from hayase.runtime.progress import Progress
 from hayase.runtime.query import build_frame, start_query, wake_workers
 from hayase.runtime.session import SessionUse
@@ -36,10 +38,10 @@ class Runner:
     A run to the end of the input takes what the frames have first, then runs the query, then writes what is left.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, log_host: str = "", log_bind: str = "") -> None:
         self._folder = folder
         self.control = Control(folder)
-        self._log_relay = LogRelay()
+        self._log_relay = LogRelay(log_host, log_bind)
         self._vault = Vault()
         self.progress = Progress()
         self._query: StreamingQuery | None = None
@@ -57,14 +59,17 @@ class Runner:
         self.spark_log = folder.parent.parent / "spark.log"
 
     @classmethod
-    def make(cls, folder: Path) -> Runner:
+    def make(cls, folder: Path, spark_settings: Mapping[str, str]) -> Runner:
         """A runner with a control folder of its own inside `folder`; those of runs that were killed are removed.
 
         The caller holds the application's lease, so no other run is alive.
+
+        Raises:
+            ConfigError: MASTER_UNREACHABLE.
         """
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True, exist_ok=True)
-        return cls(Path(tempfile.mkdtemp(dir=folder.resolve())))
+        return cls(Path(tempfile.mkdtemp(dir=folder.resolve())), *log_addresses(spark_settings))
 
     @property
     def log_address(self) -> str:
@@ -98,10 +103,15 @@ class Runner:
             spark_settings = {**FAIR, **spark_settings}
         digest = app.publish(blobs, self._vault)
         delete_other_programs(blobs, digest)
-        session = SessionUse(app.application_id, app.slots, spark_settings, self.spark_log)
-        self._session = session
+        try:
+            session = self._session = SessionUse(app.application_id, app.slots, spark_settings, self.spark_log)
+        except (Py4JError, PySparkException) as error:
+            raise start_failure(str(error), self.spark_log) from error
         if session.started:
-            threading.Thread(target=wake_workers, args=(session.session,), name="hayase-wake", daemon=True).start()
+            tasks = app.slots if app.cluster else 1
+            threading.Thread(
+                target=wake_workers, args=(session.session, tasks), name="hayase-wake", daemon=True
+            ).start()
         options = {
             "checkpoint": app.checkpoint,
             "fsync": "true" if app.checkpoint_fsync else "false",
@@ -120,7 +130,10 @@ class Runner:
         )
         self._io.start(interval_ms=interval_ms, bounded=bounded)
         if not (bounded and topology.spark_sources):
-            self._query = new_query()
+            try:
+                self._query = new_query()
+            except (Py4JError, PySparkException) as error:
+                raise start_failure(str(error), self.spark_log) from error
 
     def restart(self) -> None:
         """Start a new query in place of one that failed; it goes on with the epoch that is open. Likewise what is beside it.

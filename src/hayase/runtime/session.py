@@ -14,6 +14,16 @@ from pyspark.sql import SparkSession
 from hayase.core.java import find_java, spark_java_home
 from hayase.core.spark_home import light_spark_home
 from hayase.runtime.class_archive import archive_options
+from hayase.runtime.master import (
+    BIND_ADDRESS,
+    DRIVER_HOST,
+    MASTER,
+    WORKER_PYTHON,
+    cluster_settings,
+    cluster_slots,
+    is_cluster,
+    known_settings,
+)
 from hayase.runtime.source import EpochSource
 
 _TASK_ATTEMPTS = 4
@@ -49,13 +59,28 @@ SETTINGS: Mapping[str, str] = {
     "spark.driver.memory": "1g",
     # The JVM only schedules and shuffles: compiling hot code twice would cost more than it ever saves.
     JAVA_OPTIONS: "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
 }
+_LOCAL_SETTINGS: Mapping[str, str] = {DRIVER_HOST: "127.0.0.1", BIND_ADDRESS: "127.0.0.1"}
 
 
-def default_slots() -> int:
-    """Cores that this process may use."""
+def settings_of_session(overrides: Mapping[str, str]) -> dict[str, str]:
+    """Spark's settings as far as they are known: of the session that is there, else of `spark-submit` and `overrides`."""
+    session = existing_session()
+    return dict(session.sparkContext.getConf().getAll()) if session is not None else known_settings(overrides)
+
+
+def default_slots(settings: Mapping[str, str]) -> int:
+    """Cores that Spark has: on this machine those that this process may use.
+
+    Args:
+        settings: see `settings_of_session`.
+
+    Raises:
+        ConfigError: MISSING_SETTING: on a cluster, if they do not say it.
+    """
+    if is_cluster(settings.get(MASTER, "")):
+        session = existing_session()
+        return session.sparkContext.defaultParallelism if session is not None else cluster_slots(settings)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -98,7 +123,9 @@ def existing_session() -> SparkSession | None:
 
 
 def build_session(application_id: str, slots: int, overrides: Mapping[str, str], spark_log: Path) -> SparkSession:
-    """A local session with as many cores as slots, or what `spark.master` says. One that is there is taken as it is.
+    """A local session with as many cores as slots, or one on the cluster that `spark.master` names.
+
+    One that is there is taken as it is. Settings of `spark-submit` replace ours, and are replaced by `overrides`.
 
     Args:
         application_id: Spark's name for the application.
@@ -108,25 +135,37 @@ def build_session(application_id: str, slots: int, overrides: Mapping[str, str],
 
     Raises:
         MissingRequirementError: there is no Java runtime.
+        ConfigError: MASTER_UNREACHABLE.
     """
     session = existing_session()
     if session is None:
         java = find_java()
         os.environ["JAVA_HOME"] = str(spark_java_home(java))
+        known = known_settings(overrides)
+        if MASTER not in overrides and not is_cluster(
+            known.get(MASTER, "")
+        ):  # nor does `spark-submit` say more than "here"
+            known[MASTER] = f"local[{slots},{_TASK_ATTEMPTS}]"
+        if WORKER_PYTHON in known:
+            os.environ["PYSPARK_PYTHON"] = known[WORKER_PYTHON]
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
         # Inherited by the workers: each of them is one of `slots` that share the cores.
         os.environ.setdefault("POLARS_MAX_THREADS", "1")
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        if not overrides.get("spark.master", "").startswith("yarn") and (home := light_spark_home()):
-            os.environ.setdefault("SPARK_HOME", str(home))
         os.environ.setdefault("SPARK_LAUNCHER_OPTS", _LAUNCHER_OPTIONS)
-        builder = SparkSession.builder.appName(application_id).master(f"local[{slots},{_TASK_ATTEMPTS}]")
+        if not known[MASTER].startswith("yarn") and (home := light_spark_home()):
+            os.environ.setdefault("SPARK_HOME", str(home))
+        if is_cluster(known[MASTER]):
+            place = cluster_settings(known, slots)
+        else:
+            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+            place = dict(_LOCAL_SETTINGS)
+        builder = SparkSession.builder.appName(application_id)
         logging_options = f'"-Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()}" "-Dhayase.spark.log={spark_log}"'
-        given = overrides.get(JAVA_OPTIONS, "")
+        given = known.get(JAVA_OPTIONS, "")
         archived = archive_options(java, given)
         java_options = " ".join(filter(None, (SETTINGS[JAVA_OPTIONS], archived, logging_options, given)))
-        for key, value in {**SETTINGS, **overrides, JAVA_OPTIONS: java_options}.items():
+        for key, value in {**SETTINGS, **place, **known, JAVA_OPTIONS: java_options}.items():
             builder = builder.config(key, value)
         session = builder.getOrCreate()
     session.dataSource.register(EpochSource)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -30,6 +32,8 @@ _LOG = logging.getLogger("hayase.runtime")
 _PROGRAMS = "programs/"
 _CHECKED_LENGTH_MIN = 8
 """Secrets that are shorter may well be part of something else."""
+STATE_DIR_VARIABLE = "HAYASE_STATE_DIR"
+"""Environment variable of a cluster's executors: where state is on that machine, in place of the setting `state.dir`."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,9 @@ class ShippedApp:
         recording_level: which metrics are recorded.
         log_address: where workers send what they log; empty: nowhere.
         log_level: the least level that they send.
+        machine: that of the driver, as `current_boot_id` knows it.
+        cluster: whether workers may be on other machines.
+        state_root: the setting `state.dir`, which `folders.disk` and `followers_dir` are below.
         slots: how many Python tasks run at once; bundles of a level are dealt out to them.
         spark_serdes: topic of a `to_spark` → serdes that read keys and values.
     """
@@ -71,7 +78,23 @@ class ShippedApp:
     recording_level: str = "INFO"
     log_address: str = ""
     log_level: str = "WARNING"
+    machine: str = ""
+    cluster: bool = False
+    state_root: str = ""
     spark_serdes: Mapping[str, tuple[Serde[Any], Serde[Any]]] = field(default_factory=dict)
+
+    def on_this_machine(self, folder: str) -> Path:
+        """In a worker: where a folder below `state.dir` is here."""
+        here = os.environ.get(STATE_DIR_VARIABLE, "") if self.cluster else ""
+        return Path(here).absolute() / Path(folder).relative_to(self.state_root) if here else Path(folder)
+
+    def folders_here(self) -> StateFolders:
+        """In a worker: where states are on this machine."""
+        if not self.cluster:
+            return self.folders
+        disk = self.on_this_machine(str(self.folders.disk))
+        # Nobody would give memory back on machines where the program is not.
+        return StateFolders(disk, disk / "memory")
 
     def log_to_driver(self) -> None:
         """In a worker, or the planner: have what is logged sent to the driver."""

@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import atexit
 import os
+import socket
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from hayase.core.errors import UnknownTopicError
+from hayase.core.errors import ConfigError, UnknownTopicError
 from hayase.core.failpoints import reach
 from hayase.log.open import open_log
 from hayase.log.protocol import EpochWriter, Log, LogReader
 from hayase.planner.programs import make_programs
 from hayase.runtime.received import ReceivedRows
 from hayase.runtime.rows import ORDER, ROW, SparkRow, from_batch, to_batches
-from hayase.runtime.shipped import ShippedApp, load_shipped
+from hayase.runtime.shipped import STATE_DIR_VARIABLE, ShippedApp, load_shipped
 from hayase.serde.protocol import Serde
+from hayase.state.boot import current_boot_id
 from hayase.state.bundle import BundleState
 from hayase.state.changelog import Changelog
 from hayase.state.delta import Delta
 from hayase.state.journal import ReceivedRow
+from hayase.state.moving import set_moving
 from hayase.state.snapshot import SnapshotPolicy
 from hayase.state.snapshot_thread import SnapshotThread
 from hayase.state.spill import EpochSpace
@@ -45,8 +48,11 @@ class WorkerHost:
         self.exactly_once = app.exactly_once
         self.epoch_memory_max_bytes = app.epoch_memory_max_bytes
         self.policy = app.policy
-        self.folders = app.folders
+        self.folders = app.folders_here()
         self.recording_level = app.recording_level
+        self._followers_dir = app.on_this_machine(app.followers_dir)
+        if app.cluster:
+            self._settle_on_this_machine()
         self._programs = make_programs(app.topology, app.plan, app.options)
         self._runners: dict[str, BundleRunner] = {}
         self._log: Log | None = None
@@ -99,7 +105,7 @@ class WorkerHost:
 
     def state_copies(self, bundle: str) -> Sequence[Path]:
         """Those of followers of the application."""
-        return [folder / bundle for folder in sorted(Path(self._app.followers_dir).glob("*"))]
+        return [folder / bundle for folder in sorted(self._followers_dir.glob("*"))]
 
     def after_apply(self, state: BundleState, changelog: Changelog, delta: Delta) -> None:
         """Have a snapshot taken in the background when the policy says so."""
@@ -148,6 +154,23 @@ class WorkerHost:
             runner = BundleRunner(self._programs[bundle.unit], bundle, self, self._global_bundles, place)
             self._runners[bundle.id] = runner
         return runner
+
+    def _settle_on_this_machine(self) -> None:
+        """On a cluster: find out whether this machine will do, and say to its readers that bundles come and go."""
+        if self._app.log.kind == "embedded" and self._app.machine != current_boot_id():
+            raise ConfigError(
+                "LOG_ON_ANOTHER_MACHINE",
+                f"the embedded log is a folder of one machine, and {socket.gethostname()} is another one than that of the "
+                "program; on several machines topics are in Kafka: set bootstrap.servers",
+            )
+        try:
+            set_moving(self.folders.disk / "state", moving=True)
+        except OSError as error:
+            raise ConfigError(
+                "STATE_DIR_NOT_USABLE",
+                f"{socket.gethostname()} can not keep state in {self.folders.disk}: {error.strerror}; set state.dir to a local "
+                f"folder that every machine has, or {STATE_DIR_VARIABLE} in the environment of its Spark worker",
+            ) from error
 
     def _opened_log(self) -> Log:
         if self._log is None:

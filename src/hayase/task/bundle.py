@@ -218,6 +218,7 @@ class BundleRunner:
             self._changelog.catch_up(state, record.epoch)
             steps.done("adopt")
             return _Sent(found.outputs(), found.rows()), True, self._metrics()
+        steps.done("restore")
         with (self._unlogged or state).begin() as epoch:
             if epoch.epoch != record.epoch - 1:
                 raise StateError(

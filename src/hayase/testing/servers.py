@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 HOST = "127.0.0.1"
@@ -47,8 +48,8 @@ def free_ports(count: int, skip: int = 0, wanted: int | None = None) -> tuple[in
 class ServerProcess:
     """A server that was started; it ends when the process that started it ends, however that happens."""
 
-    def __init__(self, command: list[str], log_file: Path) -> None:
-        """Start it; what it says is appended to `log_file`."""
+    def __init__(self, command: list[str], log_file: Path, environment: Mapping[str, str] | None = None) -> None:
+        """Start it; what it says is appended to `log_file`. Its environment is this process's, unless another is given."""
         with log_file.open("ab") as log:
             # A session of its own: Ctrl-C in the terminal must not end the server before its users.
             self._process = subprocess.Popen(
@@ -57,6 +58,7 @@ class ServerProcess:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                env=environment,
             )
 
     @property

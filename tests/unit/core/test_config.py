@@ -280,3 +280,18 @@ def test_a_config_can_not_be_changed():
 def test_a_config_survives_pickling():
     made = config(**{"producer.linger.ms": 5, "spark.x": "y", "poll.ms": 1})
     assert pickle.loads(pickle.dumps(made)) == made
+
+
+@pytest.mark.parametrize(
+    "master",
+    ["spark://10.0.0.1:7077", "spark://a:7077,b:7077", "yarn", "k8s://https://host:6443", "local[2,4]", "local"],
+)
+def test_spark_runs_where_spark_master_says(master):
+    assert config(**{"spark.master": master}).spark_properties["spark.master"] == master
+
+
+@pytest.mark.parametrize("master", ["10.0.0.1:7077", "spark://host", "spark://", "k8s://", "mesos://a:1", "", 3])
+def test_a_spark_master_that_is_none_is_refused(master):
+    with pytest.raises(ConfigError, match="spark://host:port") as raised:
+        config(**{"spark.master": master})
+    assert raised.value.condition == "INVALID_SETTING"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from tests.unit.query.local_app import LocalApp, rows_of, totals_after
 
@@ -9,6 +11,7 @@ from hayase.app.follower import Follower
 from hayase.core.errors import StateError
 from hayase.query.access import PinnedStores
 from hayase.query.tail import Tail
+from hayase.state.moving import set_moving
 
 
 def sums(pinned: PinnedStores) -> tuple[int, int]:
@@ -69,3 +72,26 @@ def test_a_follower_that_is_behind_the_workers_is_not_taken(local: LocalApp) -> 
     half_an_epoch(local, 2)
     with pytest.raises(StateError, match="no follower that is at epoch 1"), local.app.pin("users", "items"):
         pass
+
+
+def test_states_of_a_cluster_are_read_from_the_follower_that_is_furthest(local: LocalApp, tmp_path: Path) -> None:
+    local.epoch(rows_of(0))
+    workers = tmp_path / "state" / "app" / "state"
+    set_moving(workers, moving=True)
+    with pytest.raises(StateError) as raised:
+        local.app.store("users")
+    assert raised.value.condition == "STATE_ELSEWHERE"
+    followers = tmp_path / "state" / "app" / "followers"
+    with Tail(local.blobs, "app", followers / "a") as tail:
+        while tail.step():
+            pass
+    local.epoch(rows_of(1))
+    with Tail(local.blobs, "app", followers / "b") as tail:
+        while tail.step():
+            pass
+    assert local.app.store("users").epoch() == 1
+    with local.app.pin("users", "items") as pinned:
+        assert pinned.epoch == 1
+    assert local.app.store("users", as_of_epoch=0).epoch() == 0
+    set_moving(workers, moving=False)
+    assert local.app.store("users").epoch() == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from hayase.core.errors import SerializationError
-from hayase.runtime.failure import find_error, query_failure
+from hayase.runtime.failure import find_error, query_failure, start_failure
 
 
 def test_the_error_of_a_worker_comes_back_with_type_condition_and_context() -> None:
@@ -50,3 +50,17 @@ def test_a_planner_that_died_is_a_condition_of_its_own_unless_an_error_says_more
 def test_a_process_that_did_not_start_in_time_is_a_condition_of_its_own() -> None:
     text = "org.apache.spark.SparkException: Python worker failed to connect back.\n\tat org.apache"
     assert query_failure(text, Path("s")).condition == "PROCESS_NOT_STARTED"
+
+
+def test_executors_that_were_lost_again_and_again_are_a_condition_of_their_own() -> None:
+    lost = (
+        "Job aborted due to stage failure: Task 0 in stage 5.0 failed 4 times, most recent failure: ExecutorLostFailure"
+    )
+    assert query_failure(lost, Path("s"), planner_lost=True).condition == "EXECUTOR_LOST"
+
+
+def test_spark_that_does_not_start_is_told_in_one_line() -> None:
+    text = "An error occurred while calling o1.load.\n: java.lang.IllegalStateException: stopped\n\tat org.apache.Foo"
+    error = start_failure(text, Path("/var/spark.log"))
+    assert error.condition == "SPARK_FAILED"
+    assert error.message.endswith("IllegalStateException: stopped; Spark's account is in /var/spark.log")

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from urllib.parse import urlsplit
 
 import pytest
 
-from hayase.runtime.log_relay import LogRelay
+from hayase.runtime.log_relay import LogRelay, RelayHandler
 
 WORKER = """
 import logging, sys
@@ -62,3 +64,52 @@ def test_a_driver_that_is_gone_disturbs_nobody() -> None:
     relay.close()
     subprocess.run([sys.executable, "-c", WORKER, relay.address], check=True)
     assert not os.path.exists(relay.address)  # noqa: PTH110
+
+
+@pytest.fixture
+def relay_of_a_cluster() -> Iterator[LogRelay]:
+    made = LogRelay("127.0.0.1")
+    yield made
+    made.close()
+
+
+def test_on_a_cluster_records_arrive_over_tcp(relay_of_a_cluster: LogRelay, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    subprocess.run([sys.executable, "-c", WORKER, relay_of_a_cluster.address], check=True)
+    deadline = time.monotonic() + 30
+    while len(caplog.records) < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert [record.getMessage() for record in caplog.records] == ["value ***", "failed"]
+
+
+def test_who_does_not_know_the_token_is_not_listened_to(
+    relay_of_a_cluster: LogRelay, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    where = urlsplit(relay_of_a_cluster.address)
+    assert where.hostname is not None and where.port is not None and where.username is not None
+    line = b'{"name": "x", "levelno": 30, "levelname": "WARNING", "msg": "forged"}\n'
+    with socket.create_connection((where.hostname, where.port), 30) as stranger:
+        stranger.sendall(b"guess\n" + line)
+        assert stranger.recv(1) == b""
+    with socket.create_connection((where.hostname, where.port), 30) as worker:
+        worker.sendall(where.username.encode() + b"\n" + line.replace(b"forged", b"true"))
+        worker.shutdown(socket.SHUT_WR)
+        assert worker.recv(1) == b""
+    assert [record.getMessage() for record in caplog.records] == ["true"]
+
+
+def test_a_driver_that_nobody_reaches_is_not_tried_for_every_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    tries: list[str] = []
+
+    def refuse(address: str) -> socket.socket:
+        tries.append(address)
+        raise OSError
+
+    monkeypatch.setattr("hayase.runtime.log_relay._connected", refuse)
+    handler = RelayHandler("tcp://token@127.0.0.1:1", {}, [])
+    for _ in range(5):
+        handler.emit(logging.makeLogRecord({"msg": "line"}))
+    assert len(tries) == 2
+    handler.close()

@@ -1,0 +1,97 @@
+"""The same application on a Spark cluster: machines are lost and join in mid-epoch, and nobody can tell from what comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from tests.crash.checks import Undisturbed, expect_exactly_once
+from tests.crash.conftest import MakeScene
+from tests.crash.scene import EPOCHS_MIN, PATIENCE, Failpoint, Scene, kill, wait_for
+from tests.crash.spark_cluster import START_S, Machine, SparkCluster
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900 * PATIENCE)]
+Tell = Callable[[Scene, object], None]
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[SparkCluster]:
+    """Two machines."""
+    with SparkCluster(tmp_path / "cluster", 2) as made:
+        yield made
+
+
+def on(cluster: SparkCluster, **more: object) -> dict[str, object]:
+    """Settings for that cluster; underscores in names stand for dots."""
+    # Executors say when they have been in touch with the driver.
+    where = {"spark.master": cluster.master, "spark.executor.syncLogLevel.enabled": "false"}
+    return {**where, **{name.replace("_", "."): value for name, value in more.items()}}
+
+
+def lose(scene: Scene, tell: Tell, machine: Machine, why: str) -> None:
+    """Kill everything on a machine at once."""
+    tell(scene, f"machine {machine.host} with {len(machine.processes())} processes {why}")
+    machine.lose()
+
+
+def test_machines_lost_in_mid_epoch_are_replaced_by_one_that_joins(
+    cluster: SparkCluster, make_scene: MakeScene, tell: Tell, undisturbed: Undisturbed
+) -> None:
+    """Both machines of the start are lost, one after the other; in the end all is done by one that was not there before."""
+    scene = make_scene("embedded", 71, **on(cluster))
+    scene.load()
+    first, second = Failpoint("after_delta", "pause", 4), Failpoint("before_publish", "pause", EPOCHS_MIN - 3)
+    started = scene.start([first, second])
+
+    lost = cluster.machine_of(started.process_at(first))
+    assert all(machine.bundles() for machine in cluster.machines)
+    lose(scene, tell, lost, f"at {first}")
+    new = cluster.add()
+
+    started.process_at(second)
+    wait_for(new.runs_tasks, START_S, "the new machine's executor")
+    other = next(machine for machine in cluster.machines if machine not in (lost, new))
+    lose(scene, tell, other, f"at {second}")
+    scene.wake_file.touch()
+
+    assert started.wait() == 0, started.said()
+    everything = {path.parent.name for path in scene.checkpoint.glob("changelog/*/*")}
+    assert new.bundles() >= everything - {"parts"}
+    expect_exactly_once(scene, undisturbed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("step", ["before_process", "before_delta", "after_apply", "inside_publish", "after_rows"])
+def test_executors_killed_at_every_step_leave_no_trace(
+    log_kind: str, step: str, cluster: SparkCluster, make_scene: MakeScene, tell: Tell, undisturbed: Undisturbed
+) -> None:
+    scene = make_scene(log_kind, 72, **on(cluster))
+    scene.load()
+    points = [Failpoint(step, "pause", epoch) for epoch in (3, 6)]
+    started = scene.start(points)
+    for point in points:
+        pid = started.process_at(point)
+        machine = cluster.machine_of(pid)
+        kill([*machine.executors(), psutil.Process(pid)])
+        tell(scene, f"executor on {machine.host} at {point}")
+    assert started.wait() == 0, started.said()
+    expect_exactly_once(scene, undisturbed)
+
+
+@pytest.mark.slow
+def test_threads_and_machines_change_from_start_to_start(
+    cluster: SparkCluster, make_scene: MakeScene, tell: Tell, undisturbed: Undisturbed
+) -> None:
+    scene = make_scene("embedded", 73)
+    scene.load()
+    places = [on(cluster), on(cluster, num_stream_threads=1), {}, on(cluster, num_stream_threads=3)]
+    for number, place in enumerate(places[:-1]):
+        scene.changes = place
+        scene.run_until_killed(Failpoint("after_publish", "kill_app", 2 + 3 * number))
+        tell(scene, f"application with {place or 'local Spark'}")
+    cluster.add()
+    scene.changes = places[-1]
+    scene.run()
+    expect_exactly_once(scene, undisturbed)
