@@ -7,10 +7,10 @@ from typing import Any
 
 import polars as pl
 import pytest
-from tests.spark.place import Place, error_of
+from tests.spark.place import Place, error_of, until
 from tests.spark.topologies import JSON, TEXT, WRITTEN
 
-from hayase import Consumed, Materialized, Produced, Repartitioned, Serdes, StreamsBuilder, Topology
+from hayase import Consumed, Materialized, Produced, Repartitioned, Serdes, State, StreamsBuilder, Topology
 from hayase.app.reset import reset_application
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import TopologyError, UnknownTopicError
@@ -117,6 +117,48 @@ def test_a_pattern_reads_every_topic_that_matches_also_one_that_is_made_before_t
     place.put("in-a", [("k", order("r"), 2)])
     place.run(matching())
     assert numbers(place) == {"k": 4}
+
+
+def reads_new_topics(place: Place, prefix: str = "") -> None:
+    """An application that runs reads topics that a pattern matches as they are made, each from its beginning."""
+    builder = StreamsBuilder()
+    counted = builder.stream(re.compile(f"{prefix}in-.*"), ORDERS).group_by_key().count(Materialized.as_("counts"))
+    counted.to_stream().to(f"{prefix}out", Produced.with_(TEXT, Serdes.long()))
+    place.topic("out", 1), place.topic("in-a", 2)
+    place.put("in-a", [("k", order("r"), 0)])
+    seen: list[State] = []
+    with place.app(builder.build(), metadata_max_age_ms=100) as app:
+        app.set_state_listener(lambda new, old: seen.append(new))
+        app.start()
+        until(lambda: numbers(place) == {"k": 1}, app)
+        for name, wanted in (("in-b", 3), ("in-c", 5)):
+            place.put("in-a", [("k", order("r"), 1)])
+            place.topic(name, 2), place.topic(f"not-{name}", 1)
+            place.put(name, [("k", order("r"), 2)])
+            until(lambda: numbers(place) == {"k": wanted}, app)  # noqa: B023  (called before the next round)
+        until(lambda: app.progress().consumed == 5 and app.state is State.RUNNING, app)
+    assert app.error is None
+    assert seen.count(State.REBALANCING) == 3  # the start, and each new topic
+
+
+def test_a_pattern_reads_topics_that_are_made_while_the_application_runs(place: Place) -> None:
+    reads_new_topics(place)
+
+
+@pytest.mark.kafka
+def test_on_kafka_too_a_pattern_reads_topics_that_are_made_while_the_application_runs(kafka_place: Place) -> None:
+    reads_new_topics(kafka_place, kafka_place.prefix)
+
+
+def test_a_new_topic_that_does_not_fit_ends_the_application_which_says_why(place: Place) -> None:
+    place.topic("out", 1), place.topic("in-a", 2)
+    with place.app(matching(), metadata_max_age_ms=100) as app:
+        app.start()
+        until(lambda: app.state is State.RUNNING, app)
+        place.topic("in-b", 9)
+        until(lambda: app.state is State.ERROR)
+    assert app.error is not None
+    assert app.error.condition == "PLAN_CHANGED", app.error
 
 
 @pytest.mark.parametrize("form", ["rows", "columns"])

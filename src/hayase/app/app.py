@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -21,7 +22,6 @@ from hayase.core.config import StreamsConfig
 from hayase.core.errors import ConfigError, HayaseError, StreamsStoppedError
 from hayase.core.logs import configure_logging, log_context, log_fields
 from hayase.core.registry import MetricName, Value
-from hayase.planner.build import source_topics
 from hayase.planner.options import configured
 from hayase.query.access import History, PinnedStores, StoreAccess
 from hayase.query.checkpoint import clear_memory
@@ -220,7 +220,7 @@ class StreamsApp:
             self._state,
             runner.progress.epochs if runner is not None else 0,
             runner.progress.last_epoch if runner is not None else -1,
-            runner.progress.consumed(self._given_topics()) if runner is not None else 0,
+            runner.progress.consumed(self._own_topics()) if runner is not None else 0,
             counters.get("records-produced-total", 0),
             counters.get("late-records-total", 0),
             counters.get("dropped-records-total", 0),
@@ -230,10 +230,10 @@ class StreamsApp:
             status.waiting if status is not None else "",
         )
 
-    def _given_topics(self) -> set[str]:
-        """Topics of the log that are not the application's own, and those that are fed from outside."""
+    def _own_topics(self) -> set[str]:
+        """Where the application sends records to itself, through the log or within an epoch."""
         fed = {source.topic for source in self.topology.spark_sources}
-        return set(source_topics(self.topology)) - (self.topology.internal_topics.keys() - fed)
+        return {*self.topology.repartitions, *self.topology.internal_topics} - fed
 
     def metrics(self) -> dict[MetricName, Value]:
         """All metrics as they are now, sorted by group, name and tags (Kafka Streams' `KafkaStreams.metrics()`).
@@ -346,6 +346,7 @@ class StreamsApp:
 
     def _start(self, *, bounded: bool) -> None:
         from hayase.app.prepare import prepare
+        from hayase.app.topic_changes import TopicChanges
         from hayase.runtime.lease import lease_for
         from hayase.runtime.runner import Runner
         from hayase.runtime.session import settings_of_session
@@ -368,9 +369,9 @@ class StreamsApp:
             spark_settings = settings_of_session(self.config.spark_properties)
             runner = Runner.make(self.config.state_dir / self.config.application_id / RUNS, spark_settings)
             self._telemetry.serve()
-            shipped = prepare(
-                self.topology, self.config, self._blobs, runner.control_dir, runner.log_address, spark_settings
-            )
+            where = runner.control_dir, runner.log_address
+            plan = partial(prepare, self.topology, self.config, self._blobs, *where, spark_settings)
+            shipped = plan()
             with self._lock:
                 self._runner = runner
                 runner.control.ask_pause(self._pause_asked)
@@ -393,18 +394,19 @@ class StreamsApp:
             self._ended(runner, None)
             raise
         with self._lock:
-            watcher = threading.Thread(target=self._watch, args=(runner,), name="hayase-watcher", daemon=True)
+            changes = None if bounded else TopicChanges(self.topology, self.config, self._blobs, runner, plan, shipped)
+            watcher = threading.Thread(target=self._watch, args=(runner, changes), name="hayase-watcher", daemon=True)
             watcher.start()
             self._watcher = watcher
             asked_to_stop = self.state is State.PENDING_SHUTDOWN
         if asked_to_stop:
             runner.stop(_STOP_AT_START_S)
 
-    def _watch(self, runner: Any) -> None:
+    def _watch(self, runner: Any, changes: Any) -> None:
         """The only place that ends a started application."""
         from hayase.app.supervisor import Supervisor
 
-        supervisor = Supervisor(self, runner, self._recovery, self.metrics_url, self._standbys)
+        supervisor = Supervisor(self, runner, self._recovery, self.metrics_url, self._standbys, changes)
         with log_context(application_id=self.config.application_id):
             self._ended(runner, supervisor.until_end())
 

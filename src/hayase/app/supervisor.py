@@ -9,6 +9,7 @@ from typing import Protocol
 from hayase.app.remote import RunStatus, RunTold
 from hayase.app.report import ProgressReport
 from hayase.app.states import State
+from hayase.app.topic_changes import TopicChanges
 from hayase.app.uncaught import Recovery
 from hayase.core.errors import HayaseError, LeaseHeldError
 from hayase.query.standby import Standbys
@@ -53,6 +54,7 @@ class Supervisor:
         recovery: Recovery,
         metrics_url: str = "",
         standbys: Standbys | None = None,
+        changes: TopicChanges | None = None,
     ) -> None:
         self._app = app
         self._runner = runner
@@ -60,9 +62,17 @@ class Supervisor:
         self._told = RunTold(runner.control)
         self._metrics_url = metrics_url
         self._standbys = standbys
+        self._changes = changes
 
     def until_end(self) -> HayaseError | None:
         """Follow the query, and the ones that replace it; why the last one failed, if it has."""
+        try:
+            return self._follow_all()
+        finally:
+            if self._changes is not None:
+                self._changes.close()
+
+    def _follow_all(self) -> HayaseError | None:
         error = self._follow()
         while error is not None and self._app.state is not State.PENDING_SHUTDOWN:
             if isinstance(error, LeaseHeldError):
@@ -81,6 +91,8 @@ class Supervisor:
                 if (lost := self._app.lease_lost()) is not None:
                     self._runner.stop(0)
                     return lost
+                if self._changes is not None and self._changes.due() and (error := self._change(self._changes)):
+                    return error
                 if self._runner.control.ready():
                     self._app.move_if(State.REBALANCING, State.RUNNING)
                 self._told.say(self._status)
@@ -90,6 +102,16 @@ class Supervisor:
             return self._runner.error()
         except Exception as failed:  # Spark may be torn down beneath us; the application must still come to an end
             return spark_gone(failed, self._runner.spark_log)
+
+    def _change(self, changes: TopicChanges) -> HayaseError | None:
+        self._app.move_if(State.RUNNING, State.REBALANCING)
+        try:
+            changes.take()
+        except HayaseError as error:
+            self._runner.stop_query()
+            return error
+        self._stop_if_closed()
+        return None
 
     def _status(self) -> RunStatus:
         return RunStatus.of(self._app.progress(), self._recovery.replaced, self._metrics_url)
@@ -104,10 +126,13 @@ class Supervisor:
     def _restart(self) -> HayaseError | None:
         try:
             self._runner.restart()
-            if self._app.state is State.PENDING_SHUTDOWN:  # close() saw only the query that had failed
-                self._runner.stop(_STOP_AT_RESTART_S)
+            self._stop_if_closed()
         except HayaseError as error:
             return error
         except Exception as failed:  # as above
             return spark_gone(failed, self._runner.spark_log)
         return None
+
+    def _stop_if_closed(self) -> None:
+        if self._app.state is State.PENDING_SHUTDOWN:  # close() saw only the query that was replaced
+            self._runner.stop(_STOP_AT_RESTART_S)

@@ -44,6 +44,7 @@ _NAMES_OF_ATTRIBUTES: dict[str, tuple[str, values.Parse]] = {
     "log.level": ("log_level", values.optional(values.one_of("DEBUG", "INFO", "WARNING", "ERROR"))),
     "max.records.per.epoch": ("max_records_per_epoch", values.whole(1)),
     "max.task.idle.ms": ("max_task_idle_ms", values.whole(-1)),
+    "metadata.max.age.ms": ("metadata_max_age_ms", values.whole(1)),
     "metrics.host": ("metrics_host", values.text),
     "metrics.num.samples": ("metrics_num_samples", values.whole(1)),
     "metrics.port": ("metrics_port", values.optional(values.whole(0, 65535))),
@@ -120,6 +121,8 @@ class StreamsConfig:
         epoch_memory_max_bytes: `epoch.memory.max.bytes`: about what a worker process holds of an epoch in memory: input,
             changes of stores and outputs, a quarter each; what is beyond that is read bit by bit, or goes to files in
             `state.dir`. Default 1 GiB, at least 1 MiB. Results do not depend on it.
+        metadata_max_age_ms: `metadata.max.age.ms`: how often the log is asked for new topics that a pattern matches; default
+            300,000. Kafka's clients get it too, if it is set.
         metrics_host: `metrics.host`: where `/metrics`, `/health` and `/ready` are served; default 127.0.0.1. Whoever can
             reach it can read them: there is no password.
         metrics_port: `metrics.port`: 0: any free one; default `None`: they are not served.
@@ -201,6 +204,7 @@ class StreamsConfig:
     max_records_per_epoch: int
     max_task_idle_ms: int
     epoch_memory_max_bytes: int
+    metadata_max_age_ms: int
     metrics_host: str
     metrics_port: int | None
     metrics_recording_level: Literal["INFO", "DEBUG", "TRACE"]
@@ -245,6 +249,8 @@ class StreamsConfig:
             if key in _NAMES_OF_ATTRIBUTES:
                 attribute, parse = _NAMES_OF_ATTRIBUTES[key]
                 found[attribute] = parse(key, value)
+                if key in CLIENT_KEYS:
+                    groups.take(key, value)
             elif (reason := _without_effect(key)) is not None:
                 notes.append(f"{key} has no effect: {reason}")
             elif not groups.take(key, value):
@@ -325,6 +331,7 @@ def _defaults(env: Mapping[str, str]) -> dict[str, Any]:
         "log_level": None,
         "max_records_per_epoch": 1_000_000,
         "max_task_idle_ms": 0,
+        "metadata_max_age_ms": 300_000,
         "metrics_host": "127.0.0.1",
         "metrics_num_samples": 2,
         "metrics_port": None,

@@ -61,9 +61,11 @@ class StreamsBuilder:
         for the same topics, or the same pattern, again gives the same source. Partition i of each topic goes to
         the same task, merged by timestamp.
 
-        A pattern must match the whole name; topics that begin with `__` and internal topics are never matched. Which
-        topics it means is found out when the application starts: one that is made later is read from the next start on
-        (from where `reset` says), unlike in Kafka Streams, which notices it while it runs.
+        A pattern must match the whole name; topics that begin with `__` and internal topics are never matched. At least one
+        topic must match when the application starts. One that is made while it runs is read, from where `reset` says, at most
+        `metadata.max.age.ms` later; the application is REBALANCING for a moment then. A new topic with which it could not be
+        started, for its partitions do not fit or another source reads it too, ends it with that error. A run to the end of
+        the input reads what was there when it began.
 
         Raises:
             TopologyError: a topic is read as a table already, or together with other topics.

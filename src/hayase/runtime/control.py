@@ -10,6 +10,7 @@ import psutil
 
 _PAUSE = "pause"
 _STOP = "stop"
+_CHANGE = "change"
 _HOLDING = "holding"
 _READY = "ready"
 _STATUS = "status"
@@ -46,6 +47,13 @@ class Control:
     def ask_stop(self) -> None:
         """Driver: no new epochs; the query is about to be stopped. Can not be taken back."""
         self._write(_STOP, uuid.uuid4().hex.encode())
+
+    def ask_change(self, change: bool) -> None:
+        """Driver: no new epochs until the query has been replaced by one with another plan (or: it has been)."""
+        if change:
+            self._write(_CHANGE, uuid.uuid4().hex.encode())
+        else:
+            (self._folder / _CHANGE).unlink(missing_ok=True)
 
     def pause_asked(self) -> bool:
         """Whether somebody paused the application."""
@@ -122,7 +130,7 @@ class Control:
         return self._read(_RUN)
 
     def _tokens(self) -> list[str]:
-        found = [self._read(name) for name in (_PAUSE, _STOP)]
+        found = [self._read(name) for name in (_PAUSE, _STOP, _CHANGE)]
         return [data.decode() for data in found if data]
 
     def _write(self, name: str, data: bytes) -> None:

@@ -72,11 +72,11 @@ class Progress:
         with self._lock:
             return dict(self.metrics.by_name())
 
-    def consumed(self, topics: Collection[str]) -> int:
-        """Records read from these topics."""
+    def consumed(self, without: Collection[str]) -> int:
+        """Records read from all topics but these."""
         with self._lock:
             found = self.metrics.by_owner(RECORDS_CONSUMED)
-        return sum(found.get(topic, 0) for topic in topics)
+        return sum(count for topic, count in found.items() if topic not in without)
 
     def _add(self, summaries: list[BundleSummary], durations: dict[str, int]) -> None:
         if not summaries:

@@ -55,6 +55,7 @@ class Runner:
         self._stopping = threading.Event()
         self._stopped = threading.Event()
         self._new_query: Callable[[], StreamingQuery] | None = None
+        self._options: dict[str, str] = {}
         self._queries = 0
         self.spark_log = folder.parent.parent / "spark.log"
 
@@ -103,6 +104,11 @@ class Runner:
             spark_settings = {**FAIR, **spark_settings}
         digest = app.publish(blobs, self._vault)
         delete_other_programs(blobs, digest)
+        self._options = {
+            "checkpoint": app.checkpoint,
+            "fsync": "true" if app.checkpoint_fsync else "false",
+            "digest": digest,
+        }
         try:
             session = self._session = SessionUse(app.application_id, app.slots, spark_settings, self.spark_log)
         except (Py4JError, PySparkException) as error:
@@ -112,21 +118,24 @@ class Runner:
             threading.Thread(
                 target=wake_workers, args=(session.session, tasks), name="hayase-wake", daemon=True
             ).start()
-        options = {
-            "checkpoint": app.checkpoint,
-            "fsync": "true" if app.checkpoint_fsync else "false",
-            "digest": digest,
-        }
 
         def new_query() -> StreamingQuery:
-            frame = build_frame(session.session, options, app.plan.levels, app.slots)
+            frame = build_frame(session.session, self._options, app.plan.levels, app.slots)
             self._queries += 1
             epochs = (self._folder / f"spark-{self._queries}").as_uri()
             return start_query(frame, app.application_id, epochs, interval_ms=interval_ms, bounded=bounded)
 
         self._new_query, self._bounded = new_query, bounded
         self._io = SparkIO(
-            topology, app, blobs, self.control, session.session, spark_settings, options, self._folder, self.spark_log
+            topology,
+            app,
+            blobs,
+            self.control,
+            session.session,
+            spark_settings,
+            self._options,
+            self._folder,
+            self.spark_log,
         )
         self._io.start(interval_ms=interval_ms, bounded=bounded)
         if not (bounded and topology.spark_sources):
@@ -150,11 +159,25 @@ class Runner:
         self.progress.begin_query()
         self._query = self._new_query()
 
+    def replace(self, app: ShippedApp, blobs: BlobStore) -> None:
+        """Go on with an application that reads more topics, its levels and slots being the same. The planner holds.
+
+        What is beside the query goes on with the program that it has.
+        """
+        self._options = {**self._options, "digest": app.publish(blobs, self._vault)}
+        self._take_progress()
+        self.stop_query()
+        self.control.forget_planner()
+        self.control.ask_change(False)
+        self.progress.begin_query()
+        assert self._new_query is not None
+        self._query = self._new_query()
+
     def poll(self) -> bool:
         """Take in what Spark reported; whether the query, or what is beside it, is still at work."""
         assert self._io is not None
         if self._io.error() is not None:
-            self._stop_query()
+            self.stop_query()
             return False
         if self._query is None:
             return self._begin_when_fed()
@@ -170,7 +193,7 @@ class Runner:
         if self._io.fed and not self._stopping.is_set():
             self._query = self._new_query()
             if self._stopping.is_set():  # stop() has just looked, and there was none
-                self._stop_query()
+                self.stop_query()
         return not self._stopping.is_set()
 
     def status(self) -> PlannerStatus | None:
@@ -212,12 +235,12 @@ class Runner:
                 time.sleep(0.01)
             clean.append(self.control.holding() or not self._query.isActive)
             self._take_progress()
-            clean.append(self._stop_query())
+            clean.append(self.stop_query())
         else:
             self._take_progress()
         return all((*clean, self._io.stop_drains(deadline)))
 
-    def _stop_query(self) -> bool:
+    def stop_query(self) -> bool:
         """Stop it at once; an epoch that is open is finished by the next start. Whether Spark did so without complaint."""
         try:
             with self._ending:

@@ -49,7 +49,7 @@ def resolve_patterns(topology: Topology, there: Iterable[str]) -> Topology:
         UnknownTopicError: `UNKNOWN_TOPIC`: nothing matches a pattern.
         TopologyError: `TOPIC_READ_TWICE`: a topic would be read by two sources.
     """
-    names = sorted(name for name in there if not name.startswith("__") and name not in topology.internal_topics)
+    names = sorted(candidates(topology, there))
 
     def found(node: SourceNode) -> tuple[str, ...]:
         assert node.pattern is not None
@@ -63,6 +63,11 @@ def resolve_patterns(topology: Topology, there: Iterable[str]) -> Topology:
         return topics
 
     return with_pattern_topics(topology, found)
+
+
+def candidates(topology: Topology, there: Iterable[str]) -> list[str]:
+    """The topics that a pattern may match: not the internal ones, nor those that begin with `__`."""
+    return [name for name in there if not name.startswith("__") and name not in topology.internal_topics]
 
 
 def with_pattern_topics(topology: Topology, found: Callable[[SourceNode], tuple[str, ...]]) -> Topology:

@@ -1,0 +1,78 @@
+"""Has a running application read topics that its patterns match and that were made after it had started."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from hayase.app.topic_watch import TopicWatch
+from hayase.core.config import StreamsConfig
+from hayase.planner.options import log_config
+from hayase.runtime.runner import Runner
+from hayase.runtime.shipped import ShippedApp
+from hayase.storage.blobs import BlobStore
+from hayase.topology.resolve import has_patterns
+from hayase.topology.topology import Topology
+
+_LOG = logging.getLogger("hayase.app")
+
+
+class TopicChanges:
+    """Where the log has new topics, holds the query between epochs and goes on with one that reads them too.
+
+    Kafka Streams does the same by a rebalance. New topics are begun as topics are at a first start.
+
+    Args:
+        topology: with its patterns; without any, nothing is ever done.
+        config: the settings.
+        blobs: the checkpoint.
+        runner: the run.
+        plan: plans the application for the topics that are there; see `hayase.app.prepare`.
+        shipped: what the run was begun with.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        config: StreamsConfig,
+        blobs: BlobStore,
+        runner: Runner,
+        plan: Callable[[], ShippedApp],
+        shipped: ShippedApp,
+    ) -> None:
+        self._blobs = blobs
+        self._runner = runner
+        self._plan = plan
+        self._asked = False
+        self._watch: TopicWatch | None = None
+        if has_patterns(topology):
+            interval_ms = config.metadata_max_age_ms
+            self._watch = TopicWatch(topology, log_config(config), interval_ms, shipped.plan.matched)
+
+    def due(self) -> bool:
+        """Whether there are new topics, and no epoch is open. While there are, none is begun."""
+        new = self._watch.new() if self._watch is not None else ()
+        if not new:
+            return False
+        if not self._asked:
+            self._asked = True
+            _LOG.info("new topics match a pattern and are read from now on: %s", ", ".join(sorted(new)))
+            self._runner.control.ask_change(True)
+        return self._runner.control.holding()
+
+    def take(self) -> None:
+        """Go on with the new topics.
+
+        Raises:
+            TopologyError, CheckpointError, UnknownTopicError: it can not, as a start with them could not.
+        """
+        assert self._watch is not None
+        shipped = self._plan()
+        self._runner.replace(shipped, self._blobs)
+        self._watch.take(shipped.plan.matched)
+        self._asked = False
+
+    def close(self) -> None:
+        """Look for no more topics."""
+        if self._watch is not None:
+            self._watch.close()
