@@ -100,4 +100,6 @@ def _expect_same(what: str, found: Sequences, expected: Sequences) -> None:
     for key, values in expected.items():
         for position, (mine, theirs) in enumerate(zip(found[key], values, strict=False)):
             assert mine == theirs, f"{what}, key {key}, record {position}: {mine}, undisturbed {theirs}"
-        assert len(found[key]) == len(values), f"{what}, key {key}"
+        assert found[key] == values, (
+            f"{what}, key {key}: {len(found[key])} records, undisturbed {len(values)}: {found[key][len(values) - 2 :]}"
+        )

@@ -35,7 +35,7 @@ def expect_purged(scene: Scene) -> None:
     assert sum(starts.values()) > 0
 
 
-@pytest.mark.parametrize("log_kind", ["embedded", pytest.param("kafka", marks=[pytest.mark.kafka, pytest.mark.slow])])
+@pytest.mark.slow
 def test_an_application_killed_around_a_purge_loses_nothing_and_repeats_nothing(
     log_kind: str, make_scene: MakeScene, tell: Tell, undisturbed: Undisturbed
 ) -> None:

@@ -24,6 +24,7 @@ def scene(make_scene: MakeScene, s3_server: S3Server) -> Scene:
     return make_scene("embedded", 62, **{"checkpoint.dir": checkpoint})
 
 
+@pytest.mark.slow
 def test_an_application_killed_after_a_delta_was_published_to_s3_goes_on_from_it(
     scene: Scene, tell: Tell, undisturbed: Undisturbed
 ) -> None:
