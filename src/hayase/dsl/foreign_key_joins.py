@@ -24,6 +24,7 @@ from hayase.dsl.table_state import TableState, key_value_spec
 from hayase.dsl.views import TableView
 from hayase.planner.serdes import PickleSerde
 from hayase.serde import JsonSerde
+from hayase.serde.subscription_columns import PARTITION
 from hayase.serde.subscriptions import Answer, AnswerSerde, CombinedKeySerde, SubscriptionSerde
 from hayase.state.spec import StoreSpec
 from hayase.topology.operators import (
@@ -97,9 +98,17 @@ class _KeyPartitioner:
         return self.function(topic, key, None, partitions)
 
 
-def to_asker(topic: str, key: Any, value: Answer, partitions: int) -> int:
+@dataclass(frozen=True, slots=True)
+class _ToAsker:
     """Answers go back to the task that holds the left row."""
-    return value.partition
+
+    @property
+    def in_columns(self) -> pl.Expr:
+        """The same as an expression; see `hayase.task.routing`."""
+        return pl.col(PARTITION)
+
+    def __call__(self, topic: str, key: Any, value: Answer, partitions: int) -> int:
+        return value.partition
 
 
 def foreign_key_join(
@@ -147,10 +156,10 @@ def foreign_key_join(
         (names.look_up, names.fan_out),
         (names.answers, names.answer_sink, names.answer_source),
         (left_key, AnswerSerde(right_value)),
-        to_asker if joined.partitioner is None else _KeyPartitioner(joined.partitioner),
+        _ToAsker() if joined.partitioner is None else _KeyPartitioner(joined.partitioner),
     )
     serdes = InternalSerdes(names.subscriptions, left_key, digested)
-    resolve = ForeignKeyResolve(left.node, is_left, function, serdes)
+    resolve = ForeignKeyResolve(left.node, is_left, function, serdes, schema)
     graph.processor(names.resolve, (answers,), resolve, left.view.stores_to_read())
 
     key = Known(materialized.key_serde) if materialized.key_serde else left.key

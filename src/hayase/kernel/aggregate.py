@@ -69,9 +69,9 @@ class StreamAggregateColumns(ColumnNode):
         refused = frame[KEY].is_null() | frame[NULL]
         ctx.metrics.add(DROPPED_RECORDS, self.name, int(refused.sum()))
         rows = self._aggregation.with_inputs(frame.filter(~refused) if refused.any() else frame, ctx)
-        slots = _KeySlots(ctx.byte_store(self._store), self._aggregation.key_codec)
+        slots = KeySlots(ctx.byte_store(self._store), self._aggregation.key_codec)
         done = self._aggregation.run(rows, slots, ctx)
-        self._table = _Rows(self._aggregation, slots, done) if self._aggregation.read else None
+        self._table = StoredAggregates(self._aggregation, slots, done) if self._aggregation.read else None
         return self._aggregation.sent(done, ctx)
 
     def table_columns(self) -> TableColumns | None:
@@ -79,7 +79,7 @@ class StreamAggregateColumns(ColumnNode):
         return self._table
 
 
-class _KeySlots:
+class KeySlots:
     """The places of a key-value store (`Slots`)."""
 
     def __init__(self, store: ByteStore, codec: ColumnCodec) -> None:
@@ -89,24 +89,28 @@ class _KeySlots:
         self.before: list[bytes | None] = []
 
     def numbers(self, rows: pl.DataFrame) -> tuple[I64, int]:
+        """See Slots."""
         return key_numbers(rows[KEY], self.codec)
 
     def read(self, rows: pl.DataFrame) -> list[bytes | None]:
+        """See Slots."""
         self.keys = key_bytes(rows[KEY], self.codec)
         self.before = self.store.get_many(self.keys)
         return self.before
 
     def write(self, values: Sequence[bytes | None]) -> None:
+        """See Slots."""
         self.store.put_many(self.keys, values)
 
     def last_read(self) -> tuple[list[bytes], list[bytes | None]]:
+        """See Slots."""
         return self.keys, self.before
 
 
-class _Rows:
+class StoredAggregates:
     """The table for other nodes (`TableColumns`)."""
 
-    def __init__(self, aggregation: ColumnAggregation, slots: _KeySlots, done: Aggregated) -> None:
+    def __init__(self, aggregation: ColumnAggregation, slots: KeySlots, done: Aggregated) -> None:
         self._aggregation = aggregation
         self._slots = slots
         self._before = dict(zip(slots.keys, slots.before, strict=True))

@@ -125,6 +125,11 @@ class Count(BuiltIn):
         self._all = field.input is None
 
     @property
+    def counts_all(self) -> bool:
+        """Whether null inputs count."""
+        return self._all
+
+    @property
     def stored_types(self) -> tuple[pl.DataType, ...]:
         """The count."""
         return (_INT64,)
@@ -325,7 +330,7 @@ class Average(BuiltIn):
     def result_column(self, stored: Sequence[pl.Series]) -> pl.Series:
         """The means."""
         count = stored[1].to_numpy()
-        mean = pl.Series(stored[0].to_numpy() / np.maximum(count, 1))
+        mean = pl.Series(stored[0].to_numpy() / np.where(count == 0, 1, count))
         return nulls_where(count == 0, mean)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 import polars as pl
@@ -32,7 +32,7 @@ from hayase.kernel.compiled import carried, known
 from hayase.kernel.groups import I64, Accumulate, Groups, group_numbers
 from hayase.serde.protocol import BARE_FIELD, ColumnCodec, Schema
 from hayase.topology.nodes import ProcessorNode
-from hayase.topology.operators import BuiltInAggregate, StreamAggregate, StreamWindowedAggregate
+from hayase.topology.operators import BuiltInAggregate, StreamAggregate, StreamWindowedAggregate, TableAggregate
 
 RECORD = "__record"
 """Column of rows that were made of one record (for its windows): the record's number."""
@@ -102,14 +102,14 @@ class ColumnAggregation:
     read: bool
 
     @classmethod
-    def compile(cls, node: ProcessorNode, edge: EdgeSchema, ctx: CompileContext) -> ColumnAggregation | None:
+    def compile(cls, node: ProcessorNode, edge: EdgeSchema, ctx: CompileContext) -> Self | None:
         """The aggregate of a node; `None` if it, or its store, has no column form.
 
         Raises:
             TopologyError: an input does not fit the edge's types, or the function does not take it.
         """
         operator = node.operator
-        assert isinstance(operator, StreamAggregate | StreamWindowedAggregate)
+        assert isinstance(operator, StreamAggregate | StreamWindowedAggregate | TableAggregate)
         aggregation, spec = operator.aggregation, ctx.stores[operator.store]
         codec = spec.key_serde.columns
         if not isinstance(aggregation, BuiltInAggregate) or not known(edge) or edge.windowed or codec is None:
@@ -161,8 +161,16 @@ class ColumnAggregation:
             rows = rows.filter(~failing)
         running = self._stepped(rows, groups, start, running=True) if self.read or not self.caching else None
         last = running.gather(groups.last) if running is not None else self._stepped(rows, groups, start, running=False)
-        slots.write(self.layout.encode(last))
+        slots.write(self.encoded(last))
         return Aggregated(rows, groups, start, last, running, slots)
+
+    def encoded(self, rows: Stored) -> Sequence[bytes | None]:
+        """The bytes of rows, `None` of those that are not there."""
+        gone = rows.absent
+        if not gone.any():
+            return self.layout.encode(rows)
+        there = iter(self.layout.encode(rows.gather(np.flatnonzero(~gone))))
+        return [None if absent else next(there) for absent in gone.tolist()]
 
     def _stepped(self, rows: pl.DataFrame, groups: Groups, start: Stored, *, running: bool) -> Stored:
         accumulate = Accumulate(groups, running)
@@ -201,10 +209,11 @@ class ColumnAggregation:
             assert done.running is not None
             return self._updates(done, done.running, windows, old=self.old_values)
         rows = done.rows.select(KEY, *windows, *_headers(done.rows))[done.groups.last]
+        gone = done.last.absent
         rows = rows.with_columns(
             [
-                *self._visible(done.last),
-                pl.Series(NULL, np.zeros(rows.height, np.bool_)),
+                *(nulls_where(gone, series) for series in self._visible(done.last)),
+                pl.Series(NULL, gone),
                 pl.Series(TS, done.last.times),
             ]
         )
@@ -213,14 +222,17 @@ class ColumnAggregation:
             keys, before = done.slots.last_read()
             ctx.holding.hold(keys, rows, before, self._held_back, origins)
             return self._ended(rows.clear(), self.layout.read([]), ctx)
-        ctx.sends_at_end(origins)
+        ctx.sends_at_end(origins.filter(~gone) if gone.any() else origins)
         return self._ended(rows, done.start, ctx)
 
     def _held_back(self, rows: pl.DataFrame, start: list[bytes | None], ctx: ColumnContext) -> pl.DataFrame:
         return self._ended(rows, self.layout.read(start), ctx)
 
     def _ended(self, rows: pl.DataFrame, start: Stored, ctx: ColumnContext) -> pl.DataFrame:
-        """What is sent at the end of the epoch."""
+        """What is sent at the end of the epoch; a row that is not there never was: such rows are left out."""
+        gone = rows[NULL].to_numpy()
+        if gone.any():
+            rows, start = rows.filter(~gone), start.gather(np.flatnonzero(~gone))
         columns = self._ends(rows.height, ctx)
         if self.old_values:
             absent = start.absent
@@ -239,16 +251,18 @@ class ColumnAggregation:
     def _updates(self, done: Aggregated, running: Stored, windows: Sequence[str], *, old: bool) -> pl.DataFrame:
         """Every update, in order."""
         rows = done.rows.select(KEY, *windows, *_headers(done.rows), *order_columns(done.rows))
+        gone = running.absent
+        times = np.where(gone, done.rows[TS].to_numpy(), running.times) if gone.any() else running.times
         columns = [
-            *self._visible(running),
-            pl.Series(NULL, np.zeros(rows.height, np.bool_)),
-            pl.Series(TS, running.times),
+            *(nulls_where(gone, series) for series in self._visible(running)),
+            pl.Series(NULL, gone),
+            pl.Series(TS, times),
         ]
         if old:
             before = self._visible(self._filled(done.start))
             at = done.groups.before(len(done.groups.last))
             after = self._visible(running)
-            absent = np.concatenate([done.start.absent, np.zeros(rows.height, np.bool_)])[at]
+            absent = np.concatenate([done.start.absent, gone])[at]
             columns += [
                 nulls_where(absent, pl.concat([one, two]).gather(at)).alias(OLD + one.name)
                 for one, two in zip(before, after, strict=True)

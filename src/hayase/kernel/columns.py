@@ -7,7 +7,8 @@ A frame has
     __ts             timestamp, Int64 milliseconds
     __window_start, __window_end   Int64, on edges whose key is windowed
     __o0, __o1, …    Int64, where the record stands in the epoch; frames ascend by these
-    __h              Int64, index of the input record whose headers it carries; only if any input record has headers
+    __h              Int64, index of the input record whose headers it carries, or of headers that a node kept from an
+                     earlier epoch (`keep_headers`); only if there are any
 and on table edges `__old.<field>` and `__old_null` (whether there was no row before). `__old…` columns are there only if
 the edge's schema says `old_values`.
 
@@ -27,7 +28,9 @@ import polars as pl
 
 from hayase.core.errors import HayaseError
 from hayase.core.metrics import Metrics
+from hayase.core.records import Headers
 from hayase.kernel.rows import Clocks
+from hayase.serde import changes
 from hayase.serde.protocol import Schema
 from hayase.state.protocol import ByteStore
 from hayase.state.spec import StoreSpec
@@ -39,8 +42,8 @@ TS = "__ts"
 WINDOW_START = "__window_start"
 WINDOW_END = "__window_end"
 HEADERS = "__h"
-OLD = "__old."
-OLD_NULL = "__old_null"
+OLD = changes.OLD
+OLD_NULL = changes.OLD_NULL
 ORDER = "__o"
 
 
@@ -112,6 +115,8 @@ class ColumnContext(Protocol):
     """Number of records in the task's merged input: `__o0` of what is sent at the end of the epoch."""
     position: int
     """The node's position in its sub-topology: `__o1` of what is sent at the end of the epoch."""
+    partition: int
+    """Number of the task's partition."""
     holding: ColumnHolding | None
     """Takes over what the node's cache holds back, if the epoch is processed in several chunks."""
 
@@ -125,6 +130,14 @@ class ColumnContext(Protocol):
 
     def table(self, name: str) -> TableColumns:
         """Another node's table; that node has run already."""
+        ...
+
+    def headers_of(self, frame: pl.DataFrame) -> Sequence[Headers]:
+        """The headers of each row, by `__h`."""
+        ...
+
+    def keep_headers(self, headers: Sequence[Headers]) -> int:
+        """Give rows headers that no record of the epoch has: the `__h` of the first of them, the others follow it."""
         ...
 
     def processing_failed(self, order: Order, error: Exception) -> None:

@@ -1,4 +1,4 @@
-"""The left side of a foreign-key join: asks for right rows, and joins the answers."""
+"""The left side of a foreign-key join in row form: asks for right rows, and joins the answers."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from hayase.core.records import Record
 from hayase.kernel.functions import row_joiner, row_mapper
 from hayase.kernel.rows import OperatorRows, RowContext
 from hayase.serde.protocol import Serde
+from hayase.serde.subscription_columns import AnswerSchema
 from hayase.serde.subscriptions import Instruction, Subscription
 from hayase.topology.operators import ForeignKeyResolve, ForeignKeySubscribe
 
@@ -77,7 +78,9 @@ class ForeignKeyResolveRows(OperatorRows[ForeignKeyResolve]):
         super().open(ctx)
         operator = self._operator
         self._table = ctx.table(operator.table)
-        self._join = row_joiner(self.name, operator.joiner, ctx.schemas.get(operator.table), None)
+        edge = self.edge
+        right = edge.value.right if edge is not None and isinstance(edge.value, AnswerSchema) else None
+        self._join = row_joiner(self.name, operator.joiner, ctx.schemas.get(operator.table), right)
 
     def process(self, record: Record[Any, Any]) -> None:
         """Take one answer."""
@@ -95,5 +98,9 @@ class ForeignKeyResolveRows(OperatorRows[ForeignKeyResolve]):
 
 def value_digest(serde: Serde[Any], value: Any) -> bytes | None:
     """By which a left row recognizes the answers to its current value; `None` of no value."""
-    data = serde.serialize(value)
+    return digest_of(serde.serialize(value))
+
+
+def digest_of(data: bytes | None) -> bytes | None:
+    """The same of the value's bytes."""
     return None if data is None else hashlib.blake2b(data, digest_size=16).digest()

@@ -1,4 +1,4 @@
-"""The right side of a foreign-key join: keeps who asked, answers, and answers again when a row changes."""
+"""The right side of a foreign-key join in row form: keeps who asked, answers, and answers again when a row changes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hayase.state.key_value import behind_prefix
 from hayase.topology.operators import ForeignKeyFanOut, ForeignKeyLookUp, ForeignKeyReceive
 
 _TIMESTAMP = struct.Struct(">q")
-_REMEMBERED = (Instruction.ANSWER_ALWAYS, Instruction.ANSWER_IF_THERE)
+REMEMBERED = (Instruction.ANSWER_ALWAYS, Instruction.ANSWER_IF_THERE)
 
 
 class ForeignKeyReceiveRows(OperatorRows[ForeignKeyReceive]):
@@ -31,7 +31,7 @@ class ForeignKeyReceiveRows(OperatorRows[ForeignKeyReceive]):
         asked = record.value
         if record.key is not None:
             data = None
-            if asked.instruction in _REMEMBERED:
+            if asked.instruction in REMEMBERED:
                 # what was asked first is over: how the foreign key came to be this one must not show in the store
                 kept = asked._replace(instruction=Instruction.ANSWER_ALWAYS)
                 data = _TIMESTAMP.pack(record.timestamp_ms) + self._values.to_bytes(kept)

@@ -72,7 +72,7 @@ def look_up(stream: pl.DataFrame, table: TableColumns, names: Sequence[str], ord
 
 def _last_change(stream: pl.DataFrame, numbers: pl.DataFrame, changes: pl.DataFrame, order: LookupOrder) -> pl.Series:
     """Position of the last change that each row of the stream sees, null if none."""
-    left, right = _when(stream, changes, order.shared)
+    left, right = comparable_orders(stream, changes, order.shared)
     asked = numbers.with_columns(left)
     told = changes.select(_NUMBER, right, pl.int_range(pl.len(), dtype=pl.Int64).alias(_CHANGE))
     told = told.unique([_NUMBER, _WHEN], keep="last", maintain_order=True)
@@ -86,8 +86,8 @@ def _last_change(stream: pl.DataFrame, numbers: pl.DataFrame, changes: pl.DataFr
     )[_CHANGE]
 
 
-def _when(stream: pl.DataFrame, changes: pl.DataFrame, shared: int) -> tuple[pl.Series, pl.Series]:
-    """The shared order columns of both frames as one number."""
+def comparable_orders(stream: pl.DataFrame, changes: pl.DataFrame, shared: int) -> tuple[pl.Series, pl.Series]:
+    """The shared order columns of both frames as one number for each row."""
     columns = [f"{ORDER}{i}" for i in range(shared)]
     if shared == 1:
         return stream[columns[0]].alias(_WHEN), changes[columns[0]].alias(_WHEN)

@@ -186,10 +186,23 @@ class RecordOrder:
 
 
 _WAYS_MAX = 64
+_MULTIPLIERS = (
+    op.FlatMapValues | op.FlatMap | op.TableGroupBy | op.TableSuppress | op.ForeignKeySubscribe | op.ForeignKeyFanOut
+)
+"""Operators that can send several rows per row; so can some windowed aggregates."""
+_READERS = (
+    op.StreamTableJoin
+    | op.StreamGlobalTableJoin
+    | op.TableJoin
+    | op.ForeignKeyLookUp
+    | op.ForeignKeyFanOut
+    | op.ForeignKeyResolve
+)
+"""Operators whose nodes have stores of other nodes' tables, and none of their own."""
 
 
 def _own_stores(node: ProcessorNode | SinkNode, stores: Mapping[str, StoreSpec]) -> Sequence[str]:
-    if isinstance(node, SinkNode) or isinstance(node.operator, op.StreamTableJoin | op.StreamGlobalTableJoin):
+    if isinstance(node, SinkNode) or isinstance(node.operator, _READERS):
         return ()
     return [name for name in node.stores if name in stores]
 
@@ -201,7 +214,7 @@ def _multiplies(node: ProcessorNode | SinkNode) -> bool:
     if isinstance(node.operator, op.StreamWindowedAggregate):
         windows = node.operator.windows
         return not isinstance(windows, TimeWindows) or windows.advance_ms < windows.size_ms
-    return isinstance(node.operator, op.FlatMapValues | op.FlatMap)
+    return isinstance(node.operator, _MULTIPLIERS)
 
 
 def _common(lineages: Sequence[Lineage]) -> int:

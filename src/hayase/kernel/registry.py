@@ -17,7 +17,13 @@ from hayase.kernel.flat_map import FlatMapRows, flat_map_columns
 from hayase.kernel.flat_map_values import FlatMapValuesRows, flat_map_values_columns
 from hayase.kernel.foreach import ForeachRows, foreach_columns
 from hayase.kernel.foreign_key_left import ForeignKeyResolveRows, ForeignKeySubscribeRows
+from hayase.kernel.foreign_key_left_columns import foreign_key_resolve_columns, foreign_key_subscribe_columns
 from hayase.kernel.foreign_key_right import ForeignKeyFanOutRows, ForeignKeyLookUpRows, ForeignKeyReceiveRows
+from hayase.kernel.foreign_key_right_columns import (
+    foreign_key_fan_out_columns,
+    foreign_key_look_up_columns,
+    foreign_key_receive_columns,
+)
 from hayase.kernel.global_join import GlobalJoinRows, global_join_columns
 from hayase.kernel.late_records import LateRecordsRows
 from hayase.kernel.map import MapRows, map_columns
@@ -34,10 +40,12 @@ from hayase.kernel.stream_join_window import StreamJoinWindowRows
 from hayase.kernel.stream_stream_join import StreamStreamJoinRows
 from hayase.kernel.stream_table_join import StreamTableJoinRows, stream_table_join_columns
 from hayase.kernel.suppress import TableSuppressRows
-from hayase.kernel.table_aggregate import TableAggregateRows
+from hayase.kernel.suppress_columns import table_suppress_columns
+from hayase.kernel.table_aggregate import TableAggregateColumns, TableAggregateRows
 from hayase.kernel.table_filter import TableFilterRows, table_filter_columns
-from hayase.kernel.table_group_by import TableGroupByRows
-from hayase.kernel.table_join import TableJoinMergeRows, TableJoinRows
+from hayase.kernel.table_group_by import TableGroupByRows, table_group_by_columns
+from hayase.kernel.table_join import TableJoinRows, table_join_columns
+from hayase.kernel.table_join_merge import TableJoinMergeRows, table_join_merge_columns
 from hayase.kernel.table_map_values import TableMapValuesRows, table_map_values_columns
 from hayase.kernel.table_source import TableSourceRows, table_source_columns
 from hayase.kernel.table_to_stream import TableToStreamRows, table_to_stream_columns
@@ -112,8 +120,18 @@ COLUMNS: Mapping[type[op.Operator], ColumnFactory] = {
     op.TableFilter: table_filter_columns,
     op.TableMapValues: table_map_values_columns,
     op.TableToStream: table_to_stream_columns,
+    op.TableGroupBy: table_group_by_columns,
+    op.TableAggregate: TableAggregateColumns.compile,
     op.StreamAggregate: StreamAggregateColumns.compile,
     op.StreamWindowedAggregate: StreamWindowedAggregateColumns.compile,
+    op.ForeignKeySubscribe: foreign_key_subscribe_columns,
+    op.ForeignKeyReceive: foreign_key_receive_columns,
+    op.ForeignKeyLookUp: foreign_key_look_up_columns,
+    op.ForeignKeyFanOut: foreign_key_fan_out_columns,
+    op.ForeignKeyResolve: foreign_key_resolve_columns,
+    op.TableSuppress: table_suppress_columns,
+    op.TableJoin: table_join_columns,
+    op.TableJoinMerge: table_join_merge_columns,
     op.StreamTableJoin: stream_table_join_columns,
     op.StreamGlobalTableJoin: global_join_columns,
 }

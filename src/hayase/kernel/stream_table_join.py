@@ -16,13 +16,13 @@ from hayase.kernel.columns import ColumnContext, ColumnNode, CompileContext, Edg
 from hayase.kernel.compiled import known
 from hayase.kernel.functions import row_joiner
 from hayase.kernel.joined import JoinedValues, compile_joiner
-from hayase.kernel.lookup import look_up, matched, view_rows, without_nulls
+from hayase.kernel.lookup import matched, without_nulls
 from hayase.kernel.lookup_rows import LookupRows
-from hayase.kernel.order import LookupOrder, RecordOrder
 from hayase.kernel.rows import RowContext
 from hayase.kernel.table import as_versioned
+from hayase.kernel.table_reader import TableReader, table_reader
 from hayase.topology.nodes import ProcessorNode
-from hayase.topology.operators import StreamTableJoin, TableFilter, TableMapValues
+from hayase.topology.operators import StreamTableJoin
 
 
 class StreamTableJoinRows(LookupRows[StreamTableJoin]):
@@ -72,8 +72,7 @@ class StreamTableJoinColumns(ColumnNode):
     """StreamTableJoin in column form.
 
     Args:
-        names: fields of the table with a store that is read.
-        order: which updates of it a record sees.
+        reader: reads the table.
         values: makes the results.
     """
 
@@ -82,23 +81,20 @@ class StreamTableJoinColumns(ColumnNode):
         name: str,
         output: EdgeSchema,
         operator: StreamTableJoin,
-        names: Sequence[str],
-        order: LookupOrder,
+        reader: TableReader,
         values: JoinedValues,
     ) -> None:
         super().__init__(name, output)
         self._operator = operator
-        self._names = names
-        self._order = order
+        self._reader = reader
         self._values = values
 
     def run(self, inputs: Sequence[pl.DataFrame], ctx: ColumnContext) -> pl.DataFrame:
         """The joined rows; null values, and for inner joins null keys, are dropped and counted."""
-        frame, table = inputs[0], ctx.table(self._operator.table)
+        frame = inputs[0]
         stream = without_nulls(frame, keys=not self._operator.left)
         ctx.metrics.add(DROPPED_RECORDS, self.name, frame.height - stream.height)
-        rows = look_up(stream, table, self._names, self._order)
-        stream, rows = view_rows(stream, rows, table, ctx)
+        stream, rows = self._reader.read(stream, ctx)
         if not self._operator.left:
             stream, rows = matched(stream, rows)
         return self._values.join(stream, rows, ctx)
@@ -113,26 +109,14 @@ def stream_table_join_columns(
     if operator.as_of:
         return None
     table = ctx.tables.get(operator.table)
-    stored = _stored(operator.table, ctx)
-    base = ctx.tables.get(stored)
-    if table is None or base is None or not (known(edge) and known(table) and known(base)) or table.windowed:
+    reader = table_reader(node.name, node.parents[0], operator.table, ctx)
+    if table is None or reader is None or not known(edge) or edge.windowed:
         return None
-    assert edge.key is not None and table.key is not None and table.value is not None and base.value is not None
-    order = RecordOrder(ctx.nodes, ctx.stores, caching=ctx.caching).lookup(node.name, node.parents[0], stored)
-    if order is None or edge.windowed or dict(edge.key.fields) != dict(table.key.fields):
+    assert edge.key is not None and table.key is not None and table.value is not None
+    if dict(edge.key.fields) != dict(table.key.fields):
         return None
     values = compile_joiner(node.name, operator.joiner, edge, table.value, operator.schema)
     if values is None:
         return None
     output = dataclasses.replace(edge, value=values.schema)
-    return StreamTableJoinColumns(node.name, output, operator, base.value.names, order, values)
-
-
-def _stored(table: str, ctx: CompileContext) -> str:
-    """The table with a store from which a table is computed."""
-    operators = {node.name: node.operator for node in ctx.nodes}
-    while True:
-        operator = operators.get(table)
-        if not isinstance(operator, TableFilter | TableMapValues) or operator.store is not None:
-            return table
-        table = operator.parent
+    return StreamTableJoinColumns(node.name, output, operator, reader, values)

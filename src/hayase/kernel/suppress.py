@@ -40,13 +40,7 @@ class TableSuppressRows(OperatorRows[TableSuppress]):
         if not self._too_full():
             return
         if operator.when_full == "shutdown":
-            raise StateError(
-                "SUPPRESSION_BUFFER_FULL",
-                f"the buffer holds {buffer.count} rows and {buffer.size_bytes} bytes; allowed are "
-                f"{_shown(operator.max_records)} rows and {_shown(operator.max_bytes)} bytes. Give it more by BufferConfig, "
-                "or let it send early with emit_early_when_full()",
-                node=self.name,
-            )
+            raise buffer_full(self.name, operator, buffer.count, buffer.size_bytes)
         for place, held in buffer.oldest_while(self._too_full):
             self._send(place, held)
 
@@ -57,10 +51,7 @@ class TableSuppressRows(OperatorRows[TableSuppress]):
         return record.key.window.end_ms
 
     def _too_full(self) -> bool:
-        operator, buffer = self._operator, self._buffer
-        return (operator.max_records is not None and buffer.count > operator.max_records) or (
-            operator.max_bytes is not None and buffer.size_bytes > operator.max_bytes
-        )
+        return is_too_full(self._operator, self._buffer.count, self._buffer.size_bytes)
 
     def _send(self, key: bytes, held: Held) -> None:
         if held.new is None and self._operator.until_window_closes:
@@ -86,6 +77,24 @@ class TableSuppressRows(OperatorRows[TableSuppress]):
         if not held:
             return self._parent_rows.get(key)
         return None if prior is None else (self._values.from_bytes(prior), -1)
+
+
+def is_too_full(operator: TableSuppress, count: int, size_bytes: int) -> bool:
+    """Whether a buffer with so many rows and bytes holds more than it may."""
+    return (operator.max_records is not None and count > operator.max_records) or (
+        operator.max_bytes is not None and size_bytes > operator.max_bytes
+    )
+
+
+def buffer_full(node: str, operator: TableSuppress, count: int, size_bytes: int) -> StateError:
+    """The error of a buffer that may not send early."""
+    return StateError(
+        "SUPPRESSION_BUFFER_FULL",
+        f"the buffer holds {count} rows and {size_bytes} bytes; allowed are {_shown(operator.max_records)} rows and "
+        f"{_shown(operator.max_bytes)} bytes. Give it more by BufferConfig, or let it send early with "
+        "emit_early_when_full()",
+        node=node,
+    )
 
 
 def _shown(limit: int | None) -> str:

@@ -11,10 +11,10 @@ import msgspec
 from hayase.core.records import Headers
 from hayase.state.protocol import ByteStore
 
-_TIME = struct.Struct(">Q")
-_TOTALS = struct.Struct(">qq")
-_KEYS, _ROWS, _ROWS_END, _TOTALS_KEY = b"k", b"r", b"s", b"t"
-_ROW_BYTES = 16
+TIME = struct.Struct(">Q")
+TOTALS = struct.Struct(">qq")
+KEYS, ROWS, ROWS_END, TOTALS_KEY = b"k", b"r", b"s", b"t"
+ROW_BYTES = 16
 
 
 class Held(NamedTuple):
@@ -33,7 +33,7 @@ class Held(NamedTuple):
     headers: Headers
 
 
-_HELD = msgspec.msgpack.Decoder(Held)
+HELD = msgspec.msgpack.Decoder(Held)
 
 
 class SuppressBuffer:
@@ -44,39 +44,39 @@ class SuppressBuffer:
 
     def __init__(self, store: ByteStore) -> None:
         self._store = store
-        found = store.get(_TOTALS_KEY)
-        self.count, self.size_bytes = (0, 0) if found is None else _TOTALS.unpack(found)
+        found = store.get(TOTALS_KEY)
+        self.count, self.size_bytes = (0, 0) if found is None else TOTALS.unpack(found)
         self._saved = self.count, self.size_bytes
         self._first_ms: int | None = None
 
     def put(self, due_ms: int, key: bytes, update: Held) -> None:
         """Hold an update back; `update.prior` counts only if none of the key is held."""
         store = self._store
-        due = store.get(_KEYS + key)
+        due = store.get(KEYS + key)
         if due is None:
-            due = _TIME.pack(due_ms)
-            store.put(_KEYS + key, due)
+            due = TIME.pack(due_ms)
+            store.put(KEYS + key, due)
             self.count += 1
-            self.size_bytes += _ROW_BYTES + len(key)
+            self.size_bytes += ROW_BYTES + len(key)
             if self._first_ms is not None:
                 self._first_ms = min(self._first_ms, due_ms)
         else:
-            before = store.get(_ROWS + due + key)
+            before = store.get(ROWS + due + key)
             assert before is not None
-            update = update._replace(prior=_HELD.decode(before).prior)
+            update = update._replace(prior=HELD.decode(before).prior)
             self.size_bytes -= len(before)
         data = msgspec.msgpack.encode(update)
         self.size_bytes += len(data)
-        store.put(_ROWS + due + key, data)
+        store.put(ROWS + due + key, data)
 
     def prior(self, key: bytes) -> tuple[bool, bytes | None]:
         """Whether an update of the key is held, and what was there before."""
-        due = self._store.get(_KEYS + key)
+        due = self._store.get(KEYS + key)
         if due is None:
             return False, None
-        data = self._store.get(_ROWS + due + key)
+        data = self._store.get(ROWS + due + key)
         assert data is not None
-        return True, _HELD.decode(data).prior
+        return True, HELD.decode(data).prior
 
     def due(self, now_ms: int) -> Iterator[tuple[bytes, Held]]:
         """Take out the rows that are due at a time or before, in order."""
@@ -92,25 +92,25 @@ class SuppressBuffer:
         """Write number and size to the store, if they changed."""
         if self._saved != (self.count, self.size_bytes):
             self._saved = self.count, self.size_bytes
-            totals = _TOTALS.pack(self.count, self.size_bytes) if self.count else None
-            self._store.put(_TOTALS_KEY, totals)
+            totals = TOTALS.pack(self.count, self.size_bytes) if self.count else None
+            self._store.put(TOTALS_KEY, totals)
 
     def _first(self) -> int:
         if self._first_ms is None:
-            place, _ = next(self._store.range(_ROWS, _ROWS_END))
-            (self._first_ms,) = _TIME.unpack_from(place, 1)
+            place, _ = next(self._store.range(ROWS, ROWS_END))
+            (self._first_ms,) = TIME.unpack_from(place, 1)
         return self._first_ms
 
     def _take(self, wanted: Callable[[int], bool]) -> Iterator[tuple[bytes, Held]]:
         self._first_ms = None
-        for place, data in self._store.range(_ROWS, _ROWS_END):
-            (due_ms,) = _TIME.unpack_from(place, 1)
+        for place, data in self._store.range(ROWS, ROWS_END):
+            (due_ms,) = TIME.unpack_from(place, 1)
             if not wanted(due_ms):
                 self._first_ms = due_ms
                 return
-            key = place[1 + _TIME.size :]
+            key = place[1 + TIME.size :]
             self._store.put(place, None)
-            self._store.put(_KEYS + key, None)
+            self._store.put(KEYS + key, None)
             self.count -= 1
-            self.size_bytes -= _ROW_BYTES + len(key) + len(data)
-            yield key, _HELD.decode(data)
+            self.size_bytes -= ROW_BYTES + len(key) + len(data)
+            yield key, HELD.decode(data)

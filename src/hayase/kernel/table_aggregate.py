@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import Any
 
+import polars as pl
+
 from hayase.core.records import Change, Record
+from hayase.kernel.aggregate import KeySlots, StoredAggregates
+from hayase.kernel.column_table_aggregation import ColumnTableAggregation
+from hayase.kernel.columns import ColumnContext, ColumnNode, CompileContext, EdgeSchema, TableColumns
 from hayase.kernel.row_table_aggregation import inputs_of, row_table_aggregation
 from hayase.kernel.rows import OperatorRows, RowContext, TableEmitter, TableRows
+from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import TableAggregate
 
 _TIMESTAMP = struct.Struct(">q")
@@ -68,3 +75,37 @@ class TableAggregateRows(OperatorRows[TableAggregate]):
     def _shown(self, found: bytes | None) -> Any:
         """The value of a stored row, read anew: user code may have changed the object that was given to it."""
         return None if found is None else self._aggregation.visible(self._aggregation.load(found[8:]))
+
+
+class TableAggregateColumns(ColumnNode):
+    """TableAggregate in column form; built-in aggregates only."""
+
+    def __init__(self, name: str, output: EdgeSchema, store: str, aggregation: ColumnTableAggregation) -> None:
+        super().__init__(name, output)
+        self._store = store
+        self._aggregation = aggregation
+        self._table: TableColumns | None = None
+
+    @classmethod
+    def compile(
+        cls, node: ProcessorNode, edges: Sequence[EdgeSchema], ctx: CompileContext
+    ) -> TableAggregateColumns | None:
+        """The node; `None` if the aggregate, or its store, has no column form."""
+        operator, (edge,) = node.operator, edges
+        assert isinstance(operator, TableAggregate)
+        aggregation = ColumnTableAggregation.compile(node, edge, ctx) if edge.old_values else None
+        if aggregation is None or not all(part.invertible for part in aggregation.parts):
+            return None
+        output = EdgeSchema(edge.key, aggregation.schema, table=True, old_values=operator.old_values)
+        return cls(node.name, output, operator.store, aggregation)
+
+    def run(self, inputs: Sequence[pl.DataFrame], ctx: ColumnContext) -> pl.DataFrame:
+        """See ColumnNode."""
+        slots = KeySlots(ctx.byte_store(self._store), self._aggregation.key_codec)
+        done = self._aggregation.updated(inputs[0], slots, ctx)
+        self._table = StoredAggregates(self._aggregation, slots, done) if self._aggregation.read else None
+        return self._aggregation.sent(done, ctx)
+
+    def table_columns(self) -> TableColumns | None:
+        """See ColumnNode."""
+        return self._table

@@ -1,16 +1,32 @@
-"""Joining two tables by key: the two sides, and where their results become one table."""
+"""Joining two tables by key: the two sides. Where their results become one table is in `table_join_merge`."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+
+import polars as pl
 
 from hayase.core.metrics import DROPPED_RECORDS
 from hayase.core.records import Change, Record
+from hayase.kernel.columns import (
+    KEY,
+    NULL,
+    OLD,
+    OLD_NULL,
+    TS,
+    ColumnContext,
+    ColumnNode,
+    CompileContext,
+    EdgeSchema,
+)
+from hayase.kernel.compiled import carried, known
 from hayase.kernel.functions import row_joiner
-from hayase.kernel.rows import OperatorRows, RowContext, RowNode, TableEmitter, TableRows
-from hayase.kernel.table import StoredRows
+from hayase.kernel.joined_tables import JoinedTables
+from hayase.kernel.rows import OperatorRows, RowContext
+from hayase.kernel.table_reader import TableReader, table_reader
 from hayase.topology.nodes import ProcessorNode
-from hayase.topology.operators import TableJoin, TableJoiner, TableJoinMerge
+from hayase.topology.operators import TableJoin, TableJoiner
 
 
 class JoinedRow:
@@ -52,8 +68,7 @@ class TableJoinRows(OperatorRows[TableJoin]):
         self._table = ctx.table(operator.table)
         tables = (self._parent, operator.table) if operator.is_left else (operator.table, self._parent)
         self._joined = JoinedRow(ctx, operator.joiner, *tables)
-        kind = operator.joiner.kind
-        self._needs_other = kind == "inner" or (kind == "left" and not operator.is_left)
+        self._needs_other = needs_other(operator)
 
     def process(self, record: Record[Any, Any]) -> None:
         """Take one update of the parent."""
@@ -77,58 +92,77 @@ class TableJoinRows(OperatorRows[TableJoin]):
         return self._joined(record, own, other) if self._operator.is_left else self._joined(record, other, own)
 
 
-class TableJoinMergeRows(RowNode):
-    """TableJoinMerge in row form; `table_rows` are those of the store, or computed from the two tables."""
+class TableJoinColumns(ColumnNode):
+    """TableJoin in column form.
 
-    def __init__(self, node: ProcessorNode, operator: TableJoinMerge) -> None:
-        super().__init__(node.name)
+    Args:
+        operator: says which side this is.
+        reader: reads the other table.
+        joined: makes the results.
+    """
+
+    def __init__(
+        self, name: str, output: EdgeSchema, operator: TableJoin, reader: TableReader, joined: JoinedTables
+    ) -> None:
+        super().__init__(name, output)
         self._operator = operator
-        self._rows: StoredRows | None = None
-        self._view: TableRows
+        self._reader = reader
+        self._joined = joined
+        self._own = (joined.left if operator.is_left else joined.right).names
+        self._needs_other = needs_other(operator)
 
-    def open(self, ctx: RowContext) -> None:
-        """Start of an epoch."""
-        super().open(ctx)
-        operator = self._operator
-        if operator.store is None:
-            joined = JoinedRow(ctx, operator.joiner, operator.left, operator.right)
-            self._view = _JoinedRows(ctx.table(operator.left), ctx.table(operator.right), joined)
-            return
-        self._rows = self._view = StoredRows.of(ctx.env, operator.store)
-        caching = ctx.env.store_spec(operator.store).caching
-        self._reads_old = caching or operator.old_values
-        self._emitter = TableEmitter(ctx, caching=caching, key_bytes=self._rows.key_bytes)
+    def run(self, inputs: Sequence[pl.DataFrame], ctx: ColumnContext) -> pl.DataFrame:
+        """The updates of the result; null keys are dropped and counted."""
+        frame = inputs[0]
+        if frame[KEY].null_count():
+            ctx.metrics.add(DROPPED_RECORDS, self.name, frame[KEY].null_count())
+            frame = frame.filter(pl.col(KEY).is_not_null())
+        frame, other = self._reader.read(frame, ctx)
+        kept = ~other[NULL]
+        if not self._needs_other:
+            kept |= ~(frame[NULL] & frame[OLD_NULL])
+        if not kept.all():
+            frame, other = frame.filter(kept), other.filter(kept)
+        at = frame.with_columns(pl.max_horizontal(frame[TS], other[TS]).alias(TS))
+        new, done = self._with(at, at.select(*self._own, NULL), other, ctx)
+        if done is not None:
+            at, other = at.filter(done), other.filter(done)
+        if not self._operator.old_values:
+            return at.select(carried(at)).with_columns(new.get_columns())
+        own = at.select(*(pl.col(OLD + name).alias(name) for name in self._own), pl.col(OLD_NULL).alias(NULL))
+        old, done = self._with(at, own, other, ctx)
+        if done is not None:
+            at, new = at.filter(done), new.filter(done)
+        olds = old.select(pl.exclude(NULL).name.prefix(OLD), pl.col(NULL).alias(OLD_NULL))
+        return at.select(carried(at)).with_columns(*new.get_columns(), *olds.get_columns())
 
-    def process(self, record: Record[Any, Any]) -> None:
-        """Take one update of either side."""
-        rows = self._rows
-        if rows is None:
-            self.ctx.forward(record)
-            return
-        new = record.value.new
-        old = rows.value(record.key) if self._reads_old else None
-        rows.put(record.key, new, record.timestamp_ms)
-        self._emitter.emit(record.with_value(Change(new, old)))
-
-    def flush(self) -> None:
-        """Send on what the cache holds."""
-        if self._rows is not None:
-            self._emitter.flush()
-
-    def table_rows(self) -> TableRows:
-        """The joined rows."""
-        return self._view
+    def _with(
+        self, at: pl.DataFrame, own: pl.DataFrame, other: pl.DataFrame, ctx: ColumnContext
+    ) -> tuple[pl.DataFrame, pl.Series | None]:
+        left, right = (own, other) if self._operator.is_left else (other, own)
+        return self._joined.join(at, left, right, ctx)
 
 
-class _JoinedRows:
-    """Rows of a join without a store."""
+def needs_other(operator: TableJoin) -> bool:
+    """Whether there is no result without the other table's row."""
+    kind = operator.joiner.kind
+    return kind == "inner" or (kind == "left" and not operator.is_left)
 
-    def __init__(self, left: TableRows, right: TableRows, joined: JoinedRow) -> None:
-        self._left, self._right, self._joined = left, right, joined
 
-    def get(self, key: Any) -> tuple[Any, int] | None:
-        """Value and timestamp of the row; `None` if there is none."""
-        left, right = self._left.get(key), self._right.get(key)
-        timestamp_ms = max(found[1] if found is not None else -1 for found in (left, right))
-        value = self._joined(Record(key, None, timestamp_ms), left and left[0], right and right[0])
-        return None if value is None else (value, timestamp_ms)
+def table_join_columns(node: ProcessorNode, inputs: Sequence[EdgeSchema], ctx: CompileContext) -> ColumnNode | None:
+    """The column form; it needs one for both tables, and a topology whose order columns tell what an update sees."""
+    operator, (edge,) = node.operator, inputs
+    assert isinstance(operator, TableJoin)
+    table = ctx.tables.get(operator.table)
+    if table is None or not (known(edge) and known(table)) or edge.windowed or table.windowed:
+        return None
+    assert edge.key is not None and table.key is not None
+    old_wanted = operator.old_values or not needs_other(operator)
+    if (old_wanted and not edge.old_values) or dict(edge.key.fields) != dict(table.key.fields):
+        return None
+    joined = JoinedTables.compile(node.name, operator.joiner, *((edge, table) if operator.is_left else (table, edge)))
+    reader = table_reader(node.name, node.parents[0], operator.table, ctx)
+    if joined is None or reader is None:
+        return None
+    output = EdgeSchema(edge.key, joined.schema, table=True, old_values=operator.old_values)
+    return TableJoinColumns(node.name, output, operator, reader, joined)

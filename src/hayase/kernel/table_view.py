@@ -17,6 +17,18 @@ go to the context's handler and are left out.
 """
 
 
+class IndirectTable:
+    """Base of tables that have no rows of their own to look up (`TableColumns`): who reads them knows how."""
+
+    def at_start(self, keys: pl.Series) -> pl.DataFrame:
+        """Raises UnknownStoreError."""
+        raise UnknownStoreError("UNKNOWN_TABLE", "this table has no rows of its own to look up")
+
+    def changes(self) -> pl.DataFrame:
+        """Raises UnknownStoreError."""
+        raise UnknownStoreError("UNKNOWN_TABLE", "this table has no rows of its own to look up")
+
+
 class TableView:
     """A table computed from another one (`TableColumns`).
 
@@ -25,23 +37,23 @@ class TableView:
     """
 
     def __init__(self, base: TableColumns, steps: Sequence[Step]) -> None:
-        self._base = base
+        self.base = base
         self.steps = steps
 
     @classmethod
     def over(cls, parent: TableColumns, step: Step) -> TableView:
         """The view that does one more step."""
         if isinstance(parent, TableView):
-            return cls(parent._base, [*parent.steps, step])
+            return cls(parent.base, [*parent.steps, step])
         return cls(parent, [step])
 
     def at_start(self, keys: pl.Series) -> pl.DataFrame:
         """Rows of the table with a store."""
-        return self._base.at_start(keys)
+        return self.base.at_start(keys)
 
     def changes(self) -> pl.DataFrame:
         """Updates of the table with a store."""
-        return self._base.changes()
+        return self.base.changes()
 
 
 def view_over(parent: str, step: Step, ctx: ColumnContext) -> TableView | None:

@@ -14,10 +14,11 @@ from hayase.kernel.columns import ColumnNode, CompileContext, EdgeSchema
 from hayase.kernel.order import MergeOrder, RecordOrder
 from hayase.kernel.registry import COLUMNS
 from hayase.planner.prefix import find_prefix, prefix_nodes
+from hayase.planner.read_tables import read_tables
 from hayase.planner.serdes import AutoSerde, PickleSerde, key_writing_codec, schema_serde, writing_codec
 from hayase.processor.timestamps import TimestampExtractor, record_timestamp
 from hayase.serde import Serdes
-from hayase.serde.changes import ChangeSerde
+from hayase.serde.changes import ChangeCodec, ChangeSerde
 from hayase.serde.protocol import Schema, Serde, Side
 from hayase.state.spec import StoreSpec
 from hayase.task.event_time import needs_partition_time
@@ -217,7 +218,8 @@ def _serde_schema(key: Serde[Any], value: Serde[Any]) -> EdgeSchema | None:
     key_codec, value_codec = key.columns, value.columns
     if key_codec is None or value_codec is None:
         return None
-    return EdgeSchema(key_codec.schema, value_codec.schema)
+    updates = isinstance(value_codec, ChangeCodec)
+    return EdgeSchema(key_codec.schema, value_codec.schema, table=updates, old_values=updates)
 
 
 def _columns(
@@ -243,7 +245,7 @@ def _columns(
         if schema is not None:
             schemas[source.name] = schema
     compiled: dict[str, ColumnNode] = {}
-    read = _read_tables(unit)
+    read = read_tables(unit.processors)
     for node in unit.processors:
         made = _column_node(node, unit, schemas, read, stores, options)
         if made is None:
@@ -307,18 +309,6 @@ def _column_node(
     return factory(node, [schemas[parent] for parent in node.parents], context)
 
 
-def _read_tables(unit: UnitNodes) -> frozenset[str]:
-    """Nodes whose table is looked up, and those from which such a table is computed."""
-    read = {node.operator.table for node in unit.processors if isinstance(node.operator, op.StreamTableJoin)}
-    for node in reversed(unit.processors):
-        operator = node.operator
-        if not isinstance(operator, op.TableFilter | op.TableMapValues | op.TableTransformValues):
-            continue
-        if node.name in read and operator.store is None:
-            read.add(operator.parent)
-    return frozenset(read)
-
-
 def _column_sinks(
     topology: Topology, unit: UnitNodes, schemas: Mapping[str, EdgeSchema], options: CompileOptions
 ) -> tuple[tuple[SinkProgram, ...] | None, str]:
@@ -330,6 +320,8 @@ def _column_sinks(
         value = writing_codec(sink.value_serde, schema.value) if schema.value is not None else None
         if key is None or value is None:
             return None, f"sink {node.name} has a serde that can not write what arrives in columns"
+        if sink.edge and sink.partitioner is not None:
+            return None, f"sink {node.name} has a partitioner within a shuffle"
         without = routing_without_columns(sink, schema)
         if without is not None:
             return None, without

@@ -71,6 +71,8 @@ def looks_at(operator: op.Operator) -> tuple[Fields, bool]:
             return _roots([f.input for f in fields if f.input is not None]), True
         case op.WindowedOperator(aggregation=op.BuiltInAggregate(fields=fields)):
             return _roots([f.input for f in fields if f.input is not None]), True
+        case op.TableAggregate(aggregation=op.BuiltInAggregate(fields=fields)):
+            return _roots([f.input for f in fields if f.input is not None]), True
     return None, True
 
 

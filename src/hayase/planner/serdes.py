@@ -13,8 +13,11 @@ from hayase.core.errors import SerializationError
 from hayase.core.records import Windowed
 from hayase.kernel.columns import EdgeSchema
 from hayase.serde import JsonSerde, Serdes, TimeWindowedSerde
+from hayase.serde.changes import ChangeCodec, ChangeSerde
 from hayase.serde.protocol import ColumnCodec, Schema, Serde
 from hayase.serde.pydantic_models import is_model
+from hayase.serde.subscription_columns import AnswerCodec, AnswerSchema
+from hayase.serde.subscriptions import AnswerSerde
 
 
 class AutoSerde(Serde[Any]):
@@ -98,6 +101,12 @@ def writing_codec(serde: Serde[Any], schema: Schema) -> ColumnCodec | None:
     if isinstance(serde, AutoSerde):
         found = schema_serde(schema)
         return found.columns if found is not None else None
+    if isinstance(serde, ChangeSerde):
+        inner = writing_codec(serde.inner, schema)
+        return None if inner is None else ChangeCodec(inner)
+    if isinstance(serde, AnswerSerde) and isinstance(schema, AnswerSchema) and schema.right is not None:
+        inner = writing_codec(serde.inner, schema.right)
+        return None if inner is None else AnswerCodec(inner)
     codec = serde.columns
     if codec is None:
         if isinstance(serde, JsonSerde) and not schema.bare:

@@ -11,7 +11,7 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 from hayase.core.errors import SerializationError
-from hayase.serde.protocol import Serde, Side
+from hayase.serde.protocol import ColumnCodec, Serde, Side
 
 _HEAD = struct.Struct(">BiB")
 _LENGTH = struct.Struct(">I")
@@ -54,9 +54,31 @@ class Answer(NamedTuple):
     value: Any
 
 
+def packed(number: int, partition: int, digest: bytes | None, rest: bytes | None) -> bytes:
+    """The bytes of a subscription or an answer; `rest` is the primary key, or the right value."""
+    flag = b"" if rest is None else b"\x01" + rest
+    return _HEAD.pack(number, partition, 0 if digest is None else len(digest)) + (digest or b"") + flag
+
+
+def unpacked(data: bytes) -> tuple[int, int, bytes | None, bytes | None]:
+    """What `packed` was given; raises SerializationError."""
+    try:
+        number, partition, length = _HEAD.unpack_from(data)
+    except struct.error as error:
+        raise SerializationError("VALUE_NOT_DESERIALIZABLE", f"nothing of a foreign-key join: {data[:40]!r}") from error
+    middle = _HEAD.size + length
+    digest = data[_HEAD.size : middle] if length else None
+    return number, partition, digest, data[middle + 1 :] if len(data) > middle else None
+
+
 class _Wrapper(Serde[Any]):
     def __init__(self, inner: Serde[Any]) -> None:
         self._inner = inner
+
+    @property
+    def inner(self) -> Serde[Any]:
+        """The serde of primary keys, or of right values."""
+        return self._inner
 
     def map_inner(self, replace: Callable[[Serde[Any]], Serde[Any]]) -> Serde[Any]:
         """See Serde."""
@@ -67,19 +89,10 @@ class _Wrapper(Serde[Any]):
         return type(self)(self._inner.for_topic(topic, side, settings))
 
     def _pack(self, number: int, partition: int, digest: bytes | None, rest: bytes | None) -> bytes:
-        flag = b"" if rest is None else b"\x01" + rest
-        return _HEAD.pack(number, partition, 0 if digest is None else len(digest)) + (digest or b"") + flag
+        return packed(number, partition, digest, rest)
 
     def _unpack(self, data: bytes) -> tuple[int, int, bytes | None, bytes | None]:
-        try:
-            number, partition, length = _HEAD.unpack_from(data)
-        except struct.error as error:
-            raise SerializationError(
-                "VALUE_NOT_DESERIALIZABLE", f"nothing of a foreign-key join: {data[:40]!r}"
-            ) from error
-        middle = _HEAD.size + length
-        digest = data[_HEAD.size : middle] if length else None
-        return number, partition, digest, data[middle + 1 :] if len(data) > middle else None
+        return unpacked(data)
 
 
 class SubscriptionSerde(_Wrapper):
@@ -94,6 +107,14 @@ class SubscriptionSerde(_Wrapper):
         number, partition, digest, key = self._unpack(data)
         return Subscription(Instruction(number), digest, partition, self._inner.deserialize(key))
 
+    @property
+    def columns(self) -> ColumnCodec | None:
+        """The column form; `None` if keys have none."""
+        from hayase.serde.subscription_columns import SubscriptionCodec
+
+        inner = self._inner.columns
+        return None if inner is None else SubscriptionCodec(inner)
+
 
 class AnswerSerde(_Wrapper):
     """Answers; `inner` is the serde of right values."""
@@ -106,6 +127,19 @@ class AnswerSerde(_Wrapper):
         """Raises SerializationError."""
         _, partition, digest, value = self._unpack(data)
         return Answer(digest, partition, self._inner.deserialize(value))
+
+    @property
+    def columns(self) -> ColumnCodec | None:
+        """The column form; `None` if values have none."""
+        from hayase.serde.subscription_columns import AnswerCodec
+
+        inner = self._inner.columns
+        return None if inner is None else AnswerCodec(inner)
+
+
+def prefix_of(foreign: bytes) -> bytes:
+    """What the bytes of all pairs with a foreign key begin with, by its bytes."""
+    return _LENGTH.pack(len(foreign)) + foreign
 
 
 class CombinedKeySerde(Serde[tuple[Any, Any]]):
@@ -123,6 +157,16 @@ class CombinedKeySerde(Serde[tuple[Any, Any]]):
         self._foreign = foreign
         self._primary = primary
 
+    @property
+    def foreign(self) -> Serde[Any]:
+        """The serde of foreign keys."""
+        return self._foreign
+
+    @property
+    def primary(self) -> Serde[Any]:
+        """The serde of primary keys."""
+        return self._primary
+
     def map_inner(self, replace: Callable[[Serde[Any]], Serde[Any]]) -> CombinedKeySerde:
         """See Serde."""
         return CombinedKeySerde(replace(self._foreign), replace(self._primary))
@@ -135,8 +179,7 @@ class CombinedKeySerde(Serde[tuple[Any, Any]]):
 
     def prefix(self, foreign_key: Any) -> bytes:
         """What the bytes of all pairs with a foreign key begin with, and no others."""
-        data = self._foreign.to_bytes(foreign_key)
-        return _LENGTH.pack(len(data)) + data
+        return prefix_of(self._foreign.to_bytes(foreign_key))
 
     def to_bytes(self, value: tuple[Any, Any]) -> bytes:
         """Both keys; raises SerializationError."""

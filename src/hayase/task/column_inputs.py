@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,10 +11,12 @@ import numpy.typing as npt
 import polars as pl
 
 from hayase.core.metrics import RECORDS_CONSUMED
-from hayase.core.records import Headers
-from hayase.kernel.columns import HEADERS, KEY, NULL, TS, Order
+from hayase.core.records import Change, Headers
+from hayase.kernel.columns import HEADERS, KEY, NULL, OLD, OLD_NULL, TS, Order
 from hayase.processor.timestamps import record_timestamp
 from hayase.serde.protocol import BARE_FIELD
+from hayase.serde.subscription_columns import INSTRUCTION
+from hayase.serde.subscriptions import Instruction, Subscription, SubscriptionSerde
 from hayase.task.chunks import Chunk
 from hayase.task.edges import EDGE_HEADERS, read_headers
 from hayase.task.event_time import extract_times
@@ -54,16 +56,19 @@ class FrameRecords:
     def record(self, row: int) -> SourceRecord:
         """One record, for handlers; its offset is its position in what the origin sent."""
         values = self._frame.row(row, named=True)
-        key = values.pop(KEY)
-        fields = {name: value for name, value in values.items() if not name.startswith("__")}
-        value = fields.get(BARE_FIELD) if list(fields) == [BARE_FIELD] else fields
+        value: Any = None if values[NULL] else _value(values)
+        if isinstance(self._source.value_serde, SubscriptionSerde):
+            value = Subscription(**{**value, INSTRUCTION: Instruction(value[INSTRUCTION])})
+        if OLD_NULL in values:
+            old = {name.removeprefix(OLD): field for name, field in values.items() if name.startswith(OLD)}
+            value = Change(value, None if values[OLD_NULL] else _value(old))
         return SourceRecord(
             str(self._source.edge),
             self._partition,
             int(self._numbers[row]),
             values[TS],
-            self._source.key_serde.serialize(key),
-            None if values[NULL] else self._source.value_serde.serialize(value),
+            self._source.key_serde.serialize(values[KEY]),
+            self._source.value_serde.serialize(value),
             self.headers[row] if self.headers is not None else (),
         )
 
@@ -78,6 +83,12 @@ class FrameRecords:
         return FrameRecords, (bare, self._partition, self._frame, 0, self._numbers)
 
 
+def _value(columns: Mapping[str, Any]) -> Any:
+    """The row form's value of the columns of one row."""
+    fields = {name: value for name, value in columns.items() if not name.startswith("__")}
+    return fields.get(BARE_FIELD) if list(fields) == [BARE_FIELD] else fields
+
+
 AtEnd = pl.DataFrame | Callable[[int], Origin]
 """Where what a cache sends at the end comes from, by its rank: order columns, or a look at what was kept on disk."""
 
@@ -89,7 +100,7 @@ class ColumnInputs:
     Attributes:
         frames: one frame per source of the unit, ascending by `__o0`.
         count: number of records; `__o0` runs from 0 to `count - 1`.
-        headers: headers by `__o0`, or `None` if no record has any.
+        headers: headers by `__o0`, or `None` if no record has any; behind them those that nodes add.
     """
 
     frames: list[pl.DataFrame]
@@ -104,6 +115,13 @@ class ColumnInputs:
     def sends_at_end(self, position: int, origins: AtEnd) -> None:
         """Say where comes from what the node at that position sends at the end of the epoch."""
         self._at_end[position] = origins
+
+    def keep_headers(self, headers: Sequence[Headers]) -> int:
+        """Add headers that no record has, beside those of the records; where they begin."""
+        if self.headers is None:
+            self.headers = [()] * self.count
+        self.headers += headers
+        return len(self.headers) - len(headers)
 
     def record(self, order: Order) -> SourceRecord:
         """The record of a row with these order columns."""
@@ -214,6 +232,8 @@ def empty_frame(source: SourceProgram, *, headers: bool) -> pl.DataFrame:
     key = dict(schema.key.fields)
     columns: dict[str, pl.DataType | type[pl.DataType]] = dict(schema.value.fields)
     columns[KEY] = key[BARE_FIELD] if schema.key.bare else pl.Struct(key)
+    if schema.old_values:
+        columns |= {OLD + name: dtype for name, dtype in schema.value.fields} | {OLD_NULL: pl.Boolean()}
     columns[NULL] = pl.Boolean
     columns[TS] = pl.Int64
     columns["__o0"] = pl.Int64

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import polars as pl
@@ -26,6 +26,7 @@ from hayase.kernel.columns import (
 from hayase.kernel.merge import merge_in_order
 from hayase.kernel.rows import Clocks
 from hayase.serde import StringSerde, encode_windowed_keys
+from hayase.serde.changes import ChangeCodec
 from hayase.serde.murmur2 import partitions_for_array
 from hayase.serde.protocol import BARE_FIELD
 from hayase.state.protocol import ByteStore
@@ -59,6 +60,7 @@ class NodeContext:
         self.wall_clock_ms = services.wall_clock_ms
         self.input_count = inputs.count
         self.position = position
+        self.partition = int(services.task.rpartition("_")[2])
         self._name = name
         self._services = services
         self._inputs = inputs
@@ -78,6 +80,14 @@ class NodeContext:
             return self._tables[name]
         except KeyError:
             raise UnknownStoreError("UNKNOWN_TABLE", f"node {name!r} has no rows to look up", node=self._name) from None
+
+    def headers_of(self, frame: pl.DataFrame) -> Sequence[Headers]:
+        """See ColumnContext."""
+        return _headers_of(frame, self._inputs) or [()] * frame.height
+
+    def keep_headers(self, headers: Sequence[Headers]) -> int:
+        """See ColumnContext."""
+        return self._inputs.keep_headers(headers)
 
     def processing_failed(self, order: Order, error: Exception) -> None:
         """Ask the processing handler about the input record of a row."""
@@ -243,7 +253,8 @@ def _key_bytes(sink: SinkProgram, frame: pl.DataFrame) -> list[bytes | None]:
 def _value_bytes(sink: SinkProgram, frame: pl.DataFrame) -> list[bytes | None]:
     codec = sink.value_codec
     assert codec is not None
-    return codec.encode(frame.select(codec.schema.names), frame[NULL])
+    names = codec.names if isinstance(codec, ChangeCodec) else codec.schema.names
+    return codec.encode(frame.select(names), frame[NULL])
 
 
 def _send_edge(sink: SinkProgram, services: TaskServices, inputs: ColumnInputs, frame: pl.DataFrame) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from hayase.core.records import Headers, TaskId
-from hayase.kernel.columns import HEADERS, order_columns
+from hayase.kernel.columns import HEADERS, OLD, order_columns
 from hayase.serde.murmur2 import partition_for_key
 from hayase.state.journal import EdgeRow, ReceivedRow
 from hayase.task.outputs import Outputs
@@ -123,5 +123,6 @@ def strip_order(frame: pl.DataFrame, fields: frozenset[str] | None) -> pl.DataFr
     """The frame without order and header-index columns and without the fields that nobody looks at: what crosses an edge."""
     unwanted = {*order_columns(frame), HEADERS}
     if fields is not None:
-        unwanted |= {name for name in frame.columns if not name.startswith("__") and name not in fields}
+        values = {name: name.removeprefix(OLD) for name in frame.columns if name.startswith(OLD) or name[:2] != "__"}
+        unwanted |= {name for name, field in values.items() if field not in fields}
     return frame.select(name for name in frame.columns if name not in unwanted)

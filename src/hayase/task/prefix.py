@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from hayase.core.records import Headers
 from hayase.kernel.columns import ColumnContext, EdgeSchema, Order, TableColumns
 from hayase.kernel.python_values import record_keys, record_values
 from hayase.state.protocol import ByteStore
@@ -173,6 +174,7 @@ class _Context(ColumnContext):
         self.clocks = services.clocks
         self.wall_clock_ms = services.wall_clock_ms
         self.input_count = self.position = 0
+        self.partition = int(services.task.rpartition("_")[2])
         self.holding = None
         self._run = run
         self._node = node
@@ -186,6 +188,12 @@ class _Context(ColumnContext):
 
     def table(self, name: str) -> TableColumns:
         raise AssertionError(f"{self._node} is stateless; it reads no table")
+
+    def headers_of(self, frame: pl.DataFrame) -> Sequence[Headers]:
+        raise AssertionError(f"{self._node} is stateless; it keeps no records")
+
+    def keep_headers(self, headers: Sequence[Headers]) -> int:
+        raise AssertionError(f"{self._node} is stateless; it keeps no records")
 
     def processing_failed(self, order: Order, error: Exception) -> None:
         self._run.failed(self._node, self._place, order[0], error)

@@ -55,7 +55,7 @@ def routing_without_columns(sink: SinkProgram, edge: EdgeSchema) -> str | None:
         return None
     if not known(edge):
         return f"sink {sink.name} gets records without a schema"
-    extractor, partitioner = sink.extractor, sink.partitioner
+    extractor, partitioner = sink.extractor, _in_columns(sink.partitioner)
     if isinstance(extractor, pl.Expr):
         dtype = result_type(sink.name, extractor, visible(edge))
         if dtype != pl.String:
@@ -68,6 +68,11 @@ def routing_without_columns(sink: SinkProgram, edge: EdgeSchema) -> str | None:
     if calls and not has_python_records(edge):
         return f"sink {sink.name} shows a function records of an unknown type"
     return None
+
+
+def _in_columns(partitioner: Any) -> Any:
+    """The partitioner as an expression, if it says what that is."""
+    return getattr(partitioner, "in_columns", partitioner)
 
 
 def _unfit(sink: SinkProgram, expression: pl.Expr, dtype: pl.DataType, wanted: str) -> TopologyError:
@@ -221,7 +226,7 @@ class FrameRoute:
 
     def _with_partitions(self, frame: pl.DataFrame, ctx: ColumnContext) -> pl.DataFrame:
         counts = {topic: self._partitions_of(topic) for topic in frame[TOPIC].unique(maintain_order=True)}
-        partitioner = self._sink.partitioner
+        partitioner = _in_columns(self._sink.partitioner)
         if partitioner is None or not frame.height:
             return frame.with_columns(pl.lit(None, pl.List(pl.Int32)).alias(PARTITIONS))
         if isinstance(partitioner, pl.Expr):

@@ -246,6 +246,7 @@ class NodeContext:
         self.wall_clock_ms = 0
         self.input_count = count
         self.holding = None
+        self.partition = 0
         self.position = position
         self._name = name
         self._env = env
@@ -261,6 +262,12 @@ class NodeContext:
         if name not in self._tables:
             raise UnknownStoreError("UNKNOWN_TABLE", name)
         return self._tables[name]
+
+    def headers_of(self, frame: pl.DataFrame) -> Sequence[Headers]:
+        raise AssertionError("nothing here keeps records")
+
+    def keep_headers(self, headers: Sequence[Headers]) -> int:
+        raise AssertionError("nothing here keeps records")
 
     def processing_failed(self, order: tuple[int, ...], error: Exception) -> None:
         while order[0] >= self.input_count:

@@ -103,6 +103,7 @@ class ForeignKeyResolve(Operator):
     left: bool
     joiner: Callable[[Any, Any, Any], Any] | pl.Expr | Fields
     serdes: InternalSerdes
+    schema: Schema | None = None
 
 
 @dataclass(frozen=True, slots=True)
