@@ -9,7 +9,7 @@ from typing import Any
 import duckdb
 import msgspec
 
-from bench.data import Orders, Users
+from bench.data import Orders, Products, Users
 from bench.scenarios import Scenario
 
 Result = Mapping[Any, Any]
@@ -19,12 +19,16 @@ _SHOWN = 5
 _START_BYTES = 8
 
 
-def expected_result(scenario: Scenario, orders: Orders, users: Users | None = None) -> Result:
+def expected_result(
+    scenario: Scenario, orders: Orders, users: Users | None = None, products: Products | None = None
+) -> Result:
     """What the scenario must produce, computed by DuckDB."""
     with duckdb.connect() as connection:
         connection.register("orders", orders.to_arrow())
         if users is not None:
             connection.register("users", users.to_arrow())
+        if products is not None:
+            connection.register("products", products.to_arrow())
         rows = connection.execute(scenario.expected_sql).fetchall()
     make = scenario.value_type
     if scenario.windowed:

@@ -14,6 +14,7 @@ I64 = npt.NDArray[np.int64]
 REGIONS = ("eu", "us", "ap", "af")
 STATUSES = ("paid", "open", "void")
 CITIES = 1_000
+PRODUCTS = 10_000
 TIERS = 5
 FIRST_TIMESTAMP_MS = 1_750_000_000_000
 LATE_SHARE = 0.05
@@ -117,7 +118,35 @@ class Users:
             yield name, f'{{"user":"{name}","name":"name of {name}","city":"c{city:03d}","tier":{tier}}}', timestamp_ms
 
 
-def make_orders(records: int, *, users: int = 100_000, products: int = 10_000, seed: int = 42) -> Orders:
+@dataclass(frozen=True, slots=True)
+class Products:
+    """The table of products: all of them before the first order, then each again, a few times, between the orders.
+
+    Attributes:
+        price: cents, by round and product.
+        step_ms: between two rows of the later rounds.
+    """
+
+    price: I64
+    step_ms: int
+
+    def to_arrow(self) -> pa.Table:
+        """Product and price, as they are in the end."""
+        return pa.table({"product": pa.array(product_names(np.arange(self.price.shape[1]))), "price": self.price[-1]})
+
+    def records(self) -> Iterator[tuple[str, str, int]]:
+        """Key, value and timestamp of each row, round by round, in order of the product's number."""
+        rounds, count = self.price.shape
+        names = product_names(np.arange(count))
+        first_ms = FIRST_TIMESTAMP_MS - LATE_MS - count
+        for number in range(rounds):
+            for at, (name, price) in enumerate(zip(names, self.price[number].tolist(), strict=True)):
+                later_ms = FIRST_TIMESTAMP_MS + ((number - 1) * count + at + 1) * self.step_ms
+                value = f'{{"product":"{name}","name":"name of {name}","price":{price}}}'
+                yield name, value, later_ms if number else first_ms + at
+
+
+def make_orders(records: int, *, users: int = 100_000, products: int = PRODUCTS, seed: int = 42) -> Orders:
     """Make orders that are the same for the same arguments, on every machine."""
     rng = np.random.default_rng(seed)
     return Orders(
@@ -135,6 +164,12 @@ def make_users(users: int, *, seed: int = 42) -> Users:
     """Make the table of users; the same for the same arguments, on every machine."""
     rng = np.random.default_rng(seed + 1)
     return Users(city=rng.integers(0, CITIES, users), tier=rng.integers(0, TIERS, users))
+
+
+def make_products(products: int, orders: int, *, rounds: int = 4, seed: int = 42) -> Products:
+    """Make the table of products, later rounds spread over so many orders; the same for the same arguments, on every machine."""
+    rng = np.random.default_rng(seed + 2)
+    return Products(rng.integers(1, 10_001, (rounds, products)), max(1, orders // ((rounds - 1) * products)))
 
 
 def user_names(numbers: I64) -> list[str]:

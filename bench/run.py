@@ -10,7 +10,7 @@ from rich.console import Console
 
 from bench import sides
 from bench.check import Result, difference, expected_result, produced_result
-from bench.data import make_orders, make_users
+from bench.data import PRODUCTS, make_orders, make_products, make_users
 from bench.machine import Machine
 from bench.measure import Run, RunError, measure
 from bench.report import Measured
@@ -127,8 +127,9 @@ class Benchmark:
         self._expected = None
         orders = make_orders(records, users=source.users, seed=self._options.seed)
         users = make_users(source.users, seed=self._options.seed) if source.table is not None else None
+        products = make_products(PRODUCTS, records, seed=self._options.seed) if source.products is not None else None
         if self._loaded.get(scenario.log) != source:
-            for prefix in ("orders", "users"):
+            for prefix in ("orders", "users", "products"):
                 topics.delete(prefix)
             self._loaded.pop(scenario.log, None)
             self._say(f"Loading {source.name}: {records:,} orders (seed {self._options.seed}) …")
@@ -137,8 +138,11 @@ class Benchmark:
             if source.table is not None and users is not None:
                 topics.create(source.table, source.partitions)
                 topics.load(source.table, users.records())
+            if source.products is not None and products is not None:
+                topics.create(source.products, source.partitions)
+                topics.load(source.products, products.records())
             self._loaded[scenario.log] = source
-        self._expected = (scenario.name, expected_result(scenario, orders, users))
+        self._expected = (scenario.name, expected_result(scenario, orders, users, products))
         return self._expected[1]
 
     def _run_once(self, side: str, scenario: Scenario, guarantee: str, expected: Result) -> Run:

@@ -33,6 +33,14 @@ class Enriched(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tier: int
 
 
+class Priced(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A value in the output of `foreign_key_join`: the user's last order, and the price of its product."""
+
+    order_id: int
+    amount: int
+    price: int
+
+
 class Revenue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A value in the output of `python_callables`: how many orders were paid, and what these cost."""
 
@@ -49,17 +57,19 @@ class Input:
         users: how many keys.
         partitions: of every topic of a run.
         table: name of the topic with a row for each user; `None`: not needed.
+        products: name of the topic with rows for each product; `None`: not needed.
     """
 
     name: str
     users: int = 100_000
     partitions: int = 2
     table: str | None = None
+    products: str | None = None
 
 
 ORDERS = Input("orders")
 MANY_PARTITIONS = Input("orders-8p", partitions=8)
-MANY_USERS = Input("orders-1m", users=1_000_000, table="users-1m")
+MANY_USERS = Input("orders-1m", users=1_000_000, table="users-1m", products="products-1m")
 FEW_USERS = Input("orders-10k", users=10_000)
 
 
@@ -97,9 +107,10 @@ class Scenario:
     seconds: tuple[float, float] = (35, 40)
 
     @property
-    def reads_table(self) -> bool:
-        """Whether the table of users is read."""
-        return self.application == "stream_table_join"
+    def table_read(self) -> str | None:
+        """The topic of the table that is read beside the orders."""
+        tables = {"stream_table_join": self.input.table, "foreign_key_join": self.input.products}
+        return tables.get(self.application)
 
 
 _TOTALS = "count(*), sum(amount)::BIGINT"
@@ -115,6 +126,7 @@ _BY_HOP = f"""
     )
     GROUP BY ALL"""
 _PAID = "status = 'paid'"
+_LAST_ORDERS = "(SELECT DISTINCT ON (user) * FROM orders ORDER BY user, order_id DESC)"
 
 _ALL = (
     Scenario(
@@ -192,6 +204,28 @@ _ALL = (
         input=MANY_USERS,
         must=1.5,
         seconds=(60, 90),
+    ),
+    Scenario(
+        "table_group_moves",
+        "the last orders of 1 M users by product (10 k): count and sum, every order moves its user's row",
+        "table_group_moves",
+        Totals,
+        table=True,
+        expected_sql=f"SELECT product, {_TOTALS} FROM {_LAST_ORDERS} GROUP BY product",
+        input=MANY_USERS,
+        must=1.5,
+        seconds=(90, 150),
+    ),
+    Scenario(
+        "foreign_key_join",
+        "the last orders of 1 M users joined with 10 k products, each of which changes three times",
+        "foreign_key_join",
+        Priced,
+        table=True,
+        expected_sql=f"SELECT user, order_id, amount, price FROM {_LAST_ORDERS} JOIN products USING (product)",
+        input=MANY_USERS,
+        must=1,
+        seconds=(180, 300),
     ),
     Scenario(
         "tumbling",

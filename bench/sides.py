@@ -43,9 +43,8 @@ def command(
 ) -> list[str]:
     """The command that runs a scenario until it gets SIGTERM. Both sides take the same options."""
     options = [*log_arguments, "--input", scenario.input.name, "--output", output_topic]
-    if scenario.reads_table:
-        assert scenario.input.table is not None
-        options += ["--table", scenario.input.table]
+    if scenario.table_read is not None:
+        options += ["--table", scenario.table_read]
     options += ["--application-id", application_id, "--guarantee", guarantee, "--state-dir", str(state_dir)]
     if side == "ours":
         return [sys.executable, "-m", f"bench.ours.{scenario.application}", *options]

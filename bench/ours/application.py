@@ -26,6 +26,7 @@ ORDER = {
     "status": pl.String,
 }
 USER = {"user": pl.String, "name": pl.String, "city": pl.String, "tier": pl.Int64}
+PRODUCT = {"product": pl.String, "name": pl.String, "price": pl.Int64}
 MINUTES = TimeWindows.of_size_and_grace(timedelta(minutes=1), grace=timedelta(minutes=1))
 
 Build = Callable[[StreamsBuilder, argparse.Namespace], None]

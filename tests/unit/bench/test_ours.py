@@ -7,7 +7,7 @@ import importlib
 
 import pytest
 from bench.check import difference, expected_result, produced_result
-from bench.data import make_orders, make_users
+from bench.data import FIRST_TIMESTAMP_MS, LATE_MS, make_orders, make_products, make_users
 from bench.scenarios import SCENARIOS
 
 from hayase import Serdes, StreamsBuilder
@@ -15,20 +15,23 @@ from hayase.testing import TopologyTestDriver
 
 USERS = 10
 ORDERS = 60
+PRODUCTS = 20
 ONE_OF_EACH = list({scenario.application: name for name, scenario in SCENARIOS.items()}.values())
 
 
 @pytest.mark.parametrize("name", ONE_OF_EACH)
 def test_the_topology_of_a_scenario_gives_the_expected_result(name: str) -> None:
-    scenario, orders, users = SCENARIOS[name], make_orders(ORDERS, users=USERS), make_users(USERS)
+    scenario, orders, users = SCENARIOS[name], make_orders(ORDERS, users=USERS, products=PRODUCTS), make_users(USERS)
+    products = make_products(PRODUCTS, ORDERS)
+    table = {scenario.input.table: users, scenario.input.products: products}.get(scenario.table_read)
     builder = StreamsBuilder()
     module = importlib.import_module(f"bench.ours.{scenario.application}")
-    module.build(builder, argparse.Namespace(input="orders", table="users", output="out"))
+    module.build(builder, argparse.Namespace(input="orders", table="table", output="out"))
     with TopologyTestDriver(builder.build()) as driver:
-        if scenario.reads_table:
-            for key, value, timestamp_ms in users.records():
-                driver.pipe("users", key.encode(), value.encode(), timestamp_ms, [])
-        for key, value, timestamp_ms in orders.records():
-            driver.pipe("orders", key.encode(), value.encode(), timestamp_ms, [])
+        rows = [("orders", *record) for record in orders.records()]
+        if scenario.table_read is not None and table is not None:
+            rows += [("table", *record) for record in table.records()]
+        for topic, key, value, timestamp_ms in sorted(rows, key=lambda row: row[3] >= FIRST_TIMESTAMP_MS - LATE_MS):
+            driver.pipe(topic, key.encode(), value.encode(), timestamp_ms, [])
         found = driver.create_output_topic("out", Serdes.bytes(), Serdes.bytes()).read_key_values_to_list()
-    assert difference(expected_result(scenario, orders, users), produced_result(scenario, found)) is None
+    assert difference(expected_result(scenario, orders, users, products), produced_result(scenario, found)) is None

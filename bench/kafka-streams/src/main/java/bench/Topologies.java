@@ -4,6 +4,7 @@ import java.time.Duration;
 import org.apache.kafka.common.serialization.Serde;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.common.utils.Bytes;
+import org.apache.kafka.streams.KeyValue;
 import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.Topology;
 import org.apache.kafka.streams.kstream.Consumed;
@@ -32,6 +33,8 @@ final class Topologies {
   private static final Serde<Totals> TOTALS = new JsonSerde<>(Totals.class);
   private static final Serde<User> USER = new JsonSerde<>(User.class);
   private static final Serde<Enriched> ENRICHED = new JsonSerde<>(Enriched.class);
+  private static final Serde<Product> PRODUCT = new JsonSerde<>(Product.class);
+  private static final Serde<Priced> PRICED = new JsonSerde<>(Priced.class);
   private static final Serde<Payment> PAYMENT = new JsonSerde<>(Payment.class);
   private static final Serde<Revenue> REVENUE = new JsonSerde<>(Revenue.class);
 
@@ -44,6 +47,15 @@ final class Topologies {
    */
   static Topology of(String application, String input, String table, String output) {
     StreamsBuilder builder = new StreamsBuilder();
+    if (application.equals("table_group_moves")) {
+      lastOrdersByProduct(builder.table(input, Consumed.with(STRING, ORDER)), output);
+      return builder.build();
+    }
+    if (application.equals("foreign_key_join")) {
+      KTable<String, Product> products = builder.table(table, Consumed.with(STRING, PRODUCT));
+      price(builder.table(input, Consumed.with(STRING, ORDER)), products, output);
+      return builder.build();
+    }
     KStream<String, Order> orders = builder.stream(input, Consumed.with(STRING, ORDER));
     switch (application) {
       case "filter" -> orders
@@ -93,6 +105,34 @@ final class Topologies {
     orders
         .join(users, Enriched::of, Joined.with(STRING, ORDER, USER))
         .to(output, Produced.with(STRING, ENRICHED));
+  }
+
+  private static void lastOrdersByProduct(KTable<String, Order> lastOrders, String output) {
+    lastOrders
+        .groupBy((user, order) -> KeyValue.pair(order.product(), order), Grouped.with(STRING, ORDER))
+        .aggregate(
+            Totals::none,
+            (product, order, totals) -> totals.plus(order),
+            (product, order, totals) -> totals.minus(order),
+            Materialized.<String, Totals, KeyValueStore<Bytes, byte[]>>as("totals")
+                .withKeySerde(STRING)
+                .withValueSerde(TOTALS))
+        .filter((product, totals) -> totals.n() > 0)
+        .toStream()
+        .to(output, Produced.with(STRING, TOTALS));
+  }
+
+  private static void price(KTable<String, Order> lastOrders, KTable<String, Product> products, String output) {
+    lastOrders
+        .join(
+            products,
+            Order::product,
+            Priced::of,
+            Materialized.<String, Priced, KeyValueStore<Bytes, byte[]>>as("priced")
+                .withKeySerde(STRING)
+                .withValueSerde(PRICED))
+        .toStream()
+        .to(output, Produced.with(STRING, PRICED));
   }
 
   private static void revenue(KStream<String, Order> orders, String output) {

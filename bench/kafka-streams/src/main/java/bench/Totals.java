@@ -9,4 +9,8 @@ public record Totals(long n, long total) {
   Totals plus(Order order) {
     return new Totals(n + 1, total + order.amount());
   }
+
+  Totals minus(Order order) {
+    return new Totals(n - 1, total - order.amount());
+  }
 }
