@@ -133,7 +133,7 @@ def run_together(cases: Sequence[Case], form: str = "rows") -> dict[str, list[Di
         Unsupported: one of them needs what is not there yet.
     """
     made = put_together(cases)
-    with tempfile.TemporaryDirectory(prefix="hayase-golden-") as folder:
+    with tempfile.TemporaryDirectory(prefix="hayase-golden-", ignore_cleanup_errors=True) as folder:
         stage = Stage(Path(folder), made.topology, settings_of(cases[0], form), made.cases)
         try:
             stage.app.start()
@@ -162,7 +162,7 @@ def run_alone(case: Case, form: str = "rows") -> list[Difference]:
         built = build(case)
     except HayaseError as error:
         return compare("error at", expected_at, -1, str(error))
-    with tempfile.TemporaryDirectory(prefix="hayase-golden-") as folder:
+    with tempfile.TemporaryDirectory(prefix="hayase-golden-", ignore_cleanup_errors=True) as folder:
         stage = Stage(Path(folder), built.topology, settings_of(case, form), [case])
         try:
             stage.app.start()

@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.budget import examples
 from tests.unit.task.harness import Given, Result, merged, run, run_partitions
@@ -189,6 +189,7 @@ def spread(found: list[Given]) -> list[Given]:
 @pytest.mark.parametrize("name", ["joined", "grouped twice", "by foreign key"])
 @settings(max_examples=examples(10), deadline=None, print_blob=True)
 @given(found=records)
+@example(found=[Given("a", 0, b"k", b'{"g":"q","n":0}', 0, ()), Given("a", 0, b"l", b'{"g":"q","n":1}', 1, ())])
 def test_three_partitions_have_the_rows_of_one(name: str, found: list[Given]) -> None:
     one = run(EVERY[name](), found, **OFF)
     three = run_partitions(EVERY[name](), {"a": 3, "b": 3}, spread(found), threads=2, **OFF)
@@ -199,6 +200,7 @@ def test_three_partitions_have_the_rows_of_one(name: str, found: list[Given]) ->
                 for place, stored in of_users(r).items()
                 if place[1] == store
                 for key, value in stored.items()
+                if value[8:] not in EMPTY  # which groups came and went depends on what arrived first
             }
             for r in (one, three)
         )
