@@ -140,8 +140,9 @@ class TableJoining(Generic[K, V]):
 
         The joiner is `(left, right)` or `(key, left, right)`, or fields of `left(…)` and `right(…)`; a null result is no
         row. Both tables begin to keep their rows if they do not yet; the result is kept if its store is named.
-        In a join by key the caches of the two tables are off, unlike in Kafka Streams: with them a row that goes on
-        both sides within an epoch would leave its result behind.
+        In a join by key the caches of the two tables are off, in one by foreign key that of `other`, unlike in Kafka
+        Streams: with them a row that goes on both sides, or comes and goes on the other one, within an epoch would leave
+        its result behind.
 
         Kafka Streams' `KTable.join`.
 

@@ -158,6 +158,14 @@ def test_with_caches_off_the_same_is_sent_wherever_the_input_is_cut(
 @pytest.mark.parametrize("name", SETTLED_ALIKE)
 @settings(max_examples=examples(40), deadline=None, print_blob=True)
 @given(found=records, at=cuts)
+@example(
+    found=[
+        Given("a", 0, b"k", b'{"g":"p","n":0}', 0, ()),
+        Given("b", 0, b"k", b'{"g":"p","n":0}', 0, ()),
+        Given("b", 0, b"k", None, 1, ()),
+    ],
+    at=[],
+)
 def test_with_caches_on_cuts_change_no_store_and_no_last_value(name: str, found: list[Given], at: list[int]) -> None:
     whole = run(EVERY[name](), found, **OFF)
     cut = run(EVERY[name](), found, at)
