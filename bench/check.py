@@ -13,7 +13,7 @@ from bench.data import Orders, Products, Users
 from bench.scenarios import Scenario
 
 Result = Mapping[Any, Any]
-"""A table: key -> value. Otherwise: (key, value) -> how often. A windowed key is (key, start of the window)."""
+"""A table: key -> value. Otherwise: (key, value) -> how often. A windowed key is (key, start of the window), or (key, start, end)."""
 
 _SHOWN = 5
 _START_BYTES = 8
@@ -32,7 +32,8 @@ def expected_result(
         rows = connection.execute(scenario.expected_sql).fetchall()
     make = scenario.value_type
     if scenario.windowed:
-        pairs = (((row[0], row[1]), make(*row[2:])) for row in rows)
+        width = 3 if scenario.sessions else 2
+        pairs = ((row[:width], make(*row[width:])) for row in rows)
     else:
         pairs = ((row[0], make(*row[1:])) for row in rows)
     return dict(pairs) if scenario.table else Counter(pairs)
@@ -49,7 +50,7 @@ def produced_result(scenario: Scenario, records: Iterable[tuple[bytes, bytes | N
         msgspec.ValidationError: a value is not of the scenario's type.
     """
     decode = msgspec.json.Decoder(scenario.value_type).decode
-    key_of = _windowed_key if scenario.windowed else bytes.decode
+    key_of = (_session_key if scenario.sessions else _windowed_key) if scenario.windowed else bytes.decode
     if not scenario.table:
         return Counter((key_of(key), decode(value)) for key, value in records if value is not None)
     last = dict(records)
@@ -69,3 +70,8 @@ def difference(expected: Result, produced: Result) -> str | None:
 
 def _windowed_key(data: bytes) -> tuple[str, int]:
     return data[:-_START_BYTES].decode(), int.from_bytes(data[-_START_BYTES:], "big")
+
+
+def _session_key(data: bytes) -> tuple[str, int, int]:
+    key, end_ms = _windowed_key(data[:-_START_BYTES])
+    return key, int.from_bytes(data[-_START_BYTES:], "big"), end_ms

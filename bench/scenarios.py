@@ -84,8 +84,9 @@ class Scenario:
         value_type: what a value of the output topic must be, with no field more or less.
         table: the output is a table: the last value of each key counts. Otherwise every record counts.
         expected_sql: the right result as a DuckDB query over `orders` and `users`: the key (windowed: key and start of the
-            window), then the fields of `value_type`.
+            window; a session: key, start and end), then the fields of `value_type`.
         windowed: keys of the output are windowed as Kafka Streams writes them.
+        sessions: these windows are sessions.
         input: what it reads.
         log: where the topics are; on the embedded log there is no peer.
         must: the ratio of throughput that is required, for the report.
@@ -100,6 +101,7 @@ class Scenario:
     table: bool
     expected_sql: str
     windowed: bool = False
+    sessions: bool = False
     input: Input = ORDERS
     log: Literal["kafka", "embedded"] = "kafka"
     must: float | None = None
@@ -125,6 +127,16 @@ _BY_HOP = f"""
         FROM orders
     )
     GROUP BY ALL"""
+_BY_SESSION = f"""
+    SELECT user, min(timestamp_ms), max(timestamp_ms), {_TOTALS}
+    FROM (
+        SELECT *, sum(begins::INT) OVER (PARTITION BY user ORDER BY timestamp_ms) AS number
+        FROM (
+            SELECT *, coalesce(timestamp_ms - lag(timestamp_ms) OVER (PARTITION BY user ORDER BY timestamp_ms), 0) > 30000 AS begins
+            FROM orders
+        )
+    )
+    GROUP BY user, number"""
 _PAID = "status = 'paid'"
 _LAST_ORDERS = "(SELECT DISTINCT ON (user) * FROM orders ORDER BY user, order_id DESC)"
 
@@ -250,6 +262,19 @@ _ALL = (
         input=FEW_USERS,
         must=2,
         seconds=(90, 300),
+    ),
+    Scenario(
+        "session",
+        "count and sum per key (10 k) and session, gap 30 s",
+        "session",
+        Totals,
+        table=True,
+        expected_sql=_BY_SESSION,
+        windowed=True,
+        sessions=True,
+        input=FEW_USERS,
+        must=2,
+        seconds=(60, 120),
     ),
     Scenario(
         "embedded",

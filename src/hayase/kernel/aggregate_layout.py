@@ -52,10 +52,10 @@ class AggregateLayout(ABC):
 
     def read(self, raw: Sequence[bytes | None]) -> Stored:
         """The stored values of rows, `None` where there is none."""
-        found = self.decode(list(filter(None, raw)))  # no row is empty, each has a time
+        found = self.decode([row for row in raw if row is not None])
         if len(found.times) == len(raw):
             return found
-        present = np.fromiter(map(bool, raw), np.bool_, len(raw))
+        present = np.fromiter((row is not None for row in raw), np.bool_, len(raw))
         times = np.full(len(raw), NO_TIME, np.int64)
         times[present] = found.times
         there = pl.Series(present)
@@ -76,15 +76,18 @@ class AggregateLayout(ABC):
         """The bytes of rows that are all there; raises SerializationError for a value that can not be stored."""
 
 
-def aggregate_layout(serde: Serde[Any], parts: Sequence[BuiltIn]) -> AggregateLayout | None:
-    """The layout of a store's value serde; `None` if it has no column form, or not that of these values."""
+def aggregate_layout(serde: Serde[Any], parts: Sequence[BuiltIn], *, timed: bool = True) -> AggregateLayout | None:
+    """The layout of a store's value serde; `None` if it has no column form, or not that of these values.
+
+    With `timed` a row begins with its timestamp (8 bytes, big-endian); else all that are there are read with the time 0.
+    """
     types = [dtype for part in parts for dtype in part.stored_types]
     if isinstance(serde, AggregateSerde):
         if any(isinstance(dtype, pl.String | pl.Binary | pl.Null) or dtype.is_nested() for dtype in types):
-            return _VariableWidth(serde, types)
-        return _FixedWidth(types, tagged=True)
+            return _VariableWidth(serde, types, timed=timed)
+        return _FixedWidth(types, tagged=True, timed=timed)
     if type(serde) is LongSerde and types == [pl.Int64()]:
-        return _FixedWidth(types, tagged=False)
+        return _FixedWidth(types, tagged=False, timed=timed)
     codec = serde.columns
     if codec is None or any(len(part.stored_names) > 1 for part in parts):
         return None
@@ -92,21 +95,22 @@ def aggregate_layout(serde: Serde[Any], parts: Sequence[BuiltIn]) -> AggregateLa
     given = dict(codec.schema.fields)
     if [given.get(name) for name in names] != types or len(given) != len(names):
         return None
-    return _ByCodec(codec, names)
+    return _ByCodec(codec, names, timed=timed)
 
 
 class _FixedWidth(AggregateLayout):
-    """Numbers and truth values: time, then 8 bytes per value, each behind its tag if `tagged`."""
+    """Numbers and truth values: time, if `timed`, then 8 bytes per value, each behind its tag if `tagged`."""
 
-    def __init__(self, types: Sequence[pl.DataType], *, tagged: bool) -> None:
+    def __init__(self, types: Sequence[pl.DataType], *, tagged: bool, timed: bool) -> None:
         self._types = types
         self._tagged = tagged
+        self._timed = timed
         self._fractions = [isinstance(dtype, pl.Float32 | pl.Float64) for dtype in types]
         self._layout = self._dtype([">f8" if fraction else ">i8" for fraction in self._fractions])
         self._whole = self._dtype([">i8"] * len(types))
 
     def _dtype(self, kinds: Sequence[str]) -> np.dtype[Any]:
-        fields: list[tuple[str, str]] = [("time", ">i8")]
+        fields: list[tuple[str, str]] = [("time", ">i8")] if self._timed else []
         for number, kind in enumerate(kinds):
             if self._tagged:
                 fields.append((f"tag{number}", "u1"))
@@ -119,7 +123,7 @@ class _FixedWidth(AggregateLayout):
             raise _foreign()
         block = np.frombuffer(data, self._layout)
         whole = np.frombuffer(data, self._whole)
-        times = block["time"].astype(np.int64)
+        times = block["time"].astype(np.int64) if self._timed else np.zeros(len(raw), np.int64)
         return Stored(times, [self._series(block, whole, number) for number in range(len(self._types))])
 
     def _series(self, block: npt.NDArray[Any], whole: npt.NDArray[Any], number: int) -> pl.Series:
@@ -142,7 +146,8 @@ class _FixedWidth(AggregateLayout):
 
     def encode(self, rows: Stored) -> Sequence[bytes | None]:
         block = np.zeros(len(rows.times), self._layout)
-        block["time"] = rows.times
+        if self._timed:
+            block["time"] = rows.times
         for number, series in enumerate(rows.values):
             fraction = self._fractions[number]
             values = series.cast(pl.Float64 if fraction else pl.Int64)
@@ -157,13 +162,16 @@ class _FixedWidth(AggregateLayout):
 class _VariableWidth(AggregateLayout):
     """Texts, bytes, lists or records of fields are among the values: row by row."""
 
-    def __init__(self, serde: AggregateSerde, types: Sequence[pl.DataType]) -> None:
+    def __init__(self, serde: AggregateSerde, types: Sequence[pl.DataType], *, timed: bool) -> None:
         self._serde = serde
         self._types = types
+        self._timed = timed
 
     def decode(self, raw: Sequence[bytes]) -> Stored:
-        times = np.frombuffer(b"".join([item[:8] for item in raw]), ">i8").astype(np.int64)
-        rows = [self._serde.unpack(item[8:]) for item in raw]
+        times = np.zeros(len(raw), np.int64)
+        if self._timed:
+            times = np.frombuffer(b"".join([item[:8] for item in raw]), ">i8").astype(np.int64)
+        rows = [self._serde.unpack(item[8:] if self._timed else item) for item in raw]
         columns = list(zip(*rows, strict=True)) or [()] * len(self._types)
         try:
             values = [pl.Series(column, dtype=dtype) for column, dtype in zip(columns, self._types, strict=True)]
@@ -173,18 +181,22 @@ class _VariableWidth(AggregateLayout):
 
     def encode(self, rows: Stored) -> Sequence[bytes | None]:
         packed = map(self._serde.pack, zip(*(series.to_list() for series in rows.values), strict=True))
-        return encode_timestamped(rows.times, list(packed))
+        return encode_timestamped(rows.times, list(packed)) if self._timed else list(packed)
 
 
 class _ByCodec(AggregateLayout):
     """By the column form of a serde that the user gave."""
 
-    def __init__(self, codec: ColumnCodec, names: Sequence[str]) -> None:
+    def __init__(self, codec: ColumnCodec, names: Sequence[str], *, timed: bool) -> None:
         self._codec = codec
         self._names = names
+        self._timed = timed
 
     def decode(self, raw: Sequence[bytes]) -> Stored:
-        times, data = decode_timestamped_array(pa.array(raw, pa.large_binary()))
+        data = pa.array(raw, pa.large_binary())
+        times = np.zeros(len(raw), np.int64)
+        if self._timed:
+            times, data = decode_timestamped_array(data)
         decoded = self._codec.decode(data)
         if decoded.bad:
             raise decoded.bad[0][1]
@@ -192,7 +204,8 @@ class _ByCodec(AggregateLayout):
 
     def encode(self, rows: Stored) -> Sequence[bytes | None]:
         frame = pl.DataFrame(dict(zip(self._names, rows.values, strict=True)))
-        return encode_timestamped(rows.times, self._codec.encode(frame))
+        values = self._codec.encode(frame)
+        return encode_timestamped(rows.times, values) if self._timed else values
 
 
 def _foreign() -> StateError:

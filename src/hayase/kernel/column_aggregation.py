@@ -1,4 +1,4 @@
-"""Aggregating one epoch's rows in columns: shared by plain and windowed aggregates."""
+"""Aggregating one epoch's rows in columns: shared by plain, windowed and session aggregates."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from hayase.kernel.columns import (
     ColumnContext,
     CompileContext,
     EdgeSchema,
+    FailureHandler,
     evaluate,
     order_columns,
     order_of,
@@ -32,7 +33,13 @@ from hayase.kernel.compiled import carried, known
 from hayase.kernel.groups import I64, Accumulate, Groups, group_numbers
 from hayase.serde.protocol import BARE_FIELD, ColumnCodec, Schema
 from hayase.topology.nodes import ProcessorNode
-from hayase.topology.operators import BuiltInAggregate, StreamAggregate, StreamWindowedAggregate, TableAggregate
+from hayase.topology.operators import (
+    BuiltInAggregate,
+    StreamAggregate,
+    StreamSessionAggregate,
+    StreamWindowedAggregate,
+    TableAggregate,
+)
 
 RECORD = "__record"
 """Column of rows that were made of one record (for its windows): the record's number."""
@@ -109,7 +116,7 @@ class ColumnAggregation:
             TopologyError: an input does not fit the edge's types, or the function does not take it.
         """
         operator = node.operator
-        assert isinstance(operator, StreamAggregate | StreamWindowedAggregate | TableAggregate)
+        assert isinstance(operator, StreamAggregate | StreamWindowedAggregate | StreamSessionAggregate | TableAggregate)
         aggregation, spec = operator.aggregation, ctx.stores[operator.store]
         codec = spec.key_serde.columns
         if not isinstance(aggregation, BuiltInAggregate) or not known(edge) or edge.windowed or codec is None:
@@ -118,7 +125,7 @@ class ColumnAggregation:
             return None
         types = input_types(node.name, aggregation, edge)
         parts = built_ins(aggregation, types)
-        layout = aggregate_layout(spec.value_serde, parts)
+        layout = aggregate_layout(spec.value_serde, parts, timed=spec.kind != "session")
         if layout is None:
             return None
         return cls(
@@ -134,7 +141,7 @@ class ColumnAggregation:
 
     # steps of an epoch
 
-    def with_inputs(self, frame: pl.DataFrame, ctx: ColumnContext, *more: str) -> pl.DataFrame:
+    def with_inputs(self, frame: pl.DataFrame, ctx: FailureHandler, *more: str) -> pl.DataFrame:
         """The frame's keys, times, order, headers and `more` columns, with the inputs; failing rows are left out."""
         names = [*carried(frame, windows=False), *more]
         inputs = [
@@ -181,6 +188,12 @@ class ColumnAggregation:
             values.extend(part.columns(stored, self._input(rows, number), accumulate))
         return Stored(accumulate(np.maximum, start.times, rows[TS].to_numpy()), values)
 
+    def input_values(self, rows: pl.DataFrame) -> list[pl.Series | None]:
+        """The inputs that `with_inputs` made, of each field; `None`: every record counts."""
+        return [
+            None if expression is None else rows[f"{_INPUT}{number}"] for number, expression in enumerate(self.inputs)
+        ]
+
     def _input(self, rows: pl.DataFrame, number: int) -> pl.Series:
         return rows[f"{_INPUT}{number}"] if self.inputs[number] is not None else rows[TS]
 
@@ -212,7 +225,7 @@ class ColumnAggregation:
         gone = done.last.absent
         rows = rows.with_columns(
             [
-                *(nulls_where(gone, series) for series in self._visible(done.last)),
+                *(nulls_where(gone, series) for series in self.visible(done.last)),
                 pl.Series(NULL, gone),
                 pl.Series(TS, done.last.times),
             ]
@@ -233,13 +246,19 @@ class ColumnAggregation:
         gone = rows[NULL].to_numpy()
         if gone.any():
             rows, start = rows.filter(~gone), start.gather(np.flatnonzero(~gone))
+        return self.ended(rows, start, ctx)
+
+    def ended(self, rows: pl.DataFrame, start: Stored, ctx: ColumnContext) -> pl.DataFrame:
+        """Rows without order columns as what is sent at the end of the epoch, with what was there at its start."""
         columns = self._ends(rows.height, ctx)
         if self.old_values:
-            absent = start.absent
-            old = self._visible(self._filled(start))
-            columns += [nulls_where(absent, series).alias(OLD + series.name) for series in old]
-            columns.append(pl.Series(OLD_NULL, absent, pl.Boolean))
+            columns += self.old_columns(start)
         return rows.with_columns(columns)
+
+    def old_columns(self, old: Stored) -> list[pl.Series]:
+        """The columns of old values."""
+        fields = [series.alias(OLD + series.name) for series in self.fields_of(old)]
+        return [*fields, pl.Series(OLD_NULL, old.absent, pl.Boolean)]
 
     def _ends(self, count: int, ctx: ColumnContext) -> list[pl.Series]:
         return [
@@ -254,14 +273,14 @@ class ColumnAggregation:
         gone = running.absent
         times = np.where(gone, done.rows[TS].to_numpy(), running.times) if gone.any() else running.times
         columns = [
-            *(nulls_where(gone, series) for series in self._visible(running)),
+            *(nulls_where(gone, series) for series in self.visible(running)),
             pl.Series(NULL, gone),
             pl.Series(TS, times),
         ]
         if old:
-            before = self._visible(self._filled(done.start))
+            before = self.visible(self._filled(done.start))
             at = done.groups.before(len(done.groups.last))
-            after = self._visible(running)
+            after = self.visible(running)
             absent = np.concatenate([done.start.absent, gone])[at]
             columns += [
                 nulls_where(absent, pl.concat([one, two]).gather(at)).alias(OLD + one.name)
@@ -275,10 +294,14 @@ class ColumnAggregation:
         assert done.running is not None
         return self._updates(done, done.running, (), old=False)
 
+    def fields_of(self, stored: Stored) -> list[pl.Series]:
+        """The visible fields, null where there is no row."""
+        absent = stored.absent
+        return [nulls_where(absent, series) for series in self.visible(self._filled(stored))]
+
     def rows_of(self, stored: Stored) -> pl.DataFrame:
         """The visible fields, `__null` (no row) and `__ts`."""
-        absent = stored.absent
-        fields = [nulls_where(absent, series) for series in self._visible(self._filled(stored))]
+        absent, fields = stored.absent, self.fields_of(stored)
         times = nulls_where(absent, pl.Series(TS, stored.times))
         return pl.DataFrame([*fields, pl.Series(NULL, absent, pl.Boolean), times])
 
@@ -291,7 +314,8 @@ class ColumnAggregation:
         ]
         return Stored(stored.times, values)
 
-    def _visible(self, stored: Stored) -> list[pl.Series]:
+    def visible(self, stored: Stored) -> list[pl.Series]:
+        """The fields of rows that are all there."""
         found: list[pl.Series] = []
         place = 0
         for part, (name, _) in zip(self.parts, self.schema.fields, strict=True):

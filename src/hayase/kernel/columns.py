@@ -55,6 +55,7 @@ class EdgeSchema:
         key: schema of the (record) key; `None` if unknown, which forces rows.
         value: schema of the value; `None` if unknown, which forces rows.
         windowed: the key carries a window.
+        sessions: these windows are sessions, each of its own length.
         table: a table's changes; else a stream's records.
         old_values: table edges: the old value travels along.
     """
@@ -64,6 +65,7 @@ class EdgeSchema:
     windowed: bool = False
     table: bool = False
     old_values: bool = False
+    sessions: bool = False
 
 
 Order = tuple[int, ...]
@@ -102,6 +104,14 @@ class ColumnHolding(Protocol):
             finish: makes what is sent of rows and of what was stored at the epoch's start, at the end of the epoch.
             origins: the order columns that the updates had.
         """
+        ...
+
+
+class FailureHandler(Protocol):
+    """Is told of records that fail."""
+
+    def processing_failed(self, order: Order, error: Exception) -> None:
+        """The record of a row failed; returns if it is to be dropped. `order` is what the row's order columns say."""
         ...
 
 
@@ -209,7 +219,25 @@ def order_of(frame: pl.DataFrame, row: int) -> Order:
     return frame.select(order_columns(frame)).row(row)
 
 
-def evaluate(frame: pl.DataFrame, build: Callable[[pl.DataFrame], pl.DataFrame], ctx: ColumnContext) -> pl.DataFrame:
+class Failed:
+    """A FailureHandler that drops what fails, and keeps it, for who decides later whether it counts."""
+
+    def __init__(self) -> None:
+        self.errors: list[tuple[Order, Exception]] = []
+
+    def processing_failed(self, order: Order, error: Exception) -> None:
+        """See FailureHandler."""
+        self.errors.append((order, error))
+
+    def by_row(self, frame: pl.DataFrame) -> dict[int, Exception]:
+        """The errors by number of the row in a frame whose order columns they name."""
+        if not self.errors:
+            return {}
+        rows = {order: row for row, order in enumerate(frame.select(order_columns(frame)).iter_rows())}
+        return {rows[order]: error for order, error in self.errors}
+
+
+def evaluate(frame: pl.DataFrame, build: Callable[[pl.DataFrame], pl.DataFrame], ctx: FailureHandler) -> pl.DataFrame:
     """`build(frame)`, leaving out the rows on which it raises if the handler says so.
 
     For stateless work only: `build` may be called again with parts of the frame. The failing rows are found by halving,

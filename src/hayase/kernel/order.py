@@ -70,7 +70,9 @@ class RecordOrder:
     ) -> None:
         self._nodes = {node.name: node for node in nodes}
         self._held = {
-            node.name for node in nodes if any(caching and stores[name].caching for name in _own_stores(node, stores))
+            node.name
+            for node in nodes
+            if not _on_close(node) and any(caching and stores[name].caching for name in _own_stores(node, stores))
         }
 
     @cached_property
@@ -187,7 +189,13 @@ class RecordOrder:
 
 _WAYS_MAX = 64
 _MULTIPLIERS = (
-    op.FlatMapValues | op.FlatMap | op.TableGroupBy | op.TableSuppress | op.ForeignKeySubscribe | op.ForeignKeyFanOut
+    op.FlatMapValues
+    | op.FlatMap
+    | op.TableGroupBy
+    | op.TableSuppress
+    | op.ForeignKeySubscribe
+    | op.ForeignKeyFanOut
+    | op.StreamSessionAggregate
 )
 """Operators that can send several rows per row; so can some windowed aggregates."""
 _READERS = (
@@ -205,6 +213,11 @@ def _own_stores(node: ProcessorNode | SinkNode, stores: Mapping[str, StoreSpec])
     if isinstance(node, SinkNode) or isinstance(node.operator, _READERS):
         return ()
     return [name for name in node.stores if name in stores]
+
+
+def _on_close(node: ProcessorNode | SinkNode) -> bool:
+    """Whether the node sends results when windows close, whatever its store's cache."""
+    return isinstance(node, ProcessorNode) and isinstance(node.operator, op.WindowedOperator) and node.operator.on_close
 
 
 def _multiplies(node: ProcessorNode | SinkNode) -> bool:

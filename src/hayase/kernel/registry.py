@@ -34,7 +34,7 @@ from hayase.kernel.process import ProcessRows
 from hayase.kernel.repartition_filter import RepartitionFilterRows, repartition_filter_columns
 from hayase.kernel.rows import RowNode
 from hayase.kernel.select_key import SelectKeyRows, select_key_columns
-from hayase.kernel.session_aggregate import StreamSessionAggregateRows
+from hayase.kernel.session_aggregate import StreamSessionAggregateColumns, StreamSessionAggregateRows
 from hayase.kernel.sliding_aggregate import StreamSlidingAggregateRows
 from hayase.kernel.stream_join_window import StreamJoinWindowRows
 from hayase.kernel.stream_stream_join import StreamStreamJoinRows
@@ -124,6 +124,7 @@ COLUMNS: Mapping[type[op.Operator], ColumnFactory] = {
     op.TableAggregate: TableAggregateColumns.compile,
     op.StreamAggregate: StreamAggregateColumns.compile,
     op.StreamWindowedAggregate: StreamWindowedAggregateColumns.compile,
+    op.StreamSessionAggregate: StreamSessionAggregateColumns.compile,
     op.ForeignKeySubscribe: foreign_key_subscribe_columns,
     op.ForeignKeyReceive: foreign_key_receive_columns,
     op.ForeignKeyLookUp: foreign_key_look_up_columns,

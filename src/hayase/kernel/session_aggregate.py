@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
-from hayase.core.metrics import DROPPED_RECORDS
+import numpy as np
+import polars as pl
+
+from hayase.core.metrics import DROPPED_RECORDS, LATE_RECORDS
 from hayase.core.records import Change, Record, Window, Windowed
 from hayase.kernel.aggregate_node import WindowedNode
 from hayase.kernel.aggregate_rows import Emitter, Places
-from hayase.kernel.rows import RowContext
-from hayase.kernel.window_close import ClosingResults
+from hayase.kernel.column_aggregation import ColumnAggregation
+from hayase.kernel.columns import KEY, TS, ColumnContext, ColumnNode, CompileContext, EdgeSchema
+from hayase.kernel.rows import RowContext, RowEnvironment
+from hayase.kernel.session_columns import EpochSessions, SessionStates
+from hayase.kernel.window_close import ClosingResults, WaitingResults
 from hayase.state.session_bytes import SessionBytes
 from hayase.state.spec import StoreSpec
+from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import StreamSessionAggregate
 
 
@@ -23,18 +32,9 @@ class StreamSessionAggregateRows(WindowedNode[StreamSessionAggregate]):
     def places(self) -> Places:
         """The session store."""
         env, operator = self.ctx.env, self._operator
-        spec = env.store_spec(operator.store)
-        retention_ms = spec.retention_ms if spec.retention_ms is not None else operator.windows.retention_ms
-        self._caching = spec.caching
+        self._caching = env.store_spec(operator.store).caching
         other = self.shared()
-        if other is not None:
-            self._sessions = other._sessions
-            return self._sessions
-        self._sessions = SessionBytes(
-            env.byte_store(operator.store),
-            retention_ms,
-            lambda count: env.metrics.add(DROPPED_RECORDS, self.name, count),
-        )
+        self._sessions = _session_bytes(self.name, operator, env) if other is None else other._sessions
         return self._sessions
 
     def place(self, key: Windowed[Any]) -> tuple[Any, ...]:
@@ -123,3 +123,74 @@ class StreamSessionAggregateRows(WindowedNode[StreamSessionAggregate]):
     def _send(self, data: bytes, record: Record[Any, Any], window: Window, change: Change[Any]) -> None:
         place = (data, *window)
         self._emitter.emit(Record(Windowed(record.key, window), change, window.end_ms), place)
+
+
+def _session_bytes(node: str, operator: StreamSessionAggregate, env: RowEnvironment | ColumnContext) -> SessionBytes:
+    """The operator's session store."""
+    spec = env.store_spec(operator.store)
+    retention_ms = spec.retention_ms if spec.retention_ms is not None else operator.windows.retention_ms
+    return SessionBytes(
+        env.byte_store(operator.store), retention_ms, lambda count: env.metrics.add(DROPPED_RECORDS, node, count)
+    )
+
+
+class StreamSessionAggregateColumns(ColumnNode):
+    """StreamSessionAggregate in column form; built-in aggregates only, and nobody may look the table up.
+
+    Records depend on those before them, so they are taken in one after the other, but over numbers: keys, inputs and what the
+    store holds are decoded, and results encoded, for the whole epoch at once.
+    """
+
+    def __init__(
+        self, name: str, output: EdgeSchema, operator: StreamSessionAggregate, aggregation: ColumnAggregation
+    ) -> None:
+        super().__init__(name, output)
+        self._operator = operator
+        self._aggregation = aggregation
+        self._states = SessionStates(aggregation.parts)
+
+    @classmethod
+    def compile(
+        cls, node: ProcessorNode, edges: Sequence[EdgeSchema], ctx: CompileContext
+    ) -> StreamSessionAggregateColumns | None:
+        """The node; `None` if the aggregate, or its store, has no column form."""
+        operator = node.operator
+        assert isinstance(operator, StreamSessionAggregate)
+        if operator.cogrouped:
+            return None
+        aggregation = ColumnAggregation.compile(node, edges[0], ctx)
+        if aggregation is None or aggregation.read:
+            return None
+        if operator.on_close:
+            aggregation = dataclasses.replace(aggregation, caching=False)
+        output = EdgeSchema(
+            edges[0].key, aggregation.schema, windowed=True, table=True, old_values=operator.old_values, sessions=True
+        )
+        return cls(node.name, output, operator, aggregation)
+
+    def run(self, inputs: Sequence[pl.DataFrame], ctx: ColumnContext) -> pl.DataFrame:
+        """See ColumnNode."""
+        frame, operator = inputs[0], self._operator
+        refused = frame[KEY].is_null()
+        ctx.metrics.add(DROPPED_RECORDS, self.name, int(refused.sum()))
+        if refused.any():
+            frame = frame.filter(~refused)
+        times = frame[TS].to_numpy()
+        clock = np.maximum(np.maximum.accumulate(times), ctx.clocks.get(self.name)) if len(times) else times
+        if len(times):
+            ctx.clocks.set(self.name, int(clock[-1]))
+        closed = clock - operator.windows.grace_ms - operator.windows.gap_ms
+        store = ctx.byte_store(operator.store)
+        waiting = WaitingResults(store, times=2) if operator.on_close else None
+        sessions = _session_bytes(self.name, operator, ctx)
+        epoch = EpochSessions(self._aggregation, self._states, frame, sessions, operator.windows)
+        merge = epoch.take_in(closed, waiting, ctx)
+        ctx.metrics.add(DROPPED_RECORDS, self.name, merge.late)
+        ctx.metrics.add(LATE_RECORDS, self.name, merge.late)
+        epoch.write(merge)
+        if waiting is not None:
+            epoch.write_waiting(merge, waiting)
+            return epoch.updates(merge.closed, headers=True)
+        if merge.updates is not None:
+            return epoch.updates(merge.updates, headers=False)
+        return epoch.last_updates(merge, ctx)

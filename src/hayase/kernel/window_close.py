@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from hayase.core.records import Change, Record
@@ -16,11 +16,44 @@ _BEHIND_WAITING = b"\x82"
 _LONG = struct.Struct(">q")
 
 
+class WaitingResults:
+    """Which windows have a result and are not closed: entries in the aggregate's own store, in the order in which they will be sent.
+
+    Args:
+        store: the aggregate's.
+        times: how many times there are in a rank.
+    """
+
+    def __init__(self, store: ByteStore, times: int) -> None:
+        self._store = store
+        self._layout = struct.Struct(f">{times}q")
+
+    def entry(self, rank: tuple[int, ...], key: bytes) -> bytes:
+        """The entry of a window: the time that decides when it closes, what else decides the order, and the key."""
+        return _WAITING + self._layout.pack(*rank) + key
+
+    def until(self, until_ms: int) -> list[tuple[bytes, tuple[int, ...], bytes]]:
+        """Entry, rank and key of the windows whose deciding time is `until_ms` or earlier, in order."""
+        if until_ms < 0:
+            return []
+        size = 1 + self._layout.size
+        entries = self._store.range(_WAITING, _WAITING + _LONG.pack(until_ms + 1))
+        return [(entry, self._layout.unpack(entry[1:size]), entry[size:]) for entry, _ in entries]
+
+    def put_many(self, entries: Sequence[bytes], values: Sequence[bytes | None]) -> None:
+        """Write entries, later ones winning: empty bytes, or `None` for what waits no longer."""
+        self._store.put_many(entries, values)
+
+    def first_ms(self) -> int | None:
+        """The first deciding time; `None` if nothing waits."""
+        first = next(self._store.range(_WAITING, _BEHIND_WAITING), None)
+        return None if first is None else _LONG.unpack_from(first[0], 1)[0]
+
+
 class ClosingResults:
     """Takes the updates of an aggregate that sends results when windows close (`Emitter`).
 
-    Which windows have a result and are not closed is kept in the aggregate's own store, in the order in which they will
-    be sent: so a window that closes is found without a search and sent exactly once, and none is lost however far time jumps.
+    What waits is kept in the aggregate's own store (`WaitingResults`): so a window that closes is found without a search and sent exactly once, and none is lost however far time jumps.
 
     Args:
         ctx: of the node.
@@ -42,14 +75,14 @@ class ClosingResults:
         self._store = store
         self._rank = rank
         self._result = result
-        self._layout = struct.Struct(f">{times}q")
+        self._waiting = WaitingResults(store, times)
         self._first_ms: int | None = None
         self._first_known = False
 
     def emit(self, record: Record[Any, Any], place: Any = None) -> None:
         """Take an update of the row at a place, whose first member is the key's bytes."""
         rank = self._rank(place)
-        entry = _WAITING + self._layout.pack(*rank) + place[0]
+        entry = self._waiting.entry(rank, place[0])
         if record.value.new is None:
             self._store.put(entry, None)
             return
@@ -67,11 +100,9 @@ class ClosingResults:
             self._find_first()
         if self._first_ms is None or self._first_ms > until_ms:
             return
-        size = 1 + self._layout.size
-        closed = self._store.range(_WAITING, _WAITING + _LONG.pack(until_ms + 1))
-        for entry, _ in closed:
+        for entry, rank, place in self._waiting.until(until_ms):
             self._store.put(entry, None)
-            found = self._result(entry[size:], self._layout.unpack(entry[1:size]))
+            found = self._result(place, rank)
             if found is not None:
                 key, value, timestamp_ms = found
                 self._ctx.forward(Record(key, Change(value), timestamp_ms, cause.headers))
@@ -79,5 +110,4 @@ class ClosingResults:
 
     def _find_first(self) -> None:
         self._first_known = True
-        first = next(self._store.range(_WAITING, _BEHIND_WAITING), None)
-        self._first_ms = None if first is None else _LONG.unpack_from(first[0], 1)[0]
+        self._first_ms = self._waiting.first_ms()

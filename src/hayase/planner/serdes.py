@@ -12,7 +12,7 @@ import polars as pl
 from hayase.core.errors import SerializationError
 from hayase.core.records import Windowed
 from hayase.kernel.columns import EdgeSchema
-from hayase.serde import JsonSerde, Serdes, TimeWindowedSerde
+from hayase.serde import JsonSerde, Serdes, SessionWindowedSerde, TimeWindowedSerde
 from hayase.serde.changes import ChangeCodec, ChangeSerde
 from hayase.serde.protocol import ColumnCodec, Schema, Serde
 from hayase.serde.pydantic_models import is_model
@@ -126,9 +126,9 @@ def key_writing_codec(serde: Serde[Any], edge: EdgeSchema) -> ColumnCodec | None
     """The same for keys; of a windowed key, the codec of the record key."""
     if edge.key is None:
         return None
-    if edge.windowed and isinstance(serde, TimeWindowedSerde):
+    if edge.windowed and isinstance(serde, TimeWindowedSerde | SessionWindowedSerde):
         serde = serde.inner
-    elif edge.windowed and not isinstance(serde, AutoSerde):
+    elif edge.windowed and (edge.sessions or not isinstance(serde, AutoSerde)):
         return None
     return writing_codec(serde, edge.key)
 

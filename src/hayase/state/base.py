@@ -27,6 +27,10 @@ class BaseStore(Protocol):
         """Entries with `start <= key < end` in byte order."""
         ...
 
+    def ranges(self, bounds: Sequence[tuple[bytes, bytes]]) -> list[list[tuple[bytes, bytes]]]:
+        """The entries of each range."""
+        ...
+
     def count(self) -> int:
         """The number of entries, without counting them."""
         ...
@@ -56,6 +60,10 @@ class MemoryBase:
         if reverse:
             keys.reverse()
         return zip(keys, [self._entries[key] for key in keys], strict=True)
+
+    def ranges(self, bounds: Sequence[tuple[bytes, bytes]]) -> list[list[tuple[bytes, bytes]]]:
+        """The entries of each range."""
+        return [list(self.range(start, end, False)) for start, end in bounds]
 
     def count(self) -> int:
         """The number of entries."""

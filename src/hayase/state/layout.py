@@ -140,6 +140,29 @@ class LmdbBase:
             return entries
         return (entry for entry in entries if (start or b"") <= entry[0] and (end is None or entry[0] < end))
 
+    def ranges(self, bounds: Sequence[tuple[bytes, bytes]]) -> list[list[tuple[bytes, bytes]]]:
+        """The entries of each range, by one cursor."""
+        found: list[list[tuple[bytes, bytes]]] = []
+        prefix = self._prefix
+        with self._txn.cursor() as cursor:
+            seek, item, move = cursor.set_range, cursor.item, cursor.next
+            for start, end in bounds:
+                entries: list[tuple[bytes, bytes]] = []
+                long = len(start) > HEAD or len(end) > HEAD
+                high = prefix + end
+                more = not long and seek(prefix + start)
+                while more:
+                    key, value = item()
+                    if key >= high:
+                        break
+                    if len(key) == _LONG:
+                        long = True
+                        break
+                    entries.append((key[_PREFIX:], value))
+                    more = move()
+                found.append(list(self.range(start, end, False)) if long else entries)
+        return found
+
     def count(self) -> int:
         """The number of entries."""
         return self._count

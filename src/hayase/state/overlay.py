@@ -111,6 +111,12 @@ class OverlayStore:
             bytes.__gt__ if reverse else bytes.__lt__,
         )
 
+    def ranges(self, bounds: Sequence[tuple[bytes, bytes]]) -> list[list[tuple[bytes, bytes]]]:
+        """The entries of each range, as of this call."""
+        if not self._hidden and self._spilled is None and not self._changes:
+            return self._base.ranges(bounds)
+        return [list(self.range(start, end)) for start, end in bounds]
+
     def delete_range(self, start: bytes | None, end: bytes | None) -> None:
         """Delete every key with `start <= key < end`; costs the same however many there are, until applied."""
         start = start or b""

@@ -57,6 +57,10 @@ class ReadOnlyStore:
             return iter(())
         return self._limited(self._base.range(start, end, reverse))
 
+    def ranges(self, bounds: Sequence[tuple[bytes, bytes]]) -> list[list[tuple[bytes, bytes]]]:
+        """The entries of each range."""
+        return [list(self.range(start, end)) for start, end in bounds]
+
     def approximate_count(self) -> int:
         """The number of entries."""
         return self._base.count()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
-from itertools import chain
+from collections.abc import Iterator, Sequence
+from itertools import chain, islice
 
 from hayase.core.errors import ConfigError
-from hayase.state.segmented import BEHIND_TIMES, ESCAPED_ZERO, SegmentedBytes, terminated
+from hayase.state.segmented import BEHIND_TIMES, ESCAPED_ZERO, NO_TIME, SegmentedBytes, terminated
 
 _LONG = struct.Struct(">q")
 _SESSION = struct.Struct(">qq")
@@ -44,6 +44,55 @@ class SessionBytes(SegmentedBytes):
             return False
         self._store.put(self._encoded(key, start_ms, end_ms), value)
         return True
+
+    def find_many(self, keys: Sequence[bytes], earliest_ends_ms: Sequence[int]) -> list[list[tuple[int, int, bytes]]]:
+        """Start, end and value of each key's sessions that end at its `earliest_ends_ms` or later, in order of end, then start.
+
+        Sessions that are hidden now are left out, but for those that end at `hidden_until_ms`, which `get_hidden` would find.
+        """
+        if self._observed_ms == NO_TIME:
+            return [[] for _ in keys]
+        last = self._observed_ms // self.interval_ms
+        hidden_ms, interval_ms, pack = max(self.hidden_until_ms, 0), self.interval_ms, _LONG.pack
+        bounds: list[tuple[bytes, bytes]] = []
+        counts: list[int] = []
+        for key, from_ms in zip(keys, earliest_ends_ms, strict=True):
+            middle, low_ms = terminated(key), max(from_ms, hidden_ms)
+            low, end = middle + pack(low_ms), middle + BEHIND_TIMES
+            before = len(bounds)
+            for segment in range(low_ms // interval_ms, last + 1):
+                head = pack(segment)
+                bounds.append((head + low, head + end))
+            counts.append(len(bounds) - before)
+        found = iter(self._store.ranges(bounds))
+        unpack, size = _SESSION.unpack_from, _SESSION.size
+        sessions: list[list[tuple[int, int, bytes]]] = []
+        for count in counts:
+            pieces = [
+                (*unpack(data, len(data) - size)[::-1], value)
+                for entries in islice(found, count)
+                for data, value in entries
+            ]
+            sessions.append(pieces)
+        return sessions
+
+    def get_hidden_many(self, sessions: Sequence[tuple[bytes, int, int]]) -> list[bytes | None]:
+        """The values of sessions given by key, start and end, hidden or not, as long as they have not been deleted."""
+        return self._store.get_many([self._encoded(*session) for session in sessions])
+
+    def put_many(
+        self, sessions: Sequence[tuple[bytes, int, int]], values: Sequence[bytes | None], observed_ms: int
+    ) -> None:
+        """Write sessions given by key, start and end, none of which came too late for its segment.
+
+        Args:
+            sessions: each different.
+            values: of each; `None` deletes.
+            observed_ms: the store's own time when all are written: the greatest end of these, of those that were written
+                meanwhile and have been replaced by these, and of all before.
+        """
+        self._store.put_many([self._encoded(*session) for session in sessions], values)
+        self._observe(observed_ms)
 
     def find(
         self, key: bytes, earliest_end_ms: int, latest_start_ms: int, *, reverse: bool = False

@@ -16,6 +16,7 @@ from hayase.kernel.columns import (
     KEY,
     NULL,
     TS,
+    WINDOW_END,
     WINDOW_START,
     ColumnHolding,
     Order,
@@ -25,7 +26,7 @@ from hayase.kernel.columns import (
 )
 from hayase.kernel.merge import merge_in_order
 from hayase.kernel.rows import Clocks
-from hayase.serde import StringSerde, encode_windowed_keys
+from hayase.serde import SessionWindowedSerde, StringSerde, encode_session_keys, encode_windowed_keys
 from hayase.serde.changes import ChangeCodec
 from hayase.serde.murmur2 import partitions_for_array
 from hayase.serde.protocol import BARE_FIELD
@@ -246,7 +247,10 @@ def _key_bytes(sink: SinkProgram, frame: pl.DataFrame) -> list[bytes | None]:
     fields = key.to_frame(BARE_FIELD) if codec.schema.bare else key.struct.unnest()
     keys = codec.encode(fields, key.is_null())
     if WINDOW_START in frame.columns:
-        return encode_windowed_keys(keys, frame[WINDOW_START].to_numpy())  # type: ignore[arg-type, return-value]
+        starts = frame[WINDOW_START].to_numpy()
+        if isinstance(sink.key_serde, SessionWindowedSerde):
+            return encode_session_keys(keys, starts, frame[WINDOW_END].to_numpy())  # type: ignore[arg-type, return-value]
+        return encode_windowed_keys(keys, starts)  # type: ignore[arg-type, return-value]
     return keys
 
 

@@ -121,6 +121,9 @@ class DictStore:
         keys = [k for k in self.rows if (start is None or k >= start) and (end is None or k < end)]
         return iter([(key, self.rows[key]) for key in sorted(keys, reverse=reverse)])
 
+    def ranges(self, bounds: Sequence[tuple[bytes, bytes]]) -> list[list[tuple[bytes, bytes]]]:
+        return [list(self.range(start, end)) for start, end in bounds]
+
     def delete_range(self, start: bytes | None, end: bytes | None) -> None:
         for key, _ in list(self.range(start, end)):
             del self.rows[key]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +15,7 @@ from tests.budget import examples
 from tests.unit.kernel.harness import Case, Input, Result, Source, compile_case, cut, run_columns, run_rows
 
 from hayase.core.records import Change
-from hayase.core.windows import TimeWindows
+from hayase.core.windows import SessionWindows, TimeWindows
 from hayase.kernel.aggregate_serde import aggregate_serde
 from hayase.serde import Serdes
 from hayase.state.spec import StoreSpec
@@ -106,13 +107,16 @@ values = st.none() | st.fixed_dictionaries(
 )
 inputs = st.lists(st.builds(Input, st.just("s"), keys, values, times, headers), max_size=25)
 cuts = st.lists(st.integers(0, 25), max_size=4)
+scales = st.sampled_from([1, 1, 7_000])
+"""Times are so much longer: a segment of a store is a minute at least."""
 
 
 def case_of(operator: Any, source: Source, *, caching: bool, value_serde: Any = None) -> Case:
     windows = getattr(operator, "windows", None)
+    session = isinstance(windows, SessionWindows)
     spec = StoreSpec(
         "rows",
-        "timestamped_key_value" if windows is None else "timestamped_window",
+        "timestamped_key_value" if windows is None else "session" if session else "timestamped_window",
         source.key,
         aggregate_serde(operator.aggregation, value_serde),
         retention_ms=None if windows is None else windows.retention_ms,
@@ -159,6 +163,35 @@ def test_windowed_aggregates_agree(
     assert_agree(case_of(operator, RECORDS, caching=caching), records, at)
 
 
+SESSIONS = {
+    "no_grace": SessionWindows(5, 0),
+    "grace": SessionWindows(5, 12),
+    "no_gap": SessionWindows(0, 7),
+}
+
+
+@pytest.mark.parametrize("caching", [True, False])
+@pytest.mark.parametrize("on_close", [True, False])
+@pytest.mark.parametrize("name", AGGREGATIONS)
+@given(records=inputs, at=cuts, old_values=st.booleans(), windows=st.sampled_from(sorted(SESSIONS)), scale=scales)
+@settings(max_examples=examples(12), deadline=None)
+def test_session_aggregates_agree(
+    name: str,
+    on_close: bool,
+    caching: bool,
+    old_values: bool,
+    windows: str,
+    scale: int,
+    records: list[Input],
+    at: list[int],
+) -> None:
+    gap_ms, grace_ms = SESSIONS[windows].gap_ms, SESSIONS[windows].grace_ms
+    scaled = SessionWindows(gap_ms * scale, grace_ms * scale)
+    operator = op.StreamSessionAggregate(AGGREGATIONS[name], "rows", old_values, on_close=on_close, windows=scaled)
+    records = [dataclasses.replace(each, timestamp_ms=each.timestamp_ms * scale) for each in records]
+    assert_agree(case_of(operator, RECORDS, caching=caching), records, at)
+
+
 large = st.sampled_from([2**62, -(2**62), 2**63 - 1, -(2**63), 1, -1]) | st.none()
 large_inputs = st.lists(
     st.builds(
@@ -173,7 +206,7 @@ large_inputs = st.lists(
 
 
 @pytest.mark.parametrize("caching", [True, False])
-@pytest.mark.parametrize("windows", [None, "tumbling_grace", "hopping"])
+@pytest.mark.parametrize("windows", [None, "tumbling_grace", "hopping", "session"])
 @given(records=large_inputs, at=cuts)
 @settings(max_examples=examples(40), deadline=None)
 def test_sums_that_leave_64_bits_fail_on_the_same_records(
@@ -181,7 +214,9 @@ def test_sums_that_leave_64_bits_fail_on_the_same_records(
 ) -> None:
     aggregation = op.BuiltInAggregate(HUGE.fields[:2])
     operator: Any = op.StreamAggregate(aggregation, "rows")
-    if windows is not None:
+    if windows == "session":
+        operator = op.StreamSessionAggregate(aggregation, "rows", windows=SessionWindows(4, 9))
+    elif windows is not None:
         operator = op.StreamWindowedAggregate(aggregation, "rows", windows=WINDOWS[windows])
     assert_agree(case_of(operator, RECORDS, caching=caching), records, at)
 

@@ -57,6 +57,17 @@ def test_any_two_keys_bound_a_range_in_both_directions(state: BundleState) -> No
                 assert [key for key, _ in store.range(start, end, reverse=True)] == expected[::-1]
 
 
+def test_many_ranges_are_what_each_of_them_is(state: BundleState) -> None:
+    bounds = [(start, end) for start in KEYS for end in KEYS]
+    with state.begin() as epoch:
+        store = epoch.task("0_0").store("s")
+        expected = [list(store.range(*each)) for each in bounds]
+        assert store.ranges(bounds) == expected
+        store.put(b"b", b"own write")
+        expected = [list(store.range(*each)) for each in bounds]
+        assert store.ranges(bounds) == expected
+
+
 @pytest.mark.parametrize("start", range(0, len(KEYS), 2))
 def test_a_range_between_long_keys_is_deleted_and_nothing_else(state: BundleState, start: int) -> None:
     end = start + 5

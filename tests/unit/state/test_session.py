@@ -84,6 +84,42 @@ def test_any_writes_leave_what_kafka_streams_would_show(
         assert store.get(key, low, high) == (exact[0] if exact else None)
 
 
+@given(
+    st.sampled_from([1, MINUTE, 3 * MINUTE]),
+    writes,
+    st.lists(st.tuples(keys, st.integers(-1, 12 * MINUTE)), max_size=5),
+)
+@settings(max_examples=examples(100), deadline=None)
+def test_sessions_of_many_keys_are_found_at_once_those_that_are_hidden_since_now_among_them(
+    retention: int,
+    written: list[tuple[bytes, tuple[int, int], bytes | None]],
+    asked: list[tuple[bytes, int]],
+) -> None:
+    store, model = SessionBytes(new_store(), retention), Model(retention)
+    for key, (start, end), value in written:
+        store.put(key, start, end, value)
+        model.put(key, start, end, value)
+    expected = [
+        [
+            (start, end, value)
+            for (other, start, end), value in sorted(model.entries.items(), key=lambda entry: entry[0][:0:-1])
+            if other == key and end >= max(earliest, model.observed - retention)
+        ]
+        for key, earliest in asked
+    ]
+    assert store.find_many([key for key, _ in asked], [earliest for _, earliest in asked]) == expected
+
+
+def test_sessions_that_are_written_at_once_are_as_if_written_one_by_one() -> None:
+    one, other = new_store(), new_store()
+    places = [(b"a", 0, 5), (b"b", 0, 10 * MINUTE), (b"a", 9 * MINUTE, 9 * MINUTE)]
+    for place in places:
+        SessionBytes(one, MINUTE).put(*place, b"v")
+    SessionBytes(other, MINUTE).put_many(places, [b"v"] * 3, 10 * MINUTE)
+    assert list(one.range()) == list(other.range())
+    assert SessionBytes(other, MINUTE).get_hidden_many(places) == [None, b"v", b"v"]
+
+
 def test_a_session_that_ended_exactly_the_retention_ago_is_hidden_and_still_there() -> None:
     store = SessionBytes(new_store(), 100)
     store.put(b"a", 0, 50, b"v")

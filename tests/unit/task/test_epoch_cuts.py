@@ -17,6 +17,7 @@ from tests.unit.task.harness import Given, Result, merged, run, run_partitions
 
 from hayase import (
     Consumed,
+    EmitStrategy,
     Grouped,
     Materialized,
     Processor,
@@ -25,6 +26,7 @@ from hayase import (
     Record,
     RecordContext,
     Serdes,
+    SessionWindows,
     Stores,
     StreamsBuilder,
     TimeWindows,
@@ -39,7 +41,7 @@ from hayase import (
 )
 from hayase.core.metrics import DEAD_LETTERS, DROPPED_RECORDS, LATE_RECORDS, RECORDS_CONSUMED
 from hayase.planner.build import source_topics
-from hayase.serde import TimeWindowedSerde
+from hayase.serde import SessionWindowedSerde, TimeWindowedSerde
 from hayase.serde.murmur2 import partition_for_key
 from hayase.testing import TopologyTestDriver
 
@@ -79,6 +81,20 @@ def windowed(**_: Any) -> Topology:
     windows = TimeWindows.of_size_and_grace(timedelta(milliseconds=20), timedelta(milliseconds=15))
     table = builder.stream("a", READ).group_by_key().windowed_by(windows).agg(Materialized.as_("w"), **EVERYTHING)
     table.to_stream().to("out", Produced.with_(TimeWindowedSerde(TEXT, 20), JSON))
+    return builder.build()
+
+
+def sessions(**_: Any) -> Topology:
+    """Results on update, and on close, in a store of their own."""
+    builder = StreamsBuilder()
+    windows = SessionWindows.of_inactivity_gap_and_grace(timedelta(milliseconds=4), timedelta(milliseconds=15))
+    grouped = builder.stream("a", READ).group_by_key().windowed_by(windows)
+    table = grouped.agg(Materialized.as_("u"), **EVERYTHING)
+    written = Produced.with_(SessionWindowedSerde(TEXT), JSON)
+    table.to_stream().to("out", written)
+    table.filter(pl.col("total") > 3).to_stream().to("large", written)
+    closed = grouped.emit_strategy(EmitStrategy.on_window_close()).agg(Materialized.as_("c"), **EVERYTHING)
+    closed.to_stream().to("closed", written)
     return builder.build()
 
 
@@ -152,6 +168,7 @@ ONE_TASK: dict[str, Callable[..., Topology]] = {
     "routed": routed,
     "aggregated": aggregated,
     "windowed": windowed,
+    "sessions": sessions,
     "joined": joined,
 }
 

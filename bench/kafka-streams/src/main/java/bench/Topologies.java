@@ -15,10 +15,12 @@ import org.apache.kafka.streams.kstream.KStream;
 import org.apache.kafka.streams.kstream.KTable;
 import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.kstream.Produced;
+import org.apache.kafka.streams.kstream.SessionWindows;
 import org.apache.kafka.streams.kstream.TimeWindows;
 import org.apache.kafka.streams.kstream.Windowed;
 import org.apache.kafka.streams.kstream.WindowedSerdes;
 import org.apache.kafka.streams.state.KeyValueStore;
+import org.apache.kafka.streams.state.SessionStore;
 import org.apache.kafka.streams.state.WindowStore;
 
 /** The applications of the benchmark. */
@@ -26,6 +28,7 @@ final class Topologies {
   private static final long LARGE_AMOUNT = 5_000;
   private static final Duration WINDOW = Duration.ofMinutes(1);
   private static final Duration ADVANCE = Duration.ofSeconds(10);
+  private static final Duration GAP = Duration.ofSeconds(30);
   private static final Duration GRACE = Duration.ofMinutes(1);
   private static final Serde<String> STRING = Serdes.String();
   private static final Serde<Order> ORDER = new JsonSerde<>(Order.class);
@@ -67,6 +70,7 @@ final class Topologies {
           orders.selectKey((user, order) -> order.product()).groupByKey(Grouped.with(STRING, ORDER)), output);
       case "tumbling" -> countWindows(orders, TimeWindows.ofSizeAndGrace(WINDOW, GRACE), output);
       case "hopping" -> countWindows(orders, TimeWindows.ofSizeAndGrace(WINDOW, GRACE).advanceBy(ADVANCE), output);
+      case "session" -> countSessions(orders, output);
       case "stream_table_join" -> join(orders, builder.table(table, Consumed.with(STRING, USER)), output);
       case "python_callables" -> revenue(orders, output);
       default -> throw new IllegalArgumentException("unknown application " + application);
@@ -99,6 +103,21 @@ final class Topologies {
                 .withValueSerde(TOTALS))
         .toStream()
         .to(output, Produced.with(keys, TOTALS));
+  }
+
+  private static void countSessions(KStream<String, Order> orders, String output) {
+    orders
+        .groupByKey(Grouped.with(STRING, ORDER))
+        .windowedBy(SessionWindows.ofInactivityGapAndGrace(GAP, GRACE))
+        .aggregate(
+            Totals::none,
+            (key, order, totals) -> totals.plus(order),
+            (key, one, other) -> one.plus(other),
+            Materialized.<String, Totals, SessionStore<Bytes, byte[]>>as("totals")
+                .withKeySerde(STRING)
+                .withValueSerde(TOTALS))
+        .toStream()
+        .to(output, Produced.with(WindowedSerdes.sessionWindowedSerdeFrom(String.class), TOTALS));
   }
 
   private static void join(KStream<String, Order> orders, KTable<String, User> users, String output) {

@@ -6,6 +6,10 @@ public record Totals(long n, long total) {
     return new Totals(0, 0);
   }
 
+  Totals plus(Totals other) {
+    return new Totals(n + other.n, total + other.total);
+  }
+
   Totals plus(Order order) {
     return new Totals(n + 1, total + order.amount());
   }

@@ -1,0 +1,264 @@
+"""Sessions of one epoch in column form: read from the store and decoded, taken from rows, encoded and written back."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from itertools import repeat
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from hayase.core.windows import SessionWindows
+from hayase.kernel.aggregate_layout import Stored
+from hayase.kernel.built_in import BuiltIn
+from hayase.kernel.column_aggregation import RECORD, ColumnAggregation, key_bytes, key_numbers
+from hayase.kernel.columns import (
+    HEADERS,
+    KEY,
+    NULL,
+    ORDER,
+    TS,
+    WINDOW_END,
+    WINDOW_START,
+    ColumnContext,
+    Failed,
+    order_columns,
+    order_of,
+)
+from hayase.kernel.groups import I64
+from hayase.kernel.session_merge import MergedStates, Session, SessionMerge, State, Update
+from hayase.kernel.window_close import WaitingResults
+from hayase.serde.timestamped import NO_TIME
+from hayase.state.session_bytes import SessionBytes
+
+_SESSION = struct.Struct(">qq")
+
+
+class SessionStates(MergedStates):
+    """States and their columns."""
+
+    def __init__(self, parts: Sequence[BuiltIn]) -> None:
+        super().__init__(parts)
+        self._types = [part.stored_types for part in parts]
+
+    def of(self, stored: Stored) -> list[State]:
+        """The states of rows that are all there."""
+        columns = iter([series.to_list() for series in stored.values])
+        parts = [list(zip(*(next(columns) for _ in types), strict=True)) for types in self._types]
+        return [list(state) for state in zip(*parts, strict=True)]
+
+    def stored(self, states: Sequence[State | None]) -> Stored:
+        """The columns of states, `None` where there is none."""
+        times = np.array([NO_TIME if state is None else 0 for state in states], np.int64)
+        values = [
+            pl.Series([None if state is None else state[number][place] for state in states], dtype=dtype)
+            for number, types in enumerate(self._types)
+            for place, dtype in enumerate(types)
+        ]
+        return Stored(times, values)
+
+
+class EpochSessions:
+    """The sessions that an epoch's records touch.
+
+    Args:
+        aggregation: of the operator.
+        states: of the aggregate.
+        frame: the records, none of which has a null key.
+        store: the sessions.
+        windows: of the operator.
+    """
+
+    def __init__(
+        self,
+        aggregation: ColumnAggregation,
+        states: SessionStates,
+        frame: pl.DataFrame,
+        store: SessionBytes,
+        windows: SessionWindows,
+    ) -> None:
+        self._aggregation = aggregation
+        self._states = states
+        self._frame = frame
+        self._store = store
+        self._windows = windows
+        self._times = frame[TS].to_numpy()
+        self._of_row, count = key_numbers(frame[KEY], aggregation.key_codec)
+        any_row = np.empty(count, np.int64)
+        any_row[self._of_row] = np.arange(frame.height)
+        self._keys = frame[KEY].gather(any_row)
+        self._data = key_bytes(self._keys, aggregation.key_codec)
+        self._due: list[bytes] = []
+        """What waited for its session to close, which it has done now, or which was merged into another one."""
+
+    def take_in(self, closed: I64, waiting: WaitingResults | None, ctx: ColumnContext) -> SessionMerge:
+        """Take the records into their sessions.
+
+        Args:
+            closed: for each record, the time before which sessions are closed.
+            waiting: what waits to be sent when it closes, if results are sent then.
+            ctx: of the node.
+        """
+        merge = SessionMerge(
+            self._windows,
+            self._store,
+            self._states,
+            len(self._data),
+            lambda row, error: ctx.processing_failed(order_of(self._frame, row), error),
+        )
+        self._load(merge)
+        if waiting is not None:
+            due = waiting.until(int(closed[-1]) - 1) if len(closed) else []
+            self._due = [entry for entry, *_ in due]
+            self._load_waiting(merge, [(key, rank[1], rank[0]) for _, rank, key in due])
+        elif not self._aggregation.caching:
+            merge.updates = []
+        inputs, failures = self._inputs()
+        merge.run(zip(self._of_row.tolist(), self._times.tolist(), closed.tolist(), inputs, strict=False), failures)
+        return merge
+
+    def _load(self, merge: SessionMerge) -> None:
+        """The sessions that records may reach."""
+        first = np.full(len(self._data), np.iinfo(np.int64).max)
+        np.minimum.at(first, self._of_row, self._times)
+        found = self._store.find_many(self._data, (first - self._windows.gap_ms).tolist())
+        every = [(key, *session) for key, sessions in enumerate(found) for session in sessions]
+        states = self._states.of(self._aggregation.layout.decode([value for *_, value in every]))
+        for (key, start_ms, end_ms, value), state in zip(every, states, strict=True):
+            merge.add(Session(key, start_ms, end_ms, state, value))
+
+    def _load_waiting(self, merge: SessionMerge, due: Sequence[tuple[bytes, int, int]]) -> None:
+        """Sessions, given by key, start and end, whose results will be sent unless records change them."""
+        numbers = {data: number for number, data in enumerate(self._data)}
+        waiting: list[Session] = []
+        others: list[tuple[bytes, int, int]] = []
+        for key, start_ms, end_ms in due:
+            number = numbers.get(key)
+            found = None if number is None else merge.find(number, start_ms, end_ms)
+            if found is None:
+                others.append((key, start_ms, end_ms))
+            else:
+                waiting.append(found)
+        values = self._store.get_hidden_many(others)
+        others = [session for session, value in zip(others, values, strict=True) if value is not None]
+        states = self._states.of(self._aggregation.layout.decode([value for value in values if value is not None]))
+        more: list[bytes] = []
+        for (key, start_ms, end_ms), state in zip(others, states, strict=True):
+            number = numbers.setdefault(key, len(numbers))
+            if number == len(self._data) + len(more):
+                more.append(key)
+            waiting.append(Session(number, start_ms, end_ms, state, None))
+        self._add_keys(more)
+        merge.send_when_closed(waiting, self._data)
+
+    def _add_keys(self, data: Sequence[bytes]) -> None:
+        """Number more keys."""
+        if not data:
+            return
+        codec = self._aggregation.key_codec
+        decoded = codec.decode(pa.array(data, pa.large_binary()))
+        if decoded.bad:
+            raise decoded.bad[0][1]
+        keys = decoded.frame.to_series() if codec.schema.bare else decoded.frame.to_struct()
+        self._keys = pl.concat([self._keys, keys.alias(KEY).cast(self._keys.dtype)])
+        self._data = [*self._data, *data]
+
+    def _inputs(self) -> tuple[Iterator[tuple[Any, ...]], dict[int, Exception]]:
+        """The inputs of each record, and what happened where they failed."""
+        failed, frame = Failed(), self._frame
+        made = self._aggregation.with_inputs(
+            frame.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias(RECORD)), failed, RECORD
+        )
+        columns = [None if values is None else values.to_list() for values in self._aggregation.input_values(made)]
+        if made.height < frame.height:
+            rows = made[RECORD].to_list()
+            for number, values in enumerate(columns):
+                if values is not None:
+                    spread: list[Any] = [None] * frame.height
+                    for row, value in zip(rows, values, strict=True):
+                        spread[row] = value
+                    columns[number] = spread
+        inputs = [repeat(None, frame.height) if values is None else values for values in columns]
+        return zip(*inputs, strict=True), failed.by_row(frame)
+
+    # what is written
+
+    def write(self, merge: SessionMerge) -> None:
+        """Write what has changed."""
+        changed = merge.changed()
+        places = [(self._data[each.key], each.start_ms, each.end_ms) for each in (*merge.removed, *changed)]
+        encoded = self._aggregation.layout.encode(self._states.stored([session.state for session in changed]))
+        self._store.put_many(places, [*repeat(None, len(merge.removed)), *encoded], merge.observed_ms)
+
+    def write_waiting(self, merge: SessionMerge, waiting: WaitingResults) -> None:
+        """Write what waits now."""
+        changed = merge.changed()
+        gone = [waiting.entry((each.end_ms, each.start_ms), self._data[each.key]) for each in merge.removed]
+        there = [waiting.entry((each.end_ms, each.start_ms), self._data[each.key]) for each in changed]
+        values = [*repeat(None, len(self._due) + len(gone)), *(b"" if each.waiting else None for each in changed)]
+        waiting.put_many([*self._due, *gone, *there], values)
+
+    # what is sent
+
+    def updates(self, updates: Sequence[Update], *, headers: bool) -> pl.DataFrame:
+        """Updates in order, perhaps with the headers of the records that made them."""
+        rows = np.array([update.row for update in updates], np.int64)
+        order = order_columns(self._frame)
+        if headers and HEADERS in self._frame.columns:
+            order = [*order, HEADERS]
+        places = np.arange(len(rows)) - np.searchsorted(rows, rows)
+        sent = self._sent(updates, [update.new for update in updates])
+        sent = sent.with_columns(
+            [
+                *self._frame.select(pl.col(order).gather(rows)),
+                pl.Series(f"{ORDER}{len(order_columns(self._frame))}", places),
+            ]
+        )
+        if self._aggregation.old_values:
+            old = self._states.stored([update.old for update in updates])
+            sent = sent.with_columns(self._aggregation.old_columns(old))
+        return sent
+
+    def last_updates(self, merge: SessionMerge, ctx: ColumnContext) -> pl.DataFrame:
+        """What a cache sends at the end of the epoch."""
+        gone = [(session.row, 0, session) for session in merge.removed]
+        there = [(session.row, 1, session) for session in merge.changed()]
+        touched = sorted([*gone, *there], key=lambda each: each[:2])
+        sessions = [session for *_, session in touched]
+        rows = self._sent(sessions, [session.state if there else None for _, there, session in touched])
+        start = [session.at_start for session in sessions]
+        origins = self._frame.select(order_columns(self._frame))[np.array([row for row, *_ in touched], np.int64)]
+        if ctx.holding is not None:
+            places = [_SESSION.pack(each.end_ms, each.start_ms) + self._data[each.key] for each in sessions]
+            ctx.holding.hold(places, rows, start, self._held_back, origins)
+            return self._aggregation.ended(rows.clear(), self._aggregation.layout.read([]), ctx)
+        ctx.sends_at_end(origins)
+        return self._held_back(rows, start, ctx)
+
+    def _held_back(self, rows: pl.DataFrame, start: list[bytes | None], ctx: ColumnContext) -> pl.DataFrame:
+        """Sessions that were made and removed within the epoch are left out."""
+        there = np.array([row is not None for row in start], np.bool_)
+        kept = ~rows[NULL] | pl.Series(there)
+        if not kept.all():
+            rows = rows.filter(kept)
+            start = [row for row, keep in zip(start, kept.to_list(), strict=True) if keep]
+        return self._aggregation.ended(rows, self._aggregation.layout.read(start), ctx)
+
+    def _sent(self, sessions: Sequence[Session | Update], states: Sequence[State | None]) -> pl.DataFrame:
+        """Key, window, value and time of sessions."""
+        keys = self._keys.gather([session.key for session in sessions]).alias(KEY)
+        ends = pl.Series(WINDOW_END, [session.end_ms for session in sessions], dtype=pl.Int64)
+        stored = self._states.stored(states)
+        return pl.DataFrame(
+            [
+                keys,
+                pl.Series(WINDOW_START, [session.start_ms for session in sessions], dtype=pl.Int64),
+                ends,
+                *self._aggregation.fields_of(stored),
+                pl.Series(NULL, stored.absent, dtype=pl.Boolean),
+                ends.alias(TS),
+            ]
+        )
