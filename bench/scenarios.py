@@ -41,6 +41,14 @@ class Priced(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     price: int
 
 
+class Settled(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A value in the output of `stream_stream_join`: a paid order and one that its user took back near it."""
+
+    order_id: int
+    void_id: int
+    amount: int
+
+
 class Revenue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A value in the output of `python_callables`: how many orders were paid, and what these cost."""
 
@@ -275,6 +283,20 @@ _ALL = (
         input=FEW_USERS,
         must=2,
         seconds=(60, 120),
+    ),
+    Scenario(
+        "stream_stream_join",
+        "join of paid with void orders by key (100 k), a minute before to a minute after",
+        "stream_stream_join",
+        Settled,
+        table=False,
+        expected_sql="""
+            SELECT paid.user, paid.order_id, void.order_id, paid.amount - void.amount
+            FROM orders AS paid JOIN orders AS void
+            ON paid.user = void.user AND abs(paid.timestamp_ms - void.timestamp_ms) <= 60000
+            WHERE paid.status = 'paid' AND void.status = 'void'""",
+        must=2,
+        seconds=(60, 90),
     ),
     Scenario(
         "embedded",

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from hayase.core.errors import HayaseError, SerializationError
-from hayase.kernel.columns import KEY, NULL, ORDER, ColumnContext, order_columns, order_of
+from hayase.kernel.columns import KEY, NULL, ORDER, FailureHandler, order_columns, order_of
 from hayase.kernel.python_values import frame_of, keys_of
 from hayase.serde.protocol import Schema
 
@@ -16,7 +16,7 @@ _ROW = "__row"
 
 
 def call_each(
-    frame: pl.DataFrame, arguments: Sequence[Sequence[Any]], function: Callable[..., Any], ctx: ColumnContext
+    frame: pl.DataFrame, arguments: Sequence[Sequence[Any]], function: Callable[..., Any], ctx: FailureHandler
 ) -> tuple[pl.DataFrame, list[Any]]:
     """Call a function for each row.
 
@@ -49,14 +49,14 @@ def without(frame: pl.DataFrame, rows: Sequence[int]) -> pl.DataFrame:
     return frame.filter(~pl.int_range(pl.len()).is_in(list(rows)))
 
 
-def with_values(frame: pl.DataFrame, results: Sequence[Any], schema: Schema, ctx: ColumnContext) -> pl.DataFrame:
+def with_values(frame: pl.DataFrame, results: Sequence[Any], schema: Schema, ctx: FailureHandler) -> pl.DataFrame:
     """The frame with results of a function as its values; what does not fit the schema fails for that record."""
     frame, (fields, null) = _fitting(frame, results, lambda some: frame_of(some, schema), ctx)
     return frame.with_columns(fields.get_columns()).with_columns(null.alias(NULL))
 
 
 def with_keys(
-    frame: pl.DataFrame, results: Sequence[Any], schema: Schema, ctx: ColumnContext, column: str = KEY
+    frame: pl.DataFrame, results: Sequence[Any], schema: Schema, ctx: FailureHandler, column: str = KEY
 ) -> pl.DataFrame:
     """The frame with results of a function as its keys; what does not fit the schema fails for that record."""
     frame, keys = _fitting(frame, results, lambda some: keys_of(some, schema), ctx)
@@ -64,7 +64,7 @@ def with_keys(
 
 
 def with_pairs(
-    frame: pl.DataFrame, pairs: Sequence[tuple[Any, Any]], key: Schema, value: Schema, ctx: ColumnContext
+    frame: pl.DataFrame, pairs: Sequence[tuple[Any, Any]], key: Schema, value: Schema, ctx: FailureHandler
 ) -> pl.DataFrame:
     """The frame with results of a function as its keys and values; what does not fit fails for that record."""
     rows = frame.with_columns(pl.Series(_ROW, range(len(pairs)), dtype=pl.Int64))
@@ -81,7 +81,7 @@ def repeated(frame: pl.DataFrame, items: Sequence[Sequence[Any]]) -> pl.DataFram
 
 
 def _fitting(
-    frame: pl.DataFrame, results: Sequence[Any], convert: Callable[[Sequence[Any]], Any], ctx: ColumnContext
+    frame: pl.DataFrame, results: Sequence[Any], convert: Callable[[Sequence[Any]], Any], ctx: FailureHandler
 ) -> tuple[pl.DataFrame, Any]:
     try:
         return frame, convert(results)

@@ -20,9 +20,9 @@ row appends the next `__o` column. Two frames are merged by the order columns th
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import polars as pl
 
@@ -149,6 +149,13 @@ class ColumnContext(Protocol):
     def keep_headers(self, headers: Sequence[Headers]) -> int:
         """Give rows headers that no record of the epoch has: the `__h` of the first of them, the others follow it."""
         ...
+
+    def sent(self, name: str) -> pl.DataFrame:
+        """What another node sent; that node has run already."""
+        ...
+
+    shared: MutableMapping[str, Any]
+    """What nodes that work together leave for each other while the epoch runs."""
 
     def processing_failed(self, order: Order, error: Exception) -> None:
         """The record of a row failed: returns if it is to be dropped, else raises ProcessingError.

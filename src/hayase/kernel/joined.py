@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from hayase.kernel.calls import call_each, with_values
-from hayase.kernel.columns import NULL, ColumnContext, EdgeSchema, evaluate
+from hayase.kernel.columns import NULL, EdgeSchema, FailureHandler, evaluate
 from hayase.kernel.compiled import CompiledValue, carried, compile_value, visible
 from hayase.kernel.functions import LEFT, RIGHT
 from hayase.kernel.python_values import (
@@ -34,13 +34,13 @@ class JoinedValues(ABC):
         self.schema = schema
 
     @abstractmethod
-    def join(self, stream: pl.DataFrame, rows: pl.DataFrame, ctx: ColumnContext) -> pl.DataFrame:
+    def join(self, stream: pl.DataFrame, rows: pl.DataFrame, ctx: FailureHandler) -> pl.DataFrame:
         """The stream's rows with new values.
 
         Args:
             stream: the left side.
             rows: the right side, aligned: its fields, and `__null` where there is no row.
-            ctx: of the join.
+            ctx: is told of records on which the joiner fails.
         """
 
 
@@ -56,7 +56,7 @@ class JoinedByExpressions(JoinedValues):
         self._plain = [name for name in edge.value.names if name in named]
         self._right = [pl.col(name).alias(RIGHT + name) for name in right.names if RIGHT + name in named]
 
-    def join(self, stream: pl.DataFrame, rows: pl.DataFrame, ctx: ColumnContext) -> pl.DataFrame:
+    def join(self, stream: pl.DataFrame, rows: pl.DataFrame, ctx: FailureHandler) -> pl.DataFrame:
         """See JoinedValues."""
         kept = carried(stream)
         sides = stream.select(*kept, *self._plain, *self._left).with_columns(rows.select(self._right).get_columns())
@@ -72,7 +72,7 @@ class JoinedByCalls(JoinedValues):
         self._edge = edge
         self._right = right
 
-    def join(self, stream: pl.DataFrame, rows: pl.DataFrame, ctx: ColumnContext) -> pl.DataFrame:
+    def join(self, stream: pl.DataFrame, rows: pl.DataFrame, ctx: FailureHandler) -> pl.DataFrame:
         """See JoinedValues."""
         arguments = (
             record_keys(stream, self._edge),

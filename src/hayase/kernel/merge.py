@@ -41,15 +41,16 @@ class MergeColumns(ColumnNode):
 
 def merge_in_order(frames: Sequence[pl.DataFrame], order: MergeOrder) -> pl.DataFrame:
     """One frame out of several, with the order columns that they share, the frame's rank, and the rest of the longest."""
-    ranked = [_ranked(frame, rank, order) for frame, rank in zip(frames, order.ranks, strict=True)]
-    present = [frame for frame in ranked if frame.height] or ranked[:1]
+    every = [ranked(frame, rank, order) for frame, rank in zip(frames, order.ranks, strict=True)]
+    present = [frame for frame in every if frame.height] or every[:1]
     if len(present) == 1:
         return present[0]
     columns = [f"{ORDER}{i}" for i in range(order.columns + 1)]
     return pl.concat(present, how="diagonal").sort(columns, maintain_order=True)
 
 
-def _ranked(frame: pl.DataFrame, rank: int, order: MergeOrder) -> pl.DataFrame:
+def ranked(frame: pl.DataFrame, rank: int, order: MergeOrder) -> pl.DataFrame:
+    """A frame with the order columns that it has when merged with others."""
     given = order_columns(frame)
     rest = [pl.col(given[i]) if i < len(given) else pl.lit(0, pl.Int64) for i in range(order.shared, order.columns)]
     return frame.with_columns(

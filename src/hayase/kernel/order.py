@@ -196,6 +196,7 @@ _MULTIPLIERS = (
     | op.ForeignKeySubscribe
     | op.ForeignKeyFanOut
     | op.StreamSessionAggregate
+    | op.StreamStreamJoin
 )
 """Operators that can send several rows per row; so can some windowed aggregates."""
 _READERS = (

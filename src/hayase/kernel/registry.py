@@ -36,8 +36,8 @@ from hayase.kernel.rows import RowNode
 from hayase.kernel.select_key import SelectKeyRows, select_key_columns
 from hayase.kernel.session_aggregate import StreamSessionAggregateColumns, StreamSessionAggregateRows
 from hayase.kernel.sliding_aggregate import StreamSlidingAggregateRows
-from hayase.kernel.stream_join_window import StreamJoinWindowRows
-from hayase.kernel.stream_stream_join import StreamStreamJoinRows
+from hayase.kernel.stream_join_window import StreamJoinWindowRows, stream_join_window_columns
+from hayase.kernel.stream_stream_join import StreamStreamJoinRows, stream_stream_join_columns
 from hayase.kernel.stream_table_join import StreamTableJoinRows, stream_table_join_columns
 from hayase.kernel.suppress import TableSuppressRows
 from hayase.kernel.suppress_columns import table_suppress_columns
@@ -135,4 +135,6 @@ COLUMNS: Mapping[type[op.Operator], ColumnFactory] = {
     op.TableJoinMerge: table_join_merge_columns,
     op.StreamTableJoin: stream_table_join_columns,
     op.StreamGlobalTableJoin: global_join_columns,
+    op.StreamJoinWindow: stream_join_window_columns,
+    op.StreamStreamJoin: stream_stream_join_columns,
 }

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+
+import polars as pl
 
 from hayase.core.metrics import DROPPED_RECORDS
 from hayase.core.records import Record
+from hayase.kernel.columns import ColumnContext, ColumnNode, CompileContext, EdgeSchema
 from hayase.kernel.rows import OperatorRows, RowContext, RowEnvironment
+from hayase.kernel.stored_columns import StoreCodec
 from hayase.state.window_bytes import WindowBytes, window_bytes
+from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import StreamJoinWindow
 
 
@@ -32,7 +38,27 @@ class StreamJoinWindowRows(OperatorRows[StreamJoinWindow]):
             self._window.put(key, record.timestamp_ms, self._value_bytes(record.value))
 
 
-def join_window(node: str, store: str, env: RowEnvironment) -> WindowBytes:
+class StreamJoinWindowColumns(ColumnNode):
+    """StreamJoinWindow in column form: the join keeps the records of both sides when it has joined them (`join_epoch`)."""
+
+    def run(self, inputs: Sequence[pl.DataFrame], ctx: ColumnContext) -> pl.DataFrame:
+        """The records."""
+        return inputs[0]
+
+
+def stream_join_window_columns(
+    node: ProcessorNode, inputs: Sequence[EdgeSchema], ctx: CompileContext
+) -> ColumnNode | None:
+    """The column form; it needs a store whose serdes have one."""
+    operator, (edge,) = node.operator, inputs
+    assert isinstance(operator, StreamJoinWindow)
+    codec = StoreCodec.of(ctx.stores[operator.store])
+    if codec is None or edge.windowed or not codec.fits(edge):
+        return None
+    return StreamJoinWindowColumns(node.name, edge)
+
+
+def join_window(node: str, store: str, env: RowEnvironment | ColumnContext) -> WindowBytes:
     """The window store of one side; what it refuses because it has expired is counted for the node."""
     spec = env.store_spec(store)
     assert spec.retention_ms is not None

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+
+import polars as pl
 
 from hayase.core.errors import HayaseError
 from hayase.core.metrics import DROPPED_RECORDS
 from hayase.core.records import Record
-from hayase.kernel.columns import EdgeSchema
+from hayase.kernel.columns import KEY, NULL, ColumnContext, ColumnNode, CompileContext, EdgeSchema
 from hayase.kernel.functions import row_joiner
+from hayase.kernel.joined import compile_joiner
+from hayase.kernel.order import RecordOrder
 from hayase.kernel.rows import OperatorRows, RowContext
+from hayase.kernel.stored_columns import StoreCodec
+from hayase.kernel.stream_join_columns import Joined, join_epoch
+from hayase.kernel.stream_join_sides import JoinPlan
 from hayase.kernel.stream_join_window import join_window
 from hayase.kernel.unmatched import Unmatched
 from hayase.serde.protocol import Schema, Serde
 from hayase.state.spec import StoreSpec
+from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import JoinSide, StreamStreamJoin
 
 
@@ -110,3 +119,67 @@ def _schema(serde: Serde[Any]) -> Schema | None:
     """Fields and types of what is kept, if the serde knows them."""
     codec = serde.columns
     return None if codec is None else codec.schema
+
+
+class StreamStreamJoinColumns(ColumnNode):
+    """StreamStreamJoin in column form: one of the two nodes of a join, of which the first one that runs does the work of both."""
+
+    def __init__(self, name: str, output: EdgeSchema, operator: StreamStreamJoin, plan: JoinPlan) -> None:
+        super().__init__(name, output)
+        self._operator = operator
+        self._plan = plan
+
+    def run(self, inputs: Sequence[pl.DataFrame], ctx: ColumnContext) -> pl.DataFrame:
+        """The results that records of this side make; null values, and where it is not outer null keys, are dropped."""
+        frame, operator = inputs[0], self._operator
+        dropped = frame[NULL] if operator.outer else frame[NULL] | frame[KEY].is_null()
+        ctx.metrics.add(DROPPED_RECORDS, self.name, int(dropped.sum()))
+        if operator.clock not in ctx.shared:
+            other = ctx.sent(operator.other_window)
+            frames = {"left": frame, "right": other} if operator.side == "left" else {"left": other, "right": frame}
+            ctx.shared[operator.clock] = join_epoch(self._plan, frames, ctx)  # type: ignore[arg-type]
+        joined: Joined = ctx.shared[operator.clock][operator.side]
+        for order, error in joined.failures:
+            ctx.processing_failed(order, error)
+        return joined.frame
+
+
+def stream_stream_join_columns(
+    node: ProcessorNode, inputs: Sequence[EdgeSchema], ctx: CompileContext
+) -> ColumnNode | None:
+    """The column form; it needs one for both sides, and a topology whose order columns tell in which order their records come."""
+    operator = node.operator
+    assert isinstance(operator, StreamStreamJoin)
+    nodes = {other.name: other for other in ctx.nodes}
+    left, right = (operator.window, operator.store), (operator.other_window, operator.other_store)
+    if operator.side == "right":
+        left, right = right, left
+    codecs = StoreCodec.of(ctx.stores[left[1]]), StoreCodec.of(ctx.stores[right[1]])
+    if codecs[0] is None or codecs[1] is None or codecs[0].key.schema != codecs[1].key.schema:
+        return None
+    edges = [(nodes[window].parents[0], window) for window, _ in (left, right) if window in nodes]
+    order = RecordOrder(ctx.nodes, ctx.stores, caching=ctx.caching).merge(edges) if len(edges) == 2 else None
+    if order is None:
+        return None
+    key, values = codecs[0].key.schema, (codecs[0].value.schema, codecs[1].value.schema)
+    joiner = compile_joiner(node.name, operator.joiner, EdgeSchema(key, values[0]), values[1], operator.schema)
+    if joiner is None:
+        return None
+    plan = JoinPlan(
+        operator.windows,
+        {"left": left[0], "right": right[0]},
+        {"left": left[1], "right": right[1]},
+        {"left": codecs[0], "right": codecs[1]},
+        _outer_sides(operator, ctx.nodes),
+        operator.unmatched,
+        operator.clock,
+        order,
+        joiner,
+    )
+    return StreamStreamJoinColumns(node.name, EdgeSchema(key, joiner.schema), operator, plan)
+
+
+def _outer_sides(operator: StreamStreamJoin, nodes: Sequence[ProcessorNode]) -> frozenset[JoinSide]:
+    """The sides of the join whose records come out alone."""
+    both = [other.operator for other in nodes if isinstance(other.operator, StreamStreamJoin)]
+    return frozenset(each.side for each in both if each.clock == operator.clock and each.outer)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from hayase.kernel.rows import Clocks
@@ -12,7 +12,8 @@ from hayase.topology.operators import JoinSide
 
 _LONG = struct.Struct(">q")
 _LENGTH = struct.Struct(">I")
-_SIDES: tuple[JoinSide, JoinSide] = ("right", "left")
+SIDES: tuple[JoinSide, JoinSide] = ("right", "left")
+"""In the order in which records of one time come out."""
 _HEAD = _LONG.size + 1
 
 
@@ -41,15 +42,15 @@ class Unmatched:
 
     def add(self, timestamp_ms: int, side: JoinSide, key: bytes, value: bytes) -> None:
         """Let a record wait."""
-        place = _place(timestamp_ms, side, key)
+        place = place_of(timestamp_ms, SIDES.index(side), key)
         before = self._store.get(place) or b""
-        self._store.put(place, before + _LENGTH.pack(len(value)) + value)
+        self._store.put(place, before + pack_values([value]))
         if timestamp_ms < self._clocks.get(self._name):
             self._clocks.set(self._name, timestamp_ms)
 
     def remove(self, timestamp_ms: int, side: JoinSide, key: bytes) -> None:
         """A record has met one of the other side: it, and those with the same time and key, no longer wait."""
-        place = _place(timestamp_ms, side, key)
+        place = place_of(timestamp_ms, SIDES.index(side), key)
         if self._store.get(place) is not None:
             self._store.put(place, None)
 
@@ -64,20 +65,33 @@ class Unmatched:
             return
         kept = end
         for place, data in self._store.range(_LONG.pack(max(first, 0)), _LONG.pack(end)):
-            timestamp_ms, side = _LONG.unpack_from(place)[0], _SIDES[place[_LONG.size]]
+            timestamp_ms, number, key = unpack_place(place)
+            side = SIDES[number]
             if timestamp_ms >= closed[side]:
                 kept = min(kept, timestamp_ms)
                 continue
             self._store.put(place, None)
-            yield Waiting(timestamp_ms, side, place[_HEAD:], _values(data))
+            yield Waiting(timestamp_ms, side, key, values_of(data))
         self._clocks.set(self._name, kept)
 
 
-def _place(timestamp_ms: int, side: JoinSide, key: bytes) -> bytes:
-    return _LONG.pack(timestamp_ms) + bytes([_SIDES.index(side)]) + key
+def place_of(timestamp_ms: int, side: int, key: bytes) -> bytes:
+    """Where records wait; `side` is an index into `SIDES`."""
+    return _LONG.pack(timestamp_ms) + bytes([side]) + key
 
 
-def _values(data: bytes) -> list[bytes]:
+def unpack_place(place: bytes) -> tuple[int, int, bytes]:
+    """What `place_of` made it of."""
+    return _LONG.unpack_from(place)[0], place[_LONG.size], place[_HEAD:]
+
+
+def pack_values(values: Sequence[bytes]) -> bytes:
+    """Values that wait at one place, one behind the other."""
+    return b"".join([_LENGTH.pack(len(value)) + value for value in values])
+
+
+def values_of(data: bytes) -> list[bytes]:
+    """The values that `pack_values` packed."""
     values, at = [], 0
     while at < len(data):
         (length,) = _LENGTH.unpack_from(data, at)

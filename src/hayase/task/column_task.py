@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -53,8 +54,12 @@ class NodeContext:
         services: TaskServices,
         inputs: ColumnInputs,
         tables: Mapping[str, TableColumns],
+        sent: Mapping[str, pl.DataFrame],
+        shared: MutableMapping[str, Any],
         holding: HeldFrames | None = None,
     ) -> None:
+        self.shared = shared
+        self._sent = sent
         self.holding: ColumnHolding | None = holding
         self.metrics: Metrics = services.metrics
         self.clocks: Clocks = services.clocks
@@ -89,6 +94,10 @@ class NodeContext:
     def keep_headers(self, headers: Sequence[Headers]) -> int:
         """See ColumnContext."""
         return self._inputs.keep_headers(headers)
+
+    def sent(self, name: str) -> pl.DataFrame:
+        """What another node sent."""
+        return self._sent[name]
 
     def processing_failed(self, order: Order, error: Exception) -> None:
         """Ask the processing handler about the input record of a row."""
@@ -138,11 +147,13 @@ def _run_nodes(
         source.name: frame for source, frame in zip(program.sources, inputs.frames, strict=True)
     }
     tables: dict[str, TableColumns] = {}
+    shared: dict[str, Any] = {}
     for node in program.processors:
         compiled, holding = program.columns[node.name], held.get(node.name)
         if holding is not None:
             holding.inputs = inputs
-        context = NodeContext(node.name, program.order.index(node.name), services, inputs, tables, holding)
+        position = program.order.index(node.name)
+        context = NodeContext(node.name, position, services, inputs, tables, sent, shared, holding)
         sent[node.name] = compiled.run([sent[parent] for parent in node.parents], context)
         if flushed is not None and flushed[0] == node.name:
             rows = flushed[1]
@@ -174,7 +185,7 @@ def _run_sinks(
                 _send_edge(sink, services, inputs, frame)
             continue
         if routed:
-            context = NodeContext(sink.name, program.order.index(sink.name), services, inputs, tables)
+            context = NodeContext(sink.name, program.order.index(sink.name), services, inputs, tables, sent, {})
             frames = [
                 FrameRoute(
                     sink,

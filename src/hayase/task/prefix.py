@@ -176,6 +176,7 @@ class _Context(ColumnContext):
         self.input_count = self.position = 0
         self.partition = int(services.task.rpartition("_")[2])
         self.holding = None
+        self.shared = {}
         self._run = run
         self._node = node
         self._place = place
@@ -194,6 +195,9 @@ class _Context(ColumnContext):
 
     def keep_headers(self, headers: Sequence[Headers]) -> int:
         raise AssertionError(f"{self._node} is stateless; it keeps no records")
+
+    def sent(self, name: str) -> pl.DataFrame:
+        raise AssertionError(f"{self._node} is stateless; it looks at no other node")
 
     def processing_failed(self, order: Order, error: Exception) -> None:
         self._run.failed(self._node, self._place, order[0], error)

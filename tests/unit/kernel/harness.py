@@ -243,7 +243,18 @@ def run_rows(case: Case, epochs: Sequence[Sequence[Input]], *, typed: bool = Tru
 class NodeContext:
     """ColumnContext of one node."""
 
-    def __init__(self, name: str, position: int, env: Environment, count: int, tables: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        name: str,
+        position: int,
+        env: Environment,
+        count: int,
+        tables: Mapping[str, Any],
+        sent: Mapping[str, pl.DataFrame],
+        shared: dict[str, Any],
+    ) -> None:
+        self.shared = shared
+        self._sent = sent
         self.metrics = env.metrics
         self.clocks = env.clocks
         self.wall_clock_ms = 0
@@ -260,6 +271,9 @@ class NodeContext:
 
     def store_spec(self, name: str) -> StoreSpec:
         return self._env.store_spec(name)
+
+    def sent(self, name: str) -> pl.DataFrame:
+        return self._sent[name]
 
     def table(self, name: str) -> Any:
         if name not in self._tables:
@@ -335,8 +349,9 @@ def run_columns(case: Case, epochs: Sequence[Sequence[Input]]) -> Result:
     for inputs in epochs:
         frames = {name: source_frame(source, name, inputs) for name, source in case.sources.items()}
         tables: dict[str, Any] = {}
+        shared: dict[str, Any] = {}
         for position, (node, made) in enumerate(zip(case.nodes, compiled, strict=True)):
-            ctx = NodeContext(node.name, len(case.sources) + position, env, len(inputs), tables)
+            ctx = NodeContext(node.name, len(case.sources) + position, env, len(inputs), tables, frames, shared)
             frames[node.name] = made.run([frames[parent] for parent in node.parents], ctx)
             table = made.table_columns()
             if table is not None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.budget import examples
 from tests.unit.task.harness import Chunking, Given, LocalRun, Result, merged, run, run_partitions
 
-from hayase import Consumed, JoinWindows, Produced, Serdes, StreamJoined, StreamsBuilder, Topology
+from hayase import Consumed, JoinWindows, Produced, Serdes, StreamJoined, StreamsBuilder, Topology, left, right
 from hayase.core.metrics import DROPPED_RECORDS
 from hayase.serde.murmur2 import partition_for_key
 from hayase.state.segmented import segment_interval_ms
@@ -156,6 +158,69 @@ def test_a_stream_joined_with_itself_is_left_side_first_then_right_side(
     result = run(joined(kind, windows, "aa"), found, at, **OFF)
     assert sent_of(result) == expected
     assert result.metrics.total(DROPPED_RECORDS) == dropped
+
+
+def words(key: str | None, one: dict[str, Any] | None, other: dict[str, Any] | None) -> str:
+    if one == {"n": 2, "s": "y"}:
+        raise ValueError("no word")
+    return f"{key}: {one} {other}"
+
+
+JOINERS: dict[str, Any] = {
+    "fields": {"one": left("n"), "other": right("n"), "s": pl.concat_str(left("s"), right("s")), "at": pl.col("__ts")},
+    "failing": {"one": left("s").cast(pl.Int64), "other": right("n")},
+    "call": words,
+}
+FIELDS = Serdes.json(schema={"n": pl.Int64, "s": pl.String})
+field_values = st.none() | st.builds(
+    lambda n, s: FIELDS.to_bytes({"n": n, "s": s}), st.integers(0, 3), st.sampled_from(["1", "-2", "y", None])
+)
+field_records = st.lists(
+    st.builds(
+        Given,
+        st.sampled_from("ab"),
+        st.just(0),
+        keys,
+        field_values,
+        st.integers(0, 60) | st.integers(0, 200_000),
+        st.sampled_from([(), (), (("h", b"1"),)]),
+    ),
+    max_size=40,
+)
+
+
+def of_fields(kind: str, joiner: str, windows: JoinWindows, topics: str) -> Topology:
+    """What is joined has been through other nodes, of which some send several records for one."""
+    builder = StreamsBuilder()
+    read = Consumed.with_(TEXT, FIELDS)
+    one, two = (builder.stream(topic, read) for topic in topics)
+    two = two.filter(pl.col("n").is_null() | (pl.col("n") < 3))
+    result = getattr(one, kind)(two, JOINERS[joiner], windows, StreamJoined.with_(TEXT, FIELDS, FIELDS))
+    result.to("out", Produced.with_(TEXT, TEXT if joiner == "call" else Serdes.json()))
+    if joiner == "fields":
+        result.merge(one.map_values(JOINED)).to("both", Produced.with_(TEXT, Serdes.json()))
+    return builder.build()
+
+
+JOINED = {"one": pl.col("n"), "other": pl.col("n"), "s": pl.col("s"), "at": pl.col("__ts")}
+
+
+@pytest.mark.parametrize("topics", ["ab", "aa"])
+@pytest.mark.parametrize("joiner", JOINERS)
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=examples(40), deadline=None, print_blob=True)
+@given(found=field_records, windows=join_windows(), at=cuts)
+def test_rows_and_columns_agree(
+    kind: str, joiner: str, topics: str, found: list[Given], windows: JoinWindows, at: list[int]
+) -> None:
+    found = merged(found if topics == "ab" else [each._replace(topic="a") for each in found])
+    topology = of_fields(kind, joiner, windows, topics)
+    lenient = {"processing_exception_handler": "log_and_continue", **OFF}
+    in_rows = run(topology, found, at, processing_form="rows", **lenient)
+    in_columns = run(topology, found, at, processing_form="columns", **lenient)
+    assert in_columns.sent == in_rows.sent
+    assert in_columns.stores == in_rows.stores
+    assert in_columns.metrics.rows() == in_rows.metrics.rows()
 
 
 @settings(max_examples=examples(15), deadline=None, print_blob=True)

@@ -9,6 +9,7 @@ import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.Topology;
 import org.apache.kafka.streams.kstream.Consumed;
 import org.apache.kafka.streams.kstream.Grouped;
+import org.apache.kafka.streams.kstream.JoinWindows;
 import org.apache.kafka.streams.kstream.Joined;
 import org.apache.kafka.streams.kstream.KGroupedStream;
 import org.apache.kafka.streams.kstream.KStream;
@@ -16,6 +17,7 @@ import org.apache.kafka.streams.kstream.KTable;
 import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.kstream.Produced;
 import org.apache.kafka.streams.kstream.SessionWindows;
+import org.apache.kafka.streams.kstream.StreamJoined;
 import org.apache.kafka.streams.kstream.TimeWindows;
 import org.apache.kafka.streams.kstream.Windowed;
 import org.apache.kafka.streams.kstream.WindowedSerdes;
@@ -38,6 +40,7 @@ final class Topologies {
   private static final Serde<Enriched> ENRICHED = new JsonSerde<>(Enriched.class);
   private static final Serde<Product> PRODUCT = new JsonSerde<>(Product.class);
   private static final Serde<Priced> PRICED = new JsonSerde<>(Priced.class);
+  private static final Serde<Settled> SETTLED = new JsonSerde<>(Settled.class);
   private static final Serde<Payment> PAYMENT = new JsonSerde<>(Payment.class);
   private static final Serde<Revenue> REVENUE = new JsonSerde<>(Revenue.class);
 
@@ -71,6 +74,7 @@ final class Topologies {
       case "tumbling" -> countWindows(orders, TimeWindows.ofSizeAndGrace(WINDOW, GRACE), output);
       case "hopping" -> countWindows(orders, TimeWindows.ofSizeAndGrace(WINDOW, GRACE).advanceBy(ADVANCE), output);
       case "session" -> countSessions(orders, output);
+      case "stream_stream_join" -> settle(orders, output);
       case "stream_table_join" -> join(orders, builder.table(table, Consumed.with(STRING, USER)), output);
       case "python_callables" -> revenue(orders, output);
       default -> throw new IllegalArgumentException("unknown application " + application);
@@ -152,6 +156,17 @@ final class Topologies {
                 .withValueSerde(PRICED))
         .toStream()
         .to(output, Produced.with(STRING, PRICED));
+  }
+
+  private static void settle(KStream<String, Order> orders, String output) {
+    orders
+        .filter((user, order) -> order.status().equals("paid"))
+        .join(
+            orders.filter((user, order) -> order.status().equals("void")),
+            Settled::of,
+            JoinWindows.ofTimeDifferenceAndGrace(WINDOW, GRACE),
+            StreamJoined.with(STRING, ORDER, ORDER))
+        .to(output, Produced.with(STRING, SETTLED));
   }
 
   private static void revenue(KStream<String, Order> orders, String output) {

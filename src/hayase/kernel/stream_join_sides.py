@@ -1,0 +1,122 @@
+"""A join of two streams, compiled, and one of its sides during an epoch, for the column form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from hayase.core.join_windows import JoinWindows
+from hayase.kernel.columns import KEY, NULL, TS, ColumnContext
+from hayase.kernel.groups import I64
+from hayase.kernel.joined import JoinedValues
+from hayase.kernel.order import MergeOrder
+from hayase.kernel.stored_columns import StoreCodec
+from hayase.kernel.stream_join_window import join_window
+from hayase.serde.protocol import ColumnCodec
+from hayase.state.window_bytes import WindowBytes
+from hayase.topology.operators import JoinSide
+
+OTHER: Mapping[JoinSide, JoinSide] = {"left": "right", "right": "left"}
+"""The other side of each."""
+
+
+@dataclass(frozen=True)
+class JoinPlan:
+    """A join, compiled.
+
+    Attributes:
+        windows: as the left side sees them.
+        nodes: which node keeps each side.
+        stores: where.
+        codecs: of these stores.
+        outer: sides whose records come out alone if they meet nobody.
+        unmatched: the store of those that wait; `None` in an inner join.
+        clock: the stream time of both sides.
+        order: in which records of the left and the right side come.
+        values: makes the results.
+    """
+
+    windows: JoinWindows
+    nodes: Mapping[JoinSide, str]
+    stores: Mapping[JoinSide, str]
+    codecs: Mapping[JoinSide, StoreCodec]
+    outer: frozenset[JoinSide]
+    unmatched: str | None
+    clock: str
+    order: MergeOrder
+    values: JoinedValues
+
+    def reach(self, side: JoinSide) -> tuple[int, int]:
+        """How much earlier and how much later than a record of that side those of the other one may be."""
+        before, after = self.windows.before_ms, self.windows.after_ms
+        return (before, after) if side == "left" else (after, before)
+
+
+class EpochSide:
+    """One side in an epoch: its records, and its entries, which are these records, what its store held, and what waited.
+
+    Attributes:
+        usable: numbers of the records that have a key and a value.
+        numbers: of their keys.
+        entries: values and times of the entries; those of the store have no `__key`.
+    """
+
+    def __init__(self, plan: JoinPlan, side: JoinSide, frame: pl.DataFrame, ctx: ColumnContext) -> None:
+        self.frame = frame
+        self.codec = plan.codecs[side]
+        self.node = plan.nodes[side]
+        self.store: WindowBytes = join_window(self.node, plan.stores[side], ctx)
+        self.retention_ms = self.store.observed_ms - self.store.hidden_until_ms
+        self.times = frame[TS].to_numpy()
+        self.usable = np.flatnonzero((~(frame[NULL] | frame[KEY].is_null())).to_numpy())
+        self.numbers: I64
+        self.position: I64
+        names = self.codec.value.schema.names
+        self.entries = frame.select(*names, KEY, TS)
+        self.entry_times = self.times[self.usable]
+        self.entry_keys: I64
+        self.entry_rows = self.usable
+        self.arrived: I64
+
+    @property
+    def usable_times(self) -> I64:
+        """When the usable records happened."""
+        return self.times[self.usable]
+
+    def hidden_until(self, positions: I64) -> I64:
+        """What its store hides, for records that come at those positions."""
+        start = np.array([self.store.observed_ms])
+        observed = np.maximum.accumulate(np.concatenate([start, self.usable_times]))
+        return observed[np.searchsorted(self.position[self.usable], positions)] - self.retention_ms
+
+    def add(self, keys: I64, times: I64, values: Sequence[bytes]) -> None:
+        """Entries that its store held, which came before all records."""
+        first = self.entries.height
+        self.append(values, pl.Series(KEY, [None] * len(values), dtype=self.entries[KEY].dtype), times.tolist())
+        self.entry_times = np.concatenate([times, self.entry_times])
+        self.entry_keys = np.concatenate([keys, self.entry_keys])
+        self.entry_rows = np.concatenate([np.arange(first, first + len(values)), self.entry_rows])
+        self.arrived = np.concatenate([np.full(len(values), -1), self.arrived])
+
+    def append(self, values: Sequence[bytes], keys: pl.Series, times: Sequence[int]) -> None:
+        """More entries; raises SerializationError."""
+        if values:
+            decoded = decoded_values(self.codec.value, values)
+            more = decoded.with_columns(keys.alias(KEY), pl.Series(TS, times, pl.Int64))
+            self.entries = pl.concat([self.entries, more.select(self.entries.columns)])
+
+    def write(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
+        """Keep the usable records."""
+        self.store.put_many(self.store.places(keys, self.usable_times), values)
+
+
+def decoded_values(codec: ColumnCodec, data: Sequence[bytes]) -> pl.DataFrame:
+    """Fields of stored bytes; raises SerializationError."""
+    decoded = codec.decode(pa.array(data, pa.large_binary()))
+    if decoded.bad:
+        raise decoded.bad[0][1]
+    return decoded.frame
