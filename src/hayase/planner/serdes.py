@@ -12,6 +12,7 @@ import polars as pl
 from hayase.core.errors import SerializationError
 from hayase.core.records import Windowed
 from hayase.kernel.columns import EdgeSchema
+from hayase.kernel.compiled import instance
 from hayase.serde import JsonSerde, Serdes, SessionWindowedSerde, TimeWindowedSerde
 from hayase.serde.changes import ChangeCodec, ChangeSerde
 from hayase.serde.protocol import ColumnCodec, Schema, Serde
@@ -110,9 +111,19 @@ def writing_codec(serde: Serde[Any], schema: Schema) -> ColumnCodec | None:
     codec = serde.columns
     if codec is None:
         if isinstance(serde, JsonSerde) and not schema.bare:
-            return JsonSerde(schema=dict(schema.fields)).columns
+            if serde.sorts_fields and any(_has_fields(dtype) for _, dtype in schema.fields):
+                return None
+            fields = sorted(schema.fields, key=lambda field: field[0]) if serde.sorts_fields else schema.fields
+            return JsonSerde(schema=dict(fields)).columns
         return None
     return codec if _fits(codec.schema, schema) else None
+
+
+def _has_fields(dtype: pl.DataType) -> bool:
+    """Whether there are records of fields in values of the type."""
+    if isinstance(dtype, pl.List):
+        return _has_fields(instance(dtype.inner))
+    return isinstance(dtype, pl.Struct)
 
 
 def _fits(written: Schema, given: Schema) -> bool:

@@ -150,6 +150,11 @@ class JsonSerde(Serde[T]):
             raise SerializationError("VALUE_NOT_DESERIALIZABLE", str(error)) from error
 
     @property
+    def sorts_fields(self) -> bool:
+        """Whether the fields of dicts are written by name."""
+        return self._sort_fields
+
+    @property
     def columns(self) -> ColumnCodec | None:
         """One column per field; `None` without schema or if the type has no column form."""
         return None if self._shape is None else JsonCodec(self._shape)
