@@ -105,7 +105,7 @@ class ColumnTableAggregation(ColumnAggregation):
         rows = frame.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias(_ROW))
         if null.any():
             rows = rows.filter(~null)
-        done = evaluate(rows, lambda part: part.select(_ROW, *inputs), failures)  # type: ignore[arg-type]
+        done = evaluate(rows, lambda part: part.select(_ROW, *inputs), failures)
         if done.height < frame.height:
             at = np.full(frame.height, -1)
             at[done[_ROW].to_numpy()] = np.arange(done.height)
