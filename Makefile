@@ -3,8 +3,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
-# Marks of tests that start servers or fill a core by themselves: one after the other. All others run on all cores.
-SERVERS := spark or kafka or s3 or crash
+# Marks of tests that start servers or processes. Those with Spark fill the machine by themselves: one after the other.
+# The others leave cores idle: on all cores, a file on one, so that its servers are started once.
+SPARK := spark
+SERVERS := (kafka or s3 or crash) and not spark
+NEITHER := not (spark or kafka or s3 or crash)
+ALL_CORES := -n logical
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-fast test-slow lint fmt types imports bench docs lock clean
@@ -22,15 +26,17 @@ demo: $(STAMP)  ## run the e-commerce job on the embedded log and show its resul
 	$(BIN)/hayase demo
 
 test-fast: $(STAMP) ## the tests that need no JVM, with few examples for each property: under a minute
-	HAYASE_EXAMPLES_MAX=3 $(BIN)/python -m pytest -n auto -m "not ($(SERVERS) or long or slow)"
+	HAYASE_EXAMPLES_MAX=3 $(BIN)/python -m pytest $(ALL_CORES) -m "$(NEITHER) and not (long or slow)"
 
 test: $(STAMP)  ## the whole suite with its real servers
-	$(BIN)/python -m pytest -n auto -m "not ($(SERVERS) or slow)"
-	$(BIN)/python -m pytest --durations=15 -m "($(SERVERS)) and not slow"
+	HAYASE_EXAMPLES_MAX=25 $(BIN)/python -m pytest $(ALL_CORES) -m "$(NEITHER) and not slow"
+	$(BIN)/python -m pytest $(ALL_CORES) --dist loadfile -m "$(SERVERS) and not slow"
+	$(BIN)/python -m pytest --durations=15 -m "$(SPARK) and not slow"
 
 test-slow: $(STAMP) ## everything, repeated and long
-	$(BIN)/python -m pytest -n auto --slow -m "not ($(SERVERS))"
-	$(BIN)/python -m pytest --durations=30 --slow -m "$(SERVERS)"
+	$(BIN)/python -m pytest $(ALL_CORES) --slow -m "$(NEITHER)"
+	$(BIN)/python -m pytest $(ALL_CORES) --dist loadfile --slow -m "$(SERVERS)"
+	$(BIN)/python -m pytest --durations=30 --slow -m "$(SPARK)"
 
 lint: $(STAMP)  ## ruff: rules and format
 	$(BIN)/ruff check .

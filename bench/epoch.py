@@ -25,7 +25,7 @@ _WARM_UP = 20
 
 def run(epochs: int, console: Console) -> None:
     """Trickle ten records at a time into `count_by_key` on a real broker, and show the medians over the epochs."""
-    with tempfile.TemporaryDirectory() as folder, KafkaBroker() as broker:
+    with tempfile.TemporaryDirectory() as folder, KafkaBroker(jvm_options=()) as broker:
         log = open_log(LogConfig("kafka", broker.bootstrap_servers))
         log.create_topic("orders", 2)
         log.create_topic("totals", 2)

@@ -31,6 +31,7 @@ class Machine:
         self._broker = KafkaBroker(
             self.folder / "kafka",
             heap_mb=BROKER_HEAP_MB,
+            jvm_options=(),
             extra_config=BROKER_CONFIG,
             start_timeout_s=BROKER_START_TIMEOUT_S,
             java=self.java,

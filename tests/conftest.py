@@ -9,7 +9,7 @@ import pytest
 from hypothesis import settings
 from tests.budget import examples
 
-from hayase.testing.kafka_broker import KafkaBroker
+from hayase.testing.kafka_broker import PATIENT, KafkaBroker
 from hayase.testing.s3_server import ACCESS_KEY, SECRET_KEY, S3Server
 
 if TYPE_CHECKING:  # makes certificates, which most runs do not need
@@ -23,7 +23,7 @@ settings.load_profile("hayase")
 @pytest.fixture(scope="session")
 def broker() -> Iterator[KafkaBroker]:
     """A running Kafka broker, shared by the session: tests use topics and application ids of their own."""
-    with KafkaBroker(start_timeout_s=300) as running:
+    with KafkaBroker(start_timeout_s=300, extra_config=PATIENT) as running:
         yield running
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.certificates import Authority, Identity
 
-from hayase.testing.kafka_broker import KafkaBroker
+from hayase.testing.kafka_broker import PATIENT, KafkaBroker
 from hayase.testing.kafka_listeners import SecureListener
 
 USER, PASSWORD = "ada", "swordfish-in-clear-7"
@@ -48,9 +48,7 @@ def secured_broker(folder: Path) -> Iterator[Secured]:
         SecureListener("SASL", "SASL_SSL", own.both, users=users),
         SecureListener("OPEN", "SASL_PLAINTEXT", users=users),
     ]
-    # Nobody kills it, and on a busy machine it should not take itself for lost.
-    patient = {"broker.session.timeout.ms": "60000", "broker.heartbeat.interval.ms": "2000"}
     with KafkaBroker(
-        folder / "broker", secure=listeners, heap_mb=256, extra_config=patient, start_timeout_s=600
+        folder / "broker", secure=listeners, heap_mb=256, extra_config=PATIENT, start_timeout_s=600
     ) as broker:
         yield Secured(broker, authority, client)

@@ -82,6 +82,7 @@ def test_applications_killed_at_any_time_while_input_comes_in_leave_no_trace(
     expect_exactly_once(scene, undisturbed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [51])
 def test_at_least_once_loses_nothing_and_may_repeat_an_epoch_of_a_bundle(
     seed: int, make_scene: MakeScene, tell: Tell, undisturbed: Undisturbed

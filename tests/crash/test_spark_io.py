@@ -13,7 +13,7 @@ from tests.crash.spark_app_under_test import input_folder, output_folder
 
 from hayase.core.failpoints import SPARK_NAMES
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 Tell = Callable[[Scene, object], None]
 
 FILES, ROWS = 5, 20

@@ -43,12 +43,12 @@ def beside_its_replay(scene: Scene, tell: Tell, undisturbed: Undisturbed, step: 
     expect_exactly_once(scene, undisturbed)
 
 
+@pytest.mark.kafka
 @pytest.mark.parametrize("seed", [21])
 def test_two_attempts_at_the_same_step_write_once(
-    log_kind: str, seed: int, make_scene: MakeScene, tell: Tell, undisturbed: Undisturbed
+    seed: int, make_scene: MakeScene, tell: Tell, undisturbed: Undisturbed
 ) -> None:
-    step = "before_delta" if log_kind == "embedded" else "inside_publish"
-    beside_its_replay(make_scene(log_kind, seed), tell, undisturbed, step, late=False)
+    beside_its_replay(make_scene("kafka", seed), tell, undisturbed, "inside_publish", late=False)
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from hayase.log.kafka.admin import KafkaAdmin
 from hayase.log.kafka.reader import KafkaReader
 from hayase.log.kafka.writer import KafkaWriter
 from hayase.log.protocol import LogConfig, Marker, OutputBatch
-from hayase.testing.kafka_broker import KafkaBroker
+from hayase.testing.kafka_broker import PATIENT, KafkaBroker
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
 
@@ -44,8 +44,7 @@ def until_it_works(call: Callable[[], object]) -> object:
 def test_admin_reader_and_writer_say_that_nobody_answers_and_go_on_when_the_broker_is_back(
     tmp_path: Path,
 ) -> None:
-    patient = {"broker.session.timeout.ms": "20000", "broker.heartbeat.interval.ms": "1000"}
-    with KafkaBroker(tmp_path / "broker", heap_mb=256, start_timeout_s=600, extra_config=patient) as broker:
+    with KafkaBroker(tmp_path / "broker", heap_mb=256, start_timeout_s=600, extra_config=PATIENT) as broker:
         config = LogConfig("kafka", broker.bootstrap_servers)
         admin, reader, writer = KafkaAdmin(config), KafkaReader(config), KafkaWriter(config)
         if not until_it_works(lambda: admin.describe(["t"])):

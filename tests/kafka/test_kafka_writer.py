@@ -22,7 +22,7 @@ from hayase.log.kafka.admin import KafkaAdmin
 from hayase.log.kafka.log import KafkaLog
 from hayase.log.kafka.writer import KafkaWriter
 from hayase.log.protocol import LogConfig, Marker, OutputBatch
-from hayase.testing.kafka_broker import KafkaBroker
+from hayase.testing.kafka_broker import PATIENT, KafkaBroker
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(180)]
 
@@ -353,7 +353,7 @@ def test_a_cluster_that_does_not_answer_is_an_error_and_closing_does_not_hang() 
 
 
 def test_epochs_published_while_the_broker_restarts_are_written_exactly_once() -> None:
-    with KafkaBroker(heap_mb=256) as own:
+    with KafkaBroker(heap_mb=256, extra_config=PATIENT) as own:
         log = KafkaLog(LogConfig("kafka", own.bootstrap_servers))
         topic = log.create_topic("out", 1).name
         writer = log.writer()

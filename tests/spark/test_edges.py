@@ -16,7 +16,7 @@ from tests.spark.topologies import JSON, TEXT, WRITTEN, totals
 from hayase import Consumed, State, StreamsApp, StreamsBuilder
 from hayase.core.errors import SourceRangeLostError, TopologyError
 from hayase.log.protocol import LogConfig
-from hayase.testing.kafka_broker import KafkaBroker
+from hayase.testing.kafka_broker import PATIENT, KafkaBroker
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -114,7 +114,7 @@ def test_a_slow_sink_slows_the_application_down_and_nothing_piles_up_or_is_lost(
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_brokers_that_go_away_and_come_back_are_waited_for(spark: None, tmp_path: Path) -> None:
-    with KafkaBroker(tmp_path / "broker", start_timeout_s=300) as broker:
+    with KafkaBroker(tmp_path / "broker", start_timeout_s=300, extra_config=PATIENT) as broker:
         config = LogConfig("kafka", broker.bootstrap_servers)
         with Place(tmp_path, config) as place:
             place.topic("in"), place.topic("out")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import time
 from collections.abc import Callable
@@ -14,6 +13,7 @@ import msgspec
 
 from hayase.core.errors import StateError
 from hayase.core.failpoints import reach
+from hayase.core.file_locks import lock_alone, lock_holder
 from hayase.core.time import Clock, SystemClock
 from hayase.query.checkpoint import Checkpoint, find_checkpoint
 from hayase.state.bundle import BundleState
@@ -251,32 +251,20 @@ def read_status(folder: Path) -> FollowerStatus:
 
 def is_running(folder: Path) -> bool:
     """Whether a process keeps the follower of a folder up to date."""
-    try:
-        lock = os.open(folder / _LOCK_FILE, os.O_RDWR | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return False
-    try:
-        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        return False
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(lock)
+    return lock_holder(folder / _LOCK_FILE) is not None
 
 
 def _take(folder: Path) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     lock = os.open(folder / _LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    if not lock_alone(lock):
         holder = os.read(lock, 100).decode(errors="replace").strip()
         os.close(lock)
         raise StateError(
             "FOLLOWER_RUNNING",
             f"The follower in {folder} is kept by another process already ({holder or 'unknown'}); give this one another "
             "name or folder.",
-        ) from None
+        )
     os.ftruncate(lock, 0)
     os.pwrite(lock, f"pid {os.getpid()}".encode(), 0)
     return lock

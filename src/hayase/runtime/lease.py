@@ -2,38 +2,24 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import socket
-import time
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol
 
 from hayase.core.errors import LeaseHeldError
+from hayase.core.file_locks import lock_alone, lock_holder
 from hayase.runtime.blob_lease import BlobLease, blob_lease_holder
 from hayase.storage.blobs import BlobStore
 from hayase.storage.posix_blobs import PosixBlobs
-
-_PROBE_S = 0.2
-"""`lease_holder` holds the lock for microseconds; a start that meets it tries again for so long."""
 
 
 def lease_holder(blobs: BlobStore) -> str | None:
     """Who has the lease, as `pid 123 on host`; `None` if nobody has."""
     if not isinstance(blobs, PosixBlobs):
         return blob_lease_holder(blobs)
-    try:
-        handle = os.open(blobs.root / "lease", os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return None
-    try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return os.read(handle, 200).decode(errors="replace").strip() or "holder unknown"
-    finally:
-        os.close(handle)
-    return None
+    return lock_holder(blobs.root / "lease")
 
 
 class Lease(Protocol):
@@ -92,7 +78,7 @@ class FileLease:
     def _open_locked(self) -> int:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        if not _locked(handle):
+        if not lock_alone(handle):
             holder = os.read(handle, 200).decode(errors="replace").strip()
             os.close(handle)
             raise LeaseHeldError(
@@ -117,16 +103,3 @@ class FileLease:
     def forget(self) -> None:
         """The file goes when the lease is given back."""
         self._forget = True
-
-
-def _locked(handle: int) -> bool:
-    deadline = time.monotonic() + _PROBE_S
-    while True:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                return False
-            time.sleep(0.01)
-        else:
-            return True

@@ -21,6 +21,7 @@ from hayase.core.failpoints import VARIABLE
 from hayase.state.snapshot import SnapshotPolicy
 
 pytestmark = pytest.mark.crash
+WAIT_S = 120
 
 
 class Process:
@@ -37,7 +38,7 @@ class Process:
             str(follower.folder),
             str(os.getpid()),
         ]
-        environment = {**os.environ, VARIABLE: json.dumps(failpoints or [])}
+        environment = {**os.environ, VARIABLE: json.dumps(failpoints or []), "PYTHONFAULTHANDLER": "1"}
         self._process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE)
 
     def kill(self) -> None:
@@ -48,6 +49,17 @@ class Process:
     def wait(self) -> int:
         self._process.communicate(timeout=60)
         return self._process.returncode
+
+    def reaches(self, follower: Follower, epoch: int) -> None:
+        """Fails with what it said if it ends, or does not get there in time."""
+        deadline = time.monotonic() + WAIT_S
+        while follower.status().epoch < epoch:
+            assert self._process.poll() is None, self._process.communicate()[1].decode()
+            if time.monotonic() > deadline:
+                self._process.send_signal(signal.SIGABRT)  # faulthandler says where it stands
+                said = self._process.communicate()[1].decode()
+                raise AssertionError(f"not at epoch {epoch}: {follower.status()}\n{said}")
+            time.sleep(0.02)
 
 
 def expect_one_epoch(follower: Follower) -> int:
@@ -71,7 +83,7 @@ def test_killed_between_two_bundles_it_shows_nothing_wrong_and_goes_on(local: Lo
     for number in range(2):
         local.epoch(rows_of(number))
     first = Process(local, follower)
-    assert follower.wait_for(1)
+    first.reaches(follower, 1)
     first.kill()
     for number in range(2, 6):
         local.epoch(rows_of(number))
@@ -85,7 +97,7 @@ def test_killed_between_two_bundles_it_shows_nothing_wrong_and_goes_on(local: Lo
         assert Process(local, follower, [point]).wait() == -signal.SIGKILL
         assert expect_one_epoch(follower) in (-1, number - 1, number)
         again = Process(local, follower)
-        assert follower.wait_for(number)
+        again.reaches(follower, number)
         assert expect_one_epoch(follower) == number
         again.kill()
 
@@ -107,7 +119,7 @@ def test_killed_at_any_time_it_goes_on(local: LocalApp) -> None:
         process.kill()
         expect_one_epoch(follower)
     last = Process(local, follower)
-    assert follower.wait_for(number - 1)
+    last.reaches(follower, number - 1)
     assert expect_one_epoch(follower) == number - 1
     last.kill()
 

@@ -36,7 +36,7 @@ from hayase.log.protocol import LogConfig, TopicInfo
 Answer = TypeVar("Answer")
 
 _CONFIG_KEPT_S = 60.0
-_VISIBLE_S = 10.0
+_VISIBLE_S = 60.0
 _OFFSETS_TOPIC = "__consumer_offsets"
 _GONE = {KafkaError.GROUP_ID_NOT_FOUND}
 _LEADER_MOVES = {
@@ -63,7 +63,7 @@ class KafkaAdmin(ProcessBound):
         self,
         config: LogConfig,
         *,
-        timeout_s: float = 30.0,
+        timeout_s: float = 60.0,
         monotonic: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -102,17 +102,27 @@ class KafkaAdmin(ProcessBound):
     def create_topic(self, name: str, partitions: int, config: Mapping[str, str]) -> TopicInfo:
         """As `Log.create_topic`; returns when every partition has a leader. Replicas: the cluster's default."""
         topic = NewTopic(name, partitions, -1, config=dict(config))
-        future = self.client.create_topics([topic], request_timeout=self._timeout_s)[name]
-        try:
-            future.result()
-        except KafkaException as error:
+        deadline = self._monotonic() + self._timeout_s
+        while (error := self._refused(topic)) is not None:
             reason = kafka_error(error)
+            if _no_broker_yet(reason) and self._monotonic() < deadline:
+                self._sleep(0.1)
+                continue
             if reason.code() == KafkaError.TOPIC_ALREADY_EXISTS:
                 raise LogError("TOPIC_EXISTS", f"there is a topic {name!r} already", topic=name) from error
             if reason.code() == KafkaError.INVALID_CONFIG:
                 raise _invalid_setting(reason, name) from error
             raise self._error(reason, "creating a topic", topic=name) from error
         return self._made(name)
+
+    def _refused(self, topic: NewTopic) -> KafkaException | None:
+        """Ask for a topic; why it was not made, or None."""
+        for future in self.client.create_topics([topic], request_timeout=self._timeout_s).values():
+            try:
+                future.result()
+            except KafkaException as error:
+                return error
+        return None
 
     def ensure_topic(self, name: str, partitions: int, config: Mapping[str, str]) -> TopicInfo:
         """The topic; made, as by `create_topic`, if it does not exist, whoever else does so at the same time.
@@ -385,6 +395,11 @@ def _own(settings: Mapping[str, ConfigEntry]) -> dict[str, str]:
     """Those made on the topic itself."""
     own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
     return {name: entry.value for name, entry in settings.items() if entry.source == own}
+
+
+def _no_broker_yet(reason: KafkaError) -> bool:
+    """Whether no broker could take a partition just now: all are starting, or were held up and will say so again."""
+    return reason.code() == KafkaError.INVALID_REPLICATION_FACTOR and "fenced" in reason.str()
 
 
 def _invalid_setting(reason: KafkaError, topic: str) -> ConfigError:
