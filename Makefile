@@ -29,7 +29,7 @@ test-fast: $(STAMP) ## the tests that need no JVM, with few examples for each pr
 	HAYASE_EXAMPLES_MAX=3 $(BIN)/python -m pytest $(ALL_CORES) -m "$(NEITHER) and not (long or slow)"
 
 test: $(STAMP)  ## the whole suite with its real servers
-	HAYASE_EXAMPLES_MAX=25 $(BIN)/python -m pytest $(ALL_CORES) -m "$(NEITHER) and not slow"
+	HAYASE_EXAMPLES_MAX=8 $(BIN)/python -m pytest $(ALL_CORES) -m "$(NEITHER) and not slow"
 	$(BIN)/python -m pytest $(ALL_CORES) --dist loadfile -m "$(SERVERS) and not slow"
 	$(BIN)/python -m pytest --durations=15 -m "$(SPARK) and not slow"
 
