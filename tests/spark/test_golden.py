@@ -11,7 +11,7 @@ from tests.golden.run import DATA, deviation, load
 from tests.golden.spark_engine import alone, groups, run_alone, run_together
 
 SIZE = 75
-SAMPLE = 60
+SAMPLE = 150
 CASES = [case for case in load(DATA) if deviation(case) is None]
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
