@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-from tests.golden.functions import UserError, evaluate
+from tests.golden.arguments import (
+    DynamicTopic,
+    Function,
+    aggregator_of,
+    extractor_of,
+    joiner_of,
+    merger_of,
+    of_key_value,
+    plain,
+    predicate_of,
+    reducer_of,
+    serde_of,
+    windows_of,
+)
+from tests.golden.cases import Case, Unsupported
+from tests.golden.functions import evaluate
 from tests.golden.processors import TransformSteps, store_of, supplier_of
 
 from hayase.core.join_windows import JoinWindows
-from hayase.core.records import RecordContext, Windowed
-from hayase.core.windows import EmitStrategy, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
+from hayase.core.windows import EmitStrategy
 from hayase.dsl import (
     Branched,
     BufferConfig,
@@ -32,30 +44,8 @@ from hayase.dsl import (
     Suppressed,
     TableJoined,
 )
-from hayase.processor.timestamps import (
-    TimestampExtractor,
-    callable_timestamp,
-    field_timestamp,
-    record_timestamp,
-    wall_clock_timestamp,
-)
-from hayase.serde import Serde, Serdes, SessionWindowedSerde, TimeWindowedSerde
 from hayase.state.spec import StoreSpec
 from hayase.topology.topology import Topology
-
-DATA = Path(__file__).parent / "data" / "dev"
-
-Case = Mapping[str, Any]
-Function = Callable[..., Any]
-
-
-def load_cases() -> list[Case]:
-    """All cases, by family."""
-    return [case for path in sorted(DATA.glob("*.json")) for case in json.loads(path.read_text("utf-8"))]
-
-
-class Unsupported(Exception):
-    """The case uses an operation or option that Hayase does not have yet."""
 
 
 def unsupported(case: Case) -> str | None:
@@ -90,131 +80,6 @@ def build(case: Case) -> Built:
     interpreter = Interpreter()
     interpreter.add(case)
     return Built(interpreter.finish(optimize=bool(case["config"].get("optimize"))), interpreter.side_effects)
-
-
-def serde_of(name: Any) -> Serde[Any] | None:
-    """The serde that a case names."""
-    match name:
-        case None:
-            return None
-        case "string":
-            return Serdes.string()
-        case "long":
-            return Serdes.long()
-        case "int":
-            return Serdes.integer()
-        case "double":
-            return Serdes.double()
-        case "json":
-            return Serdes.json(sort_fields=True)
-        case {"time_windowed": inner, "size_ms": size_ms}:
-            made = serde_of(inner)
-            assert made is not None
-            return TimeWindowedSerde(made, size_ms)
-        case {"session_windowed": inner}:
-            made = serde_of(inner)
-            assert made is not None
-            return SessionWindowedSerde(made)
-    raise Unsupported(f"serde {name}")
-
-
-def plain(key: Any) -> Any:
-    """A key as expressions see it: a windowed one is an object."""
-    if isinstance(key, Windowed):
-        return {"key": plain(key.key), "start": key.window.start_ms, "end": key.window.end_ms}
-    return key
-
-
-def of_key_value(expression: Any) -> Function:
-    """A function of key and value."""
-    return lambda key, value: evaluate(expression, {"key": plain(key), "value": value})
-
-
-def predicate_of(expression: Any) -> Function:
-    """A predicate: it holds if the expression is exactly true."""
-    return lambda key, value: evaluate(expression, {"key": plain(key), "value": value}) is True
-
-
-def joiner_of(expression: Any) -> Function:
-    """A joiner of key, left and right."""
-    return lambda key, left, right: evaluate(expression, {"key": plain(key), "left": left, "right": right})
-
-
-def _of_aggregate(expression: Any) -> Function:
-    return lambda agg, value: evaluate(expression, {"agg": agg, "value": value})
-
-
-def aggregator_of(expression: Any) -> Function:
-    """An aggregator of key, value and aggregate."""
-    return lambda key, value, agg: evaluate(expression, {"key": plain(key), "value": value, "agg": agg})
-
-
-def merger_of(expression: Any) -> Function:
-    """A merger of sessions."""
-    return lambda key, left, right: evaluate(expression, {"key": plain(key), "left": left, "right": right})
-
-
-def extractor_of(args: Any) -> TimestampExtractor | None:
-    """The timestamp extractor that a case names."""
-    match args:
-        case None:
-            return None
-        case {"type": "field", "path": path, "otherwise": "negative"}:
-            return field_timestamp(path, on_invalid="skip")
-        case {"type": "field", "path": path, "otherwise": otherwise}:
-            return callable_timestamp(_field_extractor(path, otherwise), on_invalid="skip")
-        case {"type": "wallclock"}:
-            return wall_clock_timestamp()
-        case {"type": "fail_on_invalid"}:
-            return record_timestamp("fail")
-        case {"type": "log_and_skip"}:
-            return record_timestamp("skip")
-        case {"type": "use_partition_time"}:
-            return record_timestamp("partition_time")
-    raise Unsupported(f"timestamp extractor {args}")
-
-
-def windows_of(args: Any) -> Any:
-    """The windows that a case names."""
-    times = {name: timedelta(milliseconds=value) for name, value in args.items() if name.endswith("_ms")}
-    grace = times.get("grace_ms", timedelta(0))
-    match args["type"]:
-        case "tumbling":
-            return TimeWindows.of_size_and_grace(times["size_ms"], grace)
-        case "hopping":
-            return TimeWindows.of_size_and_grace(times["size_ms"], grace).advance_by(times["advance_ms"])
-        case "sliding":
-            return SlidingWindows.of_time_difference_and_grace(times["difference_ms"], grace)
-        case "unlimited":
-            return UnlimitedWindows.of().start_on(datetime.fromtimestamp(0, UTC) + times["start_ms"])
-        case "session":
-            return SessionWindows.of_inactivity_gap_and_grace(times["gap_ms"], grace)
-    raise Unsupported(f"{args['type']} windows")
-
-
-def _field_extractor(path: str, otherwise: str) -> Function:
-    def extract(record: Any, partition_time_ms: int) -> int:
-        found = evaluate({"fn": "field", "path": path, "args": [{"const": record.value}]}, {})
-        if isinstance(found, int) and not isinstance(found, bool):
-            return found
-        if otherwise == "record":
-            return int(record.timestamp_ms)
-        if otherwise == "partition_time":
-            return partition_time_ms
-        raise UserError(f"no timestamp in {record.value!r}")
-
-    return extract
-
-
-@dataclass(frozen=True)
-class DynamicTopic:
-    """A topic extractor; named as the recorder's own, whose name is in the descriptions."""
-
-    function: Function
-
-    def __call__(self, key: Any, value: Any, record_context: RecordContext) -> str:
-        """The topic of a record."""
-        return str(self.function(key, value))
 
 
 class Interpreter:
@@ -426,11 +291,9 @@ class Interpreter:
 
     def _op_reduce(self, _: Any, args: Any, parent: Any) -> Any:
         if "adder" in args:
-            return parent.reduce(
-                _of_aggregate(args["adder"]), _of_aggregate(args["subtractor"]), self._materialized(args)
-            )
+            return parent.reduce(reducer_of(args["adder"]), reducer_of(args["subtractor"]), self._materialized(args))
         reducer = args["reducer"]
-        return parent.reduce(_of_aggregate(reducer), self._materialized(args))
+        return parent.reduce(reducer_of(reducer), self._materialized(args))
 
     def _op_aggregate(self, _: Any, args: Any, parent: Any) -> Any:
         steps: list[Function] = [lambda: evaluate(args["initializer"], {})]

@@ -23,7 +23,9 @@ from typing import Any
 if not __package__:  # run by its path: `python tests/golden/run.py`
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.golden.build import DATA, Case, Unsupported, build, plain, serde_of
+from tests.golden.arguments import plain, serde_of
+from tests.golden.build import build
+from tests.golden.cases import DATA, Case, Unsupported
 from tests.golden.processors import version_of
 
 from hayase.core.errors import HayaseError

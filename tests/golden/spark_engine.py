@@ -15,7 +15,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.golden.build import Case, Unsupported, build
+from tests.golden.build import build
+from tests.golden.cases import Case, Unsupported
 from tests.golden.run import (
     Difference,
     comparable,

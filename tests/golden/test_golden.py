@@ -5,7 +5,8 @@ from __future__ import annotations
 from fnmatch import filter as fnmatch_filter
 
 import pytest
-from tests.golden.build import DATA, Case, Unsupported, unsupported
+from tests.golden.build import unsupported
+from tests.golden.cases import DATA, Case, Unsupported
 from tests.golden.run import Deviation, deviation, deviations, load, run_case
 
 CASES = [case for case in load(DATA) if unsupported(case) is None]

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tests.golden.build import Case, Interpreter, Unsupported
+from tests.golden.build import Interpreter
+from tests.golden.cases import Case, Unsupported
 
 from hayase.topology.topology import Topology
 

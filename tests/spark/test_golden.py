@@ -6,7 +6,7 @@ import contextlib
 import random
 
 import pytest
-from tests.golden.build import Case, Unsupported
+from tests.golden.cases import Case, Unsupported
 from tests.golden.run import DATA, deviation, load
 from tests.golden.spark_engine import alone, groups, run_alone, run_together
 

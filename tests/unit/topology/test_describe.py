@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.golden.build import Case, Unsupported, build, load_cases
+from tests.golden.build import build
+from tests.golden.cases import Case, Unsupported, load_cases
 
 from hayase.core.errors import TopologyError
 
