@@ -6,8 +6,10 @@ import inspect
 import re
 from pathlib import Path
 
-from hayase.core import config
+from hayase.core.config import StreamsConfig
+from hayase.core.config_groups import CLIENTS
 from hayase.core.config_keys import CLIENT_KEYS, PREFIXES_WITHOUT_EFFECT, RENAMED, WITHOUT_EFFECT
+from hayase.core.config_table import SETTINGS, defaults
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "configuration.md"
 
@@ -22,7 +24,7 @@ nearest one that exists. Values are typed, or text as in a properties file.
 
 def _attributes() -> dict[str, str]:
     """What the docstring says of each attribute, on one line."""
-    doc = inspect.getdoc(config.StreamsConfig) or ""
+    doc = inspect.getdoc(StreamsConfig) or ""
     section = doc.split("Attributes:\n")[1].split("\nRaises:")[0]
     entries = re.split(r"\n(?=    \w+: )", "\n" + section.rstrip())
     found = {}
@@ -39,15 +41,15 @@ def _row(*cells: str) -> str:
 
 def page() -> str:
     """The page."""
-    said, defaults = _attributes(), config._defaults({"HOME": "~"})
+    said, default_of = _attributes(), defaults({"HOME": "~"})
     out = [_HEAD, "| key | default | what it does |\n|---|---|---|\n"]
-    for key, (attribute, _) in sorted(config._NAMES_OF_ATTRIBUTES.items()):
+    for key, (attribute, _) in sorted(SETTINGS.items()):
         text = said[attribute].removeprefix(f"`{key}`").lstrip(":, ")
-        default = defaults.get(attribute)
+        default = default_of.get(attribute)
         shown = {None: "", (): ""}.get(default, f"`{default}`")  # type: ignore[arg-type]
         out.append(_row(f"`{key}`", shown, text))
     out.append("\n## Groups of keys\n\n| keys | for whom |\n|---|---|\n")
-    for prefix, attribute in config._CLIENTS.items():
+    for prefix, attribute in CLIENTS.items():
         out.append(_row(f"`{prefix}*`", said[attribute]))
     for keys, attribute in (("schema.registry.*", "schema_registry"), ("spark.*", "spark_properties")):
         out.append(_row(f"`{keys}`", said[attribute]))

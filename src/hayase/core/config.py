@@ -1,4 +1,7 @@
-"""The settings of an application: Kafka Streams' keys, and Hayase's own."""
+"""The settings of an application: Kafka Streams' keys, and Hayase's own.
+
+A new one is a row and a default in `config_table.py`, an attribute and its description here, and a run of `scripts/config_page.py`.
+"""
 
 from __future__ import annotations
 
@@ -10,83 +13,19 @@ from pathlib import Path
 from typing import Any, Literal
 
 from hayase.core import config_values as values
+from hayase.core.config_groups import REGISTRY_KEYS, REGISTRY_PREFIX, Groups
 from hayase.core.config_keys import CLIENT_KEYS, PREFIXES_WITHOUT_EFFECT, RENAMED, WITHOUT_EFFECT
+from hayase.core.config_table import SETTINGS, defaults, memory_dir
 from hayase.core.errors import ConfigError
-from hayase.core.kafka_security import check_security, client_secrets, is_security_key
+from hayase.core.kafka_security import client_secrets
 from hayase.core.offset_reset import AutoOffsetReset
-from hayase.core.secrets import Settings, check_references, known_secrets
+from hayase.core.secrets import known_secrets
 
 Guarantee = Literal["at_least_once", "exactly_once_v2"]
 Form = Literal["auto", "rows", "columns"]
 Handler = str | Callable[..., Any]
 """An exception handler, or the name of one of `hayase.processor.handlers`."""
 
-_WHOLE = values.whole(0)
-_REMOVED = " (exactly_once and exactly_once_beta are gone since Kafka Streams 4: use exactly_once_v2)"
-_NAMES_OF_ATTRIBUTES: dict[str, tuple[str, values.Parse]] = {
-    "application.id": ("application_id", values.application_id),
-    "auto.offset.reset": ("auto_offset_reset", values.offset_reset),
-    "bootstrap.servers": ("bootstrap_servers", values.servers),
-    "checkpoint.dir": ("checkpoint_dir", values.location),
-    "checkpoint.fsync": ("checkpoint_fsync", values.boolean),
-    "commit.interval.ms": ("commit_interval_ms", _WHOLE),
-    "default.dsl.store": ("default_dsl_store", values.dsl_store),
-    "default.key.serde": ("default_key_serde", values.optional(values.serde)),
-    "default.timestamp.extractor": ("default_timestamp_extractor", values.optional(values.extractor)),
-    "default.value.serde": ("default_value_serde", values.optional(values.serde)),
-    "deserialization.exception.handler": ("deserialization_exception_handler", values.handler),
-    "dsl.store.suppliers.class": ("dsl_store_suppliers", values.optional(values.dsl_store_suppliers)),
-    "ensure.explicit.internal.resource.naming": ("ensure_explicit_naming", values.boolean),
-    "epoch.memory.max.bytes": ("epoch_memory_max_bytes", values.whole(1 << 20)),
-    "errors.dead.letter.queue.topic.name": ("dead_letter_topic", values.optional(values.text)),
-    "log.dir": ("log_dir", values.folder),
-    "log.format": ("log_format", values.optional(values.one_of("text", "json"))),
-    "log.level": ("log_level", values.optional(values.one_of("DEBUG", "INFO", "WARNING", "ERROR"))),
-    "max.records.per.epoch": ("max_records_per_epoch", values.whole(1)),
-    "max.task.idle.ms": ("max_task_idle_ms", values.whole(-1)),
-    "metadata.max.age.ms": ("metadata_max_age_ms", values.whole(1)),
-    "metrics.host": ("metrics_host", values.text),
-    "metrics.num.samples": ("metrics_num_samples", values.whole(1)),
-    "metrics.port": ("metrics_port", values.optional(values.whole(0, 65535))),
-    "metrics.recording.level": ("metrics_recording_level", values.one_of("INFO", "DEBUG", "TRACE")),
-    "metrics.sample.window.ms": ("metrics_sample_window_ms", values.whole(1)),
-    "num.bundles": ("num_bundles", values.optional(values.whole(1))),
-    "num.standby.replicas": ("num_standby_replicas", _WHOLE),
-    "num.stream.threads": ("num_stream_threads", values.optional(values.whole(1))),
-    "processing.exception.handler": ("processing_exception_handler", values.handler),
-    "processing.form": ("processing_form", values.one_of("auto", "rows", "columns")),
-    "processing.guarantee": (
-        "processing_guarantee",
-        values.one_of(
-            "at_least_once",
-            "exactly_once_v2",
-            hints={"exactly_once": _REMOVED, "exactly_once_beta": _REMOVED},
-        ),
-    ),
-    "production.exception.handler": ("production_exception_handler", values.handler),
-    "repartition.purge.interval.ms": ("repartition_purge_interval_ms", _WHOLE),
-    "replication.factor": ("replication_factor", values.replication_factor),
-    "state.dir": ("state_dir", values.folder),
-    "state.memory.dir": ("state_memory_dir", values.folder),
-    "state.history.retention.ms": ("state_history_retention_ms", _WHOLE),
-    "statestore.cache.max.bytes": ("statestore_cache_max_bytes", _WHOLE),
-    "task.timeout.ms": ("task_timeout_ms", _WHOLE),
-    "topology.optimization": ("topology_optimization", values.text),
-}
-_CLIENTS: dict[str, str] = {
-    "consumer.": "consumer_properties",
-    "main.consumer.": "consumer_properties",
-    "producer.": "producer_properties",
-    "admin.": "admin_properties",
-}
-_REGISTRY_PREFIX = "schema.registry."
-_REGISTRY_KEYS = (
-    "auto.register.schemas",
-    "key.subject.name.strategy",
-    "normalize.schemas",
-    "use.latest.version",
-    "value.subject.name.strategy",
-)
 _OPTIMIZATIONS = ("merge.repartition.topics", "reuse.ktable.source.topics", "single.store.self.join")
 
 
@@ -241,13 +180,13 @@ class StreamsConfig:
 
     def __init__(self, settings: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> None:
         env = os.environ if environ is None else environ
-        found, notes = _defaults(env), []
+        found, notes = defaults(env), []
         given, renamed = _current_names(settings)
         notes += renamed
-        groups = _Groups()
+        groups = Groups()
         for key, value in given.items():
-            if key in _NAMES_OF_ATTRIBUTES:
-                attribute, parse = _NAMES_OF_ATTRIBUTES[key]
+            if key in SETTINGS:
+                attribute, parse = SETTINGS[key]
                 found[attribute] = parse(key, value)
                 if key in CLIENT_KEYS:
                     groups.take(key, value)
@@ -258,7 +197,7 @@ class StreamsConfig:
         if "application_id" not in found:
             raise ConfigError("MISSING_SETTING", "application.id is required: a name for the application")
         found.setdefault("checkpoint_dir", str(found["state_dir"] / found["application_id"] / "checkpoint"))
-        found.setdefault("state_memory_dir", _memory_dir(found["state_dir"]))
+        found.setdefault("state_memory_dir", memory_dir(found["state_dir"]))
         notes += _check_optimization(found["topology_optimization"])
         _check_dead_letters(found)
         found |= groups.properties()
@@ -309,59 +248,6 @@ def _rebuild(attributes: dict[str, Any]) -> StreamsConfig:
     return made
 
 
-def _defaults(env: Mapping[str, str]) -> dict[str, Any]:
-    home = Path(env["HOME"]) if env.get("HOME") else Path.home()
-    state = Path(env["XDG_STATE_HOME"]) if env.get("XDG_STATE_HOME") else home / ".local" / "state"
-    data = Path(env["XDG_DATA_HOME"]) if env.get("XDG_DATA_HOME") else home / ".local" / "share"
-    return {
-        "auto_offset_reset": AutoOffsetReset.earliest(),
-        "bootstrap_servers": (),
-        "checkpoint_fsync": True,
-        "commit_interval_ms": 100,
-        "dead_letter_topic": None,
-        "default_dsl_store": "persistent",
-        "default_key_serde": None,
-        "default_timestamp_extractor": None,
-        "default_value_serde": None,
-        "deserialization_exception_handler": "log_and_fail",
-        "dsl_store_suppliers": None,
-        "epoch_memory_max_bytes": 1 << 30,
-        "log_dir": data / "hayase" / "log",
-        "log_format": None,
-        "log_level": None,
-        "max_records_per_epoch": 1_000_000,
-        "max_task_idle_ms": 0,
-        "metadata_max_age_ms": 300_000,
-        "metrics_host": "127.0.0.1",
-        "metrics_num_samples": 2,
-        "metrics_port": None,
-        "metrics_recording_level": "INFO",
-        "metrics_sample_window_ms": 30_000,
-        "num_bundles": None,
-        "num_standby_replicas": 0,
-        "num_stream_threads": None,
-        "processing_exception_handler": "log_and_fail",
-        "processing_form": "auto",
-        "processing_guarantee": "exactly_once_v2",
-        "production_exception_handler": "log_and_fail",
-        "repartition_purge_interval_ms": 30_000,
-        "replication_factor": -1,
-        "state_dir": state / "hayase",
-        "state_history_retention_ms": 0,
-        "statestore_cache_max_bytes": 10 * 1024 * 1024,
-        "task_timeout_ms": 300_000,
-        "topology_optimization": "none",
-        "ensure_explicit_naming": False,
-    }
-
-
-def _memory_dir(state_dir: Path) -> Path:
-    shared = Path("/dev/shm")
-    if shared.is_dir() and os.access(shared, os.W_OK):
-        return shared / f"hayase-{os.getuid()}"
-    return state_dir / "memory"
-
-
 def _current_names(settings: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """The settings under today's names, and a note for each that was renamed."""
     given: dict[str, Any] = {}
@@ -377,48 +263,6 @@ def _current_names(settings: Mapping[str, Any]) -> tuple[dict[str, Any], list[st
     return given, notes
 
 
-class _Groups:
-    """Settings that are passed on: to Kafka's clients, to the schema registry's client and to Spark."""
-
-    def __init__(self) -> None:
-        self._common: dict[str, str] = {}
-        self._spark: dict[str, str] = {}
-        self._registry: dict[str, Any] = {}
-        self._clients: dict[str, dict[str, str]] = {name: {} for name in _CLIENTS.values()}
-
-    def take(self, key: str, value: Any) -> bool:
-        """Keep the setting if it belongs to one of the groups."""
-        if key.startswith("spark."):
-            self._spark[key] = values.spark_master(key, value) if key == "spark.master" else _as_text(value)
-        elif key.startswith(_REGISTRY_PREFIX) or key in _REGISTRY_KEYS:
-            self._registry[key.removeprefix(_REGISTRY_PREFIX)] = value
-        elif key in CLIENT_KEYS:
-            self._common[CLIENT_KEYS[key]] = _as_text(value)
-        elif is_security_key(key):
-            self._common[key] = _as_text(value)
-        elif (prefix := next((each for each in _CLIENTS if key.startswith(each)), None)) is not None:
-            self._clients[_CLIENTS[prefix]][key.removeprefix(prefix)] = _as_text(value)
-        else:
-            return False
-        return True
-
-    def properties(self) -> dict[str, Mapping[str, str]]:
-        """By attribute; what is said for one client wins over what is said for all. Raises ConfigError."""
-        found: dict[str, Mapping[str, str]] = {
-            name: Settings({**self._common, **own}) for name, own in self._clients.items()
-        }
-        for client in found.values():
-            check_security(client)
-        check_references(self._registry)
-        found["schema_registry"] = Settings(self._registry)
-        found["spark_properties"] = Settings(self._spark)
-        return found
-
-
-def _as_text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
 def _without_effect(key: str) -> str | None:
     if key in WITHOUT_EFFECT:
         return WITHOUT_EFFECT[key]
@@ -426,7 +270,7 @@ def _without_effect(key: str) -> str | None:
 
 
 def _unknown(key: str) -> ConfigError:
-    known = [*_NAMES_OF_ATTRIBUTES, *_REGISTRY_KEYS, f"{_REGISTRY_PREFIX}url", *WITHOUT_EFFECT, *CLIENT_KEYS, *RENAMED]
+    known = [*SETTINGS, *REGISTRY_KEYS, f"{REGISTRY_PREFIX}url", *WITHOUT_EFFECT, *CLIENT_KEYS, *RENAMED]
     dotted = key.replace("_", ".").lower()
     near = difflib.get_close_matches(dotted, known, n=1, cutoff=0.6)
     advice = f"did you mean {near[0]!r}?" if near else "keys for Spark begin with 'spark.', for Kafka's clients with "
