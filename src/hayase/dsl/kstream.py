@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Never, overload
 
 import polars as pl
 
 from hayase.core.errors import TopologyError
-from hayase.core.records import RecordContext
 from hayase.core.type_variables import KR, VR, K, V
 from hayase.dsl import functions
 from hayase.dsl.functions import Fielded, KeyFunction, Predicate, ValueFunction
 from hayase.dsl.inference import (
     Known,
     check_predicate,
-    infer,
     key_schema,
     list_item_schema,
     pair_list_schemas,
@@ -27,9 +24,9 @@ from hayase.dsl.inference import (
 )
 from hayase.dsl.joining import Joining
 from hayase.dsl.materialized import Materialized
-from hayase.dsl.options import Grouped, Produced, Repartitioned, name_of
+from hayase.dsl.options import Grouped, Repartitioned, name_of
 from hayase.dsl.printed import Printed
-from hayase.dsl.spark import spark_sink
+from hayase.dsl.sinking import Sinking
 from hayase.dsl.stream_state import (
     Name,
     StreamState,
@@ -41,7 +38,6 @@ from hayase.dsl.stream_state import (
 )
 from hayase.processor.api import FixedKeyProcessor, FixedKeyProcessorSupplier, Processor, ProcessorSupplier
 from hayase.topology import operators as op
-from hayase.topology.nodes import SinkNode
 from hayase.topology.suppliers import brought_stores, check_supplier
 
 if TYPE_CHECKING:
@@ -50,7 +46,7 @@ if TYPE_CHECKING:
     from hayase.dsl.ktable import KTable
 
 
-class KStream(Joining[K, V]):
+class KStream(Joining[K, V], Sinking[K, V]):
     """A stream of records. Made by `StreamsBuilder.stream`; every operation gives a new one and changes nothing here.
 
     Where an operation takes a function it takes a Python callable or a Polars expression: see `hayase.dsl.functions`.
@@ -301,87 +297,6 @@ class KStream(Joining[K, V]):
         from hayase.dsl.branched import BranchedKStream
 
         return BranchedKStream(self._state, name_of(name))
-
-    def to(
-        self,
-        topic: str | Callable[[K, V, RecordContext], str] | pl.Expr,
-        produced: Produced[K, V] | None = None,
-    ) -> None:
-        """Write the records to a topic, or each to a topic of its own choice; topics must exist.
-
-        Instead of a name `topic` may be `(key, value, record_context) -> name` (Kafka Streams' `TopicNameExtractor`)
-        or an expression that gives the name. A record for a topic that does not exist stops the application; a null or
-        empty name is a processing error.
-
-        Serdes that `produced` does not give are those of the stream; after a mapping the settings
-        `default.key.serde` and `default.value.serde`, and without these each value is written by its type.
-
-        Example:
-            orders.to(lambda key, order, record_context: f"orders-{order['region']}")
-        """
-        options = check_option(produced, Produced, "to")
-        fixed, extractor = (topic, None) if isinstance(topic, str) else (None, functions.topic_extractor(topic))
-        if fixed == "":
-            raise TopologyError("INVALID_TOPIC", "to takes the name of a topic, which must not be empty")
-        if isinstance(extractor, pl.Expr):
-            infer(extractor, self._columns(), "to")
-        if isinstance(options.partitioner, pl.Expr):
-            infer(options.partitioner, self._columns(), "the partitioner")
-        state = self._state
-        state.graph.sink(
-            SinkNode(
-                state.graph.names.name_or_next(options.name, "KSTREAM-SINK-"),
-                (state.node,),
-                fixed,
-                options.key_serde or state.key.serde,
-                options.value_serde or state.value.serde,
-                extractor,
-                options.partitioner,
-            )
-        )
-
-    def to_spark(
-        self,
-        name: str,
-        write: Callable[[Any, int], Any],
-        produced: Produced[K, V] | None = None,
-        *,
-        interval: timedelta = timedelta(seconds=1),
-        max_records: int = 1_000_000,
-    ) -> None:
-        """Hand the records to any writer of Spark's (Parquet, Delta, Iceberg, JDBC), in numbered ranges.
-
-        The records go to the internal topic `<application.id>-<name>-to-spark`. A thread of the application takes
-        ranges of it, 0, 1, 2, …, one after the other, and calls `write(frame, number)` for each with an ordinary (not
-        streaming) DataFrame. What range n covers is recorded before it is written; after a failure or crash the same records
-        are written again under the same number. So the writer is what decides: one that takes a number only once (Delta's
-        `txnVersion`, a folder or partition n that is overwritten, a table of numbers in the same JDBC transaction) gets every
-        record exactly once, any other at least once. A number is never used for other records while the checkpoint lives.
-
-        Columns: `key` and `value` (where the serde has a schema: its type, a struct for records of fields; else binary),
-        `timestamp` (timestamp), `partition` (int), `offset` (bigint), `headers` (`array<struct<key:string,value:binary>>`).
-        Rows of a partition are in the order of their offsets. A null value, a delete, is a null. The frame reads the topic
-        each time it is used; it must not be used after `write` returned. `frame.sparkSession` has the time zone UTC.
-
-        `run_to_end` and `close` wait for the write at work; `run_to_end` writes everything. In the test driver
-        `create_output_topic(name, …)` reads it.
-
-        Args:
-            name: of the sink; its progress is kept under it.
-            write: `(frame, number)`; what it raises fails the application, or has the range tried again
-                (`set_uncaught_exception_handler`).
-            produced: serdes and partitioner of the internal topic, and the name of the node.
-            interval: from the beginning of a write to that of the next, at least.
-            max_records: of one range.
-
-        Raises:
-            TopologyError: the name is taken, or an argument is not allowed. When the application starts:
-                `INVALID_SPARK_FRAME` if the serde's schema has a type that Spark does not have.
-
-        Example:
-            totals.to_spark("totals", lambda frame, n: frame.write.mode("overwrite").parquet(f"totals/n={n}"))
-        """
-        spark_sink(self._state, name, write, check_option(produced, Produced, "to_spark"), interval, max_records)
 
     def repartition(self, repartitioned: Repartitioned[K, V] | None = None) -> KStream[K, V]:
         """Write the records to an internal topic and go on with what is read from it.
