@@ -11,28 +11,18 @@ import typing
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from types import NoneType, UnionType
-from typing import Annotated, Any, Union
+from typing import Any, Union
 
 import msgspec
 import polars as pl
 
 from hayase.core.errors import ConfigError, SerializationError
 from hayase.serde.bare import READ_ERRORS, cast
+from hayase.serde.field_types import hint_of, instance_of, int_within, json_schema_of
 from hayase.serde.protocol import Schema
 from hayase.serde.pydantic_models import is_model, plain_fields
 
-_LIMITS: dict[type[pl.DataType], tuple[int, int]] = {
-    pl.Int8: (-(2**7), 2**7 - 1),
-    pl.Int16: (-(2**15), 2**15 - 1),
-    pl.Int32: (-(2**31), 2**31 - 1),
-    pl.Int64: (-(2**63), 2**63 - 1),
-    pl.UInt8: (0, 2**8 - 1),
-    pl.UInt16: (0, 2**16 - 1),
-    pl.UInt32: (0, 2**32 - 1),
-}
-_PLAIN: dict[type[pl.DataType], Any] = {pl.Float64: float, pl.String: str, pl.Boolean: bool}
 _PLAIN_OF_HINT: dict[Any, pl.DataType] = {
-    int: pl.Int64(),
     float: pl.Float64(),
     str: pl.String(),
     bool: pl.Boolean(),
@@ -103,7 +93,7 @@ class Shape:
 
     def json_schema(self) -> dict[str, Any]:
         """The JSON Schema of dicts with these fields, each of which may be null or missing."""
-        return _json_schema(pl.Struct(dict(self.schema.fields)))
+        return json_schema_of(pl.Struct(dict(self.schema.fields)))
 
     def check(self, value: Any) -> Any:
         """The twin of a value that is not null.
@@ -269,51 +259,8 @@ def shape_of_schema(schema: Mapping[str, Any], *, binary: bool = False) -> Shape
     for name, given in schema.items():
         if name.startswith("__"):
             raise ConfigError("INVALID_FIELD_NAME", f"field {name!r}: names that begin with __ are reserved")
-        fields.append(_Field(name, name, _hint_of(name, given, binary), _instance_of(given), True, None))
+        fields.append(_Field(name, name, hint_of(name, given, binary), instance_of(given), True, None))
     return Shape(fields, dict)
-
-
-def _hint_of(name: str, dtype: Any, binary: bool) -> Any:
-    """The type hint, null allowed, that accepts exactly the values of a column type."""
-    dtype = _instance_of(dtype)
-    kind: Any = type(dtype)
-    if kind in _LIMITS:
-        return _int_within(kind) | None
-    if kind in _PLAIN:
-        return _PLAIN[kind] | None
-    if binary and kind is pl.Binary:
-        return bytes | None
-    if isinstance(dtype, pl.List):
-        return list[_hint_of(name, dtype.inner, binary)] | None  # type: ignore[misc]
-    if isinstance(dtype, pl.Struct):
-        inner = [(f.name, _hint_of(f"{name}.{f.name}", f.dtype, binary), None) for f in dtype.fields]
-        return msgspec.defstruct("Struct", inner, gc=False, eq=False) | None
-    kinds: list[type[Any]] = [*_LIMITS, *_PLAIN, *([pl.Binary] if binary else []), pl.List, pl.Struct]
-    allowed = ", ".join(kind.__name__ for kind in kinds)
-    raise ConfigError("INVALID_FIELD_TYPE", f"field {name!r} is {dtype}; allowed are {allowed}")
-
-
-def _json_schema(given: Any) -> dict[str, Any]:
-    dtype = _instance_of(given)
-    if isinstance(dtype, pl.Struct):
-        fields = {f.name: {"anyOf": [_json_schema(f.dtype), {"type": "null"}]} for f in dtype.fields}
-        return {"type": "object", "properties": fields}
-    if isinstance(dtype, pl.List):
-        return {"type": "array", "items": {"anyOf": [_json_schema(dtype.inner), {"type": "null"}]}}
-    if type(dtype) in _LIMITS:
-        low, high = _LIMITS[type(dtype)]
-        return {"type": "integer", "minimum": low, "maximum": high}
-    return {"type": {pl.Float64: "number", pl.String: "string", pl.Boolean: "boolean"}.get(type(dtype), "any")}
-
-
-def _instance_of(dtype: Any) -> Any:
-    bare = isinstance(dtype, type) and not issubclass(dtype, pl.List | pl.Struct)  # these need arguments
-    return dtype() if bare else dtype
-
-
-def _int_within(kind: type[pl.DataType]) -> Any:
-    low, high = _LIMITS[kind]
-    return Annotated[int, msgspec.Meta(ge=low, le=high)]
 
 
 def shape_of_type(python_type: Any) -> Shape | None:
@@ -390,7 +337,7 @@ def _column_of(hint: Any, outer: tuple[Any, ...]) -> tuple[Any, pl.DataType, boo
         inner = _column_of(options[0], outer) if len(options) == 1 else None
         return None if inner is None else (inner[0] | None, inner[1], True)
     if hint is int:
-        return _int_within(pl.Int64), pl.Int64(), False
+        return int_within(pl.Int64), pl.Int64(), False
     if hint in (float, str, bool):
         return hint, _PLAIN_OF_HINT[hint], False
     if typing.get_origin(hint) is list:
