@@ -19,7 +19,9 @@ from hayase.log.protocol import Log
 from hayase.runtime.begins import first_offsets
 from hayase.runtime.control import Control
 from hayase.runtime.due import DueCalls
+from hayase.runtime.forgetting import OldEpochs
 from hayase.runtime.idling import IdleHold, task_inputs
+from hayase.runtime.peeks import first_records, last_time_ms
 from hayase.runtime.ranges import Offsets, TimeCut, fair_ends
 from hayase.runtime.shipped import ShippedApp, load_shipped
 from hayase.storage.blobs import BlobStore
@@ -36,12 +38,6 @@ IDLE_POLL_S = 0.01
 BROKER_POLL_S = 0.2
 FIRST_RECORDS_MAX = 50_000
 """The first epoch of a run is no larger, so that output begins, or what is wrong shows, soon after the start."""
-_TAIL = 16
-_NO_LIMIT_MS = 1 << 62
-RECORDS_KEPT = 1_000
-"""Epoch records that are kept behind the last one that is through, however old they are; younger ones than
-`state.history.retention.ms` are kept as well."""
-_FORGOTTEN_AT_ONCE = 16
 
 
 class PlannerStatus(msgspec.Struct, frozen=True):
@@ -79,9 +75,8 @@ class EpochCoordinator:
         self._first = True
         self._said_waiting = ""
         self._lag = 0
-        self._epochs = Epochs(blobs)
-        self._done = self._epochs.last_done()
-        self._oldest: tuple[int, int] | None = None
+        self._done = Epochs(blobs).last_done()
+        self._old = OldEpochs(blobs, clock, app.history_retention_ms)
         self._partitions = [
             TopicPartition(topic, partition) for topic, count in app.plan.topics.items() for partition in range(count)
         ]
@@ -230,28 +225,7 @@ class EpochCoordinator:
                 "offsets of epoch %d were not committed to group %s: %s", epoch, self._app.application_id, error
             )
         self._purge(record)
-        self._forget(epoch)
-
-    def _forget(self, last: int) -> None:
-        """Delete records and marks that nobody needs: of epochs long ago that ended before the retention begins."""
-        for _ in range(_FORGOTTEN_AT_ONCE):
-            epoch, ended_ms = self._oldest or self._find_oldest()
-            self._oldest = epoch, ended_ms
-            needed = self._clock.now_ms() - ended_ms < self._app.history_retention_ms
-            if epoch > last - RECORDS_KEPT or needed:
-                return
-            # The record goes last: by it the next run knows where to go on.
-            self._blobs.delete(done_name(epoch))
-            self._blobs.delete(record_name(epoch))
-            self._oldest = epoch + 1, self._wall_clock_ms(epoch + 2)
-
-    def _find_oldest(self) -> tuple[int, int]:
-        epoch = min(self._epochs.recorded(), default=0)
-        return epoch, self._wall_clock_ms(epoch + 1)
-
-    def _wall_clock_ms(self, epoch: int) -> int:
-        record = self._epochs.record(epoch)
-        return record.wall_clock_ms if record is not None else 0
+        self._old.forget(epoch)
 
     def _purge(self, record: EpochRecord) -> None:
         """Delete from internal topics what is through: nobody reads it again, and time does not remove it."""
@@ -297,7 +271,9 @@ class EpochCoordinator:
         if self._frozen is not None:
             ends = {p: max(starts[p], min(ends[p], self._frozen.get(p, ends[p]))) for p in self._partitions}
         else:
-            ends = self._hold.ends(starts, ends, lambda p: self._last_time(p, starts[p], ends[p]), self._for_time)
+            ends = self._hold.ends(
+                starts, ends, lambda p: last_time_ms(self._log, p, starts[p], ends[p]), self._for_time
+            )
         lag = sum(ends[p] - starts[p] for p in self._partitions)
         answered, self._said_waiting = bool(self._said_waiting), ""
         if lag <= 0 and not self._wanted_without_input(after):
@@ -346,32 +322,12 @@ class EpochCoordinator:
             starts,
             ends,
             most,
-            lambda: self._firsts(starts, ends, lagging),
+            lambda: first_records(self._log, starts, ends, lagging),
             self._for_time,
         )
 
     def _for_time(self, time_ms: int) -> Offsets:
         return self._log.offsets_for_time(dict.fromkeys(self._partitions, time_ms))
-
-    def _last_time(self, partition: TopicPartition, start: int, end: int) -> int:
-        """Timestamp of the last record before the end; the largest number if there is none (markers, compaction)."""
-        reader = self._log.reader()
-        try:
-            tail = [b for b in reader.fetch(partition, max(start, end - _TAIL), end) if len(b)]
-        finally:
-            reader.close()
-        return int(tail[-1].timestamps_ms[-1]) if tail else _NO_LIMIT_MS
-
-    def _firsts(
-        self, starts: Offsets, ends: Offsets, partitions: list[TopicPartition]
-    ) -> dict[TopicPartition, tuple[int, int]]:
-        """Offset and timestamp of the first record of each that has one: that at the start may have been compacted away."""
-        reader = self._log.reader()
-        try:
-            batches = {p: next((b for b in reader.fetch(p, starts[p], ends[p]) if len(b)), None) for p in partitions}
-        finally:
-            reader.close()
-        return {p: (int(b.offsets[0]), int(b.timestamps_ms[0])) for p, b in batches.items() if b is not None}
 
     def _starts(self, previous: EpochRecord | None) -> dict[TopicPartition, int]:
         if previous is not None:

@@ -261,7 +261,7 @@ def test_an_epoch_is_cut_by_time_though_compaction_took_the_first_records(scene:
 def test_records_and_marks_are_forgotten_behind_a_number_and_the_retention(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hayase.runtime.coordinator.RECORDS_KEPT", 2)
+    monkeypatch.setattr("hayase.runtime.forgetting.RECORDS_KEPT", 2)
     planner = scene.planner(history_retention_ms=5_000)
     for epoch in range(12):
         scene.put(epoch + 1)
