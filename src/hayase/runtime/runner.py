@@ -21,13 +21,13 @@ from hayase.core.secrets import Vault
 from hayase.runtime.control import Control
 from hayase.runtime.coordinator import PlannerStatus
 from hayase.runtime.failure import query_failure, start_failure
+from hayase.runtime.frames.spark_io import FAIR, SparkIO, has_spark_io
 from hayase.runtime.log_relay import LogRelay
 from hayase.runtime.master import log_addresses
 from hayase.runtime.progress import Progress
 from hayase.runtime.query import build_frame, start_query, wake_workers
 from hayase.runtime.session import SessionUse
 from hayase.runtime.shipped import ShippedApp, delete_other_programs
-from hayase.runtime.spark_io import FAIR, SparkIO, has_spark_io
 from hayase.storage.blobs import BlobStore
 from hayase.topology.topology import Topology
 

@@ -12,7 +12,7 @@ from hayase.core.errors import CheckpointError, SourceRangeLostError
 from hayase.core.records import TopicPartition
 from hayase.log.open import open_log
 from hayase.log.protocol import LogConfig, OutputBatch
-from hayase.runtime.spark_ranges import SparkRanges
+from hayase.runtime.frames.ranges import SparkRanges
 from hayase.storage.open import open_blobs
 
 TOPIC = "app-archive-to-spark"

@@ -13,8 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 from hayase.core.errors import SerializationError
 from hayase.core.records import TopicPartition
 from hayase.log.protocol import FetchedBatch
-from hayase.runtime.spark_columns import spark_schema, spark_type
-from hayase.runtime.spark_ranges import SparkRange
+from hayase.runtime.frames.columns import spark_schema, spark_type
+from hayase.runtime.frames.ranges import SparkRange
 from hayase.runtime.worker import host_for
 from hayase.serde.protocol import ColumnCodec, Serde
 

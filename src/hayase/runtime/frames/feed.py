@@ -23,9 +23,9 @@ from hayase.log.open import open_log
 from hayase.log.protocol import EpochWriter, Log, Marker
 from hayase.runtime.control import Control
 from hayase.runtime.failure import one_line, part_failure
-from hayase.runtime.query_checkpoint import QueryCheckpoint
+from hayase.runtime.frames.columns import FrameColumns
+from hayase.runtime.frames.query_checkpoint import QueryCheckpoint
 from hayase.runtime.shipped import ShippedApp
-from hayase.runtime.spark_columns import FrameColumns
 from hayase.serde.protocol import Serde
 from hayase.storage.blobs import BlobStore
 from hayase.topology.nodes import SourceNode, SparkSource

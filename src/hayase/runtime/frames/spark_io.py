@@ -19,8 +19,8 @@ from hayase.storage.blobs import BlobStore
 from hayase.topology.topology import Topology
 
 if TYPE_CHECKING:
-    from hayase.runtime.drain import Drain
-    from hayase.runtime.feed import Feed
+    from hayase.runtime.frames.drain import Drain
+    from hayase.runtime.frames.feed import Feed
 
 _TIME_ZONE = "spark.sql.session.timeZone"
 _ITS_OWN = {
@@ -82,8 +82,8 @@ class SparkIO:
         self._interval_ms = 0
         self._bounded = False
         if has_spark_io(topology):
-            from hayase.runtime.drain import Drain
-            from hayase.runtime.feed import Feed
+            from hayase.runtime.frames.drain import Drain
+            from hayase.runtime.frames.feed import Feed
 
             bundles = len(app.plan.bundles)
             names = sorted(source.name for source in topology.spark_sources)

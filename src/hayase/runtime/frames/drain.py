@@ -17,10 +17,10 @@ from hayase.log.open import open_log
 from hayase.log.protocol import Log
 from hayase.runtime.control import Control
 from hayase.runtime.failure import part_failure
-from hayase.runtime.feed import POOL
+from hayase.runtime.frames.feed import POOL
+from hayase.runtime.frames.range_frames import RangeFrames
+from hayase.runtime.frames.ranges import SparkRange, SparkRanges
 from hayase.runtime.shipped import ShippedApp
-from hayase.runtime.spark_frames import RangeFrames
-from hayase.runtime.spark_ranges import SparkRange, SparkRanges
 from hayase.storage.blobs import BlobStore
 from hayase.topology.nodes import SparkSink
 
