@@ -9,9 +9,10 @@ from typing import Any
 import polars as pl
 
 from hayase.core.records import Change, Record
-from hayase.kernel.aggregate import KeySlots, StoredAggregates
+from hayase.kernel.column_aggregation import Aggregated
 from hayase.kernel.column_table_aggregation import ColumnTableAggregation
-from hayase.kernel.columns import ColumnContext, ColumnNode, CompileContext, EdgeSchema, TableColumns
+from hayase.kernel.columns import ColumnContext, CompileContext, EdgeSchema
+from hayase.kernel.keyed_aggregate_columns import KeyedAggregateColumns, KeySlots
 from hayase.kernel.row_table_aggregation import inputs_of, row_table_aggregation
 from hayase.kernel.rows import OperatorRows, RowContext, TableEmitter, TableRows
 from hayase.topology.nodes import ProcessorNode
@@ -77,14 +78,8 @@ class TableAggregateRows(OperatorRows[TableAggregate]):
         return None if found is None else self._aggregation.visible(self._aggregation.load(found[8:]))
 
 
-class TableAggregateColumns(ColumnNode):
+class TableAggregateColumns(KeyedAggregateColumns[ColumnTableAggregation]):
     """TableAggregate in column form; built-in aggregates only."""
-
-    def __init__(self, name: str, output: EdgeSchema, store: str, aggregation: ColumnTableAggregation) -> None:
-        super().__init__(name, output)
-        self._store = store
-        self._aggregation = aggregation
-        self._table: TableColumns | None = None
 
     @classmethod
     def compile(
@@ -99,13 +94,6 @@ class TableAggregateColumns(ColumnNode):
         output = EdgeSchema(edge.key, aggregation.schema, table=True, old_values=operator.old_values)
         return cls(node.name, output, operator.store, aggregation)
 
-    def run(self, inputs: Sequence[pl.DataFrame], ctx: ColumnContext) -> pl.DataFrame:
-        """See ColumnNode."""
-        slots = KeySlots(ctx.byte_store(self._store), self._aggregation.key_codec)
-        done = self._aggregation.updated(inputs[0], slots, ctx)
-        self._table = StoredAggregates(self._aggregation, slots, done) if self._aggregation.read else None
-        return self._aggregation.sent(done, ctx)
-
-    def table_columns(self) -> TableColumns | None:
-        """See ColumnNode."""
-        return self._table
+    def updated(self, frame: pl.DataFrame, slots: KeySlots, ctx: ColumnContext) -> Aggregated:
+        """See KeyedAggregateColumns."""
+        return self._aggregation.updated(frame, slots, ctx)
