@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import logging
 import random
-from collections.abc import Iterator
 from typing import Any
 
 import polars as pl
@@ -18,19 +16,9 @@ from tests.unit.task.test_epoch_cuts import LENIENT, OFF, ONE_TASK, READ, WRITE,
 
 from hayase import Materialized, StreamsBuilder, Topology
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("quiet")]
 
 chunkings = st.builds(Chunking, st.integers(1, 4), st.sampled_from([1, 3_000]), st.booleans())
-
-
-@pytest.fixture(autouse=True, scope="module")
-def quiet() -> Iterator[None]:
-    """No line per dropped record."""
-    logger = logging.getLogger("hayase.task")
-    before = logger.level
-    logger.setLevel(logging.ERROR)
-    yield
-    logger.setLevel(before)
 
 
 def old_values(**_: Any) -> Topology:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 from typing import Any
 
@@ -44,6 +43,8 @@ from hayase.planner.build import source_topics
 from hayase.serde import SessionWindowedSerde, TimeWindowedSerde
 from hayase.serde.murmur2 import partition_for_key
 from hayase.testing import TopologyTestDriver
+
+pytestmark = pytest.mark.usefixtures("quiet")
 
 TEXT, JSON = Serdes.string(), Serdes.json()
 FIELDS = {"n": pl.Int64, "x": pl.Float64, "s": pl.String}
@@ -205,16 +206,6 @@ LENIENT = {
     "errors_dead_letter_queue_topic_name": "dead",
 }
 OFF: dict[str, Any] = {"statestore_cache_max_bytes": 0, **LENIENT}
-
-
-@pytest.fixture(autouse=True, scope="module")
-def quiet() -> Iterator[None]:
-    """No line per dropped record: hypothesis runs thousands."""
-    logger = logging.getLogger("hayase.task")
-    before = logger.level
-    logger.setLevel(logging.ERROR)
-    yield
-    logger.setLevel(before)
 
 
 def assert_same(one: Result, other: Result) -> None:

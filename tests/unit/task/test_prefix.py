@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import polars as pl
@@ -18,6 +17,8 @@ from hayase import Branched, Consumed, Grouped, KStream, Materialized, Produced,
 from hayase.core.errors import ProcessingError
 from hayase.processor.handlers import ErrorContext, HandlerAnswer
 from hayase.processor.timestamps import callable_timestamp, field_timestamp
+
+pytestmark = pytest.mark.usefixtures("quiet")
 
 TEXT, JSON = Serdes.string(), Serdes.json()
 FIELDS = {"n": pl.Int64, "s": pl.String, "at": pl.Int64, "tags": pl.List(pl.String)}
@@ -143,16 +144,6 @@ records = st.lists(
     st.builds(Given, st.sampled_from("ab"), st.just(0), keys, values, st.integers(0, 40), headers), max_size=20
 ).map(lambda found: merged([r._replace(timestamp_ms=0) if r.value == MALFORMED else r for r in found]))
 cuts = st.lists(st.integers(0, 20), max_size=4)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def quiet() -> Iterator[None]:
-    """No line per dropped record: hypothesis runs thousands."""
-    logger = logging.getLogger("hayase.task")
-    before = logger.level
-    logger.setLevel(logging.ERROR)
-    yield
-    logger.setLevel(before)
 
 
 def run_seen(name: str, found: list[Given], at: list[int], *, prefix: bool, form: str = "rows") -> tuple[Result, Seen]:

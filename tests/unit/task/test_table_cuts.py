@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -32,6 +31,8 @@ from hayase import (
 from hayase.kernel.aggregate_serde import AggregateSerde
 from hayase.serde.murmur2 import partition_for_key
 from hayase.topology.operators import FieldAggregate
+
+pytestmark = pytest.mark.usefixtures("quiet")
 
 GROUP = [
     FieldAggregate("n", "count"),
@@ -128,15 +129,6 @@ records = st.lists(
 cuts = st.lists(st.integers(0, 30), max_size=5)
 
 OFF: dict[str, Any] = {"statestore_cache_max_bytes": 0}
-
-
-@pytest.fixture(autouse=True, scope="module")
-def quiet() -> Iterator[None]:
-    logger = logging.getLogger("hayase.task")
-    before = logger.level
-    logger.setLevel(logging.ERROR)
-    yield
-    logger.setLevel(before)
 
 
 def of_users(result: Result) -> dict[tuple[str, str], dict[bytes, bytes]]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -34,6 +33,8 @@ from hayase import (
 )
 from hayase.serde import TimeWindowedSerde
 from hayase.serde.murmur2 import partition_for_key
+
+pytestmark = pytest.mark.usefixtures("quiet")
 
 TEXT, LONG, JSON = Serdes.string(), Serdes.long(), Serdes.json()
 FIELDS = {"g": pl.String, "n": pl.Int64, "x": pl.Float64}
@@ -292,15 +293,6 @@ records = st.lists(
     st.builds(Given, st.sampled_from("ab"), st.just(0), keys, values, st.integers(0, 120), headers), max_size=30
 ).map(merged)
 cuts = st.lists(st.integers(0, 30), max_size=5)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def quiet() -> Iterator[None]:
-    logger = logging.getLogger("hayase.task")
-    before = logger.level
-    logger.setLevel(logging.ERROR)
-    yield
-    logger.setLevel(before)
 
 
 def assert_same(one: Result, other: Result) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from tests.budget import examples
 from tests.unit.task.harness import Chunking, Given, run
-from tests.unit.task.test_epoch_cuts import LENIENT, OFF, READ, TEXT, WRITE, assert_same, cuts, quiet, records
+from tests.unit.task.test_epoch_cuts import LENIENT, OFF, READ, TEXT, WRITE, assert_same, cuts, records
 
 from hayase import (
     EmitStrategy,
@@ -26,7 +26,7 @@ from hayase import (
     sum_,
 )
 
-__all__ = ["quiet"]
+pytestmark = pytest.mark.usefixtures("quiet")
 
 WINDOWS: dict[str, Any] = {
     "hopping": TimeWindows.of_size_and_grace(timedelta(milliseconds=20), timedelta(milliseconds=5)).advance_by(
