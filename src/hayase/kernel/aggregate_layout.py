@@ -197,9 +197,7 @@ class _ByCodec(AggregateLayout):
         times = np.zeros(len(raw), np.int64)
         if self._timed:
             times, data = decode_timestamped_array(data)
-        decoded = self._codec.decode(data)
-        if decoded.bad:
-            raise decoded.bad[0][1]
+        decoded = self._codec.decode(data).checked()
         return Stored(times, [decoded.frame[name] for name in self._names])
 
     def encode(self, rows: Stored) -> Sequence[bytes | None]:

@@ -30,8 +30,8 @@ from hayase.kernel.columns import (
     order_of,
 )
 from hayase.kernel.compiled import carried, known
-from hayase.kernel.groups import I64, Accumulate, Groups, group_numbers
-from hayase.serde.protocol import BARE_FIELD, ColumnCodec, Schema
+from hayase.kernel.groups import I64, Accumulate, Groups
+from hayase.serde.protocol import ColumnCodec, Schema
 from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import (
     BuiltInAggregate,
@@ -333,19 +333,6 @@ def _filled(series: pl.Series, value: Any) -> pl.Series:
 
 def _headers(frame: pl.DataFrame) -> list[str]:
     return [HEADERS] if HEADERS in frame.columns else []
-
-
-def key_numbers(keys: pl.Series, codec: ColumnCodec) -> tuple[I64, int]:
-    """A number for each key, equal for keys with equal bytes, and how many there are."""
-    if keys.dtype.is_integer() or keys.dtype in (pl.String, pl.Binary, pl.Boolean):
-        return group_numbers(keys)
-    return group_numbers(pl.Series(key_bytes(keys, codec), dtype=pl.Binary))
-
-
-def key_bytes(keys: pl.Series, codec: ColumnCodec) -> list[bytes]:
-    """The bytes of keys that are not null."""
-    fields = keys.to_frame(BARE_FIELD) if codec.schema.bare else keys.struct.unnest()
-    return codec.encode(fields)  # type: ignore[return-value]
 
 
 @dataclass(frozen=True, slots=True)

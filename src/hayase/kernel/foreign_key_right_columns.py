@@ -23,11 +23,12 @@ from hayase.kernel.columns import (
 )
 from hayase.kernel.compiled import carried, known, schema_of_type
 from hayase.kernel.foreign_key_right import REMEMBERED
+from hayase.kernel.key_columns import key_bytes
 from hayase.kernel.lookup import comparable_orders
 from hayase.kernel.order import LookupOrder, RecordOrder
 from hayase.kernel.table_reader import TableReader, table_reader
 from hayase.kernel.table_view import IndirectTable
-from hayase.serde.protocol import BARE_FIELD, ColumnCodec, Schema
+from hayase.serde.protocol import ColumnCodec, Schema
 from hayase.serde.subscription_columns import (
     DIGEST,
     GONE,
@@ -64,8 +65,7 @@ class PairCodec:
 
     def prefixes(self, keys: pl.Series) -> list[bytes]:
         """What the bytes of all pairs with such foreign keys begin with."""
-        fields = keys.to_frame(BARE_FIELD) if self.foreign.schema.bare else keys.struct.unnest()
-        return list(map(prefix_of, self.foreign.encode(fields)))  # type: ignore[arg-type]
+        return list(map(prefix_of, key_bytes(keys, self.foreign)))
 
 
 @dataclass
@@ -292,9 +292,7 @@ class ForeignKeyFanOutColumns(ColumnNode):
         return changes
 
     def _answers(self, frame: pl.DataFrame, counts: np.ndarray, places: np.ndarray, asked: list[bytes]) -> pl.DataFrame:
-        decoded = self._codec.value.decode_list([data[8:] for data in asked])
-        if decoded.bad:
-            raise decoded.bad[0][1]
+        decoded = self._codec.value.decode_list([data[8:] for data in asked]).checked()
         subscriptions = decoded.frame.select(PRIMARY_KEY, DIGEST, PARTITION)[places]
         row = np.repeat(np.arange(frame.height), counts)
         number = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)

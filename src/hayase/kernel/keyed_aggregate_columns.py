@@ -8,9 +8,10 @@ from typing import Generic, TypeVar
 
 import polars as pl
 
-from hayase.kernel.column_aggregation import Aggregated, ColumnAggregation, key_bytes, key_numbers
+from hayase.kernel.column_aggregation import Aggregated, ColumnAggregation
 from hayase.kernel.columns import KEY, ColumnContext, ColumnNode, EdgeSchema, TableColumns
 from hayase.kernel.groups import I64
+from hayase.kernel.key_columns import key_bytes, key_numbers
 from hayase.serde.protocol import ColumnCodec
 from hayase.state.protocol import ByteStore
 

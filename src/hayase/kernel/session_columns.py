@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 
 from hayase.core.windows import SessionWindows
 from hayase.kernel.aggregate_layout import Stored
 from hayase.kernel.built_in import BuiltIn
-from hayase.kernel.column_aggregation import RECORD, ColumnAggregation, key_bytes, key_numbers
+from hayase.kernel.column_aggregation import RECORD, ColumnAggregation
 from hayase.kernel.columns import (
     HEADERS,
     KEY,
@@ -29,6 +28,7 @@ from hayase.kernel.columns import (
     order_of,
 )
 from hayase.kernel.groups import I64
+from hayase.kernel.key_columns import distinct_keys, key_bytes, keys_of
 from hayase.kernel.session_merge import MergedStates, Session, SessionMerge, State, Update
 from hayase.kernel.window_close import WaitingResults
 from hayase.serde.timestamped import NO_TIME
@@ -86,10 +86,7 @@ class EpochSessions:
         self._store = store
         self._windows = windows
         self._times = frame[TS].to_numpy()
-        self._of_row, count = key_numbers(frame[KEY], aggregation.key_codec)
-        any_row = np.empty(count, np.int64)
-        any_row[self._of_row] = np.arange(frame.height)
-        self._keys = frame[KEY].gather(any_row)
+        self._of_row, self._keys = distinct_keys(frame[KEY], aggregation.key_codec)
         self._data = key_bytes(self._keys, aggregation.key_codec)
         self._due: list[bytes] = []
         """What waited for its session to close, which it has done now, or which was merged into another one."""
@@ -158,12 +155,8 @@ class EpochSessions:
         """Number more keys."""
         if not data:
             return
-        codec = self._aggregation.key_codec
-        decoded = codec.decode(pa.array(data, pa.large_binary()))
-        if decoded.bad:
-            raise decoded.bad[0][1]
-        keys = decoded.frame.to_series() if codec.schema.bare else decoded.frame.to_struct()
-        self._keys = pl.concat([self._keys, keys.alias(KEY).cast(self._keys.dtype)])
+        keys = keys_of(data, self._aggregation.key_codec).alias(KEY).cast(self._keys.dtype)
+        self._keys = pl.concat([self._keys, keys])
         self._data = [*self._data, *data]
 
     def _inputs(self) -> tuple[Iterator[tuple[Any, ...]], dict[int, Exception]]:

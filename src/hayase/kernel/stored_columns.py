@@ -22,7 +22,8 @@ from hayase.kernel.columns import (
     EdgeSchema,
     order_columns,
 )
-from hayase.serde.protocol import BARE_FIELD, ColumnCodec, Schema
+from hayase.kernel.key_columns import key_bytes
+from hayase.serde.protocol import ColumnCodec, Schema
 from hayase.state.protocol import ByteStore
 from hayase.state.spec import StoreSpec
 
@@ -52,8 +53,7 @@ class StoreCodec:
 
     def key_bytes(self, keys: pl.Series) -> list[bytes]:
         """The bytes of keys that are not null."""
-        fields = keys.to_frame(BARE_FIELD) if self.key.schema.bare else keys.struct.unnest()
-        return self.key.encode(fields)  # type: ignore[return-value]
+        return key_bytes(keys, self.key)
 
     def read(self, raw: RawRows) -> pl.DataFrame:
         """The value's fields, `__null` (no row) and `__ts` (null where there is no row).
@@ -63,9 +63,7 @@ class StoreCodec:
         """
         present = [row for row in raw if row is not None]
         times = np.frombuffer(b"".join([row[:8] for row in present]), ">i8").astype(np.int64)
-        decoded = self.value.decode(pa.array([row[8:] for row in present], pa.binary()))
-        if decoded.bad:
-            raise decoded.bad[0][1]
+        decoded = self.value.decode(pa.array([row[8:] for row in present], pa.binary())).checked()
         frame = decoded.frame.with_columns(decoded.null.alias(NULL), pl.Series(TS, times, pl.Int64))
         if len(present) == len(raw):
             return frame

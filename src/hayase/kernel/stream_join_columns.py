@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from hayase.kernel.column_aggregation import key_bytes, key_numbers
 from hayase.kernel.columns import HEADERS, KEY, NULL, ORDER, TS, ColumnContext, Failed, FailureHandler, Order
 from hayase.kernel.columns import order_columns as order_of_frame
 from hayase.kernel.groups import I64
+from hayase.kernel.key_columns import distinct_keys, key_bytes, keys_of
 from hayase.kernel.merge import ranked
-from hayase.kernel.stream_join_sides import OTHER, EpochSide, JoinPlan, decoded_values
+from hayase.kernel.stream_join_sides import OTHER, EpochSide, JoinPlan
 from hayase.kernel.unmatched import SIDES
 from hayase.kernel.unmatched_columns import Alone, Arrival, Place, WaitingRecords
 from hayase.topology.operators import JoinSide
@@ -114,10 +114,8 @@ class _Epoch:
         left, right = self._sides["left"], self._sides["right"]
         codec = left.codec.key
         keys = pl.concat([one.frame[KEY].gather(one.usable) for one in (left, right)])
-        numbers, count = key_numbers(keys, codec)
-        any_row = np.empty(count, np.int64)
-        any_row[numbers] = np.arange(len(keys))
-        self._data = key_bytes(keys.gather(any_row), codec)
+        numbers, distinct = distinct_keys(keys, codec)
+        self._data = key_bytes(distinct, codec)
         left.numbers, right.numbers = numbers[: len(left.usable)], numbers[len(left.usable) :]
         left.entry_keys, right.entry_keys = left.numbers, right.numbers
 
@@ -234,7 +232,7 @@ class _Epoch:
                 if records:
                     one.append(
                         [value for _, value in records],
-                        self._keys([place.key for place, _ in records]),
+                        keys_of([place.key for place, _ in records], one.codec.key),
                         [place.timestamp_ms for place, _ in records],
                     )
             sent = waiting.run(each for _, each in arrivals)
@@ -295,9 +293,3 @@ class _Epoch:
         let_out = both[entries + first[sides]]
         stream = self._stream(side, records, places, let_out[TS].to_numpy(), let_out[KEY])
         return self._join(stream, numbers, failed), failed.errors
-
-    def _keys(self, data: Sequence[bytes]) -> pl.Series:
-        """Keys of their bytes."""
-        codec = self._sides["left"].codec.key
-        decoded = decoded_values(codec, data)
-        return decoded.to_series() if codec.schema.bare else decoded.to_struct()

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 
 from hayase.core.join_windows import JoinWindows
 from hayase.kernel.columns import KEY, NULL, TS, ColumnContext
@@ -16,7 +15,6 @@ from hayase.kernel.joined import JoinedValues
 from hayase.kernel.order import MergeOrder
 from hayase.kernel.stored_columns import StoreCodec
 from hayase.kernel.stream_join_window import join_window
-from hayase.serde.protocol import ColumnCodec
 from hayase.state.window_bytes import WindowBytes
 from hayase.topology.operators import JoinSide
 
@@ -105,18 +103,10 @@ class EpochSide:
     def append(self, values: Sequence[bytes], keys: pl.Series, times: Sequence[int]) -> None:
         """More entries; raises SerializationError."""
         if values:
-            decoded = decoded_values(self.codec.value, values)
+            decoded = self.codec.value.decode_list(values).checked().frame
             more = decoded.with_columns(keys.alias(KEY), pl.Series(TS, times, pl.Int64))
             self.entries = pl.concat([self.entries, more.select(self.entries.columns)])
 
     def write(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
         """Keep the usable records."""
         self.store.put_many(self.store.places(keys, self.usable_times), values)
-
-
-def decoded_values(codec: ColumnCodec, data: Sequence[bytes]) -> pl.DataFrame:
-    """Fields of stored bytes; raises SerializationError."""
-    decoded = codec.decode(pa.array(data, pa.large_binary()))
-    if decoded.bad:
-        raise decoded.bad[0][1]
-    return decoded.frame

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 
 from hayase.core.records import Headers
 from hayase.kernel.columns import (
@@ -28,11 +27,12 @@ from hayase.kernel.columns import (
     order_columns,
 )
 from hayase.kernel.compiled import known
+from hayase.kernel.key_columns import key_bytes, keys_of
 from hayase.kernel.suppress import buffer_full, is_too_full
 from hayase.kernel.suppress_batch import SuppressBatch
 from hayase.kernel.suppress_buffer import Held
 from hayase.serde import TimeWindowedSerde, encode_windowed_keys
-from hayase.serde.protocol import BARE_FIELD, ColumnCodec, Serde
+from hayase.serde.protocol import ColumnCodec, Serde
 from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import TableSuppress
 
@@ -68,11 +68,8 @@ class KeyColumns:
 
     def encode(self, frame: pl.DataFrame) -> list[bytes]:
         """The bytes of the keys of a frame."""
-        keys = frame[KEY]
-        data = self.codec.encode(keys.to_frame(BARE_FIELD) if self.codec.schema.bare else keys.struct.unnest())
-        if self.size_ms is None:
-            return data  # type: ignore[return-value]
-        return encode_windowed_keys(data, frame[WINDOW_START].to_numpy())  # type: ignore[arg-type]
+        data = key_bytes(frame[KEY], self.codec)
+        return data if self.size_ms is None else encode_windowed_keys(data, frame[WINDOW_START].to_numpy())
 
     def decode(self, keys: Sequence[bytes]) -> list[pl.Series]:
         """The columns of keys."""
@@ -82,13 +79,7 @@ class KeyColumns:
             ends = np.where(starts > _LAST_MS - self.size_ms, _LAST_MS, starts + self.size_ms)
             windows = [pl.Series(WINDOW_START, starts, pl.Int64), pl.Series(WINDOW_END, ends, pl.Int64)]
             keys = [key[:-8] for key in keys]
-        decoded = self.codec.decode(pa.array(keys, pa.large_binary()))
-        if decoded.bad:
-            raise decoded.bad[0][1]
-        return [
-            (decoded.frame.to_series() if self.codec.schema.bare else decoded.frame.to_struct()).alias(KEY),
-            *windows,
-        ]
+        return [keys_of(keys, self.codec).alias(KEY), *windows]
 
 
 @dataclass(slots=True)
@@ -179,9 +170,7 @@ class TableSuppressColumns(ColumnNode):
         return frame.select(order_columns(frame))[row].with_columns(columns)
 
     def _fields(self, data: list[bytes | None], prefix: str, null: str) -> list[pl.Series]:
-        decoded = self._values.decode_list(data)
-        if decoded.bad:
-            raise decoded.bad[0][1]
+        decoded = self._values.decode_list(data).checked()
         return [
             *(series.alias(prefix + series.name) for series in decoded.frame.get_columns()),
             decoded.null.alias(null),

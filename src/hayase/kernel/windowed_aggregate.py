@@ -13,7 +13,7 @@ from hayase.core.metrics import DROPPED_RECORDS, LATE_RECORDS
 from hayase.core.records import Record, Windowed
 from hayase.core.windows import TimeWindows
 from hayase.kernel.aggregate_rows import Emitter
-from hayase.kernel.column_aggregation import RECORD, ColumnAggregation, key_bytes, key_numbers
+from hayase.kernel.column_aggregation import RECORD, ColumnAggregation
 from hayase.kernel.columns import (
     KEY,
     ORDER,
@@ -27,6 +27,7 @@ from hayase.kernel.columns import (
     order_columns,
 )
 from hayase.kernel.groups import I64, combine_numbers
+from hayase.kernel.key_columns import key_bytes, key_numbers
 from hayase.kernel.rows import RowContext
 from hayase.kernel.window_store_node import WindowStoreNode, closing_windows, window_bytes
 from hayase.serde.protocol import ColumnCodec

@@ -39,6 +39,14 @@ class Schema:
         """The field names in order."""
         return [name for name, _ in self.fields]
 
+    def packed(self, frame: pl.DataFrame) -> pl.Series:
+        """The fields in one column, as keys are: the bare field, or structs."""
+        return frame.to_series() if self.bare else frame.to_struct()
+
+    def unpacked(self, column: pl.Series) -> pl.DataFrame:
+        """The fields of what `packed` made."""
+        return column.to_frame(BARE_FIELD) if self.bare else column.struct.unnest()
+
 
 @dataclass(slots=True)
 class Decoded:
@@ -54,6 +62,12 @@ class Decoded:
     frame: pl.DataFrame
     null: pl.Series
     bad: list[tuple[int, Exception]]
+
+    def checked(self) -> Decoded:
+        """This, where every value must have been decoded; raises the error of the first that was not."""
+        if self.bad:
+            raise self.bad[0][1]
+        return self
 
 
 class ColumnCodec(ABC):
@@ -87,6 +101,10 @@ class ColumnCodec(ABC):
         Raises:
             SerializationError: a column has another type and some value does not fit the schema's.
         """
+
+    def encode_packed(self, column: pl.Series) -> list[bytes | None]:
+        """The same for fields in one column (`Schema.packed`); `None` for a null."""
+        return self.encode(self.schema.unpacked(column), column.is_null() if column.null_count() else None)
 
     @abstractmethod
     def to_python(self, frame: pl.DataFrame, null: pl.Series | None = None) -> list[Any]:

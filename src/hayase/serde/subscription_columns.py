@@ -11,7 +11,7 @@ import polars as pl
 import pyarrow as pa
 
 from hayase.core.errors import SerializationError
-from hayase.serde.protocol import BARE_FIELD, ColumnCodec, Decoded, Schema
+from hayase.serde.protocol import ColumnCodec, Decoded, Schema
 from hayase.serde.subscriptions import Answer, Instruction, Subscription, packed, unpacked
 
 INSTRUCTION, DIGEST, PARTITION, PRIMARY_KEY, GONE, RIGHT = (
@@ -99,9 +99,8 @@ class SubscriptionCodec(_Codec):
         return subscription_schema(self._inner.schema)
 
     def _fields(self, numbers: list[int], rest: Decoded) -> Sequence[pl.Series]:
-        bare = self._inner.schema.bare
-        keys = rest.frame.to_series() if bare else rest.frame.to_struct()
-        return [pl.Series(INSTRUCTION, numbers, dtype=pl.Int8), keys.alias(PRIMARY_KEY)]
+        keys = self._inner.schema.packed(rest.frame).alias(PRIMARY_KEY)
+        return [pl.Series(INSTRUCTION, numbers, dtype=pl.Int8), keys]
 
     def encode(self, frame: pl.DataFrame, null: pl.Series | None = None) -> list[bytes | None]:
         """See ColumnCodec."""
@@ -109,8 +108,7 @@ class SubscriptionCodec(_Codec):
 
     def key_bytes(self, keys: pl.Series) -> list[bytes | None]:
         """The bytes of primary keys."""
-        fields = keys.to_frame(BARE_FIELD) if self._inner.schema.bare else keys.struct.unnest()
-        return self._inner.encode(fields, keys.is_null())
+        return self._inner.encode_packed(keys)
 
     def encoded(
         self, frame: pl.DataFrame, keys: Sequence[bytes | None], null: pl.Series | None = None

@@ -157,7 +157,7 @@ def decode_columns(services: TaskServices, position: int, source: SourceProgram,
     key_codec, value_codec = source.key_serde.columns, source.value_serde.columns
     assert key_codec is not None and value_codec is not None
     keys, values = key_codec.decode_list(raw.keys), value_codec.decode_list(raw.values, source.fields)
-    key = keys.frame.to_series() if key_codec.schema.bare else keys.frame.to_struct()
+    key = key_codec.schema.packed(keys.frame)
     if not key_codec.schema.bare and keys.null.any():
         key = pl.select(pl.when(~keys.null).then(key)).to_series()
     frame = values.frame.with_columns(key.alias(KEY), values.null.alias(NULL))

@@ -30,7 +30,6 @@ from hayase.kernel.rows import Clocks
 from hayase.serde import SessionWindowedSerde, StringSerde, encode_session_keys, encode_windowed_keys
 from hayase.serde.changes import ChangeCodec
 from hayase.serde.murmur2 import partitions_for_array
-from hayase.serde.protocol import BARE_FIELD
 from hayase.state.protocol import ByteStore
 from hayase.state.spec import StoreSpec
 from hayase.task.chunks import EdgeInputs, TopicInputs, chunks
@@ -254,9 +253,7 @@ def _serialized(sink: SinkProgram, services: TaskServices, inputs: ColumnInputs,
 def _key_bytes(sink: SinkProgram, frame: pl.DataFrame) -> list[bytes | None]:
     codec = sink.key_codec
     assert codec is not None
-    key = frame[KEY]
-    fields = key.to_frame(BARE_FIELD) if codec.schema.bare else key.struct.unnest()
-    keys = codec.encode(fields, key.is_null())
+    keys = codec.encode_packed(frame[KEY])
     if WINDOW_START in frame.columns:
         starts = frame[WINDOW_START].to_numpy()
         if isinstance(sink.key_serde, SessionWindowedSerde):
