@@ -18,6 +18,7 @@ from hayase.kernel.columns import (
     OLD_NULL,
     TS,
     ColumnContext,
+    Failed,
     Order,
     evaluate,
     order_columns,
@@ -31,16 +32,6 @@ from hayase.serde.timestamped import NO_TIME
 _ROW = "__row"
 _NEW = "__input"
 _PREVIOUS = "__undo"
-
-
-class _Failures:
-    """Takes down failures where `evaluate` wants a context: whether they count is seen later."""
-
-    def __init__(self) -> None:
-        self.errors: dict[Order, Exception] = {}
-
-    def processing_failed(self, order: Order, error: Exception) -> None:
-        self.errors[order] = error
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,16 +92,16 @@ class ColumnTableAggregation(ColumnAggregation):
         inputs = [item.alias(f"{prefix}{at}") for at, item in enumerate(self.inputs) if item is not None]
         if not inputs:
             return [], {}
-        failures = _Failures()
+        failed = Failed()
         rows = frame.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias(_ROW))
         if null.any():
             rows = rows.filter(~null)
-        done = evaluate(rows, lambda part: part.select(_ROW, *inputs), failures)
+        done = evaluate(rows, lambda part: part.select(_ROW, *inputs), failed)
         if done.height < frame.height:
             at = np.full(frame.height, -1)
             at[done[_ROW].to_numpy()] = np.arange(done.height)
             done = done.select(pl.all().gather(pl.Series(at).replace(-1, None)))
-        return done.drop(_ROW).get_columns(), failures.errors
+        return done.drop(_ROW).get_columns(), dict(failed.errors)
 
     def _input(self, rows: pl.DataFrame, number: int, prefix: str = _NEW) -> pl.Series:
         return rows[f"{prefix}{number}"] if self.inputs[number] is not None else rows[TS]

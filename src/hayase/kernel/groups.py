@@ -83,6 +83,16 @@ def combine_numbers(first: I64, first_count: int, second: I64) -> tuple[I64, int
     return numbers[pairs], int(numbers[-1]) + 1
 
 
+def places_in_runs(ascending: I64) -> I64:
+    """The place of each number among those that are equal to it, from 0.
+
+    Example:
+        >>> places_in_runs(np.array([3, 3, 5, 7, 7, 7])).tolist()
+        [0, 1, 0, 0, 1, 2]
+    """
+    return np.arange(len(ascending)) - np.searchsorted(ascending, ascending)
+
+
 class Groups:
     """Which group each row is in. Groups are numbered in the order of their last rows.
 

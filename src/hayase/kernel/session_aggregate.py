@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 from hayase.core.metrics import DROPPED_RECORDS, LATE_RECORDS
@@ -17,6 +16,7 @@ from hayase.kernel.column_aggregation import ColumnAggregation
 from hayase.kernel.columns import KEY, TS, ColumnContext, ColumnNode, CompileContext, EdgeSchema
 from hayase.kernel.rows import RowContext, RowEnvironment
 from hayase.kernel.session_columns import EpochSessions, SessionStates
+from hayase.kernel.stream_time import stream_times
 from hayase.kernel.window_close import ClosingResults, WaitingResults
 from hayase.state.session_bytes import SessionBytes
 from hayase.state.spec import StoreSpec
@@ -175,10 +175,7 @@ class StreamSessionAggregateColumns(ColumnNode):
         ctx.metrics.add(DROPPED_RECORDS, self.name, int(refused.sum()))
         if refused.any():
             frame = frame.filter(~refused)
-        times = frame[TS].to_numpy()
-        clock = np.maximum(np.maximum.accumulate(times), ctx.clocks.get(self.name)) if len(times) else times
-        if len(times):
-            ctx.clocks.set(self.name, int(clock[-1]))
+        clock = stream_times(frame[TS].to_numpy(), ctx.clocks, self.name)
         closed = clock - operator.windows.grace_ms - operator.windows.gap_ms
         store = ctx.byte_store(operator.store)
         waiting = WaitingResults(store, times=2) if operator.on_close else None

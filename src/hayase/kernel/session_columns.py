@@ -27,7 +27,7 @@ from hayase.kernel.columns import (
     order_columns,
     order_of,
 )
-from hayase.kernel.groups import I64
+from hayase.kernel.groups import I64, places_in_runs
 from hayase.kernel.key_columns import distinct_keys, key_bytes, keys_of
 from hayase.kernel.session_merge import MergedStates, Session, SessionMerge, State, Update
 from hayase.kernel.window_close import WaitingResults
@@ -200,14 +200,12 @@ class EpochSessions:
         """Updates in order, perhaps with the headers of the records that made them."""
         rows = np.array([update.row for update in updates], np.int64)
         order = order_columns(self._frame)
-        if headers and HEADERS in self._frame.columns:
-            order = [*order, HEADERS]
-        places = np.arange(len(rows)) - np.searchsorted(rows, rows)
+        carried = [*order, HEADERS] if headers and HEADERS in self._frame.columns else order
         sent = self._sent(updates, [update.new for update in updates])
         sent = sent.with_columns(
             [
-                *self._frame.select(pl.col(order).gather(rows)),
-                pl.Series(f"{ORDER}{len(order_columns(self._frame))}", places),
+                *self._frame.select(pl.col(carried).gather(rows)),
+                pl.Series(f"{ORDER}{len(order)}", places_in_runs(rows)),
             ]
         )
         if self._aggregation.old_values:

@@ -130,13 +130,8 @@ class SessionMerge:
 
     def find(self, key: int, start_ms: int, end_ms: int) -> Session | None:
         """A session that was added."""
-        ends = self._ends[key]
-        at = bisect_left(ends, end_ms)
-        while at < len(ends) and ends[at] == end_ms:
-            if self._sessions[key][at].start_ms == start_ms:
-                return self._sessions[key][at]
-            at += 1
-        return None
+        first, behind = self._range(key, start_ms, end_ms)
+        return self._sessions[key][first] if first < behind else None
 
     def send_when_closed(self, waiting: Iterable[Session], key_bytes: Sequence[bytes]) -> None:
         """Send results when sessions close.
@@ -175,8 +170,8 @@ class SessionMerge:
             behind, count = first, len(ends)
             while behind < count and sessions[behind].start_ms <= reach_ms:
                 behind += 1
-            if behind == first and time_ms == hidden_ms:
-                first, behind = self._at_limit(key, time_ms)
+            if behind == first and time_ms == hidden_ms:  # a session of this very instant is hidden since now
+                first, behind = self._range(key, time_ms, time_ms)
             start_ms = end_ms = time_ms
             if first < behind:
                 start_ms = min(time_ms, sessions[first].start_ms)
@@ -241,12 +236,12 @@ class SessionMerge:
             self.updates += [Update(row, key, each.start_ms, each.end_ms, None, each.state) for each in merged]
         self.updates.append(Update(row, key, start_ms, end_ms, state, old))
 
-    def _at_limit(self, key: int, time_ms: int) -> tuple[int, int]:
-        """Where a session of this very instant is that is hidden since now; where one would be, if there is none."""
+    def _range(self, key: int, start_ms: int, end_ms: int) -> tuple[int, int]:
+        """The place of the session with these bounds, and the one behind it; an empty range if there is none."""
         ends, sessions = self._ends[key], self._sessions[key]
-        at = bisect_left(ends, time_ms)
-        while at < len(ends) and ends[at] == time_ms:
-            if sessions[at].start_ms == time_ms:
+        at = bisect_left(ends, end_ms)
+        while at < len(ends) and ends[at] == end_ms:
+            if sessions[at].start_ms == start_ms:
                 return at, at + 1
             at += 1
         return at, at

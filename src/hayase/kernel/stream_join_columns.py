@@ -11,10 +11,11 @@ import polars as pl
 
 from hayase.kernel.columns import HEADERS, KEY, NULL, ORDER, TS, ColumnContext, Failed, FailureHandler, Order
 from hayase.kernel.columns import order_columns as order_of_frame
-from hayase.kernel.groups import I64
+from hayase.kernel.groups import I64, places_in_runs
 from hayase.kernel.key_columns import distinct_keys, key_bytes, keys_of
 from hayase.kernel.merge import ranked
 from hayase.kernel.stream_join_sides import OTHER, EpochSide, JoinPlan
+from hayase.kernel.stream_time import stream_times
 from hayase.kernel.unmatched import SIDES
 from hayase.kernel.unmatched_columns import Alone, Arrival, Place, WaitingRecords
 from hayase.topology.operators import JoinSide
@@ -67,7 +68,6 @@ class _Epoch:
         self._plan = plan
         self._ctx = ctx
         self._sides = {side: EpochSide(plan, side, frames[side], ctx) for side in OTHER}
-        self._order_columns = max(len(order_of_frame(frame)) for frame in frames.values())
         self._set_positions()
         self._number_keys()
 
@@ -104,11 +104,8 @@ class _Epoch:
         sides[0].position, sides[1].position = positions[:middle], positions[middle:]
         for one in sides:
             one.arrived = one.position[one.usable]
-        clock = self._ctx.clocks.get(self._plan.clock)
         times = np.concatenate([one.times for one in sides])[sorted_rows]
-        self._stream_ms = np.maximum(np.maximum.accumulate(times), clock) if len(times) else times
-        if len(times) and self._stream_ms[-1] != clock:
-            self._ctx.clocks.set(self._plan.clock, int(self._stream_ms[-1]))
+        self._stream_ms = stream_times(times, self._ctx.clocks, self._plan.clock)
 
     def _number_keys(self) -> None:
         left, right = self._sides["left"], self._sides["right"]
@@ -158,7 +155,7 @@ class _Epoch:
     def _matches(self, side: JoinSide) -> tuple[pl.DataFrame, _Pairs, list[tuple[Order, Exception]]]:
         """The results of a side's records with the other side's, up to the first one of each record on which the joiner fails."""
         pairs, failed = self._pairs(side), Failed()
-        places = np.arange(len(pairs.records)) - np.searchsorted(pairs.records, pairs.records)
+        places = places_in_runs(pairs.records)
         times = np.maximum(self._sides[side].times[pairs.records], pairs.times)
         stream = self._stream(side, pairs.records, places + _MATCH, times)
         joined = self._join(stream, {side: pairs.records, OTHER[side]: pairs.entries}, failed)

@@ -57,17 +57,24 @@ class JoinPlan:
 class EpochSide:
     """One side in an epoch: its records, and its entries, which are these records, what its store held, and what waited.
 
+    Numbers of keys and positions are those of both sides together: who makes the sides sets them.
+
     Attributes:
-        usable: numbers of the records that have a key and a value.
+        times: of the records.
+        position: where each record stands among those of both sides.
+        usable: numbers of the records that have a key and a value, which are those that meet others.
         numbers: of their keys.
-        entries: values and times of the entries; those of the store have no `__key`.
+        entries: values and times of the entries, the records first; those of the store have no `__key`.
+        entry_rows: which entries may be met: the usable records, and what the store held.
+        entry_times: of these.
+        entry_keys: numbers of their keys.
+        arrived: their positions; -1: before the epoch.
     """
 
     def __init__(self, plan: JoinPlan, side: JoinSide, frame: pl.DataFrame, ctx: ColumnContext) -> None:
         self.frame = frame
         self.codec = plan.codecs[side]
-        self.node = plan.nodes[side]
-        self.store: WindowBytes = join_window(self.node, plan.stores[side], ctx)
+        self.store: WindowBytes = join_window(plan.nodes[side], plan.stores[side], ctx)
         self.retention_ms = self.store.observed_ms - self.store.hidden_until_ms
         self.times = frame[TS].to_numpy()
         self.usable = np.flatnonzero((~(frame[NULL] | frame[KEY].is_null())).to_numpy())

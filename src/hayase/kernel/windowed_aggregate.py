@@ -29,6 +29,7 @@ from hayase.kernel.columns import (
 from hayase.kernel.groups import I64, combine_numbers
 from hayase.kernel.key_columns import key_bytes, key_numbers
 from hayase.kernel.rows import RowContext
+from hayase.kernel.stream_time import stream_times
 from hayase.kernel.window_store_node import WindowStoreNode, closing_windows, window_bytes
 from hayase.serde.protocol import ColumnCodec
 from hayase.state.spec import StoreSpec
@@ -116,9 +117,7 @@ class StreamWindowedAggregateColumns(ColumnNode):
         """A row for each record and window of it that is not closed, with the inputs."""
         windows = self._windows
         times = frame[TS].to_numpy()
-        clock = np.maximum(np.maximum.accumulate(times), ctx.clocks.get(self.name)) if len(times) else times
-        if len(times):
-            ctx.clocks.set(self.name, int(clock[-1]))
+        clock = stream_times(times, ctx.clocks, self.name)
         records, starts, places = self._windows_of(times)
         in_time = clock[records] < starts + windows.size_ms + windows.grace_ms
         late = int(len(in_time) - in_time.sum())
