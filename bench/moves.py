@@ -17,10 +17,11 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from hayase.state.bundle import START, BundleState, Position
+from hayase.state.bundle import BundleState
 from hayase.state.changelog import Changelog
 from hayase.state.changes import StateChanges, StoreChanges
 from hayase.state.delta import Delta
+from hayase.state.environment import START, Position
 from hayase.storage.lmdb_env import close_environment
 from hayase.storage.posix_blobs import PosixBlobs
 

@@ -19,10 +19,11 @@ from rich.table import Table
 
 from hayase.core.time import SystemClock
 from hayase.state.adopt import adopt_copy
-from hayase.state.bundle import START, BundleState
+from hayase.state.bundle import BundleState
 from hayase.state.changelog import Changelog
 from hayase.state.changes import StateChanges, StoreChanges
 from hayase.state.delta import Delta
+from hayase.state.environment import START
 from hayase.state.snapshot import restore
 from hayase.storage.lmdb_env import close_environment
 from hayase.storage.posix_blobs import PosixBlobs

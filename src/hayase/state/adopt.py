@@ -12,7 +12,7 @@ import lmdb
 
 from hayase.core.errors import StateError
 from hayase.state import boot
-from hayase.state.bundle import (
+from hayase.state.environment import (
     FORMAT,
     NOTHING_APPLIED,
     is_cut_off,

@@ -6,23 +6,33 @@ import shutil
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import lmdb
 import msgspec
 
 from hayase.core.errors import StateError
 from hayase.state import boot, layout
-from hayase.state.base import BaseStore, MemoryBase
+from hayase.state.base import BaseStore
 from hayase.state.chain import Step
 from hayase.state.changes import StoreChanges, StoreKey
 from hayase.state.delta import Delta
+from hayase.state.environment import (
+    FORMAT,
+    START,
+    Meta,
+    Position,
+    base_in,
+    is_cut_off,
+    open_state_environment,
+    position_in,
+    read_meta,
+)
 from hayase.state.epoch import EpochState
 from hayase.state.spill import TEMPORARY_PREFIX
 from hayase.storage.disk_full import disk_full, is_out_of_space
 from hayase.storage.lmdb_env import (
     close_environment,
-    ends_early,
     is_disk_full,
     open_environment,
     read_transaction,
@@ -30,77 +40,6 @@ from hayase.storage.lmdb_env import (
 )
 
 T = TypeVar("T")
-
-FORMAT = 1
-NOTHING_APPLIED = -1
-_NO_ENVIRONMENT = (lmdb.InvalidError, lmdb.CorruptedError, lmdb.VersionMismatchError)
-
-
-class Position(NamedTuple):
-    """How far a state is: the last epoch applied and the digest of its delta; `(-1, "")` before the first."""
-
-    epoch: int
-    digest: str
-
-
-START = Position(NOTHING_APPLIED, "")
-
-
-class Meta(msgspec.Struct, frozen=True, array_like=True):
-    """What the environment says about itself.
-
-    Attributes:
-        format: of the layout; another one is rebuilt, not read.
-        application_id: whose state.
-        lineage: of which checkpoint.
-        bundle: which bundle's.
-        epoch: the last applied, -1 before the first.
-        digest: of that epoch's delta.
-        next_number: what the next new store is given.
-        delta_bytes: sizes of all deltas since the first, added up; compared with a snapshot's it says how many since.
-    """
-
-    format: int
-    application_id: str
-    lineage: str
-    bundle: str
-    epoch: int = NOTHING_APPLIED
-    digest: str = ""
-    next_number: int = layout.FIRST_NUMBER
-    delta_bytes: int = 0
-
-
-_decode_meta = msgspec.msgpack.Decoder(Meta).decode
-
-
-def open_state_environment(path: Path) -> lmdb.Environment:
-    """The environment of a bundle's state. Commits are not synced: what is durable are the deltas."""
-    return open_environment(path, max_dbs=0, sync=False)
-
-
-def read_meta(txn: layout.Txn) -> Meta | None:
-    """What the environment says about itself; `None` if it is empty or says nothing that can be understood."""
-    data = txn.get(layout.POSITION_KEY)
-    if data is None:
-        return None
-    try:
-        return _decode_meta(data)
-    except msgspec.MsgspecError:
-        return None
-
-
-def position_in(txn: layout.Txn) -> Position | None:
-    """How far the environment says that it is; `None` if it says nothing."""
-    meta = read_meta(txn)
-    return Position(meta.epoch, meta.digest) if meta is not None else None
-
-
-def base_in(txn: layout.Txn, task: str, store: str) -> BaseStore:
-    """A store as the transaction sees it."""
-    entry = txn.get(layout.registry_key(task, store))
-    if entry is None:
-        return MemoryBase()
-    return layout.LmdbBase(txn, *layout.unpack_registry_entry(entry))
 
 
 class BundleState:
@@ -400,23 +339,6 @@ def _apply_store(txn: layout.Txn, registry_key: bytes, changes: StoreChanges, ne
     count += txn.stat()["entries"] - before
     txn.put(registry_key, layout.pack_registry_entry(number, count))
     return next_number
-
-
-def is_cut_off(path: Path) -> bool:
-    """Whether the file of an environment ends before its last page, or is none: reading it could kill the process.
-
-    Looks only at the first two pages and the length; other damage is not found.
-    """
-    file = path / "data.mdb"
-    if not file.exists():
-        return False
-    try:
-        env = open_state_environment(path)
-    except StateError as error:
-        if isinstance(error.__cause__, _NO_ENVIRONMENT):
-            return True
-        raise
-    return ends_early(env)
 
 
 def _main(path: Path) -> lmdb._Database:

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from hayase.core.errors import CheckpointError, StateError
-from hayase.state.bundle import START, BundleState, Position
+from hayase.state.bundle import BundleState
 from hayase.state.chain import Chain, Step
 from hayase.state.changes import StateChanges
 from hayase.state.delta import DIGEST_BYTES, Delta, Part, Piece, delta_corrupt
+from hayase.state.environment import START, Position
 from hayase.state.snapshot import Manifest, Snapshots, restore
 from hayase.storage.blobs import BlobStore
 

@@ -6,9 +6,9 @@ from collections import defaultdict
 
 from hayase.core.errors import StateError
 from hayase.state.base import BaseStore, MemoryBase
-from hayase.state.bundle import NOTHING_APPLIED, Position
 from hayase.state.changes import StateChanges, StoreKey
 from hayase.state.delta import Delta
+from hayase.state.environment import NOTHING_APPLIED, Position
 from hayase.state.epoch import EpochState
 
 

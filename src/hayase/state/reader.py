@@ -12,7 +12,7 @@ from typing import NoReturn
 from hayase.core.errors import StateError
 from hayase.state import boot, layout
 from hayase.state.base import BaseStore, Entries
-from hayase.state.bundle import NOTHING_APPLIED, base_in, open_state_environment, read_meta
+from hayase.state.environment import NOTHING_APPLIED, base_in, open_state_environment, read_meta
 from hayase.storage.lmdb_env import read_transaction
 
 _CHECKED_EVERY = 512

@@ -20,7 +20,8 @@ import msgspec
 from hayase.core.errors import HayaseError, StateError
 from hayase.core.failpoints import reach
 from hayase.core.time import Clock, SystemClock
-from hayase.state.bundle import BundleState, Meta, Position, open_state_environment, read_meta
+from hayase.state.bundle import BundleState
+from hayase.state.environment import Meta, Position, open_state_environment, read_meta
 from hayase.state.spill import TEMPORARY_PREFIX
 from hayase.storage.blobs import BlobStore
 from hayase.storage.disk_full import disk_full, is_out_of_space

@@ -17,10 +17,11 @@ from pathlib import Path
 from hayase.core.errors import StateError
 from hayase.state import layout
 from hayase.state.base import BaseStore
-from hayase.state.bundle import START, BundleState, Position, base_in, open_state_environment, position_in
+from hayase.state.bundle import BundleState
 from hayase.state.chain import Step
 from hayase.state.changes import StoreKey
 from hayase.state.delta import Delta
+from hayase.state.environment import START, Position, base_in, open_state_environment, position_in
 from hayase.state.epoch import EpochState
 from hayase.state.folders import StateFolders
 from hayase.state.spec import StoreSpec

@@ -11,8 +11,9 @@ import pytest
 
 from hayase.core.errors import StateError
 from hayase.state.boot import read_boot
-from hayase.state.bundle import BundleState, Position
+from hayase.state.bundle import BundleState
 from hayase.state.delta import Delta
+from hayase.state.environment import Position
 from hayase.storage.lmdb_env import close_environment
 
 Open = Callable[..., BundleState]

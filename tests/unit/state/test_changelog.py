@@ -15,10 +15,11 @@ from tests.budget import examples
 
 from hayase.core.errors import CheckpointError, StateError
 from hayase.core.time import ManualClock
-from hayase.state.bundle import START, BundleState
+from hayase.state.bundle import BundleState
 from hayase.state.changelog import Changelog
 from hayase.state.changes import StateChanges, StoreChanges
 from hayase.state.delta import Delta
+from hayase.state.environment import START
 from hayase.state.journal import Journal
 from hayase.state.snapshot import SnapshotPolicy, delete_history, maybe_snapshot
 from hayase.storage.lmdb_env import close_environment
