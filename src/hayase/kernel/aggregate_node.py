@@ -11,6 +11,7 @@ from hayase.kernel.aggregate_rows import AggregateRows, Emitter, Places
 from hayase.kernel.late_records import LateChildren, without_late_children
 from hayase.kernel.row_aggregation import row_aggregation
 from hayase.kernel.rows import OperatorRows, RowContext, TableEmitter, TableRows
+from hayase.kernel.stream_time import stream_time
 from hayase.state.spec import StoreSpec
 from hayase.topology.operators import StreamAggregate, WindowedOperator
 
@@ -85,12 +86,7 @@ class WindowedNode(AggregateNode[Windowing]):
 
     def advance_clock(self, timestamp_ms: int) -> int:
         """The operator's stream time, this record's time included."""
-        clocks = self.ctx.env.clocks
-        now_ms = clocks.get(self.name)
-        if timestamp_ms > now_ms:
-            now_ms = timestamp_ms
-            clocks.set(self.name, now_ms)
-        return now_ms
+        return stream_time(self.ctx.env.clocks, self.name, timestamp_ms)
 
     def refuse(self, record: Record[Any, Any], window: Window) -> None:
         """Count a record that is late for a window, and send it to who wants late records."""

@@ -175,7 +175,7 @@ class StreamSessionAggregateColumns(ColumnNode):
         ctx.metrics.add(DROPPED_RECORDS, self.name, int(refused.sum()))
         if refused.any():
             frame = frame.filter(~refused)
-        clock = stream_times(frame[TS].to_numpy(), ctx.clocks, self.name)
+        clock = stream_times(ctx.clocks, self.name, frame[TS].to_numpy())
         closed = clock - operator.windows.grace_ms - operator.windows.gap_ms
         store = ctx.byte_store(operator.store)
         waiting = WaitingResults(store, times=2) if operator.on_close else None

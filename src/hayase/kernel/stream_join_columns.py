@@ -9,8 +9,18 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from hayase.kernel.columns import HEADERS, KEY, NULL, ORDER, TS, ColumnContext, Failed, FailureHandler, Order
-from hayase.kernel.columns import order_columns as order_of_frame
+from hayase.kernel.columns import (
+    HEADERS,
+    KEY,
+    NULL,
+    ORDER,
+    TS,
+    ColumnContext,
+    Failed,
+    FailureHandler,
+    Order,
+    order_columns,
+)
 from hayase.kernel.groups import I64, places_in_runs
 from hayase.kernel.key_columns import distinct_keys, key_bytes, keys_of
 from hayase.kernel.merge import ranked
@@ -84,7 +94,7 @@ class _Epoch:
         if self._plan.unmatched is not None:
             for side, (frame, failed) in self._alone(pairs, values).items():
                 joined[side] = pl.concat([joined[side], frame], how="vertical_relaxed")
-                joined[side] = joined[side].sort(order_of_frame(joined[side]))
+                joined[side] = joined[side].sort(order_columns(joined[side]))
                 failures[side] = sorted([*failures[side], *failed], key=lambda each: each[0])
         for side, one in self._sides.items():
             one.write([self._data[number] for number in one.numbers.tolist()], values[side])
@@ -103,9 +113,9 @@ class _Epoch:
         middle = sides[0].frame.height
         sides[0].position, sides[1].position = positions[:middle], positions[middle:]
         for one in sides:
-            one.arrived = one.position[one.usable]
+            one.arrived = one.usable_positions
         times = np.concatenate([one.times for one in sides])[sorted_rows]
-        self._stream_ms = stream_times(times, self._ctx.clocks, self._plan.clock)
+        self._stream_ms = stream_times(self._ctx.clocks, self._plan.clock, times)
 
     def _number_keys(self) -> None:
         left, right = self._sides["left"], self._sides["right"]
@@ -148,7 +158,7 @@ class _Epoch:
         counts = np.maximum(high - low, 0)
         which = np.repeat(np.arange(len(counts)), counts)
         at = order[np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts) + np.repeat(low, counts)]
-        positions = one.position[one.usable]
+        positions = one.usable_positions
         met = (other.arrived[at] < positions[which]) & (other.entry_times[at] > other.hidden_until(positions)[which])
         return _Pairs(one.usable[which], other.entry_rows[at], other.entry_times[at]).only(met)
 
@@ -170,7 +180,7 @@ class _Epoch:
         done = np.ones(len(stream), np.bool_)
         done[list(failing)] = False
         errors = {row: failing[row] for row in first.values()}
-        orders = stream.select(order_of_frame(stream))
+        orders = stream.select(order_columns(stream))
         return (
             joined.filter(pl.Series(kept[done])),
             pairs.only(kept),
@@ -182,7 +192,7 @@ class _Epoch:
     ) -> pl.DataFrame:
         """What results have of the records that make them; `keys`, if theirs are others."""
         frame = self._sides[side].frame
-        order = order_of_frame(frame)
+        order = order_columns(frame)
         carried = [*order, HEADERS] if HEADERS in frame.columns else order
         own = frame.select(pl.col(KEY, *carried).gather(records))
         return own.with_columns(
@@ -253,7 +263,7 @@ class _Epoch:
                     place = Place(time_ms, code, self._data[numbers[record]])
                     matches.setdefault(record, []).append(place)
             code, outer = SIDES.index(side), side in self._plan.outer
-            positions = one.position[one.usable]
+            positions = one.usable_positions
             columns = (
                 one.usable,
                 one.numbers,

@@ -92,11 +92,16 @@ class EpochSide:
         """When the usable records happened."""
         return self.times[self.usable]
 
+    @property
+    def usable_positions(self) -> I64:
+        """Where the usable records stand, ascending."""
+        return self.position[self.usable]
+
     def hidden_until(self, positions: I64) -> I64:
         """What its store hides, for records that come at those positions."""
         start = np.array([self.store.observed_ms])
         observed = np.maximum.accumulate(np.concatenate([start, self.usable_times]))
-        return observed[np.searchsorted(self.position[self.usable], positions)] - self.retention_ms
+        return observed[np.searchsorted(self.usable_positions, positions)] - self.retention_ms
 
     def add(self, keys: I64, times: I64, values: Sequence[bytes]) -> None:
         """Entries that its store held, which came before all records."""

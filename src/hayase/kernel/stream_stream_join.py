@@ -19,6 +19,7 @@ from hayase.kernel.stored_columns import StoreCodec
 from hayase.kernel.stream_join_columns import Joined, join_epoch
 from hayase.kernel.stream_join_sides import JoinPlan
 from hayase.kernel.stream_join_window import join_window
+from hayase.kernel.stream_time import stream_time
 from hayase.kernel.unmatched import Unmatched
 from hayase.serde.protocol import Schema, Serde
 from hayase.state.spec import StoreSpec
@@ -59,10 +60,7 @@ class StreamStreamJoinRows(OperatorRows[StreamStreamJoin]):
     def process(self, record: Record[Any, Any]) -> None:
         """Join one record with those of the other side that are there now, by their time, then by arrival."""
         operator, env, time_ms = self._operator, self.ctx.env, record.timestamp_ms
-        stream_time_ms = env.clocks.get(operator.clock)
-        if time_ms > stream_time_ms:
-            stream_time_ms = time_ms
-            env.clocks.set(operator.clock, time_ms)
+        stream_time_ms = stream_time(env.clocks, operator.clock, time_ms)
         if record.value is None or (record.key is None and not operator.outer):
             env.metrics.add(DROPPED_RECORDS, self.name)
             return

@@ -117,7 +117,7 @@ class StreamWindowedAggregateColumns(ColumnNode):
         """A row for each record and window of it that is not closed, with the inputs."""
         windows = self._windows
         times = frame[TS].to_numpy()
-        clock = stream_times(times, ctx.clocks, self.name)
+        clock = stream_times(ctx.clocks, self.name, times)
         records, starts, places = self._windows_of(times)
         in_time = clock[records] < starts + windows.size_ms + windows.grace_ms
         late = int(len(in_time) - in_time.sum())
