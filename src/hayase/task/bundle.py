@@ -13,33 +13,31 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from pathlib import Path
-from typing import Protocol
 
 from hayase.core.errors import CheckpointError, StateError
 from hayase.core.failpoints import reach
 from hayase.core.logs import log_context
 from hayase.core.metrics import ENTRIES, PROCESS_LATENCY, RESTORED, Metrics
 from hayase.kernel.punctuation import NEVER
-from hayase.log.protocol import EpochWriter, LogReader, Marker, OutgoingBatch
+from hayase.log.protocol import Marker, OutgoingBatch
 from hayase.state.adopt import adopt_copy
 from hayase.state.bundle import BundleState
 from hayase.state.changelog import Changelog
 from hayase.state.delta import Delta, Piece, encode_piece
 from hayase.state.epoch import EpochState
-from hayase.state.folders import StateFolders, logged_in_memory
+from hayase.state.folders import logged_in_memory
 from hayase.state.journal import EdgeRow, Journal, ReceivedRow
 from hayase.state.protocol import ByteStore
 from hayase.state.spill import EpochSpace
 from hayase.state.unlogged import UnloggedStores, unlogged_folders
-from hayase.storage.blobs import BlobStore
 from hayase.task.clocks import CLOCK_STORE
 from hayase.task.column_task import run_columns
 from hayase.task.epoch_record import EpochRecord
 from hayase.task.fetch import fetch_inputs
+from hayase.task.host import Host
 from hayase.task.outputs import Outputs
 from hayase.task.plan import BundlePlan, TaskPlan
-from hayase.task.program import FailurePolicy, UnitProgram
+from hayase.task.program import UnitProgram
 from hayase.task.row_epoch import run_rows
 from hayase.task.row_task import RowTask
 from hayase.task.services import TaskServices
@@ -47,40 +45,6 @@ from hayase.task.summary import BundleSummary
 
 _PIECE_BYTES_MAX = 16 << 20
 """A part of a delta is cut when it grows beyond this."""
-
-
-class Host(Protocol):
-    """What the process that runs a bundle offers; kept from epoch to epoch."""
-
-    application_id: str
-    lineage: str
-    exactly_once: bool
-    policy: FailurePolicy
-    blobs: BlobStore
-    epoch_memory_max_bytes: int
-    recording_level: str
-
-    def reader(self) -> LogReader:
-        """The process's reader."""
-        ...
-
-    def writer(self) -> EpochWriter:
-        """The process's writer."""
-        ...
-
-    folders: StateFolders
-
-    def partitions_of(self, topic: str) -> int:
-        """How many partitions a topic of the log has; raises UnknownTopicError."""
-        ...
-
-    def state_copies(self, bundle: str) -> Sequence[Path]:
-        """Folders of other states of a bundle on this machine; a state that is missing begins as a copy of one."""
-        ...
-
-    def after_apply(self, state: BundleState, changelog: Changelog, delta: Delta) -> None:
-        """Called when a delta has been applied: time for a snapshot, perhaps."""
-        ...
 
 
 @dataclass(slots=True)
