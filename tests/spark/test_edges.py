@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,28 +11,15 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 from tests.spark import place as places
 from tests.spark.place import Place, error_of, store_rows
-from tests.spark.topologies import JSON, TEXT, WRITTEN, totals
+from tests.spark.topologies import JSON, TEXT, WRITTEN, amounts, expected, totals
 
-from hayase import Consumed, State, StreamsApp, StreamsBuilder
+from hayase import Consumed, State, StreamsBuilder
 from hayase.core.errors import SourceRangeLostError, TopologyError
 from hayase.log.protocol import LogConfig
 from hayase.testing.kafka_broker import PATIENT, KafkaBroker
 
 pytestmark = pytest.mark.timeout(600)
-
-
-def until(condition: Callable[[], bool], app: StreamsApp | None = None, seconds: float = 240) -> None:
-    """As there, with time for the start of an application on a busy machine."""
-    places.until(condition, app, seconds)
-
-
-def amounts(first: int, last: int, keys: int = 7) -> list[tuple[str, dict[str, int], int]]:
-    return [(f"k{i % keys}", {"amount": i}, i) for i in range(first, last)]
-
-
-def expected(last: int, keys: int = 7) -> dict[str, dict[str, int]]:
-    found = {f"k{k}": [i for i in range(last) if i % keys == k] for k in range(keys)}
-    return {key: {"n": len(given), "total": sum(given)} for key, given in found.items()}
+until = partial(places.until, seconds=240)  # time for the start of an application on a busy machine
 
 
 def test_a_topic_deleted_and_made_anew_while_it_runs_is_a_lost_range(place: Place) -> None:

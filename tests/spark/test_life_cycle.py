@@ -12,20 +12,11 @@ from datetime import timedelta
 
 import pytest
 from tests.spark.place import Place, error_of, store_rows, until
-from tests.spark.topologies import totals
+from tests.spark.topologies import amounts, expected, totals
 
 from hayase import Consumed, Produced, Serdes, State, StreamsBuilder
 from hayase.core.errors import LeaseHeldError, StreamsStoppedError
 from hayase.core.records import TopicPartition
-
-
-def amounts(first: int, last: int, keys: int = 7) -> list[tuple[str, dict[str, int], int]]:
-    return [(f"k{i % keys}", {"amount": i}, i) for i in range(first, last)]
-
-
-def expected(last: int, keys: int = 7) -> dict[str, dict[str, int]]:
-    found = {f"k{k}": [i for i in range(last) if i % keys == k] for k in range(keys)}
-    return {key: {"n": len(given), "total": sum(given)} for key, given in found.items()}
 
 
 def test_a_bounded_run_ends_at_the_end_of_the_input_and_the_next_one_goes_on_from_there(place: Place) -> None:

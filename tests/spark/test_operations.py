@@ -11,7 +11,7 @@ import signal
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.spark import place as places
 from tests.spark.place import Place, store_rows
-from tests.spark.topologies import JSON, TEXT, WRITTEN, totals
+from tests.spark.topologies import JSON, TEXT, WRITTEN, amounts, expected, totals
 
 from hayase import (
     Consumed,
@@ -37,20 +37,7 @@ from hayase.core.errors import ProcessingError, StreamsStoppedError
 
 pytestmark = pytest.mark.timeout(600)
 PROGRAM = f"{Path(__file__).with_name('topologies.py')}:totals"
-
-
-def until(condition: Callable[[], bool], app: StreamsApp | None = None, seconds: float = 240) -> None:
-    """As there, with time for the start of an application on a busy machine."""
-    places.until(condition, app, seconds)
-
-
-def amounts(first: int, last: int, keys: int = 7) -> list[tuple[str, dict[str, int], int]]:
-    return [(f"k{i % keys}", {"amount": i}, i) for i in range(first, last)]
-
-
-def expected(last: int, keys: int = 7) -> dict[str, dict[str, int]]:
-    found = {f"k{k}": [i for i in range(last) if i % keys == k] for k in range(keys)}
-    return {key: {"n": len(given), "total": sum(given)} for key, given in found.items()}
+until = partial(places.until, seconds=240)  # time for the start of an application on a busy machine
 
 
 def run_folder(place: Place) -> Path:

@@ -40,6 +40,17 @@ def totals(source: str = "in", sink: str = "out") -> Topology:
     return builder.build()
 
 
+def amounts(first: int, last: int, keys: int = 7) -> list[tuple[str, dict[str, int], int]]:
+    """Records for `totals`: keys in turn, each record's amount is its number."""
+    return [(f"k{i % keys}", {"amount": i}, i) for i in range(first, last)]
+
+
+def expected(last: int, keys: int = 7) -> dict[str, dict[str, int]]:
+    """What `totals` makes of `amounts(0, last)`."""
+    found = {f"k{k}": [i for i in range(last) if i % keys == k] for k in range(keys)}
+    return {key: {"n": len(given), "total": sum(given)} for key, given in found.items()}
+
+
 def windows() -> Topology:
     """Count and sum per key and minute with 30 seconds grace, in the store `minutes`."""
     builder = StreamsBuilder()

@@ -26,7 +26,7 @@ from hayase import (
 )
 from hayase.cli.main import run_cli
 from hayase.core.errors import StateError
-from hayase.core.failpoints import VARIABLE, FailpointError
+from hayase.core.failpoints import VARIABLE
 from hayase.core.records import TopicPartition
 from hayase.query.checkpoint import clear_memory
 from hayase.query.tail import Tail
@@ -109,16 +109,7 @@ def fail_at(monkeypatch: pytest.MonkeyPatch, folder: Path, name: str, epoch: int
 def failing_epoch(app: LocalApp, number: int) -> None:
     """An epoch in which an attempt of a bundle fails, and the next one finishes."""
     app.put(rows_of(number))
-    record = app.plan_epoch()
-    failures = 0
-    for bundle in app.plan.bundles:
-        try:
-            app.run_bundle(bundle.id, record, [])
-        except FailpointError:
-            failures += 1
-            app.run_bundle(bundle.id, record, [])
-    app.mark_done(record)
-    assert failures == 1
+    assert app.run_with_failures(app.plan_epoch()) == 1
 
 
 def affected(app: LocalApp) -> set[str]:

@@ -12,7 +12,7 @@ from tests.unit.query.local_app import LocalApp
 from tests.unit.query.test_store_types import Machine, fail_at
 from tests.unit.task.test_windows_in_epochs import TOPOLOGIES
 
-from hayase.core.failpoints import VARIABLE, FailpointError
+from hayase.core.failpoints import VARIABLE
 from hayase.core.records import TopicPartition
 from hayase.log.protocol import OutputBatch
 from hayase.state.snapshot import SnapshotPolicy
@@ -58,16 +58,7 @@ def run_epoch(app: LocalApp, found: list[Record]) -> int:
     for topic, key, time_ms in found:
         if topic in app.log.describe([topic]):
             app.writer().append([OutputBatch(topic, [key], [b'{"n":1}'], [time_ms])])
-    record = app.plan_epoch()
-    failures = 0
-    for bundle in app.plan.bundles:
-        try:
-            app.run_bundle(bundle.id, record, [])
-        except FailpointError:
-            failures += 1
-            app.run_bundle(bundle.id, record, [])
-    app.mark_done(record)
-    return failures
+    return app.run_with_failures(app.plan_epoch())
 
 
 def sent(app: LocalApp, topic: str) -> dict[bytes | None, list[tuple[bytes | None, int]]]:
