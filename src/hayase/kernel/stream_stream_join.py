@@ -17,7 +17,7 @@ from hayase.kernel.order import RecordOrder
 from hayase.kernel.rows import OperatorRows, RowContext
 from hayase.kernel.stored_columns import StoreCodec
 from hayase.kernel.stream_join_columns import Joined, join_epoch
-from hayase.kernel.stream_join_sides import JoinPlan
+from hayase.kernel.stream_join_sides import OTHER, JoinPlan
 from hayase.kernel.stream_join_window import join_window
 from hayase.kernel.stream_time import stream_time
 from hayase.kernel.unmatched import Unmatched
@@ -43,11 +43,10 @@ class StreamStreamJoinRows(OperatorRows[StreamStreamJoin]):
         own, other = env.store_spec(operator.store), env.store_spec(operator.other_store)
         self._specs: dict[JoinSide, StoreSpec] = {"left": own, "right": other}
         self._before_ms, self._after_ms = windows.before_ms, windows.after_ms
-        self._other_side: JoinSide = "right"
+        self._other_side = OTHER[operator.side]
         if operator.side == "right":
             self._specs = {"left": other, "right": own}
             self._before_ms, self._after_ms = self._after_ms, self._before_ms
-            self._other_side = "left"
         self._key_bytes = own.key_serde.serialize
         self._other = join_window(self.name, operator.other_store, env)
         self._other_value = other.value_serde.from_bytes
@@ -133,9 +132,8 @@ class StreamStreamJoinColumns(ColumnNode):
         dropped = frame[NULL] if operator.outer else frame[NULL] | frame[KEY].is_null()
         ctx.metrics.add(DROPPED_RECORDS, self.name, int(dropped.sum()))
         if operator.clock not in ctx.shared:
-            other = ctx.sent(operator.other_window)
-            frames = {"left": frame, "right": other} if operator.side == "left" else {"left": other, "right": frame}
-            ctx.shared[operator.clock] = join_epoch(self._plan, frames, ctx)  # type: ignore[arg-type]
+            frames = {operator.side: frame, OTHER[operator.side]: ctx.sent(operator.other_window)}
+            ctx.shared[operator.clock] = join_epoch(self._plan, frames, ctx)
         joined: Joined = ctx.shared[operator.clock][operator.side]
         for order, error in joined.failures:
             ctx.processing_failed(order, error)
@@ -164,15 +162,15 @@ def stream_stream_join_columns(
     if joiner is None:
         return None
     plan = JoinPlan(
-        operator.windows,
-        {"left": left[0], "right": right[0]},
-        {"left": left[1], "right": right[1]},
-        {"left": codecs[0], "right": codecs[1]},
-        _outer_sides(operator, ctx.nodes),
-        operator.unmatched,
-        operator.clock,
-        order,
-        joiner,
+        windows=operator.windows,
+        nodes={"left": left[0], "right": right[0]},
+        stores={"left": left[1], "right": right[1]},
+        codecs={"left": codecs[0], "right": codecs[1]},
+        outer=_outer_sides(operator, ctx.nodes),
+        unmatched=operator.unmatched,
+        clock=operator.clock,
+        order=order,
+        values=joiner,
     )
     return StreamStreamJoinColumns(node.name, EdgeSchema(key, joiner.schema), operator, plan)
 
