@@ -84,7 +84,7 @@ class EpochCoordinator:
         self._purge_at = time.monotonic() + app.purge_interval_ms / 1000
         moving = ("latest", "by_duration")
         self._begins_now = any(reset.kind in moving for reset in app.resets.values())
-        # Borders matter only where a task merges several inputs (section 3 of the design).
+        # Borders matter only where a task merges several inputs.
         self._by_time = (
             any(
                 len(task.topic_partitions) + len(task.edges) > 1 or task.edges

@@ -1,4 +1,4 @@
-"""The epoch of one bundle, step by step, each step idempotent under the same epoch (section 6 of the design).
+"""The epoch of one bundle, step by step, each step idempotent under the same epoch.
 
 1. read, process; changes and outputs stay in memory, or go to disk beside the state if they are too many
 2. publish the delta: the commit point. Who finds one there throws its own work away and adopts it
