@@ -55,7 +55,7 @@ class KafkaWriter(ProcessBound):
         self._monotonic = monotonic
         self._wall_clock_s = wall_clock_s
         self._sleep = sleep
-        self._admin = KafkaAdmin(config, monotonic=monotonic, sleep=sleep)
+        self._admin = KafkaAdmin(config, timeout_s=timeout_s, monotonic=monotonic, sleep=sleep)
         self._markers = MarkerTopics(config, self._admin, timeout_s=timeout_s, monotonic=monotonic)
         self._marker_partitions: dict[str, int] = {}  # by application id
         self._places: dict[_Key, int] = {}
