@@ -51,7 +51,11 @@ def page() -> str:
     out.append("\n## Groups of keys\n\n| keys | for whom |\n|---|---|\n")
     for prefix, attribute in CLIENTS.items():
         out.append(_row(f"`{prefix}*`", said[attribute]))
-    for keys, attribute in (("schema.registry.*", "schema_registry"), ("spark.*", "spark_properties")):
+    for keys, attribute in (
+        ("schema.registry.*", "schema_registry"),
+        ("spark.*", "spark_properties"),
+        ("app.*", "own_properties"),
+    ):
         out.append(_row(f"`{keys}`", said[attribute]))
     out.append(
         "\nWithout a prefix, for all Kafka clients: " + ", ".join(f"`{key}`" for key in sorted(CLIENT_KEYS)) + ".\n"

@@ -72,6 +72,8 @@ if TYPE_CHECKING:
     from hayase.dsl import sum_ as sum_
     from hayase.dsl import timestamp as timestamp
     from hayase.processor.api import Cancellable as Cancellable
+    from hayase.processor.api import ContextualFixedKeyProcessor as ContextualFixedKeyProcessor
+    from hayase.processor.api import ContextualProcessor as ContextualProcessor
     from hayase.processor.api import FixedKeyProcessor as FixedKeyProcessor
     from hayase.processor.api import FixedKeyProcessorContext as FixedKeyProcessorContext
     from hayase.processor.api import FixedKeyRecord as FixedKeyRecord
@@ -159,6 +161,8 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "hayase.processor.api": (
         *(
             "Cancellable",
+            "ContextualFixedKeyProcessor",
+            "ContextualProcessor",
             "FixedKeyProcessor",
             "FixedKeyProcessorContext",
             "FixedKeyRecord",

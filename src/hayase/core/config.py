@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from hayase.core import config_values as values
-from hayase.core.config_groups import REGISTRY_KEYS, REGISTRY_PREFIX, Groups
+from hayase.core.config_groups import OWN_PREFIX, REGISTRY_KEYS, REGISTRY_PREFIX, Groups
 from hayase.core.config_keys import CLIENT_KEYS, PREFIXES_WITHOUT_EFFECT, RENAMED, WITHOUT_EFFECT
 from hayase.core.config_table import SETTINGS, defaults, memory_dir
 from hayase.core.errors import ConfigError
 from hayase.core.kafka_security import client_secrets
 from hayase.core.offset_reset import AutoOffsetReset
-from hayase.core.secrets import known_secrets
+from hayase.core.secrets import Settings, known_secrets
 
 Guarantee = Literal["at_least_once", "exactly_once_v2"]
 Form = Literal["auto", "rows", "columns"]
@@ -119,6 +119,10 @@ class StreamsConfig:
             `k8s://…`; without it on this machine, as `local[n,4]` with n threads. On a cluster `state.dir` is a local folder of
             every machine (one that has it elsewhere says so in the environment variable HAYASE_STATE_DIR of its executors),
             `checkpoint.dir` is a path that all of them share, or on S3, and topics are in Kafka.
+        own_properties: keys that begin with `app.`: settings of yours, of any type that can be pickled. Processors read them
+            (`ProcessingContext.app_configs`).
+        app_configs: what processors are shown: every given setting that is no other party's (Kafka's clients, the registry,
+            Spark), as it was given, under today's name.
         notes: one line for each given setting that has no effect, with the reason; and for renamed ones.
 
     Raises:
@@ -176,6 +180,8 @@ class StreamsConfig:
     admin_properties: Mapping[str, str]
     schema_registry: Mapping[str, Any]
     spark_properties: Mapping[str, str]
+    own_properties: Mapping[str, Any]
+    app_configs: Mapping[str, Any]
     notes: tuple[str, ...]
 
     def __init__(self, settings: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> None:
@@ -201,6 +207,9 @@ class StreamsConfig:
         notes += _check_optimization(found["topology_optimization"])
         _check_dead_letters(found)
         found |= groups.properties()
+        found["app_configs"] = Settings(
+            {key: given[key] for key in given if key in SETTINGS} | dict(found["own_properties"])
+        )
         found["notes"] = tuple(notes)
         for attribute, value in found.items():
             object.__setattr__(self, attribute, value)
@@ -230,7 +239,8 @@ class StreamsConfig:
         """Values that may not be shown, such as passwords of Kafka clients; those referred to, as far as they are seen here."""
         clients = (self.consumer_properties, self.producer_properties, self.admin_properties)
         found = [secret for group in clients for secret in client_secrets(group)]
-        found += [*known_secrets(self.spark_properties), *known_secrets(self.schema_registry)]
+        for passed_on in (self.spark_properties, self.schema_registry, self.own_properties):
+            found += known_secrets(passed_on)
         return tuple(dict.fromkeys(found))
 
     def __repr__(self) -> str:
@@ -275,7 +285,7 @@ def _unknown(key: str) -> ConfigError:
     near = difflib.get_close_matches(dotted, known, n=1, cutoff=0.6)
     advice = f"did you mean {near[0]!r}?" if near else "keys for Spark begin with 'spark.', for Kafka's clients with "
     if not near:
-        advice += "'consumer.', 'producer.' or 'admin.'"
+        advice += f"'consumer.', 'producer.' or 'admin.', those of your own with {OWN_PREFIX!r}"
     return ConfigError("UNKNOWN_SETTING", f"there is no setting {key!r}; {advice}", setting=key)
 
 

@@ -1,4 +1,4 @@
-"""Groups of settings that are passed on: to Kafka's clients, to the schema registry's client and to Spark."""
+"""Groups of settings that are passed on: to Kafka's clients, the schema registry's client, Spark, and processors."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ CLIENTS: dict[str, str] = {
 }
 """Attribute of `StreamsConfig` for one Kafka client's settings, by prefix."""
 REGISTRY_PREFIX = "schema.registry."
+OWN_PREFIX = "app."
+"""Of settings that mean nothing to Hayase: processors read them."""
 REGISTRY_KEYS = (
     "auto.register.schemas",
     "key.subject.name.strategy",
@@ -34,12 +36,15 @@ class Groups:
         self._common: dict[str, str] = {}
         self._spark: dict[str, str] = {}
         self._registry: dict[str, Any] = {}
+        self._own: dict[str, Any] = {}
         self._clients: dict[str, dict[str, str]] = {name: {} for name in CLIENTS.values()}
 
     def take(self, key: str, value: Any) -> bool:
         """Keep the setting if it belongs to one of the groups."""
         if key.startswith("spark."):
             self._spark[key] = values.spark_master(key, value) if key == "spark.master" else _as_text(value)
+        elif key.startswith(OWN_PREFIX):
+            self._own[key] = value
         elif key.startswith(REGISTRY_PREFIX) or key in REGISTRY_KEYS:
             self._registry[key.removeprefix(REGISTRY_PREFIX)] = value
         elif key in CLIENT_KEYS:
@@ -60,6 +65,8 @@ class Groups:
         for client in found.values():
             check_security(client)
         check_references(self._registry)
+        check_references(self._own)
+        found["own_properties"] = Settings(self._own)
         found["schema_registry"] = Settings(self._registry)
         found["spark_properties"] = Settings(self._spark)
         return found

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import Any
 
 from hayase.core.errors import HayaseError, ProcessingError, TopologyError, UnknownStoreError
 from hayase.core.metrics import DROPPED_RECORDS
 from hayase.core.records import Record, RecordMetadata
+from hayase.core.secrets import resolved
 from hayase.core.windows import to_ms
 from hayase.kernel.rows import RowContext, RowNode
 from hayase.processor.api import (
@@ -109,6 +111,15 @@ class _Shared:
     @property
     def application_id(self) -> str:
         return self._env.application_id
+
+    def app_configs(self) -> Mapping[str, Any]:
+        return MappingProxyType(resolved(self._env.app_configs))
+
+    def app_configs_with_prefix(self, prefix: str) -> Mapping[str, Any]:
+        found = self._env.app_configs
+        return MappingProxyType(
+            resolved({key.removeprefix(prefix): found[key] for key in found if key.startswith(prefix)})
+        )
 
     @property
     def task_id(self) -> str:

@@ -87,6 +87,11 @@ class RowEnvironment(Protocol):
         ...
 
     @property
+    def app_configs(self) -> Mapping[str, Any]:
+        """See `ProcessingContext.app_configs`."""
+        ...
+
+    @property
     def task_id(self) -> str:
         """Of the task."""
         ...

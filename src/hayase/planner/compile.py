@@ -46,6 +46,8 @@ class CompileOptions:
     """In rows, run the expressions right below the sources in columns (`hayase.task.prefix`)."""
     registry_settings: Mapping[str, Any] = field(default_factory=dict)
     """For the default serdes of sinks and edges, see `Serde.for_topic`."""
+    app_configs: Mapping[str, Any] = field(default_factory=dict)
+    """For processors, see `ProcessingContext.app_configs`."""
 
     def default_serde(self, side: Side, topic: str | None) -> Serde[Any] | None:
         """The default serde for keys or values of a topic (`None`: chosen record by record), if there is one."""

@@ -68,6 +68,7 @@ def compile_options(config: StreamsConfig, compacted: frozenset[str] = frozenset
         compacted,
         prefix=config.processing_form == "auto",
         registry_settings=config.schema_registry,
+        app_configs=config.app_configs,
     )
 
 

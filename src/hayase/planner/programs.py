@@ -27,7 +27,10 @@ def make_programs(topology: Topology, plan: Plan, options: CompileOptions) -> di
     }
     fields = _needed_fields(compiled, by_frames)
     return {
-        unit_id: _program(topology, plan.units[unit_id], one, plan, readers, by_frames, fields)
+        unit_id: dataclasses.replace(
+            _program(topology, plan.units[unit_id], one, plan, readers, by_frames, fields),
+            app_configs=options.app_configs,
+        )
         for unit_id, one in compiled.items()
     }
 

@@ -6,7 +6,7 @@ Kafka Streams: `org.apache.kafka.streams.processor.api`, KIP-478 (typed forwards
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any, Generic, Protocol
@@ -69,6 +69,41 @@ class ProcessingContext(ABC):
     @abstractmethod
     def application_id(self) -> str:
         """The setting `application.id`."""
+
+    @abstractmethod
+    def app_configs(self) -> Mapping[str, Any]:
+        """The settings of the application as they were given, by name: those of `StreamsConfig`, and your own, which begin with `app.`.
+
+        Not in it: settings of Kafka's clients, of the schema registry and of Spark, and what was left at its default. References
+        to secrets, such as `${env:NAME}`, are looked up in the process that asks.
+
+        Raises:
+            ConfigError: `SECRET_NOT_FOUND`: what a reference names is not there.
+
+        Example:
+            >>> from hayase import Consumed, FixedKeyProcessor, Produced, Serdes, StreamsBuilder
+            >>> from hayase.testing import TopologyTestDriver
+            >>> class AtLeast(FixedKeyProcessor):
+            ...     def init(self, context):
+            ...         self.context, self.least = context, context.app_configs()["app.least"]
+            ...
+            ...     def process(self, record):
+            ...         if record.value >= self.least:
+            ...             self.context.forward(record)
+            >>> builder = StreamsBuilder()
+            >>> numbers = builder.stream("in", Consumed.with_(Serdes.string(), Serdes.long()))
+            >>> numbers.process_values(AtLeast).to("out", Produced.with_(Serdes.string(), Serdes.long()))
+            >>> with TopologyTestDriver(builder.build(), {"app.least": 3}) as driver:
+            ...     source = driver.create_input_topic("in", Serdes.string(), Serdes.long())
+            ...     source.pipe_input("a", 2), source.pipe_input("b", 3)
+            ...     driver.create_output_topic("out", Serdes.string(), Serdes.long()).read_key_values_to_list()
+            (None, None)
+            [('b', 3)]
+        """
+
+    @abstractmethod
+    def app_configs_with_prefix(self, prefix: str) -> Mapping[str, Any]:
+        """Those of `app_configs` that begin with a prefix, under the rest of their names; raises as `app_configs`."""
 
     @property
     @abstractmethod
@@ -191,6 +226,17 @@ class Processor(ABC, Generic[K, V, KR, VR]):
         """Called once, behind the last record of the epoch; not if the epoch failed. Stores may still be used."""
 
 
+class ContextualProcessor(Processor[K, V, KR, VR]):
+    """A `Processor` that keeps its context. A subclass that overrides `init` calls this one's first."""
+
+    context: ProcessorContext[KR, VR]
+    """There from `init` on."""
+
+    def init(self, context: ProcessorContext[KR, VR]) -> None:
+        """See `Processor.init`."""
+        self.context = context
+
+
 class FixedKeyProcessor(ABC, Generic[K, V, VR]):
     """As `Processor`, for what keeps the key: the stream does not count as re-keyed."""
 
@@ -203,6 +249,17 @@ class FixedKeyProcessor(ABC, Generic[K, V, VR]):
 
     def close(self) -> None:
         """Called once, behind the last record of the epoch; not if the epoch failed."""
+
+
+class ContextualFixedKeyProcessor(FixedKeyProcessor[K, V, VR]):
+    """A `FixedKeyProcessor` that keeps its context. A subclass that overrides `init` calls this one's first."""
+
+    context: FixedKeyProcessorContext[K, VR]
+    """There from `init` on."""
+
+    def init(self, context: FixedKeyProcessorContext[K, VR]) -> None:
+        """See `FixedKeyProcessor.init`."""
+        self.context = context
 
 
 class ValueTransformerWithKey(ABC, Generic[K, V, VR]):

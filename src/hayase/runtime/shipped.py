@@ -103,7 +103,9 @@ class ShippedApp:
 
     def secrets(self) -> tuple[str, ...]:
         """What must not be shown, as far as it can be seen in this process."""
-        return (*client_secrets(self.log.options), *known_secrets(self.options.registry_settings))
+        options = self.options
+        given = (*known_secrets(options.registry_settings), *known_secrets(options.app_configs))
+        return (*client_secrets(self.log.options), *given)
 
     def slot_of_bundles(self) -> dict[str, int]:
         """Which slot runs a bundle: those of a level are dealt out in turn."""

@@ -112,6 +112,7 @@ class UnitProgram:
         schemas: what nodes send, as far as it is known, by name.
         merges: how the frames of several sinks of one topic, or of several parents of a sink, are merged, by topic.
         stores: specs of the unit's own stores and of the global stores it reads.
+        app_configs: see `ProcessingContext.app_configs`.
     """
 
     plan: UnitPlan
@@ -124,6 +125,7 @@ class UnitProgram:
     columns: Mapping[str, ColumnNode] | None = None
     schemas: Mapping[str, EdgeSchema] = field(default_factory=dict)
     merges: Mapping[str, MergeOrder] = field(default_factory=dict)
+    app_configs: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
     def timed(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from hayase.core.errors import HayaseError, SerializationError
@@ -199,6 +199,11 @@ class RowTask:
     def application_id(self) -> str:
         """Of the application."""
         return self._services.application_id
+
+    @property
+    def app_configs(self) -> Mapping[str, Any]:
+        """Of the application."""
+        return self._program.app_configs
 
     @property
     def task_id(self) -> str:

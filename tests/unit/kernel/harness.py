@@ -147,6 +147,7 @@ class Environment:
 
     def __init__(self, case: Case) -> None:
         self.metrics = Metrics()
+        self.app_configs: Mapping[str, Any] = {}
         self.clocks = DictClocks()
         self.wall_clock_ms = 0
         self.stores = {name: DictStore() for name in case.stores}

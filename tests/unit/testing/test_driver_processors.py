@@ -10,6 +10,8 @@ import pytest
 
 from hayase import (
     Consumed,
+    ContextualFixedKeyProcessor,
+    ContextualProcessor,
     FixedKeyProcessor,
     FixedKeyRecord,
     Materialized,
@@ -340,3 +342,48 @@ def test_a_supplier_that_makes_something_else_is_named(name: str, wanted: str) -
     getattr(builder.stream("in", IN), name)(lambda: None)
     with pytest.raises(TopologyError, match=f"must make a {wanted}"):
         TopologyTestDriver(builder.build())
+
+
+class TellsItsSettings(ContextualProcessor[Any, Any, Any, Any]):
+    """Sends on what it finds in its settings."""
+
+    def process(self, record: Record[Any, Any]) -> None:
+        found = {**self.context.app_configs_with_prefix("app."), "id": self.context.app_configs()["application.id"]}
+        self.context.forward(record.with_value(repr(found)))
+
+
+class AddsItsSetting(ContextualFixedKeyProcessor[Any, Any, Any]):
+    """Adds a setting to each value."""
+
+    def process(self, record: FixedKeyRecord[Any, Any]) -> None:
+        self.context.forward(record.with_value(record.value + self.context.app_configs()["app.more"]))
+
+
+def test_a_processor_reads_the_settings_of_its_application(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LIMIT", "7")
+    builder = StreamsBuilder()
+    builder.stream("in", IN).process(TellsItsSettings).to("out", Produced.with_(TEXT, TEXT))
+    settings = {"application.id": "mine", "app.limit": "${env:LIMIT}", "app.names": ("a", "b"), "spark.x": "y"}
+    with TopologyTestDriver(builder.build(), settings) as driver:
+        driver.create_input_topic("in", TEXT, LONG).pipe_input("k", 1)
+        found = driver.create_output_topic("out", TEXT, TEXT).read_value()
+    assert found == "{'limit': '7', 'names': ('a', 'b'), 'id': 'mine'}"
+
+
+def test_a_fixed_key_processor_keeps_its_context_and_settings_without_text_are_what_was_given() -> None:
+    builder = StreamsBuilder()
+    builder.stream("in", IN).process_values(AddsItsSetting).to("out", OUT)
+    with TopologyTestDriver(builder.build(), {"app.more": 5}) as driver:
+        driver.create_input_topic("in", TEXT, LONG).pipe_input("k", 1)
+        assert driver.create_output_topic("out", TEXT, LONG).read_value() == 6
+
+
+def test_settings_of_other_parties_are_not_shown_to_processors() -> None:
+    shown: list[set[str]] = []
+    builder = StreamsBuilder()
+    told = Custom(lambda context, record: shown.append(set(context.app_configs())))
+    builder.stream("in", IN).process(lambda: told)
+    settings = {"consumer.fetch.min.bytes": 5, "schema.registry.url": "http://127.0.0.1:1", "num.stream.threads": 2}
+    with TopologyTestDriver(builder.build(), settings) as driver:
+        driver.create_input_topic("in", TEXT, LONG).pipe_input("k", 1)
+    assert shown == [{"application.id", "num.stream.threads"}]
