@@ -19,7 +19,7 @@ from hayase.dsl.merged_repartitions import merge_repartitions
 from hayase.dsl.options import Consumed
 from hayase.dsl.spark import spark_source
 from hayase.dsl.stream_state import StreamState, check_option
-from hayase.dsl.table_state import GlobalTableState, TableState, key_value_spec, table_spec
+from hayase.dsl.table_state import GlobalTableState, TableState, key_value_spec, refuse_ttl, table_spec
 from hayase.dsl.views import TableView
 from hayase.processor.api import ProcessorSupplier
 from hayase.serde import Serdes
@@ -137,6 +137,7 @@ class StreamsBuilder:
         store, source, name = self._table_names(topic, options, store_options)
         key, value = _known(options, source)
         # its topic is its changelog, and nobody sees its updates
+        refuse_ttl(store_options, store, "a global table is read by tasks whose stream times differ")
         spec = key_value_spec(store_options.with_caching_disabled().with_logging_enabled(), store, key, value)
         processor = ProcessorNode(name, (source,), TableSource(store), (store,))
         self._graph.global_table(GlobalTable(_source(source, topic, options), processor, store), spec)

@@ -27,8 +27,9 @@ from hayase.dsl.inference import (
 from hayase.dsl.ktable import KTable
 from hayase.dsl.materialized import Materialized
 from hayase.dsl.options import Grouped, Named, name_of
+from hayase.dsl.store_suppliers import ttl_not_possible
 from hayase.dsl.stream_state import Name, check_option
-from hayase.dsl.table_state import TableState, key_value_spec
+from hayase.dsl.table_state import TableState, key_value_spec, refuse_ttl
 from hayase.dsl.views import TableView
 from hayase.kernel.aggregate_serde import aggregate_serde
 from hayase.kernel.built_ins import built_ins
@@ -55,6 +56,12 @@ def grouped_table(
 ) -> KGroupedTable[Any, Any]:
     """Add the node that makes groups; what comes after sees old values, so the table they come from keeps its rows."""
     operator, known_key, known_value = _grouping(state, mapper, key, value)
+    if state.view.forgets:
+        raise ttl_not_possible(
+            state.queryable or state.node,
+            "it is grouped by group_by, and a row that is forgotten would never leave its group; aggregate the table's stream, or give "
+            "the TTL to a table that nobody groups",
+        )
     graph = state.graph
     node = graph.names.name_or_next(grouped.name, "KTABLE-SELECT-")
     state.view.send_old_values(force=True)
@@ -219,6 +226,7 @@ class KGroupedTable(Generic[K, V]):
         node = graph.names.name_or_next(name_of(name), kind.prefix)
         key = Known(options.key_serde) if options.key_serde else self._key(store)
         value = Known(options.value_serde) if options.value_serde else kind.value
+        refuse_ttl(options, store, "a group that is forgotten could not have rows taken out of it")
         spec = key_value_spec(options, store, key, value)
         if isinstance(kind.aggregation, BuiltInAggregate):
             spec = replace(spec, value_serde=aggregate_serde(kind.aggregation, options.value_serde))

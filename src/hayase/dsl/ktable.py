@@ -17,7 +17,7 @@ from hayase.dsl.options import Grouped, name_of
 from hayase.dsl.stream_state import Name, StreamState, check_option, mapped_values, repartitioned
 from hayase.dsl.suppressed import Suppressed, suppress
 from hayase.dsl.table_joining import TableJoining
-from hayase.dsl.table_state import GlobalTableState, TableState, table_spec
+from hayase.dsl.table_state import GlobalTableState, TableState, keeps_store, table_spec
 from hayase.dsl.views import TableView
 from hayase.processor.api import ValueTransformerSupplier, ValueTransformerWithKey
 from hayase.topology.operators import (
@@ -189,7 +189,7 @@ class KTable(TableJoining[K, V]):
         node = graph.names.name_or_next(name_of(name), prefix)
         key = Known(options.key_serde) if options.key_serde else state.key
         value = Known(options.value_serde) if options.value_serde else value
-        spec = None if options.name is None else table_spec(options, options.name, key, value)
+        spec = table_spec(options, options.name or "", key, value) if keeps_store(options) else None
         view = TableView(graph, spec, state.view, keep=spec is not None)
         if prefix == _FILTER:  # knows whether a row was there before, so that it sends no needless deletes
             view.old_values = state.view.send_old_values()

@@ -33,6 +33,7 @@ class Materialized(OptionalSerdes[K_co, V_co]):
         logging: whether the store has a changelog; without one it is empty again where it is lost.
         store_type: on disk or in memory; `None`: the setting `dsl.store.suppliers.class` or `default.dsl.store`, else disk.
         versioned: the versioned store that it was made of.
+        ttl_ms: how long a row is there after its timestamp; `None`: for ever.
     """
 
     name: str | None = None
@@ -41,6 +42,7 @@ class Materialized(OptionalSerdes[K_co, V_co]):
     logging: bool = True
     store_type: StoreType | None = None
     versioned: VersionedStoreSupplier | None = None
+    ttl_ms: int | None = None
 
     @classmethod
     def as_(cls, name: str | StoreType | VersionedStoreSupplier) -> Self:
@@ -80,6 +82,44 @@ class Materialized(OptionalSerdes[K_co, V_co]):
     def with_retention(self, retention: timedelta) -> Materialized[K_co, V_co]:
         """The same, keeping windows that long after their start."""
         return dataclasses.replace(self, retention_ms=to_ms("retention", retention))
+
+    def with_ttl(self, ttl: timedelta) -> Materialized[K_co, V_co]:
+        """The same, forgetting rows whose last update is older than a time to live. Not in Kafka Streams.
+
+        A row is there as long as the stream time of its task (the greatest timestamp that the task has read, from whatever topic)
+        is less than the row's timestamp plus `ttl`. From then on nobody sees it: neither the operation that keeps it, for
+        which its key is new again, nor joins, nor queries. An aggregate begins anew with its initializer. By event time
+        alone: without records nothing expires, one record from the future makes all rows expire at once, and one that is already
+        too old when it comes leaves no row to be seen. So what an application gives does not depend on when it ran, where the
+        input was cut into epochs, or whether it had to be restored. The timestamp of an aggregate is the greatest of its records'.
+
+        Nothing is sent when a row expires: what was sent before stands, and tables made of it keep what they have, unless they have a
+        time to live of their own. There is no cache: every update is passed on. Where there is a time to live, tasks
+        run in rows. Expired rows are removed bit by bit as epochs go by, so `approximate_num_entries` may count some of them.
+        It may be changed, added or left out at any start: what counts is the time to live of the program that runs.
+
+        Raises:
+            TopologyError: `INVALID_DURATION`; and where the store is made `TTL_NOT_POSSIBLE`: windows, sessions and versioned tables
+                forget by their retention; a global table has no stream time; the groups of a grouped table must not forget what
+                is taken out of them later, nor must a table that is grouped; a store without changelog has none to remember its time.
+
+        Example:
+            >>> from hayase import *
+            >>> from hayase.testing import TopologyTestDriver
+            >>> builder = StreamsBuilder()
+            >>> visits = builder.stream("visits", Consumed.with_(Serdes.string(), Serdes.string())).group_by_key()
+            >>> _ = visits.count(Materialized.as_("recent").with_ttl(timedelta(minutes=30)))
+            >>> with TopologyTestDriver(builder.build()) as driver:
+            ...     topic = driver.create_input_topic("visits", Serdes.string(), Serdes.string())
+            ...     for user, minute in [("ada", 0), ("ada", 20), ("bob", 49), ("bob", 50)]:
+            ...         topic.pipe_input(user, "page", timestamp_ms=minute * 60_000)
+            ...         print(driver.store("recent").get("ada"))
+            ValueAndTimestamp(value=1, timestamp_ms=0)
+            ValueAndTimestamp(value=2, timestamp_ms=1200000)
+            ValueAndTimestamp(value=2, timestamp_ms=1200000)
+            None
+        """
+        return dataclasses.replace(self, ttl_ms=to_ms("ttl", ttl, minimum_ms=1))
 
     def with_store_type(self, store_type: StoreType) -> Materialized[K_co, V_co]:
         """The same, kept on disk or in memory (KIP-591); its name as text will do.

@@ -39,3 +39,8 @@ def check_supplier(supplier: WindowStoreSupplier) -> WindowStoreSupplier:
             "Stores.persistent_window_store(…, retain_duplicates=True)",
         )
     return supplier
+
+
+def ttl_not_possible(name: str, reason: str) -> TopologyError:
+    """The error of a store that can not have a time to live."""
+    return TopologyError("TTL_NOT_POSSIBLE", f"store {name!r} can have no time to live: {reason}; leave the TTL out")

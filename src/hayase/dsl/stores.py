@@ -10,7 +10,7 @@ from hayase.core.errors import TopologyError
 from hayase.core.names import check_name
 from hayase.core.windows import to_ms
 from hayase.dsl.options import check_serde
-from hayase.dsl.store_suppliers import VersionedStoreSupplier, WindowStoreSupplier
+from hayase.dsl.store_suppliers import VersionedStoreSupplier, WindowStoreSupplier, ttl_not_possible
 from hayase.serde.protocol import Serde
 from hayase.state.spec import StoreKind, StoreSpec, StoreType
 
@@ -48,11 +48,36 @@ class Stores:
         key_serde: Serde[Any],
         value_serde: Serde[Any],
         *,
+        ttl: timedelta | None = None,
         store_type: StoreType = StoreType.PERSISTENT,
         logging: bool = True,
     ) -> StoreSpec:
-        """As `key_value_store`, each value with a timestamp: it gives and takes `ValueAndTimestamp`."""
-        return _kept(_spec(name, "timestamped_key_value", key_serde, value_serde), store_type, logging)
+        """As `key_value_store`, each value with a timestamp: it gives and takes `ValueAndTimestamp`.
+
+        Args:
+            name: of the store.
+            key_serde: of the keys.
+            value_serde: of the values.
+            ttl: a row is there as long as the task's stream time (`ProcessingContext.current_stream_time_ms`) is less than its
+                timestamp plus this; see `Materialized.with_ttl`. `None`: for ever. Other kinds of stores have no such
+                thing: those of windows, sessions and versions have a retention, and `key_value_store` has no timestamps.
+            store_type: where it is kept.
+            logging: whether it has a changelog; with a TTL it must have one.
+
+        Raises:
+            TopologyError: `INVALID_NAME`, `INVALID_DURATION`; `TTL_NOT_POSSIBLE`: without a changelog.
+
+        Example:
+            >>> from hayase import Serdes
+            >>> Stores.timestamped_key_value_store("seen", Serdes.string(), Serdes.long(), ttl=timedelta(days=1)).ttl_ms
+            86400000
+        """
+        spec = _spec(name, "timestamped_key_value", key_serde, value_serde)
+        if ttl is not None:
+            if not logging:
+                raise ttl_not_possible(name, "its time is kept with changelogs, so it needs logging=True")
+            spec = replace(spec, ttl_ms=to_ms("ttl", ttl, minimum_ms=1))
+        return _kept(spec, store_type, logging)
 
     @staticmethod
     def window_store(

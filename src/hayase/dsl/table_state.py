@@ -9,6 +9,7 @@ from hayase.core.errors import TopologyError
 from hayase.dsl.graph import Graph
 from hayase.dsl.inference import Known, concrete_serde
 from hayase.dsl.materialized import Materialized
+from hayase.dsl.store_suppliers import ttl_not_possible
 from hayase.dsl.views import TableView
 from hayase.serde import JsonSerde
 from hayase.state.spec import StoreSpec
@@ -60,10 +61,15 @@ class GlobalTableState:
 
 
 def table_spec(options: Materialized[Any, Any], name: str, key: Known, value: Known) -> StoreSpec:
-    """The store of a table that is read from a topic, or made of such a one row by row: versioned if it is to be."""
+    """The store of a table that is read from a topic, or made of such a one row by row: versioned if it is to be.
+
+    Raises:
+        TopologyError: `TTL_NOT_POSSIBLE`: it is to be versioned and to forget rows.
+    """
     spec = key_value_spec(replace(options, versioned=None), name, key, value)
     if options.versioned is None:
         return spec
+    refuse_ttl(options, name, "a versioned store forgets by its history_retention")
     return replace(
         spec,
         kind="versioned_key_value",
@@ -73,12 +79,31 @@ def table_spec(options: Materialized[Any, Any], name: str, key: Known, value: Kn
     )
 
 
+def keeps_store(options: Materialized[Any, Any]) -> bool:
+    """Whether a table that keeps a store only if that has a name is to keep one.
+
+    Raises:
+        TopologyError: `TTL_NOT_POSSIBLE`: there is no store that could forget rows.
+    """
+    if options.name is None:
+        refuse_ttl(options, "(no name)", "no store is kept here unless it is named, by Materialized.as_(name)")
+    return options.name is not None
+
+
+def refuse_ttl(options: Materialized[Any, Any], name: str, reason: str) -> None:
+    """Raise TopologyError `TTL_NOT_POSSIBLE` if rows are to be forgotten in a store that can not."""
+    if options.ttl_ms is not None:
+        raise ttl_not_possible(name, reason)
+
+
 def key_value_spec(options: Materialized[Any, Any], name: str, key: Known, value: Known) -> StoreSpec:
     """The store of a table that is not windowed, nor versioned.
 
     Raises:
-        TopologyError: `VERSIONED_STORE`: it is to be versioned.
+        TopologyError: `VERSIONED_STORE`: it is to be versioned; `TTL_NOT_POSSIBLE`: it is to forget rows, without a changelog.
     """
+    if not options.logging:
+        refuse_ttl(options, name, "its time is kept with changelogs, so it needs with_logging_enabled")
     if options.versioned is not None:
         raise TopologyError(
             "VERSIONED_STORE",
@@ -90,7 +115,8 @@ def key_value_spec(options: Materialized[Any, Any], name: str, key: Known, value
         "timestamped_key_value",
         options.key_serde or concrete_serde(key, "key", name),
         options.value_serde or concrete_serde(value, "value", name, fallback=JsonSerde()),
-        caching=options.caching,
+        caching=options.caching and options.ttl_ms is None,
         logging=options.logging,
         store_type=options.store_type,
+        ttl_ms=options.ttl_ms,
     )

@@ -46,6 +46,12 @@ class TableView:
             return self._spec.retention_ms if self._spec is not None and self._spec.versioned else None
         return None if self._parent is None else self._parent.history_ms
 
+    @property
+    def forgets(self) -> bool:
+        """Whether it, or a table it is computed from, has a time to live: then not every row that goes is taken back."""
+        own = self._spec is not None and self._spec.ttl_ms is not None
+        return own or (self._parent is not None and self._parent.forgets)
+
     def stores_to_read(self) -> tuple[str, ...]:
         """The stores that hold the rows; a table that could keep rows but does not begins to."""
         if self.store is None and self._parent is not None:
@@ -80,6 +86,11 @@ class JoinView(TableView):
     def __init__(self, graph: Graph, spec: StoreSpec | None, left: TableView, right: TableView) -> None:
         super().__init__(graph, spec, None, keep=spec is not None)
         self._sides = left, right
+
+    @property
+    def forgets(self) -> bool:
+        """See TableView."""
+        return super().forgets or any(side.forgets for side in self._sides)
 
     def stores_to_read(self) -> tuple[str, ...]:
         """See TableView."""

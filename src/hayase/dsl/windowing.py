@@ -9,6 +9,7 @@ from hayase.core.errors import TopologyError
 from hayase.core.windows import EmitStrategy, SessionWindows, SlidingWindows, UnlimitedWindows, Windows
 from hayase.dsl.inference import Known, windowed_key
 from hayase.dsl.materialized import Materialized
+from hayase.dsl.table_state import refuse_ttl
 from hayase.serde import SessionWindowedSerde
 from hayase.state.spec import StoreKind, StoreSpec
 from hayase.topology.operators import (
@@ -59,8 +60,9 @@ class Windowing:
         """A key-value store made a window or session store.
 
         Raises:
-            TopologyError: `INVALID_RETENTION`.
+            TopologyError: `INVALID_RETENTION`, `TTL_NOT_POSSIBLE`.
         """
+        refuse_ttl(options, spec.name, "windows and sessions are forgotten by their retention, see with_retention")
         least_ms = self.windows.retention_ms
         retention_ms = least_ms if options.retention_ms is None else options.retention_ms
         if retention_ms < least_ms:

@@ -98,7 +98,7 @@ class RowEnvironment(Protocol):
 
     @property
     def stream_time_ms(self) -> int:
-        """The greatest timestamp that the task has read, -1 before the first; kept for tasks with processors only."""
+        """The greatest timestamp that the task has read, -1 before the first; kept for tasks with processors, or stores with a time to live, only."""
         ...
 
     def is_global(self, name: str) -> bool:

@@ -144,6 +144,7 @@ def _compile(
     columns, reason = (None, missing[0]) if missing else (compiled, "every node has a column form")
     if options.form == "rows":
         columns, reason = None, "processing.form is 'rows'"
+    timed = any(isinstance(node.operator, op.UserCode) for node in unit.processors)
     sinks: tuple[SinkProgram, ...] | None = None
     merges: dict[str, MergeOrder] = {}
     if columns is not None:
@@ -161,11 +162,11 @@ def _compile(
         sinks = tuple(_row_sink(topology, node, options, sent.get(node.parents[0])) for node in unit.sinks)
     if columns is None:
         sources = tuple(dataclasses.replace(source, frames=False) for source in sources)
-        # what a prefix drops would not move the stream time that processors see
-        if options.prefix and not any(isinstance(node.operator, op.UserCode) for node in unit.processors):
+        # what a prefix drops would not move the stream time that processors see, and that rows expire by
+        timeless = not (timed or _forgetting(unit, stores))
+        if options.prefix and timeless:
             sources = _with_prefixes(topology, unit, sources, schemas, compiled)
     own = [name for node in unit.processors for name in node.stores]
-    timed = any(isinstance(node.operator, op.UserCode) for node in unit.processors)
     stateful = bool(own) or timed or any(needs_partition_time(source.extractor) for source in sources)
     return CompiledUnit(
         unit, "rows" if columns is None else "columns", reason, stateful,
@@ -256,7 +257,14 @@ def _columns(
             continue
         compiled[node.name] = made
         schemas[node.name] = made.output
+    reasons += [f"store {name} has a time to live, which changes from row to row" for name in _forgetting(unit, stores)]
     return compiled, schemas, reasons
+
+
+def _forgetting(unit: UnitNodes, stores: Mapping[str, StoreSpec]) -> list[str]:
+    """The unit's own stores that have a time to live."""
+    own = dict.fromkeys(name for node in unit.processors for name in node.stores)
+    return [name for name in own if stores[name].ttl_ms is not None]
 
 
 def _versioned_schema(

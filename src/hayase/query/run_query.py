@@ -95,7 +95,7 @@ def _ask(
     answer: R | None = None
     failure, message = None, ""
     try:
-        answer = request.query.answer(QueriedStore(handle.spec, snapshot.store(place.task, handle.name)))
+        answer = request.query.answer(QueriedStore(handle.spec, handle.data(place, snapshot)))
     except UnknownQueryError as error:
         failure, message = FailureReason.UNKNOWN_QUERY_TYPE, f"store {handle.name!r}: {error}"
     except Exception as error:  # a query may be the user's own; one partition's trouble is not the others'

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
@@ -15,11 +16,13 @@ from hayase.core.windows import window_from
 from hayase.query.checkpoint import Checkpoint, state_of_store, unit_of_store
 from hayase.query.source import StateSource
 from hayase.serde.murmur2 import partition_for_key
+from hayase.state.protocol import ByteStore
 from hayase.state.reader import ReaderSnapshot
 from hayase.state.spec import StoreSpec
 from hayase.state.values import ValueAndTimestamp
 from hayase.state.versioned import VersionedRecord
 from hayase.state.views import open_read_only_view
+from hayase.task.time_to_live import live_store
 from hayase.topology.topology import Topology
 
 
@@ -180,7 +183,7 @@ class StoreHandle:
         return self.fetch(key, earliest_session_end, latest_session_start)
 
     def approximate_num_entries(self) -> int:
-        """About how many rows there are; in a versioned store with all their versions."""
+        """About how many rows there are; in a versioned store with all their versions, with a TTL some that have expired."""
         total = 0
         for place in self._places:
             with self._source.one(place.bundle) as snapshot:
@@ -211,7 +214,11 @@ class StoreHandle:
         return self._places[partition_for_key(data, len(self._places))]
 
     def _view(self, place: Place, snapshot: ReaderSnapshot) -> Any:
-        return open_read_only_view(self._spec, snapshot.store(place.task, self.name))
+        return open_read_only_view(self._spec, self.data(place, snapshot))
+
+    def data(self, place: Place, snapshot: ReaderSnapshot) -> ByteStore:
+        """A partition in bytes, without the rows that have expired."""
+        return live_store(self._spec, partial(snapshot.store, place.task))
 
     def _scan(
         self,

@@ -40,6 +40,7 @@ class StoreSpec:
         caching: updates of one key are forwarded once an epoch instead of one by one.
         retain_duplicates: window stores only: every value that is put is kept, in order of arrival.
         segment_interval_ms: versioned stores only: what has expired is deleted by so much time at once; `None`: by default.
+        ttl_ms: timestamped key-value stores only: how long a row is there after its timestamp, in the task's stream time.
         logging: whether it has a changelog, from which it is restored where it is lost.
         store_type: where it is kept; `None` until the settings say so.
     """
@@ -55,6 +56,7 @@ class StoreSpec:
     store_type: StoreType | None = None
     retain_duplicates: bool = False
     segment_interval_ms: int | None = None
+    ttl_ms: int | None = None
 
     @property
     def in_memory(self) -> bool:

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import struct
 
-from hayase.state.protocol import TaskState
+from hayase.state.protocol import ByteStore, TaskState
 
 CLOCK_STORE = "__clocks"
 """Name of the store that holds the clocks; store names of users can not begin with `__`."""
+STREAM_TIME = "task/stream-time"
+"""Clock of a task with processors or stores with a time to live; no node has a slash in its name."""
 
 _INT64 = struct.Struct(">q")
+
+
+def task_stream_time(clock_store: ByteStore) -> int:
+    """The stream time of a task after its last epoch, of its store of clocks; -1 before the first record."""
+    data = clock_store.get(STREAM_TIME.encode())
+    return -1 if data is None else int(_INT64.unpack(data)[0])
 
 
 class StateClocks:

@@ -132,6 +132,13 @@ class UnitProgram:
         """Whether processors of the user's are in it, which may have to be called without input."""
         return any(isinstance(node.operator, UserCode) for node in self.processors)
 
+    @cached_property
+    def clocked(self) -> bool:
+        """Whether the task's stream time is kept: for processors of the user's, and for stores with a time to live."""
+        return self.timed or any(
+            self.stores[name].ttl_ms is not None for node in self.processors for name in node.stores
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class FailurePolicy:

@@ -13,8 +13,10 @@ from hayase.kernel.registry import ROWS
 from hayase.kernel.rows import Clocks, RowContext, RowNode, TableRows
 from hayase.processor.api import Punctuator
 from hayase.serde.changes import ChangeSerde
+from hayase.state.live_rows import LiveRows
 from hayase.state.protocol import ByteStore
 from hayase.state.spec import StoreSpec
+from hayase.task.clocks import STREAM_TIME
 from hayase.task.failures import SourceRecord
 from hayase.task.held import HeldRecords
 from hayase.task.origins import Origin, no_record
@@ -22,13 +24,12 @@ from hayase.task.program import SinkProgram, UnitProgram
 from hayase.task.queues import RawRecords, RecordSource
 from hayase.task.routing import RowRoute, is_routed
 from hayase.task.services import TaskServices
+from hayase.task.time_to_live import remove_expired
 
 EdgeEmitter = Callable[[SinkProgram, bytes | None, bytes | None, Record[Any, Any], Sequence[int] | None], None]
 """Takes a record for a repartition topic: sink, key bytes, value bytes, the record, partitions if they were chosen."""
 
 _MEASURED_AT_ONCE = 100_000
-_STREAM_TIME = "task/stream-time"
-"""Clock of a task with processors; no node has a slash in its name."""
 
 
 class SinkRow(RowNode):
@@ -128,6 +129,8 @@ class RowTask:
             for source in program.sources
         ]
         self._timed = program.timed
+        self._clocked = program.clocked
+        self._live: dict[str, LiveRows] = {}
         self._punctuating_ms: int | None = None
         self._services: TaskServices
         self.stream_time_ms = -1
@@ -166,8 +169,15 @@ class RowTask:
         return TaskId.parse(self._services.task).partition
 
     def byte_store(self, name: str) -> ByteStore:
-        """See TaskServices."""
-        return self._services.byte_store(name)
+        """See TaskServices; without the rows that have expired."""
+        live = self._live.get(name)
+        if live is not None:
+            return live
+        store, ttl_ms = self._services.byte_store(name), self._services.store_spec(name).ttl_ms
+        if ttl_ms is None:
+            return store
+        live = self._live[name] = LiveRows(store, ttl_ms, lambda: self.stream_time_ms)
+        return live
 
     def store_spec(self, name: str) -> StoreSpec:
         """See TaskServices."""
@@ -227,8 +237,10 @@ class RowTask:
         self._services = services
         self._flushing = False
         self._holdings = []
+        self._live = {}
+        if self._clocked:
+            self.stream_time_ms = services.clocks.get(STREAM_TIME)
         if self._timed:
-            self.stream_time_ms = services.clocks.get(_STREAM_TIME)
             self.punctuations = Punctuations(services.clocks, services.wall_clock_ms, self._punctuate)
         tables: dict[str, TableRows] = {}
         for name in self._program.order:
@@ -261,7 +273,7 @@ class RowTask:
         """Run one record, read as a row of `raw`, through the nodes that it enters."""
         self._raw = raw
         self._row = row
-        if self._timed and record.timestamp_ms > self.stream_time_ms:
+        if self._clocked and record.timestamp_ms > self.stream_time_ms:
             self.stream_time_ms = record.timestamp_ms
         for child in nodes:
             try:
@@ -290,14 +302,17 @@ class RowTask:
             self._punctuating_ms = None
 
     def finish(self) -> None:
-        """End of the epoch: call what is due, flush caches in the order the nodes were added, save the clocks."""
+        """End of the epoch: call what is due, flush caches in the order the nodes were added, make room, save the clocks."""
         if self._timed:
             self.punctuations.wall_clock()
             self._services.due_ms = self.punctuations.next_wall_clock_ms()
-            self._services.clocks.set(_STREAM_TIME, self.stream_time_ms)
+        if self._clocked:
+            self._services.clocks.set(STREAM_TIME, self.stream_time_ms)
         self._flushing = True
         for name in self._program.order:
             node = self._nodes.get(name)
             if node is not None:
                 node.flush()
+        if self._live and self._services.state is not None:
+            remove_expired(self._services.state, self._live, self._services.after_chunk)
         self._services.clocks.save()

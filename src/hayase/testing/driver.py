@@ -27,7 +27,7 @@ from hayase.planner.programs import make_programs
 from hayase.serde.protocol import Serde
 from hayase.state.journal import EdgeRow
 from hayase.state.memory import MemoryState
-from hayase.state.protocol import ByteStore
+from hayase.state.protocol import ByteStore, TaskState
 from hayase.task.column_task import run_columns
 from hayase.task.outputs import Outputs
 from hayase.task.plan import TaskPlan
@@ -182,7 +182,7 @@ class TopologyTestDriver:
         Raises:
             UnknownStoreError: the topology has no such store.
         """
-        return open_view(self._topology, name, self._byte_store)
+        return open_view(self._topology, name, self._task_state)
 
     def close(self) -> None:
         """Let go of the stores."""
@@ -238,11 +238,11 @@ class TopologyTestDriver:
         """What was written to a topic and not read yet."""
         return self._queues.setdefault(topic, deque())
 
-    def _byte_store(self, unit_store: str) -> ByteStore:
+    def _task_state(self, unit_store: str) -> TaskState:
         for task in self._tasks:
             program = self._programs[task.unit]
             if any(unit_store in node.stores for node in program.processors):
-                return self._states[task.id].begin().task(task.id).store(unit_store)
+                return self._states[task.id].begin().task(task.id)
         raise AssertionError(unit_store)
 
     def _run(

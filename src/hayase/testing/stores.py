@@ -6,12 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from hayase.core.errors import UnknownStoreError
-from hayase.state.protocol import ByteStore
+from hayase.state.protocol import TaskState
 from hayase.state.views import open_read_only_view
+from hayase.task.time_to_live import live_store
 from hayase.topology.topology import Topology
 
 
-def open_view(topology: Topology, name: str, byte_store: Callable[[str], ByteStore]) -> Any:
+def open_view(topology: Topology, name: str, task_of: Callable[[str], TaskState]) -> Any:
     """A read-only view of a store, with its serdes.
 
     Raises:
@@ -22,4 +23,4 @@ def open_view(topology: Topology, name: str, byte_store: Callable[[str], ByteSto
         raise UnknownStoreError(
             "UNKNOWN_STORE", f"the topology has no store {name!r}; it has {sorted(topology.stores)}", store=name
         )
-    return open_read_only_view(spec, byte_store(name))
+    return open_read_only_view(spec, live_store(spec, task_of(name).store))

@@ -100,7 +100,7 @@ def global_table_of(spec: StoreSpec, source: SourceNode, name: str, supplier: An
     """A global store with the processor of the user's that keeps it.
 
     Raises:
-        TopologyError: `INVALID_STORE`, `INVALID_PROCESSOR`, `GLOBAL_STORE_NOT_LOGGED`.
+        TopologyError: `INVALID_STORE`, `INVALID_PROCESSOR`, `GLOBAL_STORE_NOT_LOGGED`, `TTL_NOT_POSSIBLE`.
     """
     check_store(spec, "add_global_store")
     if not spec.logging:
@@ -108,6 +108,11 @@ def global_table_of(spec: StoreSpec, source: SourceNode, name: str, supplier: An
             "GLOBAL_STORE_NOT_LOGGED",
             f"global store {spec.name!r} must keep its changelog here, from which it is restored without running the processor "
             "again; leave out with_logging_disabled",
+        )
+    if spec.ttl_ms is not None:
+        raise TopologyError(
+            "TTL_NOT_POSSIBLE",
+            f"global store {spec.name!r} is read by tasks whose stream times differ, so it can have no time to live; leave ttl out",
         )
     operator = Process(check_supplier(supplier, Processor))
     processor = ProcessorNode(check_name(name), (source.name,), operator, (spec.name,))
