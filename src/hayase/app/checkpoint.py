@@ -7,10 +7,16 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from hayase.core.config import StreamsConfig
 from hayase.core.errors import CheckpointError
+from hayase.planner.build import levels_of, make_plan, source_topics
+from hayase.planner.compile import compile_units
+from hayase.planner.options import compile_options
 from hayase.query.checkpoint import decoded_lineage, decoded_plan
 from hayase.storage.blobs import BlobStore
 from hayase.task.plan import partitions_changed
+from hayase.topology.resolve import has_patterns
+from hayase.topology.topology import Topology
 
 _LINEAGE = "lineage"
 _PLAN = "plan.json"
@@ -85,6 +91,23 @@ def fix_plan(blobs: BlobStore, text: str) -> None:
             f"the topology does not fit the checkpoint: {'; '.join(_differences(json.loads(stored.text), json.loads(text)))}. "
             "Start the old topology, or start over with `hayase app reset`",
         )
+
+
+def check_plan(blobs: BlobStore, topology: Topology, config: StreamsConfig) -> None:
+    """Check that a topology comes to the plan of the first start, without a look at the log: patterns are not resolved, so not checked.
+
+    Raises:
+        CheckpointError: `PLAN_CHANGED`, with what differs.
+    """
+    stored = stored_plan(blobs)
+    if stored is None or has_patterns(topology):
+        return
+    plan = json.loads(stored.text)
+    known = {**plan["topics"], **plan.get("internal", {})}
+    compiled = compile_units(topology, levels_of(topology), compile_options(config))
+    topics = {topic: known.get(topic, 1) for topic in source_topics(topology)}
+    made = make_plan(topology, topics, compiled, threads=1, bundles_per_unit=stored.bundles_per_unit)
+    fix_plan(blobs, made.to_json())
 
 
 def _differences(old: Mapping[str, Mapping[str, object]], new: Mapping[str, Mapping[str, object]]) -> list[str]:

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Mapping
 
 from hayase.app.checkpoint import fix_plan, lineage_of, stored_plan
+from hayase.app.migration import finish_migration
 from hayase.app.store_schemas import check_store_schemas
 from hayase.app.topics import ensure_dead_letter_topic, prepare_topics, resets_of
 from hayase.core.config import StreamsConfig
@@ -59,6 +60,7 @@ def prepare(
     set_moving(state_folders(config).disk / "state", moving=cluster)
     log = open_log(log_config(config))
     try:
+        finish_migration(blobs)
         stored = stored_plan(blobs)
         topology, infos = prepare_topics(log, given, first=stored is None)
         resets = resets_of(topology, config.auto_offset_reset)

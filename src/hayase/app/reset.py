@@ -18,7 +18,7 @@ from hayase.storage.blobs import BlobStore
 from hayase.storage.open import open_blobs
 
 _FILES = ("lineage", "plan.json")
-_FOLDERS = ("epochs/", "changelog/", "snapshots/", "programs/", "schemas/", "spark/", "probe/")
+_FOLDERS = ("epochs/", "changelog/", "snapshots/", "programs/", "schemas/", "migration/", "spark/", "probe/")
 """What a checkpoint holds besides the lease."""
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from hayase.core.errors import CheckpointError
@@ -11,43 +13,97 @@ from hayase.storage.blobs import BlobStore
 from hayase.topology.topology import Topology
 
 _FOLDER = "schemas/"
+_REWRITTEN = "rewritten"
+"""Beside the sides of a store: its values were rewritten then, so what was before does not count."""
 
 Schemas = dict[str, dict[str, Description]]
 """Store → `key` and `value`, as far as they can be described."""
 
 
+@dataclass(frozen=True, slots=True)
+class SchemaChange:
+    """Keys or values of a store that this program can not read.
+
+    Attributes:
+        store: its name.
+        side: `key` or `value`.
+        old: how they were written last: who reads that reads all of them.
+        shown_old: what can not be read, in few words.
+        shown_new: what the program has.
+        reason: why it can not be read.
+    """
+
+    store: str
+    side: str
+    old: Description
+    shown_old: str
+    shown_new: str
+    reason: str
+
+
 def check_store_schemas(blobs: BlobStore, topology: Topology) -> None:
     """Check that this program reads what earlier ones may have left in its stores, and keep what it writes itself.
 
-    A value may be as old as the checkpoint, so each schema ever used counts. New fields with defaults, fields that are gone and
-    integers that become fractions can be read on. Serdes whose schema is not known here, or comes with each value (a
-    registry's), are not compared; nor are stores without changelog, which a new program may lose.
+    A value may be as old as the checkpoint, so each schema ever used counts, until a migration has rewritten the store. New fields with
+    defaults, fields that are gone and integers that become fractions can be read on. Serdes whose schema is not known here, or
+    comes with each value (a registry's), are not compared; nor are stores without changelog, which a new program may lose.
 
     Raises:
         CheckpointError: `STORE_SCHEMA_CHANGED`, with the store, both schemas and what to do.
     """
+    change = next(_changes(blobs, topology), None)
+    if change is not None:
+        raise _changed(change)
     now = _schemas_of(topology)
+    if now not in _earlier(blobs):
+        blobs.put_if_absent(_next_name(blobs), json.dumps(now).encode())
+
+
+def schema_changes(blobs: BlobStore, topology: Topology) -> list[SchemaChange]:
+    """What this program can not read of what earlier ones may have left in its stores; each side of a store once."""
+    found: dict[tuple[str, str], SchemaChange] = {}
+    for change in _changes(blobs, topology):
+        found.setdefault((change.store, change.side), change)
+    return list(found.values())
+
+
+def next_schemas(blobs: BlobStore, topology: Topology, stores: Collection[str]) -> tuple[str, str]:
+    """Name and content of the blob that says that the values of those stores are as this program writes them."""
+    now = _schemas_of(topology)
+    return _next_name(blobs), json.dumps({store: {**now[store], _REWRITTEN: {}} for store in sorted(stores)})
+
+
+def _changes(blobs: BlobStore, topology: Topology) -> Iterator[SchemaChange]:
+    earlier = _earlier(blobs)
+    for store, sides in _schemas_of(topology).items():
+        known = [before[store] for before in earlier if store in before]
+        rewritten = max((at for at, each in enumerate(known) if _REWRITTEN in each), default=0)
+        for side, first in (("key", 0), ("value", rewritten)):
+            counts = [each[side] for each in known[first:] if side in each]
+            for old in counts:
+                reason = unreadable(old, sides[side]) if side in sides else None
+                if reason is not None:
+                    yield SchemaChange(store, side, counts[-1], shown(old), shown(sides[side]), reason)
+
+
+def _earlier(blobs: BlobStore) -> list[Schemas]:
+    return [json.loads(data) for name in sorted(blobs.list(_FOLDER)) if (data := blobs.get(name)) is not None]
+
+
+def _next_name(blobs: BlobStore) -> str:
     names = sorted(blobs.list(_FOLDER))
-    earlier: list[Schemas] = [json.loads(data) for name in names if (data := blobs.get(name)) is not None]
-    for before in earlier:
-        for store, sides in now.items():
-            for side, new in sides.items():
-                old = before.get(store, {}).get(side)
-                reason = None if old is None else unreadable(old, new)
-                if old is not None and reason is not None:
-                    raise _changed(store, side, old, new, reason)
-    if now not in earlier:
-        last = int(names[-1].removeprefix(_FOLDER)) if names else -1
-        blobs.put_if_absent(f"{_FOLDER}{last + 1:06}", json.dumps(now).encode())
+    last = int(names[-1].removeprefix(_FOLDER)) if names else -1
+    return f"{_FOLDER}{last + 1:06}"
 
 
-def _changed(store: str, side: str, old: Description, new: Description, reason: str) -> CheckpointError:
+def _changed(change: SchemaChange) -> CheckpointError:
+    rewrite = "; or rewrite them with `hayase state migrate`" if change.side == "value" else ""
     return CheckpointError(
         "STORE_SCHEMA_CHANGED",
-        f"the {side}s of store {store!r} in the checkpoint can not be read by this program: {reason}. They are "
-        f"{shown(old)}; the program has {shown(new)}. Give new fields a default and keep the types of old ones; start the old "
-        "program; or start over with `hayase app reset`, or with another application.id beside it",
-        store=store,
+        f"the {change.side}s of store {change.store!r} in the checkpoint can not be read by this program: {change.reason}. They are "
+        f"{change.shown_old}; the program has {change.shown_new}. Give new fields a default and keep the types of old ones{rewrite}; start "
+        "the old program; or start over with `hayase app reset`, or with another application.id beside it",
+        store=change.store,
     )
 
 

@@ -12,6 +12,7 @@ from hayase.app.follower import Follower
 from hayase.cli.load import load
 from hayase.cli.options import Config, ConfigFile, read_settings
 from hayase.cli.run import Target, settings_of
+from hayase.cli.state_migrate import migrate
 from hayase.cli.state_output import Output, lines_of, parse_key, parse_time, row_fields
 from hayase.core.errors import ConfigError, StateError
 from hayase.query.checkpoint import followers_folder
@@ -19,7 +20,10 @@ from hayase.query.stores import StoreHandle, StoreRow
 from hayase.query.tail import STATUS_FILE, read_status
 from hayase.state.spec import StoreSpec
 
-state = typer.Typer(no_args_is_help=True, help="Stores: list, get, scan, epochs, followers.", rich_markup_mode=None)
+state = typer.Typer(
+    no_args_is_help=True, help="Stores: list, get, scan, epochs, followers, migrate.", rich_markup_mode=None
+)
+state.command()(migrate)
 
 _LAST_MS = 2**63 - 1
 
@@ -42,7 +46,7 @@ Until = Annotated[str | None, typer.Option(metavar="TIME", help="Window stores: 
 
 @state.callback()
 def _group() -> None:
-    """Look at an application's stores, while it runs or not: list, get, scan, epochs, followers.
+    """Look at an application's stores, while it runs or not: list, get, scan, epochs, followers. Rewrite them: migrate.
 
     Use the settings the application runs with (application.id, state.dir, checkpoint.dir).
     """

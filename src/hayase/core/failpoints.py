@@ -53,9 +53,15 @@ RARE_NAMES = (
     "after_snapshot",
     "before_purge",
     "after_purge",
+    "inside_migration",
+    "before_migration",
+    "after_migration",
+    "between_migrations",
+    "before_migration_cleared",
 )
 """Those of epochs too large for memory (a part of the delta is published), of bundles that have stores without changelog
-(they are written, the state is not yet), of snapshots, and of deleting what is through from internal topics."""
+(they are written, the state is not yet), of snapshots, of deleting what is through from internal topics, and of migrations (a delta is beside the changelog; before and after the commit; a
+delta is in the changelog; all is done but to clear up)."""
 
 
 class FailpointError(Exception):

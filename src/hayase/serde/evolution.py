@@ -33,6 +33,13 @@ def described(serde: Serde[Any]) -> Description | None:
     return {"serde": type(serde).__name__} if type(serde) in _PLAIN else None
 
 
+def decoder(description: Description) -> Serde[Any]:
+    """A serde that reads what was written so, without the types of the program that wrote it: JSON as dicts, lists, text and numbers."""
+    if description["serde"] == "JsonSerde":
+        return JsonSerde()
+    return next(each for each in _PLAIN if each.__name__ == description["serde"])()
+
+
 def unreadable(old: Description, new: Description) -> str | None:
     """Why values that `old` wrote can not all be read by `new`; `None`: they can, as far as can be told."""
     if old["serde"] != new["serde"]:

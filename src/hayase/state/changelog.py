@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from hayase.core.errors import CheckpointError, StateError
@@ -116,6 +116,10 @@ class Changelog:
         self._blobs.put_if_absent(name, piece.data)
         return Part(piece.kind, name, len(piece.data), digest, piece.topic, piece.count)
 
+    def has_state(self) -> bool:
+        """Whether there is any delta or snapshot; there is none of bundles that keep nothing."""
+        return bool(self.epochs() or self.snapshots.epochs())
+
     def epochs(self) -> list[int]:
         """Epochs of which there is a delta, ascending."""
         return [int(name.removeprefix(self._folder)) for name in self._blobs.list(self._folder)]
@@ -126,9 +130,11 @@ class Changelog:
 
     def delete_parts_below(self, epoch: int) -> None:
         """Delete parts of deltas of earlier epochs, also those of attempts that never published their delta."""
-        for name in self._blobs.list(self._parts):
-            if int(name.removeprefix(self._parts).partition("-")[0]) < epoch:
-                self._blobs.delete(name)
+        self._delete_parts(lambda each: each < epoch)
+
+    def delete_parts_of(self, epoch: int) -> None:
+        """Delete parts of an epoch that has no delta, and nobody who would publish one."""
+        self._delete_parts(lambda each: each == epoch)
 
     def catch_up(self, state: BundleState, to_epoch: int) -> bool:
         """Bring a state to the bundle's last delta up to and including `to_epoch`.
@@ -177,6 +183,11 @@ class Changelog:
                 bundle=self._bundle,
                 epoch=delta.epoch,
             )
+
+    def _delete_parts(self, unwanted: Callable[[int], bool]) -> None:
+        for name in self._blobs.list(self._parts):
+            if unwanted(int(name.removeprefix(self._parts).partition("-")[0])):
+                self._blobs.delete(name)
 
     def _delete_parts_of(self, delta: Delta, but: Delta | None = None) -> None:
         kept = {part.name for part in but.parts} if but is not None else set()
