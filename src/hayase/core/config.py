@@ -103,7 +103,9 @@ class StreamsConfig:
         replication_factor: `replication.factor`: of topics that Hayase itself makes on Kafka; -1: the brokers' default.
         task_timeout_ms: `task.timeout.ms`: how long errors that pass by themselves (brokers that do not answer, a process of
             Spark's that died) are tried again without any progress before the application fails; default 300,000.
-        topology_optimization: `topology.optimization`: counts in `StreamsBuilder.build(settings)`.
+        topology_optimization: `topology.optimization`: `none`, `all`, or a list of `merge.repartition.topics` (one repartition
+            below one change of key), `single.store.self.join` (one window store for a stream joined with itself) and
+            `reuse.ktable.source.topics` (no effect: changelogs are no topics); counts in `StreamsBuilder.build(settings)`.
         ensure_explicit_naming: `ensure.explicit.internal.resource.naming`: refuse a topology in which a store, a repartition or
             an internal topic has a generated name, which changes when operators are added before it (KIP-1111); default false.
         consumer_properties: for Kafka consumers: common client settings and those with `consumer.`. Security settings are
@@ -314,7 +316,7 @@ def _check_optimization(value: str) -> list[str]:
     built = (
         "topology.optimization counts where the topology is built: give the settings to StreamsBuilder.build(settings)"
     )
-    return [f"{built}. Only merge.repartition.topics changes something: changelogs are no topics here"]
+    return [f"{built}. reuse.ktable.source.topics changes nothing: changelogs are no topics here"]
 
 
 def _check_dead_letters(found: Mapping[str, Any]) -> None:

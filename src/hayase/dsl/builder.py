@@ -17,6 +17,7 @@ from hayase.dsl.ktable import GlobalKTable, KTable
 from hayase.dsl.materialized import Materialized
 from hayase.dsl.merged_repartitions import merge_repartitions
 from hayase.dsl.options import Consumed
+from hayase.dsl.self_joins import with_single_stores
 from hayase.dsl.spark import spark_source
 from hayase.dsl.stream_state import StreamState, check_option
 from hayase.dsl.table_state import GlobalTableState, TableState, key_value_spec, refuse_ttl, table_spec
@@ -272,7 +273,9 @@ class StreamsBuilder:
         Args:
             settings: those of the application, of which `topology.optimization` counts here, as in Kafka Streams:
                 `merge.repartition.topics` makes one repartition of several below one change of key, unless values change in
-                between or the serdes differ, which saves a shuffle. `all` does that; the other words change nothing here.
+                between or the serdes differ, which saves a shuffle. `single.store.self.join` lets an inner join of a stream
+                with itself keep one window store, that of the left side, instead of two (KIP-862); what comes out is the
+                same. `all` does both. `reuse.ktable.source.topics` changes nothing here: changelogs are no topics.
 
         Raises:
             TopologyError: names that occur twice, no nodes at all.
@@ -280,7 +283,9 @@ class StreamsBuilder:
         """
         words = optimizations(str((settings or {}).get("topology.optimization", "none")))
         topology = self._graph.build()
-        return merge_repartitions(topology) if "merge.repartition.topics" in words else topology
+        if "merge.repartition.topics" in words:
+            topology = merge_repartitions(topology)
+        return with_single_stores(topology) if "single.store.self.join" in words else topology
 
     def _table_options(
         self, topic: str, consumed: Consumed[Any, Any] | None, materialized: Materialized[Any, Any] | None, what: str

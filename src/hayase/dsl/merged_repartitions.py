@@ -32,12 +32,13 @@ class _Repartition:
         mine, others = self.sink, other.sink
         return (
             (self.changer, self.drop.operator) == (other.changer, other.drop.operator)
-            and _alike(mine.key_serde, others.key_serde)
-            and _alike(mine.value_serde, others.value_serde)
+            and alike(mine.key_serde, others.key_serde)
+            and alike(mine.value_serde, others.value_serde)
         )
 
 
-def _alike(one: Serde[Any] | None, other: Serde[Any] | None) -> bool:
+def alike(one: Serde[Any] | None, other: Serde[Any] | None) -> bool:
+    """Whether two serdes do the same."""
     same = one is other or (
         type(one) is type(other) and getattr(one, "__dict__", None) == getattr(other, "__dict__", 0)
     )

@@ -197,6 +197,7 @@ _MULTIPLIERS = (
     | op.ForeignKeyFanOut
     | op.StreamSessionAggregate
     | op.StreamStreamJoin
+    | op.StreamSelfJoin
 )
 """Operators that can send several rows per row; so can some windowed aggregates."""
 _READERS = (

@@ -37,6 +37,7 @@ from hayase.kernel.select_key import SelectKeyRows, select_key_columns
 from hayase.kernel.session_aggregate import StreamSessionAggregateColumns, StreamSessionAggregateRows
 from hayase.kernel.sliding_aggregate import StreamSlidingAggregateRows
 from hayase.kernel.stream_join_window import StreamJoinWindowRows, stream_join_window_columns
+from hayase.kernel.stream_self_join import StreamSelfJoinRows, stream_self_join_columns
 from hayase.kernel.stream_stream_join import StreamStreamJoinRows, stream_stream_join_columns
 from hayase.kernel.stream_table_join import StreamTableJoinRows, stream_table_join_columns
 from hayase.kernel.suppress import TableSuppressRows
@@ -101,6 +102,7 @@ ROWS: Mapping[type[op.Operator], RowFactory] = {
     op.StreamGlobalTableJoin: _rows(GlobalJoinRows),
     op.StreamJoinWindow: _rows(StreamJoinWindowRows),
     op.StreamStreamJoin: _rows(StreamStreamJoinRows),
+    op.StreamSelfJoin: _rows(StreamSelfJoinRows),
 }
 
 COLUMNS: Mapping[type[op.Operator], ColumnFactory] = {
@@ -137,4 +139,5 @@ COLUMNS: Mapping[type[op.Operator], ColumnFactory] = {
     op.StreamGlobalTableJoin: global_join_columns,
     op.StreamJoinWindow: stream_join_window_columns,
     op.StreamStreamJoin: stream_stream_join_columns,
+    op.StreamSelfJoin: stream_self_join_columns,
 }

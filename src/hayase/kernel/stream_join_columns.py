@@ -67,7 +67,7 @@ def join_epoch(plan: JoinPlan, frames: Mapping[JoinSide, pl.DataFrame], ctx: Col
 
     Args:
         plan: the join.
-        frames: what the nodes send that keep the sides.
+        frames: what the nodes send that keep the sides; twice the same in a self-join.
         ctx: of a node of the join.
     """
     return _Epoch(plan, frames, ctx).run()
@@ -90,14 +90,15 @@ class _Epoch:
         pairs: dict[JoinSide, _Pairs] = {}
         for side in OTHER:
             joined[side], pairs[side], failures[side] = self._matches(side)
-        values = {side: self._values(side) for side in OTHER}
+        values = {side: self._values(side) for side in OTHER if self._plan.keeps(side)}
         if self._plan.unmatched is not None:
             for side, (frame, failed) in self._alone(pairs, values).items():
                 joined[side] = pl.concat([joined[side], frame], how="vertical_relaxed")
                 joined[side] = joined[side].sort(order_columns(joined[side]))
                 failures[side] = sorted([*failures[side], *failed], key=lambda each: each[0])
         for side, one in self._sides.items():
-            one.write([self._data[number] for number in one.numbers.tolist()], values[side])
+            if self._plan.keeps(side):
+                one.write([self._data[number] for number in one.numbers.tolist()], values[side])
         return {side: Joined(joined[side], failures[side]) for side in OTHER}
 
     def _set_positions(self) -> None:
@@ -114,6 +115,8 @@ class _Epoch:
         sides[0].position, sides[1].position = positions[:middle], positions[middle:]
         for one in sides:
             one.arrived = one.usable_positions
+        if self._plan.clock is None:
+            return
         times = np.concatenate([one.times for one in sides])[sorted_rows]
         self._stream_ms = stream_times(self._ctx.clocks, self._plan.clock, times)
 

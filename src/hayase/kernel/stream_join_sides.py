@@ -33,7 +33,7 @@ class JoinPlan:
         codecs: of these stores.
         outer: sides whose records come out alone if they meet nobody.
         unmatched: the store of those that wait; `None` in an inner join.
-        clock: the stream time of both sides.
+        clock: the stream time of both sides; `None` where nothing looks at it.
         order: in which records of the left and the right side come.
         values: makes the results.
     """
@@ -44,7 +44,7 @@ class JoinPlan:
     codecs: Mapping[JoinSide, StoreCodec]
     outer: frozenset[JoinSide]
     unmatched: str | None
-    clock: str
+    clock: str | None
     order: MergeOrder
     values: JoinedValues
 
@@ -52,6 +52,10 @@ class JoinPlan:
         """How much earlier and how much later than a record of that side those of the other one may be."""
         before, after = self.windows.before_ms, self.windows.after_ms
         return (before, after) if side == "left" else (after, before)
+
+    def keeps(self, side: JoinSide) -> bool:
+        """Whether the records of that side are kept; in a self-join they are those of the left side."""
+        return side == "left" or self.stores["left"] != self.stores["right"]
 
 
 class EpochSide:

@@ -43,6 +43,8 @@ def _looked_up(operator: op.Operator) -> str | None:
     """The node whose store a join looks up by the key of what it gets."""
     if isinstance(operator, op.StreamStreamJoin):
         return operator.other_window
+    if isinstance(operator, op.StreamSelfJoin):
+        return operator.window
     return operator.table if isinstance(operator, _BY_KEY) else None
 
 

@@ -23,11 +23,14 @@ OFF = {"statestore_cache_max_bytes": 0}
 KINDS = ["join", "left_join", "outer_join"]
 
 
-def joined(kind: str, windows: JoinWindows, topics: str = "ab") -> Topology:
+SINGLE = {"topology.optimization": "single.store.self.join"}
+
+
+def joined(kind: str, windows: JoinWindows, topics: str = "ab", settings: dict[str, str] | None = None) -> Topology:
     builder = StreamsBuilder()
     one, two = (builder.stream(topic, READ) for topic in topics)
     getattr(one, kind)(two, lambda left, right: f"{left}+{right}", windows).to("out", Produced.with_(TEXT, TEXT))
-    return builder.build()
+    return builder.build(settings)
 
 
 def rekeyed(windows: JoinWindows) -> Topology:
@@ -160,6 +163,17 @@ def test_a_stream_joined_with_itself_is_left_side_first_then_right_side(
     assert result.metrics.total(DROPPED_RECORDS) == dropped
 
 
+@settings(max_examples=examples(60), deadline=None, print_blob=True)
+@given(found=records, windows=join_windows(), at=cuts)
+def test_a_self_join_with_one_store_sends_what_the_model_of_two_stores_says(
+    found: list[Given], windows: JoinWindows, at: list[int]
+) -> None:
+    found = merged([record._replace(topic="a") for record in found])
+    expected, _ = model("join", windows, [record._replace(topic=side) for record in found for side in "ab"])
+    result = run(joined("join", windows, "aa", SINGLE), found, at, **OFF)
+    assert sent_of(result) == expected
+
+
 def words(key: str | None, one: dict[str, Any] | None, other: dict[str, Any] | None) -> str:
     if one == {"n": 2, "s": "y"}:
         raise ValueError("no word")
@@ -189,17 +203,21 @@ field_records = st.lists(
 )
 
 
-def of_fields(kind: str, joiner: str, windows: JoinWindows, topics: str) -> Topology:
-    """What is joined has been through other nodes, of which some send several records for one."""
+def of_fields(
+    kind: str, joiner: str, windows: JoinWindows, topics: str, settings: dict[str, str] | None = None
+) -> Topology:
+    """What is joined has been through other nodes, of which some send several records for one; with settings it is one stream."""
     builder = StreamsBuilder()
     read = Consumed.with_(TEXT, FIELDS)
     one, two = (builder.stream(topic, read) for topic in topics)
     two = two.filter(pl.col("n").is_null() | (pl.col("n") < 3))
+    if settings is not None:
+        one = two
     result = getattr(one, kind)(two, JOINERS[joiner], windows, StreamJoined.with_(TEXT, FIELDS, FIELDS))
     result.to("out", Produced.with_(TEXT, TEXT if joiner == "call" else Serdes.json()))
     if joiner == "fields":
         result.merge(one.map_values(JOINED)).to("both", Produced.with_(TEXT, Serdes.json()))
-    return builder.build()
+    return builder.build(settings)
 
 
 JOINED = {"one": pl.col("n"), "other": pl.col("n"), "s": pl.col("s"), "at": pl.col("__ts")}
@@ -221,6 +239,28 @@ def test_rows_and_columns_agree(
     assert in_columns.sent == in_rows.sent
     assert in_columns.stores == in_rows.stores
     assert in_columns.metrics.rows() == in_rows.metrics.rows()
+
+
+@pytest.mark.parametrize("joiner", JOINERS)
+@settings(max_examples=examples(40), deadline=None, print_blob=True)
+@given(found=field_records, windows=join_windows(), at=cuts)
+def test_a_self_join_sends_the_same_with_one_store_as_with_two_in_both_forms(
+    joiner: str, found: list[Given], windows: JoinWindows, at: list[int]
+) -> None:
+    found = merged([each._replace(topic="a") for each in found])
+    lenient = {"processing_exception_handler": "log_and_continue", **OFF}
+    one = of_fields("join", joiner, windows, "aa", SINGLE)
+    two = of_fields("join", joiner, windows, "aa", {"topology.optimization": "none"})
+    assert (len(one.stores), len(two.stores)) == (1, 2)
+    expected = run(two, found, processing_form="rows", **lenient)
+    in_rows = run(one, found, at, processing_form="rows", **lenient)
+    in_columns = run(one, found, at, processing_form="columns", **lenient)
+    assert in_rows.sent == expected.sent
+    assert in_columns.sent == in_rows.sent
+    assert in_columns.stores == in_rows.stores
+    assert in_columns.metrics.rows() == in_rows.metrics.rows()
+    kept = {place: rows for place, rows in expected.stores.items() if place[1] in one.stores}
+    assert {place: rows for place, rows in in_rows.stores.items() if place[1] in one.stores} == kept
 
 
 @settings(max_examples=examples(15), deadline=None, print_blob=True)

@@ -34,6 +34,7 @@ from hayase.topology.operators.joins import JoinKind as JoinKind
 from hayase.topology.operators.joins import JoinSide as JoinSide
 from hayase.topology.operators.joins import StreamGlobalTableJoin as StreamGlobalTableJoin
 from hayase.topology.operators.joins import StreamJoinWindow as StreamJoinWindow
+from hayase.topology.operators.joins import StreamSelfJoin as StreamSelfJoin
 from hayase.topology.operators.joins import StreamStreamJoin as StreamStreamJoin
 from hayase.topology.operators.joins import StreamTableJoin as StreamTableJoin
 from hayase.topology.operators.joins import TableJoin as TableJoin

@@ -181,3 +181,23 @@ class StreamStreamJoin(Operator):
     clock: str
     joiner: Callable[[Any, Any, Any], Any] | pl.Expr | Fields
     schema: Schema | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSelfJoin(Operator):
+    """Both sides of an inner join of a stream with itself, of which one window store keeps the records (KIP-862).
+
+    A record is joined as the left side with those before it, then as the right side with these and itself. Null keys and null
+    values are dropped and counted.
+
+    Attributes:
+        windows: as the left side sees them.
+        window: the node that keeps the records.
+        store: where.
+    """
+
+    windows: JoinWindows
+    window: str
+    store: str
+    joiner: Callable[[Any, Any, Any], Any] | pl.Expr | Fields
+    schema: Schema | None = None
