@@ -1,4 +1,4 @@
-"""Aggregating one epoch's rows in columns: shared by plain, windowed and session aggregates."""
+"""Aggregating one epoch's rows in columns: shared by aggregates of all kinds."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ from hayase.topology.operators import (
     BuiltInAggregate,
     StreamAggregate,
     StreamSessionAggregate,
+    StreamSlidingAggregate,
     StreamWindowedAggregate,
     TableAggregate,
 )
@@ -45,6 +46,9 @@ RECORD = "__record"
 """Column of rows that were made of one record (for its windows): the record's number."""
 
 _INPUT = "__input"
+_AGGREGATES = (
+    StreamAggregate | StreamWindowedAggregate | StreamSlidingAggregate | StreamSessionAggregate | TableAggregate
+)
 
 
 class Slots(Protocol):
@@ -116,7 +120,7 @@ class ColumnAggregation:
             TopologyError: an input does not fit the edge's types, or the function does not take it.
         """
         operator = node.operator
-        assert isinstance(operator, StreamAggregate | StreamWindowedAggregate | StreamSessionAggregate | TableAggregate)
+        assert isinstance(operator, _AGGREGATES)
         aggregation, spec = operator.aggregation, ctx.stores[operator.store]
         codec = spec.key_serde.columns
         if not isinstance(aggregation, BuiltInAggregate) or not known(edge) or edge.windowed or codec is None:

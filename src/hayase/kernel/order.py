@@ -195,6 +195,7 @@ _MULTIPLIERS = (
     | op.TableSuppress
     | op.ForeignKeySubscribe
     | op.ForeignKeyFanOut
+    | op.StreamSlidingAggregate
     | op.StreamSessionAggregate
     | op.StreamStreamJoin
     | op.StreamSelfJoin

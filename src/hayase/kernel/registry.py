@@ -35,7 +35,7 @@ from hayase.kernel.repartition_filter import RepartitionFilterRows, repartition_
 from hayase.kernel.rows import RowNode
 from hayase.kernel.select_key import SelectKeyRows, select_key_columns
 from hayase.kernel.session_aggregate import StreamSessionAggregateColumns, StreamSessionAggregateRows
-from hayase.kernel.sliding_aggregate import StreamSlidingAggregateRows
+from hayase.kernel.sliding_aggregate import StreamSlidingAggregateColumns, StreamSlidingAggregateRows
 from hayase.kernel.stream_join_window import StreamJoinWindowRows, stream_join_window_columns
 from hayase.kernel.stream_self_join import StreamSelfJoinRows, stream_self_join_columns
 from hayase.kernel.stream_stream_join import StreamStreamJoinRows, stream_stream_join_columns
@@ -126,6 +126,7 @@ COLUMNS: Mapping[type[op.Operator], ColumnFactory] = {
     op.TableAggregate: TableAggregateColumns.compile,
     op.StreamAggregate: StreamAggregateColumns.compile,
     op.StreamWindowedAggregate: StreamWindowedAggregateColumns.compile,
+    op.StreamSlidingAggregate: StreamSlidingAggregateColumns.compile,
     op.StreamSessionAggregate: StreamSessionAggregateColumns.compile,
     op.ForeignKeySubscribe: foreign_key_subscribe_columns,
     op.ForeignKeyReceive: foreign_key_receive_columns,

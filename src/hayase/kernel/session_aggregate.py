@@ -12,10 +12,11 @@ from hayase.core.metrics import DROPPED_RECORDS, LATE_RECORDS
 from hayase.core.records import Change, Record, Window, Windowed
 from hayase.kernel.aggregate_node import WindowedNode
 from hayase.kernel.aggregate_rows import Emitter, Places
+from hayase.kernel.aggregate_states import States
 from hayase.kernel.column_aggregation import ColumnAggregation
 from hayase.kernel.columns import KEY, TS, ColumnContext, ColumnNode, CompileContext, EdgeSchema
 from hayase.kernel.rows import RowContext, RowEnvironment
-from hayase.kernel.session_columns import EpochSessions, SessionStates
+from hayase.kernel.session_columns import EpochSessions
 from hayase.kernel.stream_time import stream_times
 from hayase.kernel.window_close import ClosingResults, WaitingResults
 from hayase.state.session_bytes import SessionBytes
@@ -147,7 +148,7 @@ class StreamSessionAggregateColumns(ColumnNode):
         super().__init__(name, output)
         self._operator = operator
         self._aggregation = aggregation
-        self._states = SessionStates(aggregation.parts)
+        self._states = States(aggregation.parts)
 
     @classmethod
     def compile(

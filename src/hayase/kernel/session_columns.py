@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import repeat
-from typing import Any
 
 import numpy as np
 import polars as pl
 
 from hayase.core.windows import SessionWindows
-from hayase.kernel.aggregate_layout import Stored
-from hayase.kernel.built_in import BuiltIn
-from hayase.kernel.column_aggregation import RECORD, ColumnAggregation
+from hayase.kernel.aggregate_states import State, States
+from hayase.kernel.column_aggregation import ColumnAggregation
 from hayase.kernel.columns import (
     HEADERS,
     KEY,
@@ -23,42 +21,16 @@ from hayase.kernel.columns import (
     WINDOW_END,
     WINDOW_START,
     ColumnContext,
-    Failed,
     order_columns,
     order_of,
 )
+from hayase.kernel.epoch_records import EpochRecords
 from hayase.kernel.groups import I64, places_in_runs
-from hayase.kernel.key_columns import distinct_keys, key_bytes, keys_of
-from hayase.kernel.session_merge import MergedStates, Session, SessionMerge, State, Update
+from hayase.kernel.session_merge import Session, SessionMerge, Update
 from hayase.kernel.window_close import WaitingResults
-from hayase.serde.timestamped import NO_TIME
 from hayase.state.session_bytes import SessionBytes
 
 _SESSION = struct.Struct(">qq")
-
-
-class SessionStates(MergedStates):
-    """States and their columns."""
-
-    def __init__(self, parts: Sequence[BuiltIn]) -> None:
-        super().__init__(parts)
-        self._types = [part.stored_types for part in parts]
-
-    def of(self, stored: Stored) -> list[State]:
-        """The states of rows that are all there."""
-        columns = iter([series.to_list() for series in stored.values])
-        parts = [list(zip(*(next(columns) for _ in types), strict=True)) for types in self._types]
-        return [list(state) for state in zip(*parts, strict=True)]
-
-    def stored(self, states: Sequence[State | None]) -> Stored:
-        """The columns of states, `None` where there is none."""
-        times = np.array([NO_TIME if state is None else 0 for state in states], np.int64)
-        values = [
-            pl.Series([None if state is None else state[number][place] for state in states], dtype=dtype)
-            for number, types in enumerate(self._types)
-            for place, dtype in enumerate(types)
-        ]
-        return Stored(times, values)
 
 
 class EpochSessions:
@@ -75,7 +47,7 @@ class EpochSessions:
     def __init__(
         self,
         aggregation: ColumnAggregation,
-        states: SessionStates,
+        states: States,
         frame: pl.DataFrame,
         store: SessionBytes,
         windows: SessionWindows,
@@ -83,11 +55,9 @@ class EpochSessions:
         self._aggregation = aggregation
         self._states = states
         self._frame = frame
+        self._records = EpochRecords(aggregation, frame)
         self._store = store
         self._windows = windows
-        self._times = frame[TS].to_numpy()
-        self._of_row, self._keys = distinct_keys(frame[KEY], aggregation.key_codec)
-        self._data = key_bytes(self._keys, aggregation.key_codec)
         self._due: list[bytes] = []
         """What waited for its session to close, which it has done now, or which was merged into another one."""
 
@@ -103,7 +73,7 @@ class EpochSessions:
             self._windows,
             self._store,
             self._states,
-            len(self._data),
+            len(self._records.data),
             lambda row, error: ctx.processing_failed(order_of(self._frame, row), error),
         )
         self._load(merge)
@@ -113,15 +83,18 @@ class EpochSessions:
             self._load_waiting(merge, [(key, rank[1], rank[0]) for _, rank, key in due])
         elif not self._aggregation.caching:
             merge.updates = []
-        inputs, failures = self._inputs()
-        merge.run(zip(self._of_row.tolist(), self._times.tolist(), closed.tolist(), inputs, strict=False), failures)
+        inputs, failures = self._records.inputs()
+        merge.run(
+            zip(self._records.of_row.tolist(), self._records.times.tolist(), closed.tolist(), inputs, strict=False),
+            failures,
+        )
         return merge
 
     def _load(self, merge: SessionMerge) -> None:
         """The sessions that records may reach."""
-        first = np.full(len(self._data), np.iinfo(np.int64).max)
-        np.minimum.at(first, self._of_row, self._times)
-        found = self._store.find_many(self._data, (first - self._windows.gap_ms).tolist())
+        first = np.full(len(self._records.data), np.iinfo(np.int64).max)
+        np.minimum.at(first, self._records.of_row, self._records.times)
+        found = self._store.find_many(self._records.data, (first - self._windows.gap_ms).tolist())
         every = [(key, *session) for key, sessions in enumerate(found) for session in sessions]
         states = self._states.of(self._aggregation.layout.decode([value for *_, value in every]))
         for (key, start_ms, end_ms, value), state in zip(every, states, strict=True):
@@ -129,7 +102,7 @@ class EpochSessions:
 
     def _load_waiting(self, merge: SessionMerge, due: Sequence[tuple[bytes, int, int]]) -> None:
         """Sessions, given by key, start and end, whose results will be sent unless records change them."""
-        numbers = {data: number for number, data in enumerate(self._data)}
+        numbers = {data: number for number, data in enumerate(self._records.data)}
         waiting: list[Session] = []
         others: list[tuple[bytes, int, int]] = []
         for key, start_ms, end_ms in due:
@@ -145,52 +118,26 @@ class EpochSessions:
         more: list[bytes] = []
         for (key, start_ms, end_ms), state in zip(others, states, strict=True):
             number = numbers.setdefault(key, len(numbers))
-            if number == len(self._data) + len(more):
+            if number == len(self._records.data) + len(more):
                 more.append(key)
             waiting.append(Session(number, start_ms, end_ms, state, None))
-        self._add_keys(more)
-        merge.send_when_closed(waiting, self._data)
-
-    def _add_keys(self, data: Sequence[bytes]) -> None:
-        """Number more keys."""
-        if not data:
-            return
-        keys = keys_of(data, self._aggregation.key_codec).alias(KEY).cast(self._keys.dtype)
-        self._keys = pl.concat([self._keys, keys])
-        self._data = [*self._data, *data]
-
-    def _inputs(self) -> tuple[Iterator[tuple[Any, ...]], dict[int, Exception]]:
-        """The inputs of each record, and what happened where they failed."""
-        failed, frame = Failed(), self._frame
-        made = self._aggregation.with_inputs(
-            frame.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias(RECORD)), failed, RECORD
-        )
-        columns = [None if values is None else values.to_list() for values in self._aggregation.input_values(made)]
-        if made.height < frame.height:
-            rows = made[RECORD].to_list()
-            for number, values in enumerate(columns):
-                if values is not None:
-                    spread: list[Any] = [None] * frame.height
-                    for row, value in zip(rows, values, strict=True):
-                        spread[row] = value
-                    columns[number] = spread
-        inputs = [repeat(None, frame.height) if values is None else values for values in columns]
-        return zip(*inputs, strict=True), failed.by_row(frame)
+        self._records.add_keys(more)
+        merge.send_when_closed(waiting, self._records.data)
 
     # what is written
 
     def write(self, merge: SessionMerge) -> None:
         """Write what has changed."""
         changed = merge.changed()
-        places = [(self._data[each.key], each.start_ms, each.end_ms) for each in (*merge.removed, *changed)]
+        places = [(self._records.data[each.key], each.start_ms, each.end_ms) for each in (*merge.removed, *changed)]
         encoded = self._aggregation.layout.encode(self._states.stored([session.state for session in changed]))
         self._store.put_many(places, [*repeat(None, len(merge.removed)), *encoded], merge.observed_ms)
 
     def write_waiting(self, merge: SessionMerge, waiting: WaitingResults) -> None:
         """Write what waits now."""
         changed = merge.changed()
-        gone = [waiting.entry((each.end_ms, each.start_ms), self._data[each.key]) for each in merge.removed]
-        there = [waiting.entry((each.end_ms, each.start_ms), self._data[each.key]) for each in changed]
+        gone = [waiting.entry((each.end_ms, each.start_ms), self._records.data[each.key]) for each in merge.removed]
+        there = [waiting.entry((each.end_ms, each.start_ms), self._records.data[each.key]) for each in changed]
         values = [*repeat(None, len(self._due) + len(gone)), *(b"" if each.waiting else None for each in changed)]
         waiting.put_many([*self._due, *gone, *there], values)
 
@@ -223,7 +170,7 @@ class EpochSessions:
         start = [session.at_start for session in sessions]
         origins = self._frame.select(order_columns(self._frame))[np.array([row for row, *_ in touched], np.int64)]
         if ctx.holding is not None:
-            places = [_SESSION.pack(each.end_ms, each.start_ms) + self._data[each.key] for each in sessions]
+            places = [_SESSION.pack(each.end_ms, each.start_ms) + self._records.data[each.key] for each in sessions]
             ctx.holding.hold(places, rows, start, self._held_back, origins)
             return self._aggregation.ended(rows.clear(), self._aggregation.layout.read([]), ctx)
         ctx.sends_at_end(origins)
@@ -240,7 +187,7 @@ class EpochSessions:
 
     def _sent(self, sessions: Sequence[Session | Update], states: Sequence[State | None]) -> pl.DataFrame:
         """Key, window, value and time of sessions."""
-        keys = self._keys.gather([session.key for session in sessions]).alias(KEY)
+        keys = self._records.keys.gather([session.key for session in sessions]).alias(KEY)
         ends = pl.Series(WINDOW_END, [session.end_ms for session in sessions], dtype=pl.Int64)
         stored = self._states.stored(states)
         return pl.DataFrame(

@@ -9,11 +9,8 @@ from typing import Any, NamedTuple
 
 from hayase.core.errors import HayaseError
 from hayase.core.windows import SessionWindows
-from hayase.kernel.built_in import BuiltIn
+from hayase.kernel.aggregate_states import State, States
 from hayase.state.session_bytes import SessionBytes
-
-State = list[Any]
-"""The stored values of each built-in aggregate."""
 
 _NONE = -1
 
@@ -60,28 +57,6 @@ class Update(NamedTuple):
     old: State | None
 
 
-class MergedStates:
-    """The row form of built-in aggregates on states of which each one's values are together."""
-
-    def __init__(self, parts: Sequence[BuiltIn]) -> None:
-        self._parts = parts
-        self._steps = [part.step for part in parts]
-
-    def stepped(self, state: State | None, inputs: Iterable[Any]) -> State:
-        """The state with one more record, `None` being that of no record; raises what a `BuiltIn` raises."""
-        if state is None:
-            state = [part.start() for part in self._parts]
-        return [step(stored, value) for step, stored, value in zip(self._steps, state, inputs, strict=True)]
-
-    def merged(self, sessions: Sequence[Session]) -> State:
-        """The state of several sessions together, the earliest first."""
-        state = sessions[0].state
-        for session in sessions[1:]:
-            pairs = zip(self._parts, state, session.state, strict=True)
-            state = [part.merge(left, right) for part, left, right in pairs]
-        return state
-
-
 class SessionMerge:
     """The sessions of an epoch's keys while its records are taken in.
 
@@ -99,7 +74,7 @@ class SessionMerge:
         self,
         windows: SessionWindows,
         store: SessionBytes,
-        states: MergedStates,
+        states: States,
         keys: int,
         failed: Callable[[int, Exception], None],
     ) -> None:
@@ -181,7 +156,7 @@ class SessionMerge:
                 continue
             merged = sessions[first:behind]
             try:
-                before = self._states.merged(merged) if merged else None
+                before = self._states.merged([session.state for session in merged]) if merged else None
                 if row in failures:
                     raise failures[row]
                 state = self._states.stepped(before, inputs)

@@ -15,7 +15,7 @@ from tests.budget import examples
 from tests.unit.kernel.harness import Case, Input, Result, Source, compile_case, cut, run_columns, run_rows
 
 from hayase.core.records import Change
-from hayase.core.windows import SessionWindows, TimeWindows
+from hayase.core.windows import SessionWindows, SlidingWindows, TimeWindows
 from hayase.kernel.aggregate_serde import aggregate_serde
 from hayase.serde import Serdes
 from hayase.state.spec import StoreSpec
@@ -192,6 +192,36 @@ def test_session_aggregates_agree(
     assert_agree(case_of(operator, RECORDS, caching=caching), records, at)
 
 
+SLIDING = {
+    "no_grace": SlidingWindows(6, 0),
+    "grace": SlidingWindows(5, 12),
+    "one_instant": SlidingWindows(0, 4),
+    "long": SlidingWindows(25, 3),
+}
+
+
+@pytest.mark.parametrize("caching", [True, False])
+@pytest.mark.parametrize("on_close", [True, False])
+@pytest.mark.parametrize("name", AGGREGATIONS)
+@given(records=inputs, at=cuts, old_values=st.booleans(), windows=st.sampled_from(sorted(SLIDING)), scale=scales)
+@settings(max_examples=examples(12), deadline=None)
+def test_sliding_aggregates_agree(
+    name: str,
+    on_close: bool,
+    caching: bool,
+    old_values: bool,
+    windows: str,
+    scale: int,
+    records: list[Input],
+    at: list[int],
+) -> None:
+    difference_ms, grace_ms = SLIDING[windows].difference_ms, SLIDING[windows].grace_ms
+    scaled = SlidingWindows(difference_ms * scale, grace_ms * scale)
+    operator = op.StreamSlidingAggregate(AGGREGATIONS[name], "rows", old_values, on_close=on_close, windows=scaled)
+    records = [dataclasses.replace(each, timestamp_ms=each.timestamp_ms * scale) for each in records]
+    assert_agree(case_of(operator, RECORDS, caching=caching), records, at)
+
+
 large = st.sampled_from([2**62, -(2**62), 2**63 - 1, -(2**63), 1, -1]) | st.none()
 large_inputs = st.lists(
     st.builds(
@@ -206,7 +236,7 @@ large_inputs = st.lists(
 
 
 @pytest.mark.parametrize("caching", [True, False])
-@pytest.mark.parametrize("windows", [None, "tumbling_grace", "hopping", "session"])
+@pytest.mark.parametrize("windows", [None, "tumbling_grace", "hopping", "session", "sliding"])
 @given(records=large_inputs, at=cuts)
 @settings(max_examples=examples(40), deadline=None)
 def test_sums_that_leave_64_bits_fail_on_the_same_records(
@@ -216,6 +246,8 @@ def test_sums_that_leave_64_bits_fail_on_the_same_records(
     operator: Any = op.StreamAggregate(aggregation, "rows")
     if windows == "session":
         operator = op.StreamSessionAggregate(aggregation, "rows", windows=SessionWindows(4, 9))
+    elif windows == "sliding":
+        operator = op.StreamSlidingAggregate(aggregation, "rows", windows=SlidingWindows(4, 9))
     elif windows is not None:
         operator = op.StreamWindowedAggregate(aggregation, "rows", windows=WINDOWS[windows])
     assert_agree(case_of(operator, RECORDS, caching=caching), records, at)

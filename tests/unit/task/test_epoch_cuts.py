@@ -26,6 +26,7 @@ from hayase import (
     RecordContext,
     Serdes,
     SessionWindows,
+    SlidingWindows,
     Stores,
     StreamsBuilder,
     TimeWindows,
@@ -92,6 +93,20 @@ def sessions(**_: Any) -> Topology:
     grouped = builder.stream("a", READ).group_by_key().windowed_by(windows)
     table = grouped.agg(Materialized.as_("u"), **EVERYTHING)
     written = Produced.with_(SessionWindowedSerde(TEXT), JSON)
+    table.to_stream().to("out", written)
+    table.filter(pl.col("total") > 3).to_stream().to("large", written)
+    closed = grouped.emit_strategy(EmitStrategy.on_window_close()).agg(Materialized.as_("c"), **EVERYTHING)
+    closed.to_stream().to("closed", written)
+    return builder.build()
+
+
+def sliding(**_: Any) -> Topology:
+    """Results on update, and on close, in a store of their own."""
+    builder = StreamsBuilder()
+    windows = SlidingWindows.of_time_difference_and_grace(timedelta(milliseconds=9), timedelta(milliseconds=15))
+    grouped = builder.stream("a", READ).group_by_key().windowed_by(windows)
+    table = grouped.agg(Materialized.as_("u"), **EVERYTHING)
+    written = Produced.with_(TimeWindowedSerde(TEXT, 9), JSON)
     table.to_stream().to("out", written)
     table.filter(pl.col("total") > 3).to_stream().to("large", written)
     closed = grouped.emit_strategy(EmitStrategy.on_window_close()).agg(Materialized.as_("c"), **EVERYTHING)
@@ -170,6 +185,7 @@ ONE_TASK: dict[str, Callable[..., Topology]] = {
     "aggregated": aggregated,
     "windowed": windowed,
     "sessions": sessions,
+    "sliding": sliding,
     "joined": joined,
 }
 
