@@ -56,7 +56,7 @@ def orders() -> Topology:
 class LocalApp:
     """One run of an application; several may follow each other on the same folder."""
 
-    def __init__(self, folder: Path, topology: Topology | None = None, **settings: Any) -> None:
+    def __init__(self, folder: Path, topology: Topology | None = None, *, partitions: int = 3, **settings: Any) -> None:
         self.folder = folder
         self.topology = topology or orders()
         self.settings: dict[str, Any] = {
@@ -71,11 +71,16 @@ class LocalApp:
         self.log = open_log(log_config(config))
         for topic in source_topics(topology):
             if topic not in self.log.describe([topic]):
-                self.log.create_topic(topic, 3)
+                self.log.create_topic(topic, partitions)
         infos = self.log.describe(source_topics(topology))
         counts = {name: info.partitions for name, info in infos.items()}
         options = compile_options(config)
-        plan = make_plan(topology, counts, compile_units(topology, levels_of(topology), options), threads=2)
+        plan = make_plan(
+            topology,
+            counts,
+            compile_units(topology, levels_of(topology), options),
+            threads=config.num_stream_threads or 2,
+        )
         self.plan = plan
         self.blobs = open_blobs(config.checkpoint_dir, fsync=False)
         fix_plan(self.blobs, plan.to_json())
@@ -125,8 +130,8 @@ class LocalApp:
         keys: list[bytes | None] = [user.encode() for user, _, _ in rows]
         self._log_writer.append([OutputBatch(topic, keys, values, [time_ms] * len(rows))])
 
-    def plan_epoch(self) -> EpochRecord:
-        """Publish the record of the next epoch: everything that is there."""
+    def plan_epoch(self, upto: Mapping[TopicPartition, int] | None = None) -> EpochRecord:
+        """Publish the record of the next epoch: everything that is there, but no more than up to these offsets."""
         epochs = Epochs(self.blobs)
         last = epochs.last_done()
         previous = epochs.record(last) if last >= 0 else None
@@ -135,7 +140,8 @@ class LocalApp:
         ranges: dict[str, dict[int, tuple[int, int]]] = {topic: {} for topic in self._counts}
         for place in places:
             start = previous.ranges[place.topic][place.partition][1] if previous else 0
-            ranges[place.topic][place.partition] = (start, ends[place])
+            end = ends[place] if upto is None else max(start, min(ends[place], upto.get(place, ends[place])))
+            ranges[place.topic][place.partition] = (start, end)
         self.clock.advance_ms(EPOCH_MS)
         record = EpochRecord(
             last + 1, self.lineage, self.plan.digest, START_MS + EPOCH_MS * (last + 2), ranges, self._ids,

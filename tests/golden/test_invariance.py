@@ -1,0 +1,98 @@
+"""However the input of a golden topology is cut into epochs, interrupted and dealt out to bundles: what comes out is the same."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from tests.budget import examples
+from tests.golden.cases import DATA, Case
+from tests.golden.invariance import Outcome, Runner, Way, differences
+from tests.golden.run import load
+from tests.golden.spark_engine import groups
+
+pytestmark = pytest.mark.long
+
+TOGETHER = 24
+ALL = list(groups(list(load(DATA)), TOGETHER))
+SAMPLE = random.Random(1).sample([case for group in ALL for case in group], 3 * TOGETHER)
+# A run takes seconds: no time for smaller examples, the seed is printed.
+FEW = settings(
+    max_examples=examples(2),
+    deadline=None,
+    print_blob=True,
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+
+
+def outcome(runner: Runner, way: Way) -> Mapping[str, Outcome]:
+    with tempfile.TemporaryDirectory(prefix="hayase-invariance-") as folder:
+        return runner.run(Path(folder), way)
+
+
+def cuts_of(records: int, most: int) -> st.SearchStrategy[tuple[int, ...]]:
+    return st.lists(st.integers(1, records - 1), min_size=1, max_size=most, unique=True).map(tuple)
+
+
+def expect_the_same_however_it_is_cut(cases: list[Case]) -> None:
+    runner = Runner(cases)
+    at_once = outcome(runner, Way())
+
+    @FEW
+    @given(
+        cuts_of(runner.records, 12),
+        st.dictionaries(st.integers(0, 12), st.integers(0, 20), max_size=3),
+        st.sampled_from(["rows", "auto"]),
+    )
+    def check(cuts: tuple[int, ...], crashes: dict[int, int], form: str) -> None:
+        found = outcome(runner, Way(cuts, crashes, form=form))
+        assert not list(differences(at_once, found)), "\n".join(differences(at_once, found))
+
+    check()
+
+
+def expect_the_same_in_one_and_in_three_bundles(cases: list[Case]) -> None:
+    runner = Runner(cases)
+
+    @FEW
+    @given(cuts_of(runner.records, 6))
+    def check(cuts: tuple[int, ...]) -> None:
+        one = outcome(runner, Way(cuts, partitions=3, threads=1))
+        three = outcome(runner, Way(cuts, partitions=3, threads=3))
+        assert not list(differences(one, three)), "\n".join(differences(one, three))
+
+    check()
+
+
+def groups_of(cases: list[Case]) -> list[list[Case]]:
+    return list(groups(cases, TOGETHER))
+
+
+@pytest.mark.parametrize("cases", groups_of(SAMPLE[:TOGETHER]), ids=lambda cases: f"{len(cases)} cases")
+def test_a_sample_comes_to_the_same_however_it_is_cut_and_interrupted(cases: list[Case]) -> None:
+    expect_the_same_however_it_is_cut(cases)
+
+
+@pytest.mark.parametrize("cases", groups_of(SAMPLE[-TOGETHER:]), ids=lambda cases: f"{len(cases)} cases")
+def test_a_sample_with_keys_spread_comes_to_the_same_in_one_and_in_three_bundles(cases: list[Case]) -> None:
+    expect_the_same_in_one_and_in_three_bundles(cases)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("cases", ALL, ids=lambda cases: cases[0]["name"])
+def test_every_golden_topology_comes_to_the_same_however_it_is_cut_and_interrupted(cases: list[Case]) -> None:
+    expect_the_same_however_it_is_cut(cases)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("cases", ALL, ids=lambda cases: cases[0]["name"])
+def test_every_golden_topology_comes_to_the_same_in_one_and_in_three_bundles(cases: list[Case]) -> None:
+    expect_the_same_in_one_and_in_three_bundles(cases)
