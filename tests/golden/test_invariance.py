@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from tests.budget import examples
 from tests.golden.cases import DATA, Case
-from tests.golden.invariance import Outcome, Runner, Way, differences
+from tests.golden.invariance import Outcome, Runner, Way, cut_anywhere, differences, several_writers, through_topics
 from tests.golden.run import load
 from tests.golden.spark_engine import groups
 
@@ -43,6 +43,7 @@ def cuts_of(records: int, most: int) -> st.SearchStrategy[tuple[int, ...]]:
 def expect_the_same_however_it_is_cut(cases: list[Case]) -> None:
     runner = Runner(cases)
     at_once = outcome(runner, Way())
+    anywhere = {case["name"] for case in cases if cut_anywhere(case)}
 
     @FEW
     @given(
@@ -51,21 +52,29 @@ def expect_the_same_however_it_is_cut(cases: list[Case]) -> None:
         st.sampled_from(["rows", "auto"]),
     )
     def check(cuts: tuple[int, ...], crashes: dict[int, int], form: str) -> None:
-        found = outcome(runner, Way(cuts, crashes, form=form))
-        assert not list(differences(at_once, found)), "\n".join(differences(at_once, found))
+        interrupted = outcome(runner, Way(cuts, crashes, form=form))
+        undisturbed = at_once
+        if len(anywhere) < len(cases):
+            undisturbed = {**outcome(runner, Way(cuts, form=form)), **{name: at_once[name] for name in anywhere}}
+        assert not list(differences(undisturbed, interrupted)), "\n".join(differences(undisturbed, interrupted))
 
     check()
 
 
 def expect_the_same_in_one_and_in_three_bundles(cases: list[Case]) -> None:
+    # In a topic that tasks write side by side and an epoch reads back, the order is that of their transactions.
+    cases = [case for case in cases if not through_topics(case)]
+    if not cases:
+        pytest.skip("what comes back through topics has no order that could be compared")
     runner = Runner(cases)
+    unordered = frozenset(case["name"] for case in cases if several_writers(case))
 
     @FEW
     @given(cuts_of(runner.records, 6))
     def check(cuts: tuple[int, ...]) -> None:
         one = outcome(runner, Way(cuts, partitions=3, threads=1))
         three = outcome(runner, Way(cuts, partitions=3, threads=3))
-        assert not list(differences(one, three)), "\n".join(differences(one, three))
+        assert not list(differences(one, three, unordered)), "\n".join(differences(one, three, unordered))
 
     check()
 
