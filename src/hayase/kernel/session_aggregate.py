@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
 import polars as pl
 
-from hayase.core.metrics import DROPPED_RECORDS, LATE_RECORDS
+from hayase.core.metrics import DROPPED_RECORDS
 from hayase.core.records import Change, Record, Window, Windowed
 from hayase.kernel.aggregate_node import WindowedNode
 from hayase.kernel.aggregate_rows import Emitter, Places
-from hayase.kernel.aggregate_states import States
-from hayase.kernel.column_aggregation import ColumnAggregation
-from hayase.kernel.columns import KEY, TS, ColumnContext, ColumnNode, CompileContext, EdgeSchema
+from hayase.kernel.columns import KEY, TS, ColumnContext
+from hayase.kernel.looped_aggregate_columns import LoopedAggregateColumns
 from hayase.kernel.rows import RowContext, RowEnvironment
 from hayase.kernel.session_columns import EpochSessions
 from hayase.kernel.stream_time import stream_times
 from hayase.kernel.window_close import ClosingResults, WaitingResults
 from hayase.state.session_bytes import SessionBytes
 from hayase.state.spec import StoreSpec
-from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import StreamSessionAggregate
 
 
@@ -135,47 +132,16 @@ def _session_bytes(node: str, operator: StreamSessionAggregate, env: RowEnvironm
     )
 
 
-class StreamSessionAggregateColumns(ColumnNode):
-    """StreamSessionAggregate in column form; built-in aggregates only, and nobody may look the table up.
+class StreamSessionAggregateColumns(LoopedAggregateColumns[StreamSessionAggregate]):
+    """StreamSessionAggregate in column form."""
 
-    Records depend on those before them, so they are taken in one after the other, but over numbers: keys, inputs and what the
-    store holds are decoded, and results encoded, for the whole epoch at once.
-    """
-
-    def __init__(
-        self, name: str, output: EdgeSchema, operator: StreamSessionAggregate, aggregation: ColumnAggregation
-    ) -> None:
-        super().__init__(name, output)
-        self._operator = operator
-        self._aggregation = aggregation
-        self._states = States(aggregation.parts)
-
-    @classmethod
-    def compile(
-        cls, node: ProcessorNode, edges: Sequence[EdgeSchema], ctx: CompileContext
-    ) -> StreamSessionAggregateColumns | None:
-        """The node; `None` if the aggregate, or its store, has no column form."""
-        operator = node.operator
-        assert isinstance(operator, StreamSessionAggregate)
-        if operator.cogrouped:
-            return None
-        aggregation = ColumnAggregation.compile(node, edges[0], ctx)
-        if aggregation is None or aggregation.read:
-            return None
-        if operator.on_close:
-            aggregation = dataclasses.replace(aggregation, caching=False)
-        output = EdgeSchema(
-            edges[0].key, aggregation.schema, windowed=True, table=True, old_values=operator.old_values, sessions=True
-        )
-        return cls(node.name, output, operator, aggregation)
+    sessions = True
 
     def run(self, inputs: Sequence[pl.DataFrame], ctx: ColumnContext) -> pl.DataFrame:
         """See ColumnNode."""
         frame, operator = inputs[0], self._operator
         refused = frame[KEY].is_null()
-        ctx.metrics.add(DROPPED_RECORDS, self.name, int(refused.sum()))
-        if refused.any():
-            frame = frame.filter(~refused)
+        frame = self._without(refused, frame, ctx)
         clock = stream_times(ctx.clocks, self.name, frame[TS].to_numpy())
         closed = clock - operator.windows.grace_ms - operator.windows.gap_ms
         store = ctx.byte_store(operator.store)
@@ -183,8 +149,7 @@ class StreamSessionAggregateColumns(ColumnNode):
         sessions = _session_bytes(self.name, operator, ctx)
         epoch = EpochSessions(self._aggregation, self._states, frame, sessions, operator.windows)
         merge = epoch.take_in(closed, waiting, ctx)
-        ctx.metrics.add(DROPPED_RECORDS, self.name, merge.late)
-        ctx.metrics.add(LATE_RECORDS, self.name, merge.late)
+        self._count_late(merge.late, ctx)
         epoch.write(merge)
         if waiting is not None:
             epoch.write_waiting(merge, waiting)

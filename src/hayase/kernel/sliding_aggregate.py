@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
 
-from hayase.core.metrics import DROPPED_RECORDS, LATE_RECORDS
+from hayase.core.metrics import DROPPED_RECORDS
 from hayase.core.records import Record, Window, Windowed
 from hayase.kernel.aggregate_rows import Emitter, timestamp_of
-from hayase.kernel.aggregate_states import States
-from hayase.kernel.column_aggregation import ColumnAggregation
-from hayase.kernel.columns import KEY, NULL, TS, ColumnContext, ColumnNode, CompileContext, EdgeSchema
+from hayase.kernel.columns import KEY, NULL, TS, ColumnContext
+from hayase.kernel.looped_aggregate_columns import LoopedAggregateColumns
 from hayase.kernel.rows import RowContext
 from hayase.kernel.sliding_columns import EpochSlidingWindows
 from hayase.kernel.stream_time import stream_times
 from hayase.kernel.window_close import WaitingResults
 from hayase.kernel.window_store_node import WindowStoreNode, closing_windows, window_bytes
 from hayase.state.spec import StoreSpec
-from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import StreamSlidingAggregate
 
 
@@ -161,52 +158,20 @@ class StreamSlidingAggregateRows(WindowStoreNode[StreamSlidingAggregate]):
         return Window(start_ms, start_ms + self._difference_ms)
 
 
-class StreamSlidingAggregateColumns(ColumnNode):
-    """StreamSlidingAggregate in column form; built-in aggregates only, and nobody may look the table up.
-
-    Which windows a record makes depends on those before it, so records are taken in one after the other, but over numbers: keys,
-    inputs and what the store holds are decoded, and results encoded, for the whole epoch at once.
-    """
-
-    def __init__(
-        self, name: str, output: EdgeSchema, operator: StreamSlidingAggregate, aggregation: ColumnAggregation
-    ) -> None:
-        super().__init__(name, output)
-        self._operator = operator
-        self._aggregation = aggregation
-        self._states = States(aggregation.parts)
-
-    @classmethod
-    def compile(
-        cls, node: ProcessorNode, edges: Sequence[EdgeSchema], ctx: CompileContext
-    ) -> StreamSlidingAggregateColumns | None:
-        """The node; `None` if the aggregate, or its store, has no column form."""
-        operator = node.operator
-        assert isinstance(operator, StreamSlidingAggregate)
-        if operator.cogrouped:
-            return None
-        aggregation = ColumnAggregation.compile(node, edges[0], ctx)
-        if aggregation is None or aggregation.read:
-            return None
-        if operator.on_close:
-            aggregation = dataclasses.replace(aggregation, caching=False)
-        output = EdgeSchema(edges[0].key, aggregation.schema, windowed=True, table=True, old_values=operator.old_values)
-        return cls(node.name, output, operator, aggregation)
+class StreamSlidingAggregateColumns(LoopedAggregateColumns[StreamSlidingAggregate]):
+    """StreamSlidingAggregate in column form."""
 
     def run(self, inputs: Sequence[pl.DataFrame], ctx: ColumnContext) -> pl.DataFrame:
         """See ColumnNode."""
         frame, windows = inputs[0], self._operator.windows
         refused = frame[KEY].is_null() | frame[NULL]
-        ctx.metrics.add(DROPPED_RECORDS, self.name, int(refused.sum()))
-        if refused.any():
-            frame = frame.filter(~refused)
+        frame = self._without(refused, frame, ctx)
         clock = stream_times(ctx.clocks, self.name, frame[TS].to_numpy())
         store = window_bytes(self.name, self._operator, ctx)
         waiting = WaitingResults(ctx.byte_store(self._operator.store), times=1) if self._operator.on_close else None
         epoch = EpochSlidingWindows(self._aggregation, self._states, frame, store, windows)
         merge = epoch.take_in(clock - windows.grace_ms, waiting, ctx)
-        ctx.metrics.add(DROPPED_RECORDS, self.name, merge.late)
-        ctx.metrics.add(LATE_RECORDS, self.name, merge.late)
+        self._count_late(merge.late, ctx)
         epoch.write(merge)
         if waiting is not None:
             epoch.write_waiting(merge, waiting)
