@@ -124,7 +124,7 @@ class Runner:
         app.writer().append(batches)
 
     def _places(self, app: LocalApp) -> list[TopicPartition]:
-        given = (topic for topic in source_topics(self._topology) if topic in app._counts)
+        given = (topic for topic in source_topics(self._topology) if topic in app.counts)
         return [TopicPartition(topic, number) for topic in given for number in range(app.partitions_of(topic))]
 
     def _merged(self, app: LocalApp) -> list[tuple[TopicPartition, int]]:
@@ -148,7 +148,7 @@ class Runner:
         epochs = Epochs(app.blobs)
         record = epochs.record(epochs.last_done())
         assert record is not None
-        places = [TopicPartition(t, p) for t, n in app._counts.items() for p in range(n)]
+        places = [TopicPartition(t, p) for t, n in app.counts.items() for p in range(n)]
         ends = app.log.end_offsets(places)
         return any(ends[p] > record.ranges[p.topic][p.partition][1] for p in places)
 

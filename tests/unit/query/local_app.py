@@ -90,7 +90,7 @@ class LocalApp:
         self.folders = state_folders(config)
         self.recording_level = config.metrics_recording_level
         self._config, self._ids = config, {name: info.topic_id for name, info in infos.items()}
-        self._counts = counts
+        self.counts = counts
         self._log_reader, self._log_writer = self.log.reader(), self.log.writer()
         self.snapshots: SnapshotPolicy | None = None
         programs = make_programs(topology, plan, options)
@@ -135,9 +135,9 @@ class LocalApp:
         epochs = Epochs(self.blobs)
         last = epochs.last_done()
         previous = epochs.record(last) if last >= 0 else None
-        places = [TopicPartition(topic, p) for topic, n in self._counts.items() for p in range(n)]
+        places = [TopicPartition(topic, p) for topic, n in self.counts.items() for p in range(n)]
         ends = self.log.end_offsets(places)
-        ranges: dict[str, dict[int, tuple[int, int]]] = {topic: {} for topic in self._counts}
+        ranges: dict[str, dict[int, tuple[int, int]]] = {topic: {} for topic in self.counts}
         for place in places:
             start = previous.ranges[place.topic][place.partition][1] if previous else 0
             end = ends[place] if upto is None else max(start, min(ends[place], upto.get(place, ends[place])))
