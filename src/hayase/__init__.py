@@ -86,6 +86,8 @@ if TYPE_CHECKING:
     from hayase.processor.handlers import dead_letter as dead_letter
     from hayase.processor.handlers import log_and_continue as log_and_continue
     from hayase.processor.handlers import log_and_fail as log_and_fail
+    from hayase.processor.metrics import Sensor as Sensor
+    from hayase.processor.metrics import StreamsMetrics as StreamsMetrics
     from hayase.processor.timestamps import callable_timestamp as callable_timestamp
     from hayase.processor.timestamps import field_timestamp as field_timestamp
     from hayase.processor.timestamps import record_timestamp as record_timestamp
@@ -94,6 +96,7 @@ if TYPE_CHECKING:
     from hayase.query.position import PositionBound as PositionBound
     from hayase.query.queries import KeyQuery as KeyQuery
     from hayase.query.queries import MultiVersionedKeyQuery as MultiVersionedKeyQuery
+    from hayase.query.queries import QueriedStore as QueriedStore
     from hayase.query.queries import Query as Query
     from hayase.query.queries import RangeQuery as RangeQuery
     from hayase.query.queries import TimestampedKeyQuery as TimestampedKeyQuery
@@ -175,6 +178,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "hayase.processor.handlers": (
         *("ErrorContext", "HandlerAnswer", "dead_letter", "log_and_continue", "log_and_fail"),
     ),
+    "hayase.processor.metrics": ("Sensor", "StreamsMetrics"),
     "hayase.processor.timestamps": (
         *("callable_timestamp", "field_timestamp", "record_timestamp", "wall_clock_timestamp"),
     ),
@@ -182,6 +186,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "hayase.query.queries": (
         "KeyQuery",
         "MultiVersionedKeyQuery",
+        "QueriedStore",
         "Query",
         "RangeQuery",
         "TimestampedKeyQuery",

@@ -87,10 +87,14 @@ def _exists(level: str) -> set[str]:
     telemetry = Telemetry(config, "", lambda: report, lambda: Recovery(shut_down_client, 0))
     names = (
         *(m.DROPPED_RECORDS, m.LATE_RECORDS, m.DEAD_LETTERS, m.RECORDS_CONSUMED, m.RECORDS_PRODUCED, m.BYTES_CONSUMED),
-        *(m.BYTES_PRODUCED, m.PROCESSED, m.RESTORED, m.ENTRIES),
+        *(m.BYTES_PRODUCED, m.PROCESSED, m.RESTORED, m.ENTRIES, m.SUPPRESSION_EMITTED, m.FINAL_EMITTED),
     )
     counts = [m.Count(name, "0_0", "owner", 1) for name in names]
-    measures = [m.Measure(name, "0_0", "", 1, 1.0, 1.0, 1.0) for name in (m.PROCESS_LATENCY, m.E2E_LATENCY, m.LATENESS)]
+    measured = (
+        *(m.PROCESS_LATENCY, m.E2E_LATENCY, m.LATENESS, m.PUNCTUATE_LATENCY),
+        *(m.SUPPRESSION_ROWS, m.SUPPRESSION_BYTES),
+    )
+    measures = [m.Measure(name, "0_0", "", 1, 1.0, 1.0, 1.0) for name in measured]
     reported = SummaryMetrics(telemetry.registry, {}, "a", level)
     reported.add(BundleSummary("0-0", 0, False, True, counts, {}, measures))
     telemetry.count_epoch(5)

@@ -22,13 +22,39 @@ BYTES_PRODUCED = "bytes-produced-total"
 PROCESSED = "process-total"
 RESTORED = "restore-total"
 ENTRIES = "num-keys"
+SUPPRESSION_EMITTED = "suppression-emit-total"
+FINAL_EMITTED = "window-aggregate-final-emit-total"
 
 PROCESS_LATENCY = "process-latency"
 E2E_LATENCY = "record-e2e-latency"
 LATENESS = "record-lateness"
+PUNCTUATE_LATENCY = "punctuate-latency"
+SUPPRESSION_ROWS = "suppression-buffer-count"
+SUPPRESSION_BYTES = "suppression-buffer-size"
 
 LEVELS = ("INFO", "DEBUG", "TRACE")
 """Values of `metrics.recording.level`; each includes those before it."""
+
+
+_USERS = "/"
+
+
+def user_metric(scope: str, operation: str, tags: Mapping[str, str]) -> str:
+    """The name of a metric of the user's.
+
+    Example:
+        >>> user_metric("orders", "paid", {"shop": "north"})
+        'orders/paid/shop=north'
+    """
+    return _USERS.join([scope, operation, *(f"{tag}={value}" for tag, value in tags.items())])
+
+
+def parts_of_user_metric(name: str) -> tuple[str, str, tuple[tuple[str, str], ...]] | None:
+    """Scope, operation and tags of a metric of the user's; `None` if it is one of the others."""
+    if _USERS not in name:
+        return None
+    scope, operation, *tags = name.split(_USERS)
+    return scope, operation, tuple((tag, value) for tag, _, value in (each.partition("=") for each in tags))
 
 
 class Count(NamedTuple):
@@ -93,6 +119,10 @@ class Metrics:
         """Whether what costs more is to be measured."""
         return self._level >= 1
 
+    def records(self, level: str) -> bool:
+        """Whether what is of that level is to be recorded."""
+        return LEVELS.index(level) <= self._level
+
     def for_task(self, task: str) -> Metrics:
         """The same metrics, under the name of a task."""
         view = Metrics.__new__(Metrics)
@@ -109,18 +139,16 @@ class Metrics:
         array = np.asarray(values)
         if not array.size:
             return
-        new = Measure(
-            name,
-            self._task,
-            owner,
-            array.size,
-            float(array.sum(dtype=np.float64)),
-            float(array.min()),
-            float(array.max()),
-        )
-        key = (name, self._task, owner)
-        old = self._measures.get(key)
-        self._measures[key] = new if old is None else joined(old, new)
+        total = float(array.sum(dtype=np.float64))
+        self._take(Measure(name, self._task, owner, array.size, total, float(array.min()), float(array.max())))
+
+    def measure_one(self, name: str, owner: str, value: float) -> None:
+        """Add one value to a measurement."""
+        self._take(Measure(name, self._task, owner, 1, value, value, value))
+
+    def _take(self, new: Measure) -> None:
+        old = self._measures.get(new[:3])
+        self._measures[new[:3]] = new if old is None else joined(old, new)
 
     def total(self, name: str) -> int:
         """The sum over all tasks and owners."""

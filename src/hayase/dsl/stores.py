@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -173,6 +174,49 @@ class Stores:
         supplier = Stores.persistent_versioned_key_value_store(name, history_retention, segment_interval)
         spec = _spec(name, "versioned_key_value", key_serde, value_serde, supplier.history_ms)
         return _kept(replace(spec, segment_interval_ms=supplier.segment_interval_ms), store_type, logging)
+
+    @staticmethod
+    def custom_store(interface: Callable[[Any], Any], over: StoreSpec) -> StoreSpec:
+        """A store with an interface of your own (Kafka Streams' custom `StateStore`), kept as one of the others.
+
+        What is written through it is state as any other: part of the epoch, with changelog, restore, history and followers.
+
+        Args:
+            interface: called with the store that `over` describes; what it returns is what `get_state_store` gives to a
+                processor. A class whose `__init__` takes the store is one. It is called once for each processor and epoch,
+                so what is to last must be in the store. Of processors that a global store is not written by, of the
+                test driver and of `QueriedStore.interface()` it gets the store without the methods that write.
+            over: the store that keeps it, and its name; from any of the functions here that take serdes.
+
+        Raises:
+            TopologyError: `INVALID_STORE`: `interface` can not be called, or `over` is not a store, or a custom one.
+
+        Not guaranteed: that built-in queries and `StreamsApp.store` say anything useful: they see the store that keeps it.
+
+        Example:
+            >>> from hayase import Serdes
+            >>> class Counters:
+            ...     def __init__(self, store):
+            ...         self._store = store
+            ...
+            ...     def add(self, name, number=1):
+            ...         self._store.put(name, self.read(name) + number)
+            ...
+            ...     def read(self, name):
+            ...         return self._store.get(name) or 0
+            >>> Stores.custom_store(Counters, Stores.key_value_store("visits", Serdes.string(), Serdes.long())).name
+            'visits'
+        """
+        if not callable(interface):
+            raise TopologyError(
+                "INVALID_STORE", f"the interface of a custom store is called with it; {interface!r} is not"
+            )
+        if not isinstance(over, StoreSpec) or over.interface is not None:
+            raise TopologyError(
+                "INVALID_STORE",
+                f"a custom store is kept in one that Stores.key_value_store(…) and its like describe, not in {over!r}",
+            )
+        return replace(over, interface=interface)
 
     @staticmethod
     def persistent_versioned_key_value_store(

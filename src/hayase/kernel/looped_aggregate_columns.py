@@ -8,7 +8,7 @@ from typing import ClassVar, Generic, Self, TypeVar, cast
 
 import polars as pl
 
-from hayase.core.metrics import DROPPED_RECORDS, LATE_RECORDS
+from hayase.core.metrics import DROPPED_RECORDS, FINAL_EMITTED, LATE_RECORDS
 from hayase.kernel.aggregate_states import States
 from hayase.kernel.column_aggregation import ColumnAggregation
 from hayase.kernel.columns import ColumnContext, ColumnNode, CompileContext, EdgeSchema
@@ -63,3 +63,8 @@ class LoopedAggregateColumns(ColumnNode, Generic[Aggregate]):
     def _count_late(self, late: int, ctx: ColumnContext) -> None:
         ctx.metrics.add(DROPPED_RECORDS, self.name, late)
         ctx.metrics.add(LATE_RECORDS, self.name, late)
+
+    def _count_final(self, results: pl.DataFrame, ctx: ColumnContext) -> pl.DataFrame:
+        """What is sent because windows closed."""
+        ctx.metrics.add(FINAL_EMITTED, self.name, results.height)
+        return results

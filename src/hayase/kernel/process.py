@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -14,6 +15,7 @@ from hayase.core.records import Record, RecordMetadata
 from hayase.core.secrets import resolved
 from hayase.core.windows import to_ms
 from hayase.kernel.rows import RowContext, RowNode
+from hayase.kernel.user_metrics import UserMetrics
 from hayase.processor.api import (
     Cancellable,
     FixedKeyProcessor,
@@ -25,7 +27,8 @@ from hayase.processor.api import (
     PunctuationType,
     Punctuator,
 )
-from hayase.state.views import open_read_only_view, open_view
+from hayase.processor.metrics import StreamsMetrics
+from hayase.state.views import open_read_only_view, open_view, with_interface
 from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import Process
 
@@ -125,6 +128,9 @@ class _Shared:
     def task_id(self) -> str:
         return self._env.task_id
 
+    def metrics(self) -> StreamsMetrics:
+        return UserMetrics(self._env.metrics, self._ctx.name)
+
     def get_state_store(self, name: str) -> Any:
         found = self._opened.get(name)
         if found is None:
@@ -134,11 +140,12 @@ class _Shared:
     def _open(self, name: str) -> Any:
         env, node = self._env, self._ctx.name
         if name in self._stores:
-            return open_view(
-                env.store_spec(name), env.byte_store(name), lambda count: env.metrics.add(DROPPED_RECORDS, node, count)
-            )
+            spec = env.store_spec(name)
+            dropped = partial(env.metrics.add, DROPPED_RECORDS, node)
+            return with_interface(spec, open_view(spec, env.byte_store(name), dropped))
         if env.is_global(name):
-            return open_read_only_view(env.store_spec(name), env.byte_store(name))
+            spec = env.store_spec(name)
+            return with_interface(spec, open_read_only_view(spec, env.byte_store(name)))
         raise UnknownStoreError(
             "STORE_NOT_CONNECTED",
             f"this processor has no store {name!r}; it is connected with {sorted(self._stores)}. Name the store where the "

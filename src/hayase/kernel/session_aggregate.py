@@ -153,7 +153,7 @@ class StreamSessionAggregateColumns(LoopedAggregateColumns[StreamSessionAggregat
         epoch.write(merge)
         if waiting is not None:
             epoch.write_waiting(merge, waiting)
-            return epoch.updates(merge.closed, headers=True)
+            return self._count_final(epoch.updates(merge.closed, headers=True), ctx)
         if merge.updates is not None:
             return epoch.updates(merge.updates, headers=False)
         return epoch.last_updates(merge, ctx)

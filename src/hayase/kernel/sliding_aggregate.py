@@ -175,7 +175,7 @@ class StreamSlidingAggregateColumns(LoopedAggregateColumns[StreamSlidingAggregat
         epoch.write(merge)
         if waiting is not None:
             epoch.write_waiting(merge, waiting)
-            return epoch.updates(merge.closed)
+            return self._count_final(epoch.updates(merge.closed), ctx)
         if merge.updates is not None:
             return epoch.updates(merge.updates)
         return epoch.last_updates(merge, ctx)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 from hayase.core.errors import StateError
+from hayase.core.metrics import SUPPRESSION_BYTES, SUPPRESSION_EMITTED, SUPPRESSION_ROWS, Metrics
 from hayase.core.records import Change, Record, Windowed
 from hayase.kernel.rows import OperatorRows, RowContext, TableRows
 from hayase.kernel.suppress_buffer import Held, SuppressBuffer
@@ -24,6 +25,7 @@ class TableSuppressRows(OperatorRows[TableSuppress]):
         operator = self._operator
         self._keys, self._values = operator.serdes.key, operator.serdes.value
         self._buffer = SuppressBuffer(ctx.env.byte_store(operator.store))
+        self._sent = 0
         self._parent_rows = ctx.table(self._parent)
 
     def process(self, record: Record[Any, Any]) -> None:
@@ -58,12 +60,15 @@ class TableSuppressRows(OperatorRows[TableSuppress]):
             return  # nothing of this window was ever sent
         read = self._values.deserialize
         old = read(held.prior) if self._operator.old_values else None
+        self._sent += 1
         change = Change(read(held.new), old)
         self.ctx.forward(Record(self._keys.from_bytes(key), change, held.timestamp_ms, held.headers))
 
     def flush(self) -> None:
         """Save how much is held."""
-        self._buffer.save()
+        buffer = self._buffer
+        buffer.save()
+        measure_buffer(self.ctx.env.metrics, self.name, self._operator.store, self._sent, buffer)
 
     def table_rows(self) -> TableRows:
         """The rows that were sent."""
@@ -77,6 +82,20 @@ class TableSuppressRows(OperatorRows[TableSuppress]):
         if not held:
             return self._parent_rows.get(key)
         return None if prior is None else (self._values.from_bytes(prior), -1)
+
+
+class Totals(Protocol):
+    """How much a buffer holds."""
+
+    count: int
+    size_bytes: int
+
+
+def measure_buffer(metrics: Metrics, node: str, store: str, sent: int, buffer: Totals) -> None:
+    """At the end of an epoch: what the node has sent in it, and what its buffer holds."""
+    metrics.add(SUPPRESSION_EMITTED, node, sent)
+    metrics.measure_one(SUPPRESSION_ROWS, store, buffer.count)
+    metrics.measure_one(SUPPRESSION_BYTES, store, buffer.size_bytes)
 
 
 def is_too_full(operator: TableSuppress, count: int, size_bytes: int) -> bool:

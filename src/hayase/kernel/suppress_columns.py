@@ -28,7 +28,7 @@ from hayase.kernel.columns import (
 )
 from hayase.kernel.compiled import known
 from hayase.kernel.key_columns import key_bytes, keys_of
-from hayase.kernel.suppress import buffer_full, is_too_full
+from hayase.kernel.suppress import buffer_full, is_too_full, measure_buffer
 from hayase.kernel.suppress_batch import SuppressBatch
 from hayase.kernel.suppress_buffer import Held
 from hayase.serde import TimeWindowedSerde, encode_windowed_keys
@@ -131,6 +131,7 @@ class TableSuppressColumns(ColumnNode):
         if frame.height:
             ctx.clocks.set(self.name, now_ms)
         buffer.save()
+        measure_buffer(ctx.metrics, self.name, operator.store, len(sent.rows), buffer)
         return self._made(frame, sent, ctx)
 
     def _make_room(self, sent: _Sent, row: int, buffer: SuppressBatch) -> None:

@@ -6,6 +6,7 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from hayase.core.metrics import FINAL_EMITTED
 from hayase.core.records import Change, Record
 from hayase.kernel.rows import RowContext
 from hayase.state.protocol import ByteStore
@@ -100,12 +101,15 @@ class ClosingResults:
             self._find_first()
         if self._first_ms is None or self._first_ms > until_ms:
             return
+        sent = 0
         for entry, rank, place in self._waiting.until(until_ms):
             self._store.put(entry, None)
             found = self._result(place, rank)
             if found is not None:
                 key, value, timestamp_ms = found
+                sent += 1
                 self._ctx.forward(Record(key, Change(value), timestamp_ms, cause.headers))
+        self._ctx.env.metrics.add(FINAL_EMITTED, self._ctx.name, sent)
         self._find_first()
 
     def _find_first(self) -> None:

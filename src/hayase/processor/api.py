@@ -15,6 +15,7 @@ import msgspec
 
 from hayase.core.records import Headers, Record, RecordMetadata
 from hayase.core.type_variables import KR, VR, K, V
+from hayase.processor.metrics import StreamsMetrics
 
 
 class PunctuationType(Enum):
@@ -109,6 +110,10 @@ class ProcessingContext(ABC):
     @abstractmethod
     def task_id(self) -> str:
         """The task: number of the sub-topology and partition, `0_1`."""
+
+    @abstractmethod
+    def metrics(self) -> StreamsMetrics:
+        """Where metrics of your own are made."""
 
     @abstractmethod
     def get_state_store(self, name: str) -> Any:

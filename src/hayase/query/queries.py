@@ -15,7 +15,7 @@ from hayase.state.protocol import ByteStore
 from hayase.state.spec import StoreKind, StoreSpec
 from hayase.state.values import ValueAndTimestamp
 from hayase.state.versioned import VersionedRecord
-from hayase.state.views import ReadOnlyView, open_read_only_view
+from hayase.state.views import ReadOnlyView, open_read_only_view, with_interface
 
 R = TypeVar("R")
 """Type of a partition's answer."""
@@ -54,6 +54,10 @@ class QueriedStore:
     def view(self, *, with_timestamps: bool = True) -> ReadOnlyView:
         """The store with its serdes; without `with_timestamps` a timestamped store gives values alone."""
         return open_read_only_view(self.spec, self.data, with_timestamps=with_timestamps)
+
+    def interface(self) -> Any:
+        """A custom store with its own interface (`Stores.custom_store`); of any other store the same as `view()`."""
+        return with_interface(self.spec, self.view())
 
     def want(self, what: str, *kinds: StoreKind) -> None:
         """Refuse a query that asks for another kind of store."""

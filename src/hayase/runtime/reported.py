@@ -12,16 +12,22 @@ from hayase.core.metrics import (
     DROPPED_RECORDS,
     E2E_LATENCY,
     ENTRIES,
+    FINAL_EMITTED,
     LATE_RECORDS,
     LATENESS,
     LEVELS,
     PROCESS_LATENCY,
     PROCESSED,
+    PUNCTUATE_LATENCY,
     RECORDS_CONSUMED,
     RECORDS_PRODUCED,
     RESTORED,
+    SUPPRESSION_BYTES,
+    SUPPRESSION_EMITTED,
+    SUPPRESSION_ROWS,
     Count,
     Measure,
+    parts_of_user_metric,
 )
 from hayase.core.registry import MetricsRegistry, Stat
 from hayase.task.summary import BundleSummary
@@ -37,12 +43,18 @@ STATE = "stream-state-metrics"
 EPOCH = "stream-epoch-metrics"
 """Hayase's own group: Kafka Streams has no epochs."""
 
+_STORE = "lmdb-state-id"
 _COMMIT_STEPS = ("delta", "apply", "publish", "adopt")
 
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """Where a count or a measurement is shown; `owner` is the tag of its node, topic or store."""
+    """Where a count or a measurement is shown.
+
+    Attributes:
+        owner: the tag of its node, topic or store.
+        counted: of a measurement: how many values there were is a count as well.
+    """
 
     group: str
     name: str
@@ -51,6 +63,7 @@ class _Shown:
     level: str = "INFO"
     rate: bool = True
     stats: tuple[Stat, ...] = ("avg", "max")
+    counted: tuple[str, str] | None = None
 
 
 _COUNTS: Mapping[str, tuple[_Shown, ...]] = {
@@ -85,6 +98,12 @@ _COUNTS: Mapping[str, tuple[_Shown, ...]] = {
         _Shown(NODE, "process", "records processed by this source node", "processor-node-id", "DEBUG"),
     ),
     RESTORED: (_Shown(TASK, "restore", "changes of state restored from the changelog"),),
+    SUPPRESSION_EMITTED: (
+        _Shown(NODE, "suppression-emit", "updates sent from the suppression buffer", "processor-node-id", "DEBUG"),
+    ),
+    FINAL_EMITTED: (
+        _Shown(NODE, "window-aggregate-final-emit", "results sent when windows closed", "processor-node-id", "DEBUG"),
+    ),
 }
 _MEASURES: Mapping[str, _Shown] = {
     PROCESS_LATENCY: _Shown(TASK, PROCESS_LATENCY, "time that an epoch of the task took, in ms", level="DEBUG"),
@@ -93,6 +112,11 @@ _MEASURES: Mapping[str, _Shown] = {
         stats=("avg", "min", "max"),
     ),
     LATENESS: _Shown(TASK, LATENESS, "time that records were behind the stream time of their task, in ms", level="DEBUG"),
+    PUNCTUATE_LATENCY: _Shown(
+        TASK, PUNCTUATE_LATENCY, "time that a punctuation took, in ms", level="DEBUG", counted=("punctuate", "punctuations")
+    ),
+    SUPPRESSION_ROWS: _Shown(STATE, SUPPRESSION_ROWS, "number of rows in the suppression buffer", _STORE, "DEBUG"),
+    SUPPRESSION_BYTES: _Shown(STATE, SUPPRESSION_BYTES, "size of the rows in the suppression buffer", _STORE, "DEBUG"),
 }  # fmt: skip
 
 
@@ -121,16 +145,36 @@ class SummaryMetrics:
         for count in summary.metrics:
             if count.name == ENTRIES:
                 self._add_entries(thread, count)
+            self._add_users(thread, count)
             for shown in _COUNTS.get(count.name, ()):
                 if self._recorded(shown):
                     tags = _tags(thread, shown, count)
                     self._registry.count(shown.group, shown.name, tags, count.value, shown.description, rate=shown.rate)
         for measure in summary.measures:
-            shown = _MEASURES[measure.name]
-            if self._recorded(shown):
-                self._registry.measure(
-                    shown.group, shown.name, _tags(thread, shown, measure), measure[3:], shown.description, shown.stats
-                )
+            if not self._add_users(thread, measure):
+                self._add_measure(thread, _MEASURES[measure.name], measure)
+
+    def _add_measure(self, thread: Tags, shown: _Shown, measure: Measure) -> None:
+        if not self._recorded(shown):
+            return
+        tags = _tags(thread, shown, measure)
+        self._registry.measure(shown.group, shown.name, tags, measure[3:], shown.description, shown.stats)
+        if shown.counted is not None:
+            name, what = shown.counted
+            self._registry.count(shown.group, name, tags, measure.number, what)
+
+    def _add_users(self, thread: Tags, what: Count | Measure) -> bool:
+        """Whether it is one of the user's; see `StreamsMetrics`."""
+        parts = parts_of_user_metric(what.name)
+        if parts is None:
+            return False
+        scope, operation, more = parts
+        tags = (*thread, ("task-id", what.task), (f"{scope}-id", what.owner), *more)
+        if isinstance(what, Count):
+            self._registry.count(f"stream-{scope}-metrics", operation, tags, what.value, f"{operation} operations")
+        else:
+            self._registry.measure(f"stream-{scope}-metrics", operation, tags, what[3:], operation)
+        return True
 
     def _thread(self, number: int) -> Tags:
         return (("thread-id", f"{self._client_id}-StreamThread-{number + 1}"),)
@@ -150,6 +194,12 @@ class SummaryMetrics:
             THREAD, "process-latency", thread, process_ms, "time that an epoch of a bundle was processed, in ms"
         )
         commit_ms = sum(summary.seconds.get(step, 0.0) for step in _COMMIT_STEPS) * 1000
+        for measure in summary.measures:
+            if measure.name == PUNCTUATE_LATENCY:
+                self._registry.measure(
+                    THREAD, PUNCTUATE_LATENCY, thread, measure[3:], "time that a punctuation took, in ms"
+                )
+                self._registry.count(THREAD, "punctuate", thread, measure.number, "punctuations")
         self._measure(
             THREAD, "commit-latency", thread, commit_ms, "time that an epoch of a bundle was committed, in ms"
         )
@@ -158,7 +208,7 @@ class SummaryMetrics:
         self._registry.measure(group, name, tags, (1, value, value, value), description)
 
     def _add_entries(self, thread: Tags, count: Count) -> None:
-        tags = (*thread, ("task-id", count.task), ("lmdb-state-id", count.owner))
+        tags = (*thread, ("task-id", count.task), (_STORE, count.owner))
         self._registry.gauge(STATE, ENTRIES, tags, _constant(count.value), "The number of entries in the store")
 
     def _recorded(self, shown: _Shown) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal
@@ -43,6 +44,7 @@ class StoreSpec:
         ttl_ms: timestamped key-value stores only: how long a row is there after its timestamp, in the task's stream time.
         logging: whether it has a changelog, from which it is restored where it is lost.
         store_type: where it is kept; `None` until the settings say so.
+        interface: of a custom store: makes what the user works with from the store; see `Stores.custom_store`.
     """
 
     name: str
@@ -57,6 +59,7 @@ class StoreSpec:
     retain_duplicates: bool = False
     segment_interval_ms: int | None = None
     ttl_ms: int | None = None
+    interface: Callable[[Any], Any] | None = None
 
     @property
     def in_memory(self) -> bool:

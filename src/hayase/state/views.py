@@ -93,6 +93,11 @@ def open_read_only_view(spec: StoreSpec, store: ByteStore, *, with_timestamps: b
     return ReadOnlyKeyValueStore(store, spec.key_serde, values)
 
 
+def with_interface(spec: StoreSpec, view: WritableView | ReadOnlyView) -> Any:
+    """What users work with: the interface of a custom store, else the store itself."""
+    return view if spec.interface is None else spec.interface(view)
+
+
 def versioned_bytes(
     spec: StoreSpec, store: ByteStore, on_expired: Callable[[int], None] | None = None
 ) -> VersionedBytes:

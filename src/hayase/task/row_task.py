@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from hayase.core.errors import HayaseError, SerializationError
-from hayase.core.metrics import BYTES_PRODUCED, DROPPED_RECORDS, RECORDS_PRODUCED, Metrics
+from hayase.core.metrics import BYTES_PRODUCED, DROPPED_RECORDS, PUNCTUATE_LATENCY, RECORDS_PRODUCED, Metrics
 from hayase.core.records import Change, Record, RecordMetadata, TaskId
 from hayase.kernel.punctuation import Punctuations
 from hayase.kernel.registry import ROWS
@@ -292,6 +293,7 @@ class RowTask:
 
     def _punctuate(self, node: str, punctuator: Punctuator, time_ms: int) -> None:
         self._punctuating_ms = time_ms
+        begun = time.perf_counter()
         try:
             punctuator(time_ms)
         except HayaseError:
@@ -300,6 +302,7 @@ class RowTask:
             self.processing_failed(node, error)
         finally:
             self._punctuating_ms = None
+            self.metrics.measure_one(PUNCTUATE_LATENCY, "", (time.perf_counter() - begun) * 1000)
 
     def finish(self) -> None:
         """End of the epoch: call what is due, flush caches in the order the nodes were added, make room, save the clocks."""

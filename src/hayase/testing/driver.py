@@ -86,7 +86,7 @@ class TopologyTestDriver:
         topology = configured(topology, config)
         self._topology = topology
         self._clock = ManualClock(epoch_ms(initial_wall_clock_ms))
-        self.metrics = Metrics()
+        self.metrics = Metrics(config.metrics_recording_level)
         options = compile_options(config)
         self._policy = failure_policy(config)
         self._registry_settings = config.schema_registry

@@ -14,11 +14,17 @@ COUNTS = [
     m.Count(m.RECORDS_CONSUMED, "0_1", "in", 101),
     m.Count(m.ENTRIES, "0_1", "totals", 7),
     m.Count(m.RESTORED, "0_1", "", 50),
+    m.Count(m.SUPPRESSION_EMITTED, "0_1", "SUPPRESS", 4),
+    m.Count(m.FINAL_EMITTED, "0_1", "AGG", 6),
+    m.Count(m.user_metric("orders", "paid", {"shop": "north"}), "0_1", "eu", 9),
 ]
 MEASURES = [
     m.Measure(m.E2E_LATENCY, "0_1", "SOURCE", 100, 500.0, 1.0, 9.0),
     m.Measure(m.LATENESS, "0_1", "", 100, 200.0, 0.0, 8.0),
     m.Measure(m.PROCESS_LATENCY, "0_1", "", 1, 12.0, 12.0, 12.0),
+    m.Measure(m.PUNCTUATE_LATENCY, "0_1", "", 4, 20.0, 1.0, 9.0),
+    m.Measure(m.SUPPRESSION_ROWS, "0_1", "held", 1, 30.0, 30.0, 30.0),
+    m.Measure(m.user_metric("orders", "paid-latency", {"shop": "north"}), "0_1", "eu", 9, 18.0, 1.0, 3.0),
 ]
 SECONDS = {"process": 0.2, "delta": 0.05, "apply": 0.05, "publish": 0.1}
 
@@ -69,3 +75,26 @@ def test_lateness_and_what_single_tasks_process_is_recorded_from_debug_on() -> N
     assert not debug & shown("INFO").keys()
     assert debug <= shown("DEBUG").keys()
     assert debug <= shown("TRACE").keys()
+
+
+def test_a_measurement_may_say_how_often_it_was_made_too() -> None:
+    found = shown("DEBUG")
+    assert found[("stream-thread-metrics", "punctuate-total")][1] == 4
+    assert found[("stream-task-metrics", "punctuate-total")][1] == 4
+    assert found[("stream-task-metrics", "punctuate-latency-avg")][1] == 5.0
+
+
+def test_what_a_suppressed_table_holds_and_what_was_sent_at_last_is_recorded_from_debug_on() -> None:
+    found = shown("DEBUG")
+    assert found[("stream-processor-node-metrics", "suppression-emit-total")][1] == 4
+    assert found[("stream-processor-node-metrics", "window-aggregate-final-emit-total")][1] == 6
+    assert found[("stream-state-metrics", "suppression-buffer-count-max")][0]["lmdb-state-id"] == "held"
+    assert ("stream-state-metrics", "suppression-buffer-count-max") not in shown("INFO")
+
+
+def test_metrics_of_users_are_in_the_group_of_their_scope_with_entity_and_tags() -> None:
+    found = shown("INFO")
+    tags = {"thread-id": "shop-StreamThread-2", "task-id": "0_1", "orders-id": "eu", "shop": "north"}
+    assert found[("stream-orders-metrics", "paid-total")] == (tags, 9)
+    assert found[("stream-orders-metrics", "paid-latency-avg")] == (tags, 2.0)
+    assert found[("stream-orders-metrics", "paid-latency-max")] == (tags, 3.0)
