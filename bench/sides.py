@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -20,7 +20,7 @@ _MAVEN_PROJECT = ROOT / "bench" / "kafka-streams"
 _PEERS_REQUIREMENTS = ROOT / "bench" / "peers" / "requirements.txt"
 _PEERS_ENVIRONMENT = ROOT / "bench" / "peers" / ".venv"
 SIDES = ("ours", "peer")
-PYTHON_PEERS = {"quix": "bench.peers.quix", "faust": "bench.peers.faust_app"}
+PYTHON_PEERS = {"spark": "bench.peers.spark", "quix": "bench.peers.quix", "faust": "bench.peers.faust_app"}
 NAMES = {
     "ours": "Hayase",
     "peer": "Kafka Streams",
@@ -50,8 +50,9 @@ def command(
         return [sys.executable, "-m", f"bench.ours.{scenario.application}", *options]
     options = ["--application", scenario.application, *options]
     if side == "spark":
-        jars = maven_jars(f"spark-kafka-{pyspark_version()}", [_connector()], java)
-        return [sys.executable, "-m", "bench.peers.spark", "--jars", str(jars), *options]
+        version = _peers_pyspark()
+        connector = Artifact("org.apache.spark", "spark-sql-kafka-0-10_2.13", version)
+        options = ["--jars", str(maven_jars(f"spark-kafka-{version}", [connector], java)), *options]
     if side in PYTHON_PEERS:
         return [str(_PEERS_ENVIRONMENT / "bin" / "python"), "-m", PYTHON_PEERS[side], *options]
     target = _MAVEN_PROJECT / "target"
@@ -85,13 +86,12 @@ def _install_peers() -> None:
     stamp.write_text(text)
 
 
-def pyspark_version() -> str:
-    """Of Spark, which is also that of its connectors."""
-    return importlib.metadata.version("pyspark")
-
-
-def _connector() -> Artifact:
-    return Artifact("org.apache.spark", "spark-sql-kafka-0-10_2.13", pyspark_version())
+def _peers_pyspark() -> str:
+    """Of the Spark beside us, which is also that of its connectors."""
+    found = re.search(r"^pyspark==(\S+)$", _PEERS_REQUIREMENTS.read_text(), re.MULTILINE)
+    if found is None:
+        raise RuntimeError(f"{_PEERS_REQUIREMENTS} has no line pyspark==VERSION")
+    return found[1]
 
 
 def build_peer() -> None:
