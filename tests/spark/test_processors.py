@@ -8,7 +8,19 @@ from typing import Any
 
 from tests.spark.place import Place, until
 
-from hayase import Consumed, Processor, Produced, PunctuationType, Record, Serdes, Stores, StreamsBuilder, Topology
+from hayase import (
+    Consumed,
+    FixedKeyProcessor,
+    FixedKeyRecord,
+    Processor,
+    Produced,
+    PunctuationType,
+    Record,
+    Serdes,
+    Stores,
+    StreamsBuilder,
+    Topology,
+)
 from hayase.testing import TopologyTestDriver
 
 TEXT, JSON, LONG = Serdes.string(), Serdes.json(), Serdes.long()
@@ -44,6 +56,16 @@ class Ticks(Processor[Any, Any, Any, Any]):
         number = (self.calls.get("calls") or 0) + 1
         self.calls.put("calls", number)
         self.context.forward(Record("tick", {"number": number}, now_ms))
+
+
+class Measured(FixedKeyProcessor[str, Any, Any]):
+    """Counts what it sees, beside Hayase's own metrics."""
+
+    def init(self, context: Any) -> None:
+        self.seen = context.metrics().add_latency_rate_total_sensor("orders", "shop", "seen")
+
+    def process(self, record: FixedKeyRecord[str, Any]) -> None:
+        self.seen.record(record.value["ms"])
 
 
 def batching() -> Topology:
@@ -92,3 +114,15 @@ def test_the_wall_clock_calls_without_any_record_and_goes_on_after_a_restart(pla
     assert [row.value["number"] for row in found] == list(range(1, len(found) + 1))
     times = [row.timestamp_ms for row in found]
     assert times == sorted(set(times)) and times[-1] <= time.time() * 1000
+
+
+def test_metrics_of_a_processor_are_among_those_of_the_application(place: Place) -> None:
+    place.topic("in")
+    builder = StreamsBuilder()
+    builder.stream("in", Consumed.with_(TEXT, JSON)).process_values(Measured)
+    place.put("in", [(f"k{i}", {"ms": i}, 0) for i in range(30)])
+    app = place.run(builder.build(), max_records_per_epoch=10)
+    found = {name: value for name, value in app.metrics().items() if name.group == "stream-orders-metrics"}
+    assert sum(int(value) for name, value in found.items() if name.name == "seen-total") == 30
+    assert max(float(value) for name, value in found.items() if name.name == "seen-latency-max") == 29
+    assert {(name.tag("orders-id"), name.tag("task-id")) for name in found} <= {("shop", "0_0"), ("shop", "0_1")}
