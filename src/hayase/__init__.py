@@ -108,11 +108,13 @@ if TYPE_CHECKING:
     from hayase.query.request import QueryResult as QueryResult
     from hayase.query.request import StateQueryRequest as StateQueryRequest
     from hayase.query.request import StateQueryResult as StateQueryResult
+    from hayase.serde import HeadersSerde as HeadersSerde
     from hayase.serde import JsonSerde as JsonSerde
     from hayase.serde import ListSerde as ListSerde
     from hayase.serde import Serde as Serde
     from hayase.serde import Serdes as Serdes
     from hayase.serde import UuidSerde as UuidSerde
+    from hayase.serde import ValueAndHeaders as ValueAndHeaders
     from hayase.serde.avro_serde import AvroSerde as AvroSerde
     from hayase.serde.json_schema_serde import JsonSchemaSerde as JsonSchemaSerde
     from hayase.serde.protobuf_serde import ProtobufSerde as ProtobufSerde
@@ -196,7 +198,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "WindowRangeQuery",
     ),
     "hayase.query.request": ("FailureReason", "QueryResult", "StateQueryRequest", "StateQueryResult"),
-    "hayase.serde": ("JsonSerde", "ListSerde", "Serde", "Serdes", "UuidSerde"),
+    "hayase.serde": ("HeadersSerde", "JsonSerde", "ListSerde", "Serde", "Serdes", "UuidSerde", "ValueAndHeaders"),
     "hayase.serde.avro_serde": ("AvroSerde",),
     "hayase.serde.json_schema_serde": ("JsonSchemaSerde",),
     "hayase.serde.protobuf_serde": ("ProtobufSerde",),

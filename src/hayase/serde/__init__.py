@@ -1,6 +1,7 @@
 """Bytes and values: serdes, the partitioner, windowed keys."""
 
 from hayase.serde.bare import BytesSerde, StringSerde, VoidSerde
+from hayase.serde.headers_serde import HeadersSerde, ValueAndHeaders
 from hayase.serde.json_serde import JsonSerde
 from hayase.serde.list_serde import ListSerde
 from hayase.serde.murmur2 import murmur2, partition_for_key, partitions_for_array, partitions_for_keys
@@ -34,6 +35,7 @@ __all__ = [
     "Decoded",
     "DoubleSerde",
     "FloatSerde",
+    "HeadersSerde",
     "IntegerSerde",
     "JsonSerde",
     "ListSerde",
@@ -47,6 +49,7 @@ __all__ = [
     "StructSerde",
     "TimeWindowedSerde",
     "UuidSerde",
+    "ValueAndHeaders",
     "VoidSerde",
     "decode_session_keys",
     "decode_timestamped",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from hayase.core.type_variables import T
 from hayase.serde import bare, numbers
+from hayase.serde.headers_serde import HeadersSerde
 from hayase.serde.json_serde import JsonSerde
 from hayase.serde.list_serde import ListSerde
 from hayase.serde.protocol import Serde
@@ -81,6 +82,11 @@ class Serdes:
     def list(inner: Serde[T]) -> ListSerde[T]:
         """Lists of values of another serde; see ListSerde."""
         return ListSerde(inner)
+
+    @staticmethod
+    def with_headers(inner: Serde[T]) -> HeadersSerde[T]:
+        """Values of another serde with the headers of their record, for stores; see HeadersSerde."""
+        return HeadersSerde(inner)
 
     @overload
     @staticmethod
