@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from hayase.core.errors import TopologyError
 from hayase.core.metrics import LEVELS, Metrics, user_metric
@@ -32,9 +33,7 @@ class UserMetrics(StreamsMetrics):
         **tags: str,
     ) -> Sensor:
         """See StreamsMetrics."""
-        self._check(recording_level, scope_name, entity_name, operation_name, *tags, *tags.values())
-        name = user_metric(scope_name, operation_name, tags)
-        return _Sensor(self._metrics, recording_level, name, None, entity_name)
+        return self._made(scope_name, entity_name, operation_name, recording_level, tags, timed=False)
 
     def add_latency_rate_total_sensor(
         self,
@@ -45,10 +44,14 @@ class UserMetrics(StreamsMetrics):
         **tags: str,
     ) -> Sensor:
         """See StreamsMetrics."""
-        self._check(recording_level, scope_name, entity_name, operation_name, *tags, *tags.values())
-        name = user_metric(scope_name, operation_name, tags)
-        latency = user_metric(scope_name, f"{operation_name}-latency", tags)
-        return _Sensor(self._metrics, recording_level, name, latency, entity_name)
+        return self._made(scope_name, entity_name, operation_name, recording_level, tags, timed=True)
+
+    def _made(
+        self, scope: str, entity: str, operation: str, level: RecordingLevel, tags: Mapping[str, str], *, timed: bool
+    ) -> Sensor:
+        self._check(level, scope, entity, operation, *tags, *tags.values())
+        latency = user_metric(scope, f"{operation}-latency", tags) if timed else None
+        return _Sensor(self._metrics, level, user_metric(scope, operation, tags), latency, entity)
 
     def _check(self, level: object, *names: object) -> None:
         if level not in LEVELS:
