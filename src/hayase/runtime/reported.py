@@ -105,18 +105,30 @@ _COUNTS: Mapping[str, tuple[_Shown, ...]] = {
         _Shown(NODE, "window-aggregate-final-emit", "results sent when windows closed", "processor-node-id", "DEBUG"),
     ),
 }
-_MEASURES: Mapping[str, _Shown] = {
-    PROCESS_LATENCY: _Shown(TASK, PROCESS_LATENCY, "time that an epoch of the task took, in ms", level="DEBUG"),
-    E2E_LATENCY: _Shown(
-        NODE, E2E_LATENCY, "time from a record's timestamp until this node had it, in ms", "processor-node-id",
-        stats=("avg", "min", "max"),
+_PUNCTUATIONS = ("punctuate", "punctuations")
+_MEASURES: Mapping[str, tuple[_Shown, ...]] = {
+    PROCESS_LATENCY: (
+        _Shown(TASK, PROCESS_LATENCY, "time that an epoch of the task took, in ms", level="DEBUG"),
     ),
-    LATENESS: _Shown(TASK, LATENESS, "time that records were behind the stream time of their task, in ms", level="DEBUG"),
-    PUNCTUATE_LATENCY: _Shown(
-        TASK, PUNCTUATE_LATENCY, "time that a punctuation took, in ms", level="DEBUG", counted=("punctuate", "punctuations")
+    E2E_LATENCY: (
+        _Shown(
+            NODE, E2E_LATENCY, "time from a record's timestamp until this node had it, in ms", "processor-node-id",
+            stats=("avg", "min", "max"),
+        ),
     ),
-    SUPPRESSION_ROWS: _Shown(STATE, SUPPRESSION_ROWS, "number of rows in the suppression buffer", _STORE, "DEBUG"),
-    SUPPRESSION_BYTES: _Shown(STATE, SUPPRESSION_BYTES, "size of the rows in the suppression buffer", _STORE, "DEBUG"),
+    LATENESS: (
+        _Shown(TASK, LATENESS, "time that records were behind the stream time of their task, in ms", level="DEBUG"),
+    ),
+    PUNCTUATE_LATENCY: (
+        _Shown(THREAD, PUNCTUATE_LATENCY, "time that a punctuation took, in ms", counted=_PUNCTUATIONS),
+        _Shown(TASK, PUNCTUATE_LATENCY, "time that a punctuation took, in ms", level="DEBUG", counted=_PUNCTUATIONS),
+    ),
+    SUPPRESSION_ROWS: (
+        _Shown(STATE, SUPPRESSION_ROWS, "number of rows in the suppression buffer", _STORE, "DEBUG"),
+    ),
+    SUPPRESSION_BYTES: (
+        _Shown(STATE, SUPPRESSION_BYTES, "size of the rows in the suppression buffer", _STORE, "DEBUG"),
+    ),
 }  # fmt: skip
 
 
@@ -152,7 +164,8 @@ class SummaryMetrics:
                     self._registry.count(shown.group, shown.name, tags, count.value, shown.description, rate=shown.rate)
         for measure in summary.measures:
             if not self._add_users(thread, measure):
-                self._add_measure(thread, _MEASURES[measure.name], measure)
+                for shown in _MEASURES[measure.name]:
+                    self._add_measure(thread, shown, measure)
 
     def _add_measure(self, thread: Tags, shown: _Shown, measure: Measure) -> None:
         if not self._recorded(shown):
@@ -194,12 +207,6 @@ class SummaryMetrics:
             THREAD, "process-latency", thread, process_ms, "time that an epoch of a bundle was processed, in ms"
         )
         commit_ms = sum(summary.seconds.get(step, 0.0) for step in _COMMIT_STEPS) * 1000
-        for measure in summary.measures:
-            if measure.name == PUNCTUATE_LATENCY:
-                self._registry.measure(
-                    THREAD, PUNCTUATE_LATENCY, thread, measure[3:], "time that a punctuation took, in ms"
-                )
-                self._registry.count(THREAD, "punctuate", thread, measure.number, "punctuations")
         self._measure(
             THREAD, "commit-latency", thread, commit_ms, "time that an epoch of a bundle was committed, in ms"
         )
@@ -216,7 +223,7 @@ class SummaryMetrics:
 
 
 def _tags(thread: Tags, shown: _Shown, what: Count | Measure) -> Tags:
-    task = (("task-id", what.task),) if what.task else ()
+    task = (("task-id", what.task),) if what.task and shown.group != THREAD else ()
     return (*thread, *task, *(((shown.owner, what.owner),) if shown.owner else ()))
 
 

@@ -79,7 +79,7 @@ def test_lateness_and_what_single_tasks_process_is_recorded_from_debug_on() -> N
 
 def test_a_measurement_may_say_how_often_it_was_made_too() -> None:
     found = shown("DEBUG")
-    assert found[("stream-thread-metrics", "punctuate-total")][1] == 4
+    assert found[("stream-thread-metrics", "punctuate-total")] == ({"thread-id": "shop-StreamThread-2"}, 4)
     assert found[("stream-task-metrics", "punctuate-total")][1] == 4
     assert found[("stream-task-metrics", "punctuate-latency-avg")][1] == 5.0
 
