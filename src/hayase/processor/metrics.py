@@ -17,7 +17,7 @@ class Sensor(ABC):
         """Something happened once more; `value` is how long it took, where that is measured, else it makes no difference.
 
         What an epoch records is reported when the epoch came through, and only then: one that is run again after a crash
-        does not count twice.
+        does not count twice. Where it is measured, a value that is no number raises, as any other fault in a processor.
         """
 
     @abstractmethod
@@ -32,7 +32,8 @@ class StreamsMetrics(ABC):
     the tags `thread-id`, `task-id`, `<scope_name>-id` (the entity) and those given. In the test driver
     `driver.metrics.total("<scope_name>/<operation_name>")` is how often.
 
-    Names, and names and values of tags, have letters, digits, `.`, `_` and `-`. Asking again for the same sensor is allowed.
+    Names, and names and values of tags, have letters, digits, `.`, `_` and `-`; names of scopes, operations and tags begin with
+    a letter, and no tag is one of those above. The order of tags makes no difference. Asking again for the same sensor is allowed.
 
     Example:
         >>> from hayase import Consumed, FixedKeyProcessor, Produced, Serdes, StreamsBuilder
@@ -65,7 +66,7 @@ class StreamsMetrics(ABC):
         """Counts: `<operation_name>-total` and `<operation_name>-rate`, per second.
 
         Raises:
-            TopologyError: `INVALID_METRIC`: a name or tag with other characters, or an unknown level.
+            TopologyError: `INVALID_METRIC`: a name or tag with other characters, a tag that is there already, or an unknown level.
         """
 
     @abstractmethod

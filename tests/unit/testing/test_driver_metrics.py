@@ -27,6 +27,7 @@ from hayase import (
     count,
 )
 from hayase.core import metrics as m
+from hayase.core.errors import ProcessingError
 from hayase.testing import TopologyTestDriver
 
 TEXT, LONG = Serdes.string(), Serdes.long()
@@ -136,9 +137,37 @@ def test_a_sensor_below_the_recording_level_records_nothing() -> None:
 
 @pytest.mark.parametrize(
     "supplier",
-    [lambda: Counting("LOUD"), lambda: Counting(scope="a b"), lambda: Counting(scope="a/b"), lambda: Counting(scope=5)],
-    ids=["level", "space", "slash", "no text"],
+    [
+        lambda: Counting("LOUD"),
+        lambda: Counting(scope="a b"),
+        lambda: Counting(scope="a/b"),
+        lambda: Counting(scope=5),
+        lambda: Counting(scope="9orders"),
+        lambda: Counting(scope="task"),
+    ],
+    ids=["level", "space", "slash", "no text", "digit first", "a tag twice"],
 )
 def test_what_can_be_no_name_or_level_of_a_metric_is_refused(supplier: Any) -> None:
     with pytest.raises(TopologyError, match="INVALID_METRIC"):
         ran(processing(supplier), [1])
+
+
+class Tagged(FixedKeyProcessor[str, Any, Any]):
+    """Makes one sensor twice, and records what can not be measured."""
+
+    def init(self, context: Any) -> None:
+        add = context.metrics().add_latency_rate_total_sensor
+        self.sensors = [add("orders", "eu", "seen", a="1", b="2"), add("orders", "eu", "seen", b="2", a="1")]
+
+    def process(self, record: FixedKeyRecord[str, Any]) -> None:
+        for sensor in self.sensors:
+            sensor.record("long" if record.timestamp_ms else 1)
+
+
+def test_the_order_of_tags_makes_no_difference() -> None:
+    assert ran(processing(Tagged), [0]).by_owner("orders/seen/a=1/b=2") == {"eu": 2}
+
+
+def test_what_is_no_number_fails_where_it_is_recorded() -> None:
+    with pytest.raises(ProcessingError, match="could not convert"):
+        ran(processing(Tagged), [1])
