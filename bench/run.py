@@ -169,7 +169,7 @@ class Benchmark:
                 command,
                 topics.progress(application_id, scenario.input.name, output_topic),
                 self._machine.folder / f"{application_id}.log",
-                quiet_s=max(self._options.quiet_s, scenario.quiet_s or 0),
+                quiet_s=max(self._options.quiet_s, scenario.quiet_s),
                 timeout_s=self._options.timeout_s,
                 cwd=sides.ROOT,
             )

@@ -99,7 +99,7 @@ class Scenario:
         log: where the topics are; on the embedded log there is no peer.
         must: the ratio of throughput that is required, for the report.
         memory_max_mb: what all our processes together may take (PSS), for the report.
-        quiet_s: how long its output may stand still, all input read, before it is complete; `None`: as for all.
+        quiet_s: at least so long its output must stand still, all input read, until it is complete.
         seconds: about how long one run of each side takes with 3 M orders, checking included: (ours, peer).
     """
 
@@ -115,7 +115,7 @@ class Scenario:
     log: Literal["kafka", "embedded"] = "kafka"
     must: float | None = None
     memory_max_mb: int | None = None
-    quiet_s: float | None = None
+    quiet_s: float = 0
     seconds: tuple[float, float] = (35, 40)
 
     @property
