@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.best_values import Best, Offer, best
 from tests.spark.place import Place
 
 from hayase import (
@@ -28,28 +29,6 @@ from hayase import (
 
 TEXT, JSON, LONG = Serdes.string(), Serdes.json(), Serdes.long()
 IN, OUT = Consumed.with_(TEXT, JSON), Produced.with_(TEXT, JSON)
-
-
-class Best:
-    """The two greatest values of each key."""
-
-    def __init__(self, store: Any) -> None:
-        self._store = store
-
-    def offer(self, key: str, value: int) -> None:
-        self._store.put(key, sorted([*self.of(key), value], reverse=True)[:2])
-
-    def of(self, key: str) -> list[int]:
-        return self._store.get(key) or []
-
-
-class Offer(FixedKeyProcessor[str, Any, Any]):
-    def init(self, context: Any) -> None:
-        self.context, self.best = context, context.get_state_store("best")
-
-    def process(self, record: FixedKeyRecord[str, Any]) -> None:
-        self.best.offer(record.key, record.value)
-        self.context.forward(record.with_value(self.best.of(record.key)))
 
 
 class Keep(Processor[str, Any, Any, Any]):
@@ -93,7 +72,7 @@ class BestOf(Query[list[int]]):
 
 def offers() -> Topology:
     builder = StreamsBuilder()
-    builder.add_state_store(Stores.custom_store(Best, Stores.key_value_store("best", TEXT, JSON)))
+    builder.add_state_store(best())
     builder.stream("in", IN).process_values(Offer, "best").to("out", OUT)
     return builder.build()
 

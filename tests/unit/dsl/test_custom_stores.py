@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from tests.best_values import Best, Offer, best
 
 from hayase import (
     Consumed,
@@ -24,28 +25,6 @@ from hayase.state.spec import StoreSpec
 from hayase.testing import TopologyTestDriver
 
 TEXT, LONG, JSON = Serdes.string(), Serdes.long(), Serdes.json()
-
-
-class Best:
-    """The greatest values of each key."""
-
-    def __init__(self, store: Any) -> None:
-        self._store = store
-
-    def offer(self, key: str, value: int, keep: int = 2) -> None:
-        self._store.put(key, sorted([*self.of(key), value], reverse=True)[:keep])
-
-    def of(self, key: str) -> list[int]:
-        return self._store.get(key) or []
-
-
-class Offer(FixedKeyProcessor[str, int, Any]):
-    def init(self, context: Any) -> None:
-        self.context, self.best = context, context.get_state_store("best")
-
-    def process(self, record: FixedKeyRecord[str, int]) -> None:
-        self.best.offer(record.key, record.value)
-        self.context.forward(record.with_value(self.best.of(record.key)))
 
 
 class Keep(Processor[str, int, Any, Any]):
@@ -67,10 +46,6 @@ class LookUp(FixedKeyProcessor[str, str, Any]):
 class Write(LookUp):
     def process(self, record: FixedKeyRecord[str, str]) -> None:
         self.best.offer(record.value, 1)
-
-
-def best() -> StoreSpec:
-    return Stores.custom_store(Best, Stores.key_value_store("best", TEXT, JSON))
 
 
 def offering() -> Topology:
