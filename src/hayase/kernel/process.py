@@ -15,7 +15,6 @@ from hayase.core.records import Record, RecordMetadata
 from hayase.core.secrets import resolved
 from hayase.core.windows import to_ms
 from hayase.kernel.rows import RowContext, RowNode
-from hayase.kernel.user_metrics import UserMetrics
 from hayase.processor.api import (
     Cancellable,
     FixedKeyProcessor,
@@ -129,7 +128,7 @@ class _Shared:
         return self._env.task_id
 
     def metrics(self) -> StreamsMetrics:
-        return UserMetrics(self._env.metrics, self._ctx.name)
+        return StreamsMetrics(self._env.metrics, self._ctx.name)
 
     def get_state_store(self, name: str) -> Any:
         found = self._opened.get(name)

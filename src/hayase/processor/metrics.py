@@ -2,30 +2,50 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+import re
+from collections.abc import Mapping
 from typing import Literal
+
+from hayase.core.errors import TopologyError
+from hayase.core.metrics import LEVELS, Metrics, user_metric
 
 RecordingLevel = Literal["INFO", "DEBUG", "TRACE"]
 """From which `metrics.recording.level` on something is recorded."""
 
 
-class Sensor(ABC):
-    """Takes the values of one metric. Good until the processor's `close`."""
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9._-]*")
+_VALUE = re.compile(r"[A-Za-z0-9._-]+")
+_OURS = ("application-id", "thread-id", "task-id")
+"""Tags that all metrics have."""
 
-    @abstractmethod
+
+class Sensor:
+    """Takes the values of one metric; from `StreamsMetrics`. Good until the processor's `close`."""
+
+    def __init__(self, metrics: Metrics, level: RecordingLevel, name: str, latency: str | None, entity: str) -> None:
+        self._metrics = metrics
+        self._recorded = metrics.records(level)
+        self._name = name
+        self._latency = latency
+        self._entity = entity
+
     def record(self, value: float = 1) -> None:
         """Something happened once more; `value` is how long it took, where that is measured, else it makes no difference.
 
         What an epoch records is reported when the epoch came through, and only then: one that is run again after a crash
         does not count twice. Where it is measured, a value that is no number raises, as any other fault in a processor.
         """
+        if self._recorded:
+            if self._latency is not None:
+                self._metrics.measure_one(self._latency, self._entity, float(value))
+            self._metrics.add(self._name, self._entity)
 
-    @abstractmethod
     def should_record(self) -> bool:
         """Whether the recording level is high enough, else `record` does nothing."""
+        return self._recorded
 
 
-class StreamsMetrics(ABC):
+class StreamsMetrics:
     """Makes sensors of your own; from `ProcessingContext.metrics`.
 
     They appear beside Hayase's own in `StreamsApp.metrics()` and `/metrics`: in the group `stream-<scope_name>-metrics`, with
@@ -54,7 +74,10 @@ class StreamsMetrics(ABC):
         2
     """
 
-    @abstractmethod
+    def __init__(self, metrics: Metrics, node: str) -> None:
+        self._metrics = metrics
+        self._node = node
+
     def add_rate_total_sensor(
         self,
         scope_name: str,
@@ -68,8 +91,8 @@ class StreamsMetrics(ABC):
         Raises:
             TopologyError: `INVALID_METRIC`: a name or tag with other characters, a tag that is there already, or an unknown level.
         """
+        return self._made(scope_name, entity_name, operation_name, recording_level, tags, timed=False)
 
-    @abstractmethod
     def add_latency_rate_total_sensor(
         self,
         scope_name: str,
@@ -79,3 +102,38 @@ class StreamsMetrics(ABC):
         **tags: str,
     ) -> Sensor:
         """As `add_rate_total_sensor`, and of the values `<operation_name>-latency-avg` and `<operation_name>-latency-max`."""
+        return self._made(scope_name, entity_name, operation_name, recording_level, tags, timed=True)
+
+    def _made(
+        self, scope: str, entity: str, operation: str, level: RecordingLevel, tags: Mapping[str, str], *, timed: bool
+    ) -> Sensor:
+        if level not in LEVELS:
+            raise self._refused(f"recording_level is {level!r}; it is one of {', '.join(LEVELS)}")
+        self._check_names(scope, operation, *tags)
+        wrong = [value for value in (entity, *tags.values()) if not _matches(_VALUE, value)]
+        if wrong:
+            raise self._refused(
+                f"{wrong[0]!r} can not be an entity or a tag's value; use letters, digits, '.', '_' and '-'"
+            )
+        # As Prometheus calls them: two of one name would be one.
+        labels = [re.sub("[.-]", "_", tag) for tag in (*_OURS, f"{scope}-id", *tags)]
+        twice = next((label for label in labels if labels.count(label) > 1), None)
+        if twice is not None:
+            raise self._refused(f"the tag {twice!r} is there already; choose another scope_name or another tag")
+        tags = dict(sorted(tags.items()))
+        latency = user_metric(scope, f"{operation}-latency", tags) if timed else None
+        return Sensor(self._metrics, level, user_metric(scope, operation, tags), latency, entity)
+
+    def _check_names(self, *names: object) -> None:
+        wrong = [name for name in names if not _matches(_NAME, name)]
+        if wrong:
+            raise self._refused(
+                f"{wrong[0]!r} can not be a name of a metric or tag; use letters, digits, '.', '_' and '-', a letter first"
+            )
+
+    def _refused(self, message: str) -> TopologyError:
+        return TopologyError("INVALID_METRIC", message, node=self._node)
+
+
+def _matches(allowed: re.Pattern[str], text: object) -> bool:
+    return isinstance(text, str) and allowed.fullmatch(text) is not None
