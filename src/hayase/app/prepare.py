@@ -102,6 +102,9 @@ def prepare(
         slots=slots,
         max_records_per_epoch=config.max_records_per_epoch,
         max_task_idle_ms=config.max_task_idle_ms,
+        commit_interval_ms=config.commit_interval_ms,
+        # Jobs of a user's frames would wait for cores that a span keeps.
+        span_max_ms=0 if cluster or given.spark_sources or given.spark_sinks else config.epoch_span_max_ms,
         epoch_memory_max_bytes=config.epoch_memory_max_bytes,
         resets=resets,
         history_retention_ms=config.state_history_retention_ms,

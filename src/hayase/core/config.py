@@ -60,6 +60,9 @@ class StreamsConfig:
         epoch_memory_max_bytes: `epoch.memory.max.bytes`: about what a worker process holds of an epoch in memory: input,
             changes of stores and outputs, a quarter each; what is beyond that is read bit by bit, or goes to files in
             `state.dir`. Default 1 GiB, at least 1 MiB. Results do not depend on it.
+        epoch_span_max_ms: `epoch.span.max.ms`: how long one Spark job may go on with one epoch after the other, which saves
+            most of the time that a small epoch takes; default 60,000; 0: each epoch is a job. Where other jobs want
+            the cores too, and on a cluster, it is not made use of. Results do not depend on it.
         metadata_max_age_ms: `metadata.max.age.ms`: how often the log is asked for new topics that a pattern matches; default
             300,000. Kafka's clients get it too, if it is set.
         metrics_host: `metrics.host`: where `/metrics`, `/health` and `/ready` are served; default 127.0.0.1. Whoever can
@@ -149,6 +152,7 @@ class StreamsConfig:
     max_records_per_epoch: int
     max_task_idle_ms: int
     epoch_memory_max_bytes: int
+    epoch_span_max_ms: int
     metadata_max_age_ms: int
     metrics_host: str
     metrics_port: int | None

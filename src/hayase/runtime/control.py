@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import time
 import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
@@ -16,6 +19,8 @@ _READY = "ready"
 _STATUS = "status"
 _RUN = "run"
 _DUE = "due"
+_YIELD = "yield"
+_TOLD = "told-"
 
 
 class Control:
@@ -27,6 +32,7 @@ class Control:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._seen: list[str] = []
+        self._read_bytes: dict[str, int] = {}
 
     @classmethod
     def of_running(cls, runs: Path) -> Control | None:
@@ -54,6 +60,17 @@ class Control:
             self._write(_CHANGE, uuid.uuid4().hex.encode())
         else:
             (self._folder / _CHANGE).unlink(missing_ok=True)
+
+    def ask_yield(self, others: bool) -> None:
+        """Driver: others want Spark's cores too, so leave them after each epoch (or: there are no others any more)."""
+        if others:
+            self._write(_YIELD, b"")
+        else:
+            (self._folder / _YIELD).unlink(missing_ok=True)
+
+    def yield_asked(self) -> bool:
+        """Planner: whether there are others."""
+        return (self._folder / _YIELD).exists()
 
     def pause_asked(self) -> bool:
         """Whether somebody paused the application."""
@@ -120,6 +137,28 @@ class Control:
             return None
         epoch, due_ms = data.split()
         return int(epoch), int(due_ms)
+
+    @contextmanager
+    def telling(self) -> Iterator[Callable[[bytes], object]]:
+        """Planner: while a span goes on, one line, without line ends in it, for each epoch that came through."""
+        with (self._folder / f"{_TOLD}{time.time_ns():020d}").open("ab", buffering=0) as file:
+            yield lambda line: file.write(line + b"\n")
+
+    def told(self) -> list[bytes]:
+        """Driver: the lines since the last call, in order. Files of former spans are removed."""
+        lines: list[bytes] = []
+        paths = sorted(self._folder.glob(f"{_TOLD}*"))
+        for path in paths:
+            with path.open("rb") as file:
+                file.seek(self._read_bytes.get(path.name, 0))
+                data = file.read()
+            whole = data[: data.rfind(b"\n") + 1]
+            lines += whole.splitlines()
+            self._read_bytes[path.name] = self._read_bytes.get(path.name, 0) + len(whole)
+            if path != paths[-1]:
+                path.unlink()
+                del self._read_bytes[path.name]
+        return lines
 
     def say_run(self, run: bytes) -> None:
         """Driver: what commands of other processes may know about this run."""

@@ -64,11 +64,11 @@ class EpochCoordinator:
     """One per running application. Epochs are planned one after the other; each is through before the next is asked for."""
 
     def __init__(self, app: ShippedApp, blobs: BlobStore, log: Log, clock: Clock, control: Control) -> None:
-        self._app = app
+        self.app = app
         self._blobs = blobs
         self._log = log
         self._clock = clock
-        self._control = control
+        self.control = control
         self._frozen: Offsets | None = None
         self._cut = TimeCut()
         self._last: _Open | None = None
@@ -76,6 +76,8 @@ class EpochCoordinator:
         self._said_waiting = ""
         self._lag = 0
         self._done = Epochs(blobs).last_done()
+        self.planning_s = 0.0
+        """How long it took to mark the epoch before as done and to plan the last one, waiting for input not included."""
         self._old = OldEpochs(blobs, clock, app.history_retention_ms)
         self._partitions = [
             TopicPartition(topic, partition) for topic, count in app.plan.topics.items() for partition in range(count)
@@ -107,7 +109,16 @@ class EpochCoordinator:
     @property
     def slots(self) -> int:
         """Number of Python tasks that run at once."""
-        return self._app.slots
+        return self.app.slots
+
+    @property
+    def bounded(self) -> bool:
+        """Whether it reads to the ends that `freeze` found, and no further."""
+        return self._frozen is not None
+
+    def tell_due(self, epoch: int, due_ms: int | None) -> None:
+        """When something is due by the wall clock as of an epoch, if that is known here (see `DueCalls`)."""
+        self._due.tell(epoch, due_ms)
 
     def last_done(self) -> int:
         """The last epoch of which every bundle is through; -1 before the first."""
@@ -143,9 +154,11 @@ class EpochCoordinator:
             TopologyError: a topic has grown.
             CheckpointError: an epoch that was begun does not fit this application.
         """
+        began = time.monotonic()
         if after > self._done:
             self._mark_done(after)
-        self._control.say_ready()
+        marking_s = time.monotonic() - began
+        self.control.say_ready()
         if self._holds():
             return after
         begun = self._blobs.get(record_name(after + 1))
@@ -153,6 +166,7 @@ class EpochCoordinator:
             return self._adopt(EpochRecord.from_bytes(begun))
         deadline, waited = time.monotonic() + IDLE_WAIT_S, False
         while True:
+            began = time.monotonic()
             try:
                 # asked first: what becomes visible after the ends were read must not be taken for nothing
                 more = self._frozen is not None and self._unfinished()
@@ -165,11 +179,13 @@ class EpochCoordinator:
                     return after
                 continue
             if record is not None:
-                return self._publish(record)
-            if more and not self._control.stop_asked():
+                epoch = self._publish(record)
+                self.planning_s = marking_s + time.monotonic() - began
+                return epoch
+            if more and not self.control.stop_asked():
                 time.sleep(IDLE_POLL_S)
                 continue
-            if self._frozen is not None or time.monotonic() > deadline or self._control.hold_asked():
+            if self._frozen is not None or time.monotonic() > deadline or self.control.hold_asked():
                 return after
             time.sleep(IDLE_POLL_S)
             waited = True
@@ -180,7 +196,7 @@ class EpochCoordinator:
 
     def close(self) -> None:
         """Let go of the log."""
-        self._control.say_closed()
+        self.control.say_closed()
         self._log.close()
 
     def _holds(self) -> bool:
@@ -188,12 +204,12 @@ class EpochCoordinator:
 
         In a run to the end Spark would take "nothing new" for the end of the input, so a pause is sat out here.
         """
-        if not self._control.hold_asked():
+        if not self.control.hold_asked():
             return False
-        self._control.say_holding()
+        self.control.say_holding()
         time.sleep(IDLE_POLL_S)
-        while self._frozen is not None and not self._control.stop_asked():
-            if not self._control.hold_asked():
+        while self._frozen is not None and not self.control.stop_asked():
+            if not self.control.hold_asked():
                 return False
             time.sleep(IDLE_POLL_S)
         return True
@@ -219,10 +235,10 @@ class EpochCoordinator:
             if end > start
         }
         try:
-            self._log.commit_group_offsets(self._app.application_id, offsets)
+            self._log.commit_group_offsets(self.app.application_id, offsets)
         except LogError as error:  # only other tools look at these, and the next epoch commits again
             _LOG.warning(
-                "offsets of epoch %d were not committed to group %s: %s", epoch, self._app.application_id, error
+                "offsets of epoch %d were not committed to group %s: %s", epoch, self.app.application_id, error
             )
         self._purge(record)
         self._old.forget(epoch)
@@ -231,7 +247,7 @@ class EpochCoordinator:
         """Delete from internal topics what is through: nobody reads it again, and time does not remove it."""
         if not self._internal or time.monotonic() < self._purge_at:
             return
-        self._purge_at = time.monotonic() + self._app.purge_interval_ms / 1000
+        self._purge_at = time.monotonic() + self.app.purge_interval_ms / 1000
         try:
             reach("before_purge", epoch=record.epoch)
             self._log.delete_records({p: record.ranges[p.topic][p.partition][1] for p in self._internal})
@@ -241,10 +257,10 @@ class EpochCoordinator:
 
     def _adopt(self, record: EpochRecord) -> int:
         """Go on with an epoch that was begun, here or by an earlier run."""
-        if record.lineage != self._app.lineage or record.plan != self._app.plan.digest:
+        if record.lineage != self.app.lineage or record.plan != self.app.plan.digest:
             raise CheckpointError(
                 "OPEN_EPOCH_OF_ANOTHER_PLAN",
-                f"epoch {record.epoch} was begun with another topology (plan {record.plan}, now {self._app.plan.digest}). "
+                f"epoch {record.epoch} was begun with another topology (plan {record.plan}, now {self.app.plan.digest}). "
                 "Start the old topology once more to finish it, or start over with `hayase app reset`",
                 epoch=record.epoch,
             )
@@ -283,15 +299,15 @@ class EpochCoordinator:
         if waited:
             topic_ids = self._check_topics(previous)
         chosen = self._bounded(starts, ends, lag)
-        ranges: dict[str, dict[int, tuple[int, int]]] = {topic: {} for topic in self._app.plan.topics}
+        ranges: dict[str, dict[int, tuple[int, int]]] = {topic: {} for topic in self.app.plan.topics}
         for partition in self._partitions:
             ranges[partition.topic][partition.partition] = (starts[partition], chosen[partition])
         now = self._clock.now_ms()
         self._say(after + 1, lag - sum(chosen[p] - starts[p] for p in self._partitions))
         return EpochRecord(
             after + 1,
-            self._app.lineage,
-            self._app.plan.digest,
+            self.app.lineage,
+            self.app.plan.digest,
             max(previous.wall_clock_ms, now) if previous is not None else now,
             ranges,
             topic_ids,
@@ -306,10 +322,10 @@ class EpochCoordinator:
 
     def _say(self, epoch: int, lag: int) -> None:
         self._lag = lag
-        self._control.say_status(msgspec.json.encode(PlannerStatus(epoch, lag, self._said_waiting)))
+        self.control.say_status(msgspec.json.encode(PlannerStatus(epoch, lag, self._said_waiting)))
 
     def _bounded(self, starts: Offsets, ends: Offsets, lag: int) -> Offsets:
-        most = self._app.max_records_per_epoch
+        most = self.app.max_records_per_epoch
         if self._first:
             most = min(most, FIRST_RECORDS_MAX)
         if lag <= most:
@@ -332,7 +348,7 @@ class EpochCoordinator:
     def _starts(self, previous: EpochRecord | None) -> dict[TopicPartition, int]:
         if previous is not None:
             return self._continued(previous)
-        return first_offsets(self._log, self._partitions, self._app.resets, self._clock.now_ms())
+        return first_offsets(self._log, self._partitions, self.app.resets, self._clock.now_ms())
 
     def _continued(self, previous: EpochRecord) -> dict[TopicPartition, int]:
         """Where the epoch before ended; topics that a pattern matches since then are begun as at a first start."""
@@ -343,14 +359,14 @@ class EpochCoordinator:
             if before is None:
                 new.append(p)
             elif p.partition not in before:
-                raise partitions_changed(p.topic, len(before), self._app.plan.topics[p.topic])
+                raise partitions_changed(p.topic, len(before), self.app.plan.topics[p.topic])
             else:
                 starts[p] = before[p.partition][1]
-        return starts | first_offsets(self._log, new, self._app.resets, self._clock.now_ms()) if new else starts
+        return starts | first_offsets(self._log, new, self.app.resets, self._clock.now_ms()) if new else starts
 
     def _check_topics(self, previous: EpochRecord | None) -> dict[str, str]:
-        infos = self._log.describe(list(self._app.plan.topics))
-        for topic, count in self._app.plan.topics.items():
+        infos = self._log.describe(list(self.app.plan.topics))
+        for topic, count in self.app.plan.topics.items():
             info = infos.get(topic)
             if info is None:
                 raise SourceRangeLostError(

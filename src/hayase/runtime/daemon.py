@@ -19,7 +19,7 @@ PRELOADED = (
     "pyarrow",
     "pyarrow.json",
     "pyspark.worker",
-    "hayase.runtime.worker",
+    "hayase.runtime.spans.seat",
     "hayase.log.embedded.log",
     "hayase.log.kafka.log",
 )

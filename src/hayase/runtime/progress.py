@@ -8,8 +8,11 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from hayase.core.metrics import ENTRIES, RECORDS_CONSUMED, Metrics
 from hayase.runtime.query import SUMMARIES
+from hayase.runtime.spans.messages import Told
 from hayase.task.summary import BundleSummary
 
 
@@ -67,6 +70,14 @@ class Progress:
                     [BundleSummary.from_bytes(_bytes(item)) for item in observed[SUMMARIES]], update["durationMs"]
                 )
 
+    def take_told(self, lines: Iterable[bytes]) -> None:
+        """Add epochs of spans, which the planner tells of (`Control.told`)."""
+        with self._lock:
+            for line in lines:
+                told = msgspec.json.decode(line, type=Told)
+                durations = {"triggerExecution": round(told.total_ms), "latestOffset": round(told.planning_ms)}
+                self._add([BundleSummary.from_bytes(data) for data in told.summaries], durations)
+
     def counters(self) -> dict[str, int]:
         """Totals by metric name."""
         with self._lock:
@@ -82,8 +93,10 @@ class Progress:
         if not summaries:
             return
         self.epochs += 1
-        self.last_epoch = max(summary.epoch for summary in summaries)
-        self.due_ms = min((each.due_ms for each in summaries if each.due_ms is not None), default=None)
+        epoch = max(summary.epoch for summary in summaries)
+        if epoch >= self.last_epoch:
+            self.last_epoch = epoch
+            self.due_ms = min((each.due_ms for each in summaries if each.due_ms is not None), default=None)
         slowest: dict[str, float] = {}
         before = self.metrics.total(RECORDS_CONSUMED)
         for summary in summaries:
@@ -91,9 +104,7 @@ class Progress:
             for step, seconds in summary.seconds.items():
                 slowest[step] = max(slowest.get(step, 0.0), round(seconds * 1000, 2))
         consumed = self.metrics.total(RECORDS_CONSUMED) - before
-        timing = EpochTiming(
-            self.last_epoch, consumed, int(durations.get("triggerExecution", 0)), dict(durations), slowest
-        )
+        timing = EpochTiming(epoch, consumed, int(durations.get("triggerExecution", 0)), dict(durations), slowest)
         self.timings.append(timing)
         del self.timings[:-1000]
         if self.on_epoch is not None:

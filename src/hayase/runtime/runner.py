@@ -28,6 +28,7 @@ from hayase.runtime.progress import Progress
 from hayase.runtime.query import build_frame, start_query, wake_workers
 from hayase.runtime.session import SessionUse
 from hayase.runtime.shipped import ShippedApp, delete_other_programs
+from hayase.runtime.spans.neighbours import Neighbours
 from hayase.storage.blobs import BlobStore
 from hayase.topology.topology import Topology
 
@@ -43,6 +44,7 @@ class Runner:
         self.control = Control(folder)
         self._log_relay = LogRelay(log_host, log_bind)
         self._vault = Vault()
+        self._neighbours: Neighbours | None = None
         self.progress = Progress()
         self._query: StreamingQuery | None = None
         self._io: SparkIO | None = None
@@ -54,6 +56,7 @@ class Runner:
         self._closed = False
         self._stopping = threading.Event()
         self._stopped = threading.Event()
+        self._waking: threading.Thread | None = None
         self._new_query: Callable[[], StreamingQuery] | None = None
         self._options: dict[str, str] = {}
         self._queries = 0
@@ -113,11 +116,14 @@ class Runner:
             session = self._session = SessionUse(app.application_id, app.slots, spark_settings, self.spark_log)
         except (Py4JError, PySparkException) as error:
             raise start_failure(str(error), self.spark_log) from error
+        if app.span_max_ms > 0:
+            self._neighbours = Neighbours(session.active_jobs, lambda: session.shared, self.control.ask_yield)
         if session.started:
             tasks = app.slots if app.cluster else 1
-            threading.Thread(
+            self._waking = threading.Thread(
                 target=wake_workers, args=(session.session, tasks), name="hayase-wake", daemon=True
-            ).start()
+            )
+            self._waking.start()
 
         def new_query() -> StreamingQuery:
             frame = build_frame(session.session, self._options, app.plan.levels, app.slots)
@@ -182,6 +188,8 @@ class Runner:
         if self._query is None:
             return self._begin_when_fed()
         active = bool(self._query.isActive)
+        if active and self._neighbours is not None and not (self._waking is not None and self._waking.is_alive()):
+            self._neighbours.look()
         self._take_progress()
         if active or self._stopping.is_set() or not self._bounded or self._query.exception() is not None:
             return active
@@ -276,5 +284,6 @@ class Runner:
                 break
             new.append(json.loads(reports[position].json()))
         self.progress.take(reversed(new))
+        self.progress.take_told(self.control.told())
         if new and self.progress.due_ms is not None:
             self.control.say_due(self.progress.last_epoch, self.progress.due_ms)

@@ -102,6 +102,15 @@ class SessionUse:
             self._counted = self.started or SessionUse._users > 0
             SessionUse._users += self._counted
 
+    @property
+    def shared(self) -> bool:
+        """Whether other applications of this process use the session too."""
+        return SessionUse._users > 1
+
+    def active_jobs(self) -> int:
+        """How many jobs are queued or at work, whoever asked for them."""
+        return len(self.session.sparkContext.statusTracker().getActiveJobsIds())
+
     def release(self) -> None:
         """Let go; calling it again does nothing."""
         with SessionUse._lock:

@@ -44,6 +44,7 @@ class ShippedApp:
         folders: where workers keep states.
         control_dir: folder of the running application on the driver's machine, through which it tells the planner to pause.
         followers_dir: folder with the followers on this machine; a worker whose state is missing copies theirs.
+        span_max_ms: how long a Spark job may go on with more epochs; 0: one epoch a job.
         resets: topic → where the first epoch begins.
         recording_level: which metrics are recorded.
         log_address: where workers send what they log; empty: nowhere.
@@ -71,6 +72,8 @@ class ShippedApp:
     slots: int
     max_records_per_epoch: int
     max_task_idle_ms: int
+    commit_interval_ms: int
+    span_max_ms: int
     resets: Mapping[str, AutoOffsetReset]
     history_retention_ms: int
     purge_interval_ms: int

@@ -19,17 +19,19 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from hayase.runtime.coordinator import EpochCoordinator
+    from hayase.runtime.spans.conductor import Conductor
 
 SOURCE_NAME = "hayase"
 
 
 class SlotWork(InputPartition):
-    """The work order of one slot: its bundles of level 0 for one epoch."""
+    """The work order of one slot: its bundles of level 0 for one epoch, and where more is to be had if the job is a span."""
 
-    def __init__(self, slot: int, record: bytes) -> None:
+    def __init__(self, slot: int, record: bytes, span: str | None) -> None:
         super().__init__(slot)
         self.slot = slot
         self.record = record
+        self.span = span
 
 
 class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -38,9 +40,10 @@ class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: Mapping[str, str]) -> None:
         self._options = dict(options)
         self._coordinator: EpochCoordinator | None = None
+        self._conductor: Conductor | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_options": self._options, "_coordinator": None}
+        return {"_options": self._options, "_coordinator": None, "_conductor": None}
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
         """The last epoch that is through."""
@@ -56,32 +59,45 @@ class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, int] | None, limit: ReadLimit) -> dict[str, int]:  # noqa: N802
         """The next epoch, or `start` if there is nothing to do."""
-        planner = self._planner()
-        after = start["epoch"] if start is not None else planner.last_done()
-        return {"epoch": planner.next_epoch(after)}
+        planner, spans = self._planner(), self._spans()
+        spans.settle()
+        before = start if start is not None else {"epoch": planner.last_done()}
+        after = max(before["epoch"], spans.reached)
+        epoch = planner.next_epoch(after)
+        return {"epoch": epoch} if epoch > after else before
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         """One work order a slot; none where nothing is new: Spark runs a first batch all the same."""
         if end["epoch"] <= start["epoch"]:
             return []
         planner = self._planner()
-        record = planner.record(end["epoch"]).to_bytes()
-        return [SlotWork(slot, record) for slot in range(planner.slots)]
+        record = planner.record(end["epoch"])
+        span, data = self._spans().begin(record), record.to_bytes()
+        return [SlotWork(slot, data, span) for slot in range(planner.slots)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Run the slot's bundles of level 0."""
-        from hayase.runtime.worker import run_source_slot
+        """Run the slot's bundles of level 0; in a span, all of the slot's bundles, for one epoch after the other."""
+        from hayase.runtime.spans.seat import run_slot
 
         assert isinstance(partition, SlotWork)
-        return run_source_slot(self._options, partition.slot, partition.record)
+        return run_slot(self._options, partition.slot, partition.record, partition.span)
 
     def commit(self, end: dict[str, int]) -> None:
         """Nothing: the end of an epoch is marked when the next one is asked for."""
 
     def stop(self) -> None:
         """Let go of connections."""
+        if self._conductor is not None:
+            self._conductor.close()
         if self._coordinator is not None:
             self._coordinator.close()
+
+    def _spans(self) -> Conductor:
+        if self._conductor is None:
+            from hayase.runtime.spans.conductor import Conductor
+
+            self._conductor = Conductor(self._planner())
+        return self._conductor
 
     def _planner(self) -> EpochCoordinator:
         if self._coordinator is None:

@@ -101,7 +101,7 @@ def test_whenever_a_planner_dies_around_a_purge_the_next_one_finds_all_that_is_n
             patch.setattr(planner._log, "delete_records", dying)
         with pytest.raises(Died):
             planner.next_epoch(1)
-    again = scene.planner(topology=planner._app.topology, plan=planner._app.plan, resets=planner._app.resets)
+    again = scene.planner(topology=planner.app.topology, plan=planner.app.plan, resets=planner.app.resets)
     assert again.last_done() == (0 if died == "before it is marked" else 1)
     if again.last_done() == 0:
         assert again.next_epoch(0) == 1  # once more, with all its records

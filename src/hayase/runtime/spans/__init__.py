@@ -1,0 +1,1 @@
+"""Spans: several epochs, one after the other, inside one Spark job."""

@@ -1,0 +1,144 @@
+"""Runs spans: plans one epoch after the other while the Spark job of the first one goes on.
+
+A job of Spark's costs more than a small epoch, and workers that stay keep their connections, producers and open state. So the
+tasks of a job do not end with its epoch, but take the next from here (docs/decisions/20261122-spans.md).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from hayase.runtime.coordinator import EpochCoordinator
+from hayase.runtime.spans.hub import Hub
+from hayase.runtime.spans.messages import Told
+from hayase.task.epoch_record import EpochRecord
+from hayase.task.summary import BundleSummary
+
+_LOG = logging.getLogger("hayase.runtime")
+
+SEAT_S = 15.0
+"""How long the tasks of all slots may take to come: at a start, each is a process that has to begin."""
+SHUFFLED_RECORDS_MAX = 20_000
+"""A larger epoch with a shuffle is a job of its own, so that its rows are shuffled by Spark."""
+_POLL_S = 0.005
+
+
+class Conductor:
+    """One per planner. Between `begin` and `settle` the coordinator belongs to it.
+
+    Args:
+        coordinator: plans the epochs.
+        monotonic: the clock for intervals, in seconds.
+    """
+
+    def __init__(self, coordinator: EpochCoordinator, monotonic: Callable[[], float] = time.monotonic) -> None:
+        app = coordinator.app
+        self._coordinator = coordinator
+        self._control = coordinator.control
+        self._monotonic = monotonic
+        self._span_s = app.span_max_ms / 1000
+        self._interval_s = app.commit_interval_ms / 1000
+        self._shuffles = app.plan.levels > 1
+        self._plan, self._slot_of = app.plan, app.slot_of_bundles()
+        self._hub: Hub | None = None
+        self._thread: threading.Thread | None = None
+        self._error: BaseException | None = None
+        self._possible = self._span_s > 0
+        self._first_epoch = -1
+        self.reached = -1
+        """The last epoch that came through in a span."""
+
+    def begin(self, record: EpochRecord) -> str | None:
+        """Begin a span with an epoch that is about to become a job; where its tasks find it, `None` if there is none."""
+        if self._hub is not None and self._thread is not None and self._first_epoch == record.epoch:
+            return self._hub.address
+        if not self._possible or self._control.yield_asked() or not self._fits(record):
+            return None
+        if self._hub is None:
+            self._hub = Hub(self._plan, self._slot_of)
+        self._first_epoch = record.epoch
+        self._hub.begin(record.epoch)
+        self._thread = threading.Thread(
+            target=self._run, args=(self._hub, record), name=f"hayase-span-{record.epoch}", daemon=True
+        )
+        self._thread.start()
+        return self._hub.address
+
+    def settle(self) -> None:
+        """The job has ended, so the span has.
+
+        Raises:
+            HayaseError: why no more epochs can be planned.
+        """
+        if self._thread is not None:
+            assert self._hub is not None
+            self._hub.end()
+            self._thread.join()
+            self._thread = None
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error
+
+    def close(self) -> None:
+        """End the span; tasks are let go in the middle of what they do."""
+        if self._hub is not None:
+            self._hub.close()
+            if self._thread is not None:
+                self._thread.join(timeout=1)
+            self._hub = None
+
+    def _fits(self, record: EpochRecord) -> bool:
+        return not self._shuffles or record.records <= SHUFFLED_RECORDS_MAX
+
+    def _run(self, hub: Hub, first: EpochRecord) -> None:
+        try:
+            if hub.seated(SEAT_S):
+                self._run_epochs(hub, first)
+            else:
+                _LOG.debug("no span for epoch %d: its tasks did not all come", first.epoch)
+                self._possible = False
+        except BaseException as error:  # raised where Spark asks for the next epoch
+            self._error = error
+        finally:
+            hub.end()
+
+    def _run_epochs(self, hub: Hub, first: EpochRecord) -> None:
+        began = self._monotonic()
+        record: EpochRecord | None = first
+        with self._control.telling() as tell:
+            while record is not None:
+                epoch_began = self._monotonic()
+                summaries = hub.run(record)
+                if summaries is None:
+                    return
+                self.reached = record.epoch
+                planning_s = self._coordinator.planning_s
+                total_s = planning_s + self._monotonic() - epoch_began
+                tell(msgspec.json.encode(Told(record.epoch, total_s * 1000, planning_s * 1000, summaries)))
+                self._coordinator.tell_due(record.epoch, _due_ms(summaries))
+                record = self._next(record, until_s=began + self._span_s, not_before_s=epoch_began + self._interval_s)
+
+    def _next(self, record: EpochRecord, *, until_s: float, not_before_s: float) -> EpochRecord | None:
+        """The next epoch of the span; `None` ends it."""
+        while not (self._control.hold_asked() or self._control.yield_asked()) and self._monotonic() < until_s:
+            wait_s = 0.0 if self._coordinator.bounded else not_before_s - self._monotonic()
+            if wait_s > 0:
+                time.sleep(min(wait_s, _POLL_S))
+                continue
+            epoch = self._coordinator.next_epoch(record.epoch)
+            if epoch > record.epoch:
+                found = self._coordinator.record(epoch)
+                return found if self._fits(found) else None
+            if self._coordinator.bounded:
+                return None
+        return None
+
+
+def _due_ms(summaries: list[bytes]) -> int | None:
+    due = [BundleSummary.from_bytes(data).due_ms for data in summaries]
+    return min((each for each in due if each is not None), default=None)

@@ -1,0 +1,183 @@
+"""The planner's end of spans: hands every slot its steps, and waits until all are through."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import shutil
+import tempfile
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, Listener
+from pathlib import Path
+
+import msgspec
+
+from hayase.runtime.spans.messages import ALONE, OVER, Come, Step, Through
+from hayase.state.journal import EdgeRow
+from hayase.task.epoch_record import EpochRecord
+from hayase.task.plan import Plan
+
+_LOG = logging.getLogger("hayase.runtime")
+
+
+@dataclass(slots=True, eq=False)
+class _OpenStep:
+    """One level of the epoch that is run."""
+
+    epoch: int
+    level: int
+    messages: Mapping[int, bytes]
+    waiting: set[int]
+    rows: list[EdgeRow] = field(default_factory=list)
+    summaries: list[bytes] = field(default_factory=list)
+
+
+@dataclass(slots=True, eq=False)
+class _Span:
+    first_epoch: int
+    seats: dict[int, Connection] = field(default_factory=dict)
+    step: _OpenStep | None = None
+    begun: bool = False
+    over: bool = False
+
+
+class Hub:
+    """Where the tasks of the slots come to; one span at a time. Thread-safe.
+
+    Rows for bundles of higher levels go through here too: a span of several levels is for epochs of few records.
+
+    Args:
+        plan: of the application.
+        slot_of: bundle → slot.
+    """
+
+    def __init__(self, plan: Plan, slot_of: Mapping[str, int]) -> None:
+        self._place_of_task = {
+            task.id: (bundle.level, slot_of[bundle.id]) for bundle in plan.bundles for task in bundle.tasks
+        }
+        self._levels = [
+            frozenset(slot_of[bundle.id] for bundle in plan.bundles if bundle.level == level)
+            for level in range(plan.levels)
+        ]
+        self._slots = frozenset[int]().union(*self._levels)
+        self._changed = threading.Condition()
+        self._span: _Span | None = None
+        # A folder that only the user may enter; the path of a Unix socket has at most about 100 characters.
+        self._folder = Path(tempfile.mkdtemp(prefix="hayase-span-"))
+        self.address = str(self._folder / "socket")
+        self._listener = Listener(self.address, "AF_UNIX", backlog=max(16, 2 * len(self._slots)))
+        threading.Thread(target=self._listen, name="hayase-span-listen", daemon=True).start()
+
+    def begin(self, first_epoch: int) -> None:
+        """A new span: take the tasks that come for the job of that epoch."""
+        with self._changed:
+            self._span = _Span(first_epoch)
+
+    def seated(self, timeout_s: float) -> bool:
+        """Wait until the tasks of all slots are there. If they are not in time, there is no span: each works alone."""
+        with self._changed:
+            span = self._span
+            assert span is not None
+            self._changed.wait_for(lambda: span.over or span.seats.keys() == self._slots, timeout_s)
+            if span.seats.keys() == self._slots:
+                span.begun = True
+            else:
+                span.over = True
+            self._changed.notify_all()
+            return span.begun
+
+    def run(self, record: EpochRecord) -> list[bytes] | None:
+        """Have all slots run an epoch; the summaries of its bundles, or `None` if the span was ended meanwhile."""
+        span = self._span
+        assert span is not None
+        data = record.to_bytes()
+        rows: list[EdgeRow] = []
+        summaries: list[bytes] = []
+        for level, slots in enumerate(self._levels):
+            mine: dict[int, list[EdgeRow]] = {slot: [] for slot in slots}
+            for row in rows:
+                at, slot = self._place_of_task[row.task]
+                if at == level:
+                    mine[slot].append(row)
+            messages = {slot: msgspec.msgpack.encode(Step(data, level, mine[slot])) for slot in slots}
+            step = _OpenStep(record.epoch, level, messages, set(slots))
+            with self._changed:
+                span.step = step
+                self._changed.notify_all()
+                while step.waiting and not span.over:
+                    self._changed.wait()
+                if step.waiting:
+                    return None
+                span.step = None
+            rows += step.rows
+            summaries += step.summaries
+        return summaries
+
+    def end(self) -> None:
+        """The span is over: tasks are told so when they have done their step. Without a span nothing happens."""
+        with self._changed:
+            if self._span is not None:
+                self._span.over = True
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Let go of the tasks, whatever they do."""
+        self.end()
+        self._listener.close()
+        with self._changed:
+            seats = list(self._span.seats.values()) if self._span is not None else []
+        for connection in seats:
+            connection.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _listen(self) -> None:
+        while True:
+            try:
+                connection = self._listener.accept()
+            except (OSError, EOFError):
+                return
+            threading.Thread(target=self._serve, args=(connection,), name="hayase-span-slot", daemon=True).start()
+
+    def _serve(self, connection: Connection) -> None:
+        # A task that ended in the middle comes again, if Spark tries it again.
+        with contextlib.suppress(EOFError, OSError), connection:
+            come = msgspec.msgpack.decode(connection.recv_bytes(), type=Come)
+            span = self._take(come, connection)
+            if span is None:
+                connection.send_bytes(ALONE)
+                return
+            while (step := self._next(span, come.slot, connection)) is not None:
+                connection.send_bytes(step.messages[come.slot])
+                self._through(step, come.slot, msgspec.msgpack.decode(connection.recv_bytes(), type=Through))
+            connection.send_bytes(OVER)
+
+    def _take(self, come: Come, connection: Connection) -> _Span | None:
+        """Give a task its seat, and wait for the others; `None` if there is no span for it."""
+        with self._changed:
+            span = self._span
+            if span is None or span.first_epoch != come.first_epoch or come.slot not in self._slots:
+                return None
+            span.seats[come.slot] = connection
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: span.begun or span.over)
+            return span if span.begun else None
+
+    def _next(self, span: _Span, slot: int, connection: Connection) -> _OpenStep | None:
+        """What the slot is to do; `None` if there is nothing more, or another attempt has its seat."""
+
+        def wanted() -> bool:
+            return span.step is not None and slot in span.step.waiting
+
+        with self._changed:
+            self._changed.wait_for(lambda: span.over or span.seats[slot] is not connection or wanted())
+            return span.step if span.seats[slot] is connection and wanted() and not span.over else None
+
+    def _through(self, step: _OpenStep, slot: int, through: Through) -> None:
+        with self._changed:
+            if slot in step.waiting and (through.epoch, through.level) == (step.epoch, step.level):
+                step.waiting.discard(slot)
+                step.rows += through.rows
+                step.summaries += through.summaries
+                self._changed.notify_all()

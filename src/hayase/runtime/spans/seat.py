@@ -1,0 +1,84 @@
+"""A slot's end of a span: it takes steps from the planner of epochs until there are no more."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from multiprocessing.connection import Client, Connection
+
+import msgspec
+import pyarrow as pa
+
+from hayase.core.failpoints import reach
+from hayase.runtime.rows import ROW, SUMMARY, SparkRow, to_batches
+from hayase.runtime.spans.messages import ALONE, OVER, Come, Step, Through
+from hayase.runtime.worker import WorkerHost, host_for, run_source_slot
+from hayase.task.epoch_record import EpochRecord
+
+_LOG = logging.getLogger("hayase.runtime")
+
+
+def run_slot(options: Mapping[str, str], slot: int, record: bytes, span: str | None) -> Iterator[pa.RecordBatch]:
+    """What a task of the source does: the epoch of its record, or a span that begins with it."""
+    seat = take_seat(span, slot, EpochRecord.from_bytes(record).epoch) if span is not None else None
+    if seat is None:
+        yield from run_source_slot(options, slot, record)
+    else:
+        yield from to_batches(seat.run(host_for(options)))
+
+
+def take_seat(address: str, slot: int, first_epoch: int) -> Seat | None:
+    """Say that the slot is here; `None` if there is no span (any more): then the task does what Spark asks it for."""
+    try:
+        connection = Client(address, "AF_UNIX")
+        connection.send_bytes(msgspec.msgpack.encode(Come(slot, first_epoch)))
+        answer = connection.recv_bytes()
+    except (EOFError, OSError) as error:
+        _LOG.debug("no span for slot %d: %s", slot, error)
+        return None
+    if answer == ALONE:
+        connection.close()
+        return None
+    return Seat(connection, slot, answer)
+
+
+class Seat:
+    """One attempt of a slot's task.
+
+    If the planner is gone the task ends as if the span were over: what was done is in the checkpoint, Spark will ask
+    the planner for more, and say what became of it.
+    """
+
+    def __init__(self, connection: Connection, slot: int, answer: bytes) -> None:
+        self._connection = connection
+        self._slot = slot
+        self._answer = answer
+        self._record = b""
+        self._epoch: EpochRecord | None = None
+
+    def run(self, host: WorkerHost) -> Iterator[SparkRow]:
+        """Do all steps; yields summaries that the planner could not be told."""
+        try:
+            while self._answer != OVER:
+                done = self._do(host, msgspec.msgpack.decode(self._answer, type=Step))
+                try:
+                    self._connection.send_bytes(msgspec.msgpack.encode(done))
+                    self._answer = self._connection.recv_bytes()
+                except (EOFError, OSError) as error:
+                    _LOG.debug("the span of slot %d ended without a word: %s", self._slot, error)
+                    yield from (SparkRow(0, SUMMARY, "", "", "", done.epoch, data) for data in done.summaries)
+                    return
+        finally:
+            self._connection.close()
+
+    def _do(self, host: WorkerHost, step: Step) -> Through:
+        if self._epoch is None or step.record != self._record:
+            self._record, self._epoch = step.record, EpochRecord.from_bytes(step.record)
+        rows, summaries = [], []
+        for row in host.run_level(step.level, self._slot, self._epoch, step.rows):
+            if row.kind == ROW:
+                rows.append(row.edge_row())
+            elif row.kind == SUMMARY:
+                summaries.append(row.payload)
+        reach("after_rows", epoch=self._epoch.epoch)
+        return Through(self._epoch.epoch, step.level, rows, summaries)
