@@ -14,7 +14,7 @@ from hayase.core.records import TopicPartition
 from hayase.core.time import ManualClock
 from hayase.log.open import open_log
 from hayase.log.protocol import LogConfig, OutputBatch
-from hayase.planner.build import levels_of, make_plan
+from hayase.planner.build import levels_of, make_plan, source_topics
 from hayase.planner.compile import compile_units
 from hayase.planner.options import compile_options, failure_policy
 from hayase.runtime.control import Control
@@ -23,7 +23,6 @@ from hayase.runtime.shipped import ShippedApp
 from hayase.state.folders import StateFolders
 from hayase.storage.open import open_blobs
 from hayase.task.plan import Plan
-from hayase.topology.nodes import SourceNode
 
 
 class Scene:
@@ -58,7 +57,7 @@ class Scene:
 
     def plan_of(self, topology: Topology) -> Plan:
         options = compile_options(StreamsConfig({"application.id": "app"}))
-        counts = {topic: 2 for source in topology.nodes if isinstance(source, SourceNode) for topic in source.topics}
+        counts = dict.fromkeys(source_topics(topology), 2)
         return make_plan(topology, counts, compile_units(topology, levels_of(topology), options), threads=1)
 
     def planner(self, **changes: object) -> EpochCoordinator:

@@ -25,6 +25,9 @@ SEAT_S = 15.0
 """How long the tasks of all slots may take to come: at a start, each is a process that has to begin."""
 SHUFFLED_RECORDS_MAX = 20_000
 """A larger epoch with a shuffle is a job of its own, so that its rows are shuffled by Spark."""
+APART_S = 60.0
+"""Where they did not come, Spark has fewer cores than slots for us. That may change."""
+_SEAT_POLL_S = 0.05
 _POLL_S = 0.005
 
 
@@ -48,7 +51,7 @@ class Conductor:
         self._hub: Hub | None = None
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
-        self._possible = self._span_s > 0
+        self._not_before = monotonic()
         self._first_epoch = -1
         self.reached = -1
         """The last epoch that came through in a span."""
@@ -57,7 +60,7 @@ class Conductor:
         """Begin a span with an epoch that is about to become a job; where its tasks find it, `None` if there is none."""
         if self._hub is not None and self._thread is not None and self._first_epoch == record.epoch:
             return self._hub.address
-        if not self._possible or self._control.yield_asked() or not self._fits(record):
+        if self._span_s <= 0 or self._monotonic() < self._not_before or self._must_end() or not self._fits(record):
             return None
         if self._hub is None:
             self._hub = Hub(self._plan, self._slot_of)
@@ -97,15 +100,26 @@ class Conductor:
 
     def _run(self, hub: Hub, first: EpochRecord) -> None:
         try:
-            if hub.seated(SEAT_S):
+            if self._seated(hub, first.epoch):
                 self._run_epochs(hub, first)
-            else:
-                _LOG.debug("no span for epoch %d: its tasks did not all come", first.epoch)
-                self._possible = False
         except BaseException as error:  # raised where Spark asks for the next epoch
             self._error = error
         finally:
             hub.end()
+
+    def _seated(self, hub: Hub, epoch: int) -> bool:
+        until = self._monotonic() + SEAT_S
+        while not hub.seated(_SEAT_POLL_S):
+            if hub.over or self._must_end():
+                return False
+            if self._monotonic() > until:
+                _LOG.debug("no span for epoch %d: the tasks of its slots did not come together", epoch)
+                self._not_before = self._monotonic() + APART_S
+                return False
+        return True
+
+    def _must_end(self) -> bool:
+        return self._control.hold_asked() or self._control.yield_asked()
 
     def _run_epochs(self, hub: Hub, first: EpochRecord) -> None:
         began = self._monotonic()
@@ -125,7 +139,7 @@ class Conductor:
 
     def _next(self, record: EpochRecord, *, until_s: float, not_before_s: float) -> EpochRecord | None:
         """The next epoch of the span; `None` ends it."""
-        while not (self._control.hold_asked() or self._control.yield_asked()) and self._monotonic() < until_s:
+        while not self._must_end() and self._monotonic() < until_s:
             wait_s = 0.0 if self._coordinator.bounded else not_before_s - self._monotonic()
             if wait_s > 0:
                 time.sleep(min(wait_s, _POLL_S))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import shutil
+import socket
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, Listener
 from pathlib import Path
@@ -18,8 +18,6 @@ from hayase.runtime.spans.messages import ALONE, OVER, Come, Step, Through
 from hayase.state.journal import EdgeRow
 from hayase.task.epoch_record import EpochRecord
 from hayase.task.plan import Plan
-
-_LOG = logging.getLogger("hayase.runtime")
 
 
 @dataclass(slots=True, eq=False)
@@ -64,6 +62,7 @@ class Hub:
         self._slots = frozenset[int]().union(*self._levels)
         self._changed = threading.Condition()
         self._span: _Span | None = None
+        self._error: BaseException | None = None
         # A folder that only the user may enter; the path of a Unix socket has at most about 100 characters.
         self._folder = Path(tempfile.mkdtemp(prefix="hayase-span-"))
         self.address = str(self._folder / "socket")
@@ -76,16 +75,14 @@ class Hub:
             self._span = _Span(first_epoch)
 
     def seated(self, timeout_s: float) -> bool:
-        """Wait until the tasks of all slots are there. If they are not in time, there is no span: each works alone."""
+        """Wait until the tasks of all slots are there; whether they are. Ended before, there is no span: each works alone."""
         with self._changed:
             span = self._span
             assert span is not None
             self._changed.wait_for(lambda: span.over or span.seats.keys() == self._slots, timeout_s)
-            if span.seats.keys() == self._slots:
+            if not span.over and span.seats.keys() == self._slots:
                 span.begun = True
-            else:
-                span.over = True
-            self._changed.notify_all()
+                self._changed.notify_all()
             return span.begun
 
     def run(self, record: EpochRecord) -> list[bytes] | None:
@@ -108,12 +105,19 @@ class Hub:
                 self._changed.notify_all()
                 while step.waiting and not span.over:
                     self._changed.wait()
+                if self._error is not None:
+                    raise self._error
                 if step.waiting:
                     return None
                 span.step = None
             rows += step.rows
             summaries += step.summaries
         return summaries
+
+    @property
+    def over(self) -> bool:
+        """Whether the span was ended."""
+        return self._span is None or self._span.over
 
     def end(self) -> None:
         """The span is over: tasks are told so when they have done their step. Without a span nothing happens."""
@@ -129,7 +133,7 @@ class Hub:
         with self._changed:
             seats = list(self._span.seats.values()) if self._span is not None else []
         for connection in seats:
-            connection.close()
+            _hang_up(connection)
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _listen(self) -> None:
@@ -141,8 +145,8 @@ class Hub:
             threading.Thread(target=self._serve, args=(connection,), name="hayase-span-slot", daemon=True).start()
 
     def _serve(self, connection: Connection) -> None:
-        # A task that ended in the middle comes again, if Spark tries it again.
-        with contextlib.suppress(EOFError, OSError), connection:
+        # A task that ended in the middle comes again when Spark tries it again.
+        with contextlib.suppress(EOFError, OSError), connection, self._failing():
             come = msgspec.msgpack.decode(connection.recv_bytes(), type=Come)
             span = self._take(come, connection)
             if span is None:
@@ -152,6 +156,18 @@ class Hub:
                 connection.send_bytes(step.messages[come.slot])
                 self._through(step, come.slot, msgspec.msgpack.decode(connection.recv_bytes(), type=Through))
             connection.send_bytes(OVER)
+
+    @contextlib.contextmanager
+    def _failing(self) -> Iterator[None]:
+        """What nobody expects ends the span; `run` raises it."""
+        try:
+            yield
+        except (EOFError, OSError):
+            raise
+        except BaseException as error:
+            with self._changed:
+                self._error = error
+            self.end()
 
     def _take(self, come: Come, connection: Connection) -> _Span | None:
         """Give a task its seat, and wait for the others; `None` if there is no span for it."""
@@ -181,3 +197,9 @@ class Hub:
                 step.rows += through.rows
                 step.summaries += through.summaries
                 self._changed.notify_all()
+
+
+def _hang_up(connection: Connection) -> None:
+    """Have whoever waits for the other end find its end; closing would pull the file away from under another thread."""
+    with contextlib.suppress(OSError), socket.fromfd(connection.fileno(), socket.AF_UNIX, socket.SOCK_STREAM) as ours:
+        ours.shutdown(socket.SHUT_RDWR)

@@ -20,26 +20,11 @@ _LOG = logging.getLogger("hayase.runtime")
 
 def run_slot(options: Mapping[str, str], slot: int, record: bytes, span: str | None) -> Iterator[pa.RecordBatch]:
     """What a task of the source does: the epoch of its record, or a span that begins with it."""
-    seat = take_seat(span, slot, EpochRecord.from_bytes(record).epoch) if span is not None else None
+    seat = Seat.take(span, slot, EpochRecord.from_bytes(record).epoch) if span is not None else None
     if seat is None:
         yield from run_source_slot(options, slot, record)
     else:
         yield from to_batches(seat.run(host_for(options)))
-
-
-def take_seat(address: str, slot: int, first_epoch: int) -> Seat | None:
-    """Say that the slot is here; `None` if there is no span (any more): then the task does what Spark asks it for."""
-    try:
-        connection = Client(address, "AF_UNIX")
-        connection.send_bytes(msgspec.msgpack.encode(Come(slot, first_epoch)))
-        answer = connection.recv_bytes()
-    except (EOFError, OSError) as error:
-        _LOG.debug("no span for slot %d: %s", slot, error)
-        return None
-    if answer == ALONE:
-        connection.close()
-        return None
-    return Seat(connection, slot, answer)
 
 
 class Seat:
@@ -49,33 +34,64 @@ class Seat:
     the planner for more, and say what became of it.
     """
 
-    def __init__(self, connection: Connection, slot: int, answer: bytes) -> None:
-        self._connection = connection
-        self._slot = slot
-        self._answer = answer
+    def __init__(self, address: str, come: Come) -> None:
+        self._address = address
+        self._come = come
+        self._connection: Connection | None = None
+        self._answer = OVER
         self._record = b""
         self._epoch: EpochRecord | None = None
+
+    @classmethod
+    def take(cls, address: str, slot: int, first_epoch: int) -> Seat | None:
+        """Say that the slot is here; `None` if there is no span (any more): then the task does what Spark asks it for."""
+        seat = cls(address, Come(slot, first_epoch))
+        return seat if seat._sit_down() else None
 
     def run(self, host: WorkerHost) -> Iterator[SparkRow]:
         """Do all steps; yields summaries that the planner could not be told."""
         try:
             while self._answer != OVER:
                 done = self._do(host, msgspec.msgpack.decode(self._answer, type=Step))
-                try:
-                    self._connection.send_bytes(msgspec.msgpack.encode(done))
-                    self._answer = self._connection.recv_bytes()
-                except (EOFError, OSError) as error:
-                    _LOG.debug("the span of slot %d ended without a word: %s", self._slot, error)
+                if not self._tell(done) and not self._sit_down():
                     yield from (SparkRow(0, SUMMARY, "", "", "", done.epoch, data) for data in done.summaries)
                     return
         finally:
+            self._stand_up()
+
+    def _sit_down(self) -> bool:
+        try:
+            self._connection = Client(self._address, "AF_UNIX")
+            self._connection.send_bytes(msgspec.msgpack.encode(self._come))
+            self._answer = self._connection.recv_bytes()
+        except (EOFError, OSError) as error:
+            _LOG.debug("no span for slot %d: %s", self._come.slot, error)
+            self._answer = ALONE
+        if self._answer == ALONE:
+            self._stand_up()
+        return self._answer != ALONE
+
+    def _tell(self, done: Through) -> bool:
+        assert self._connection is not None
+        try:
+            self._connection.send_bytes(msgspec.msgpack.encode(done))
+            self._answer = self._connection.recv_bytes()
+        except (EOFError, OSError) as error:
+            _LOG.debug("slot %d lost its seat in a span: %s", self._come.slot, error)
+            self._stand_up()
+            return False
+        return True
+
+    def _stand_up(self) -> None:
+        if self._connection is not None:
             self._connection.close()
+            self._connection = None
 
     def _do(self, host: WorkerHost, step: Step) -> Through:
         if self._epoch is None or step.record != self._record:
             self._record, self._epoch = step.record, EpochRecord.from_bytes(step.record)
         rows, summaries = [], []
-        for row in host.run_level(step.level, self._slot, self._epoch, step.rows):
+        for row in host.run_level(step.level, self._come.slot, self._epoch, step.rows):
             if row.kind == ROW:
                 rows.append(row.edge_row())
             elif row.kind == SUMMARY:

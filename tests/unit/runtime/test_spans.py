@@ -1,0 +1,409 @@
+"""Spans: several epochs inside one Spark job."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+import pytest
+from tests.unit.runtime.planner_scene import Scene
+
+from hayase import Consumed, Grouped, Serdes, StreamsBuilder, count
+from hayase.core.errors import LogError, SourceRangeLostError
+from hayase.runtime.coordinator import EpochCoordinator
+from hayase.runtime.progress import Progress
+from hayase.runtime.rows import SparkRow
+from hayase.runtime.source import EpochReader
+from hayase.runtime.spans import conductor as conducting
+from hayase.runtime.spans.conductor import Conductor
+from hayase.runtime.spans.messages import Told
+from hayase.runtime.spans.neighbours import KEPT_S, LOOK_S, Neighbours
+from hayase.runtime.spans.seat import Seat
+from hayase.state.journal import EdgeRow, ReceivedRow
+from hayase.task.epoch_record import EpochRecord
+from hayase.task.epochs import Epochs
+from hayase.task.summary import BundleSummary
+
+WAIT_S = 20.0
+
+
+class FakeHost:
+    """In place of a worker process: notes what it is to do, and may be held up, or die."""
+
+    def __init__(self, slot: int, send: Callable[[int], Sequence[EdgeRow]] = lambda level: ()) -> None:
+        self.slot = slot
+        self.steps: list[tuple[int, int]] = []
+        self.received: list[EdgeRow] = []
+        self.gate = threading.Event()
+        self.gate.set()
+        self.at_gate = threading.Event()
+        self.dies_at: int | None = None
+        self._send = send
+
+    def run_level(self, level: int, slot: int, record: EpochRecord, rows: Sequence[ReceivedRow]) -> Iterator[SparkRow]:
+        """See WorkerHost."""
+        assert slot == self.slot
+        self.at_gate.set()
+        self.gate.wait(WAIT_S)
+        if record.epoch == self.dies_at:
+            self.dies_at = None
+            raise MemoryError
+        self.steps.append((record.epoch, level))
+        self.received += [EdgeRow(row.task, row.edge, row.origin, row.seq, row.payload) for row in rows]
+        yield from (SparkRow.of_edge(0, row) for row in self._send(level))
+        summary = BundleSummary(f"0-{slot}", record.epoch, False, False, [], {}, [], due_ms=7)
+        yield SparkRow(0, "summary", "", "", "", record.epoch, summary.to_bytes())
+
+
+class Job:
+    """The tasks of one Spark job, each in a thread of its own."""
+
+    def __init__(self, address: str | None, first_epoch: int, hosts: Sequence[FakeHost]) -> None:
+        assert address is not None
+        self.rows: list[SparkRow] = []
+        self.alone: list[int] = []
+        self._address, self._first = address, first_epoch
+        self._threads = [threading.Thread(target=self._task, args=(host,), daemon=True) for host in hosts]
+        for thread in self._threads:
+            thread.start()
+
+    def _task(self, host: FakeHost) -> None:
+        for _ in range(2):  # as Spark tries a task again
+            seat = Seat.take(self._address, host.slot, self._first)
+            if seat is None:
+                self.alone.append(host.slot)
+                return
+            try:
+                self.rows += seat.run(host)  # type: ignore[arg-type]
+            except MemoryError:
+                continue
+            return
+
+    def ends(self) -> bool:
+        """Wait for its end; whether it came."""
+        for thread in self._threads:
+            thread.join(WAIT_S)
+        return not any(thread.is_alive() for thread in self._threads)
+
+
+@pytest.fixture
+def spans(scene: Scene) -> Iterator[Callable[..., tuple[EpochCoordinator, Conductor]]]:
+    made: list[Conductor] = []
+
+    def make(**changes: Any) -> tuple[EpochCoordinator, Conductor]:
+        planner = scene.planner(slots=2, **changes)
+        made.append(Conductor(planner))
+        return planner, made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+Spans = Callable[..., tuple[EpochCoordinator, Conductor]]
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+
+
+def two() -> list[FakeHost]:
+    return [FakeHost(0), FakeHost(1)]
+
+
+def test_a_job_goes_on_with_the_epochs_that_come_until_new_ones_are_not_wanted(scene: Scene, spans: Spans) -> None:
+    planner, conductor = spans()
+    hosts = two()
+    scene.put(1)
+    planner.next_epoch(-1)
+    job = Job(conductor.begin(planner.record(0)), 0, hosts)
+    for epoch in (1, 2):
+        wait_until(lambda epoch=epoch: conductor.reached == epoch - 1)
+        scene.put(epoch + 1)
+    wait_until(lambda: conductor.reached == 2)
+    scene.control.ask_stop()
+    assert job.ends()
+    conductor.settle()
+    assert [host.steps for host in hosts] == [[(0, 0), (1, 0), (2, 0)]] * 2
+    assert job.rows == []
+    assert planner.next_epoch(conductor.reached) == 2  # marks the last one, unless that was done
+    assert Epochs(scene.blobs).last_done() == 2
+
+
+def test_no_epoch_begins_before_all_slots_are_through_the_one_before(scene: Scene, spans: Spans) -> None:
+    planner, conductor = spans()
+    hosts = two()
+    hosts[1].gate.clear()
+    scene.put(1)
+    planner.next_epoch(-1)
+    scene.put(2)
+    job = Job(conductor.begin(planner.record(0)), 0, hosts)
+    wait_until(lambda: hosts[0].steps == [(0, 0)])
+    time.sleep(0.1)
+    assert (conductor.reached, hosts[0].steps, scene.blobs.get("epochs/" + f"{1:020d}")) == (-1, [(0, 0)], None)
+    hosts[1].gate.set()
+    wait_until(lambda: conductor.reached == 1)
+    scene.control.ask_stop()
+    assert job.ends()
+
+
+def test_a_task_that_died_goes_on_where_it_was(scene: Scene, spans: Spans) -> None:
+    planner, conductor = spans()
+    hosts = two()
+    hosts[1].dies_at = 1
+    scene.put(1)
+    planner.next_epoch(-1)
+    job = Job(conductor.begin(planner.record(0)), 0, hosts)
+    wait_until(lambda: conductor.reached == 0)
+    scene.put(2)
+    wait_until(lambda: conductor.reached == 1)
+    scene.control.ask_stop()
+    assert job.ends()
+    assert [host.steps for host in hosts] == [[(0, 0), (1, 0)]] * 2
+
+
+def test_the_driver_is_told_of_each_epoch_once_and_in_order(scene: Scene, spans: Spans) -> None:
+    planner, conductor = spans()
+    scene.put(1)
+    planner.next_epoch(-1)
+    job = Job(conductor.begin(planner.record(0)), 0, two())
+    told: list[bytes] = []
+    for epoch in range(3):
+        wait_until(lambda epoch=epoch: conductor.reached == epoch)
+        scene.put(epoch + 2)
+        told += scene.control.told()
+    scene.control.ask_stop()
+    assert job.ends()
+    conductor.settle()
+    told += scene.control.told()
+    assert scene.control.told() == []
+    decoded = [msgspec.json.decode(line, type=Told) for line in told]
+    assert [each.epoch for each in decoded] == list(range(conductor.reached + 1))
+    assert all(len(each.summaries) == 2 and each.total_ms >= each.planning_ms >= 0 for each in decoded)
+    progress = Progress()
+    progress.take_told(told)
+    assert (progress.epochs, progress.last_epoch, progress.due_ms) == (len(told), conductor.reached, 7)
+
+
+def test_what_was_told_in_former_spans_is_read_before_its_file_is_removed(scene: Scene) -> None:
+    for name in (b"a", b"b"):
+        with scene.control.telling() as tell:
+            tell(name)
+    assert scene.control.told() == [b"a", b"b"]
+    assert len(list(scene.folder.glob("control/told-*"))) == 1
+    with scene.control.telling() as tell:
+        tell(b"c")
+        assert scene.control.told() == [b"c"]
+        tell(b"d")
+        assert scene.control.told() == [b"d"]
+
+
+@pytest.mark.parametrize("why", ["the time is up", "others want the cores", "a pause"])
+def test_a_span_ends_between_epochs_when(scene: Scene, spans: Spans, why: str) -> None:
+    planner, conductor = spans(span_max_ms=200 if why == "the time is up" else 60_000)
+    scene.put(1)
+    planner.next_epoch(-1)
+    job = Job(conductor.begin(planner.record(0)), 0, two())
+    wait_until(lambda: conductor.reached == 0)
+    if why == "others want the cores":
+        scene.control.ask_yield(True)
+    elif why == "a pause":
+        scene.control.ask_pause(True)
+    assert job.ends()
+    conductor.settle()
+    assert conductor.reached == 0
+
+
+def test_a_run_to_the_end_is_one_job(scene: Scene, spans: Spans) -> None:
+    planner, conductor = spans()
+    scene.put(*range(25))  # of which an epoch takes ten
+    planner.freeze()
+    planner.next_epoch(-1)
+    scene.put(100)
+    job = Job(conductor.begin(planner.record(0)), 0, two())
+    assert job.ends()
+    conductor.settle()
+    assert conductor.reached >= 2
+    assert planner.next_epoch(conductor.reached) == conductor.reached
+
+
+@pytest.mark.parametrize("why", ["it is switched off", "others want the cores", "a stop"])
+def test_there_is_no_span_where(scene: Scene, spans: Spans, why: str) -> None:
+    planner, conductor = spans(span_max_ms=0 if why == "it is switched off" else 60_000)
+    scene.put(1)
+    planner.next_epoch(-1)
+    if why == "others want the cores":
+        scene.control.ask_yield(True)
+    elif why == "a stop":
+        scene.control.ask_stop()
+    assert conductor.begin(planner.record(0)) is None
+
+
+def test_tasks_that_can_not_all_run_at_once_work_alone_and_the_next_jobs_too(
+    scene: Scene, spans: Spans, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conducting, "SEAT_S", 0.1)
+    planner, conductor = spans()
+    scene.put(1)
+    planner.next_epoch(-1)
+    hosts = two()
+    address = conductor.begin(planner.record(0))
+    first = Job(address, 0, hosts[:1])
+    assert first.ends()
+    second = Job(address, 0, hosts[1:])  # Spark has one core
+    assert second.ends()
+    assert (first.alone, second.alone) == ([0], [1])
+    conductor.settle()
+    assert conductor.reached == -1
+    assert conductor.begin(planner.record(0)) is None
+
+
+def test_a_task_of_a_former_job_finds_no_span(scene: Scene, spans: Spans) -> None:
+    planner, conductor = spans()
+    scene.put(1)
+    planner.next_epoch(-1)
+    address = conductor.begin(planner.record(0))
+    assert address is not None
+    assert Seat.take(address, 0, 5) is None
+
+
+def test_an_error_of_planning_is_raised_where_spark_asks_for_the_next_epoch(
+    scene: Scene, spans: Spans, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planner, conductor = spans()
+    scene.put(1)
+    planner.next_epoch(-1)
+
+    def lost(after: int) -> int:
+        raise SourceRangeLostError("SOURCE_RANGE_LOST", "gone")
+
+    monkeypatch.setattr(planner, "next_epoch", lost)
+    job = Job(conductor.begin(planner.record(0)), 0, two())
+    assert job.ends()
+    with pytest.raises(SourceRangeLostError):
+        conductor.settle()
+
+
+def test_a_planner_that_can_not_tell_the_driver_says_so(
+    scene: Scene, spans: Spans, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planner, conductor = spans()
+    scene.put(1)
+    planner.next_epoch(-1)
+
+    def broken(*_: object) -> None:
+        raise LogError("BROKER_UNAVAILABLE", "nobody there")
+
+    monkeypatch.setattr(planner, "tell_due", broken)
+    job = Job(conductor.begin(planner.record(0)), 0, two())
+    assert job.ends()
+    with pytest.raises(LogError):
+        conductor.settle()
+
+
+def test_slots_whose_planner_is_gone_hand_their_summaries_to_spark(scene: Scene, spans: Spans) -> None:
+    planner, conductor = spans()
+    hosts = two()
+    for host in hosts:
+        host.gate.clear()
+    scene.put(1)
+    planner.next_epoch(-1)
+    job = Job(conductor.begin(planner.record(0)), 0, hosts)
+    assert all(host.at_gate.wait(WAIT_S) for host in hosts)
+    conductor.close()
+    for host in hosts:
+        host.gate.set()
+    assert job.ends()
+    assert sorted(BundleSummary.from_bytes(row.payload).bundle for row in job.rows) == ["0-0", "0-1"]
+
+
+def shuffling(scene: Scene) -> dict[str, Any]:
+    builder = StreamsBuilder()
+    stream = builder.stream("in", Consumed.with_(Serdes.string(), Serdes.string()))
+    stream.group_by(lambda key, value: value, Grouped.with_(Serdes.string(), Serdes.string())).agg(n=count())
+    topology = builder.build()
+    return {"topology": topology, "plan": scene.plan_of(topology)}
+
+
+def test_rows_for_the_next_level_reach_the_slot_of_their_task(scene: Scene, spans: Spans) -> None:
+    changes = shuffling(scene)
+    planner, conductor = spans(**changes)
+    plan = planner.app.plan
+    tasks = [task.id for bundle in plan.bundles if bundle.level == 1 for task in bundle.tasks]
+    rows = [EdgeRow(task, "edge", "origin", 0, task.encode()) for task in tasks]
+    hosts = [FakeHost(0, lambda level: rows if level == 0 else ()), FakeHost(1)]
+    scene.put(1)
+    planner.next_epoch(-1)
+    job = Job(conductor.begin(planner.record(0)), 0, hosts)
+    wait_until(lambda: conductor.reached == 0)
+    scene.control.ask_stop()
+    assert job.ends()
+    slot_of = planner.app.slot_of_bundles()
+    for host in hosts:
+        mine = {t.id for bundle in plan.bundles if slot_of[bundle.id] == host.slot for t in bundle.tasks}
+        assert host.received == [row for row in rows if row.task in mine]
+        assert host.steps == [(0, 0), (0, 1)]
+
+
+def test_an_epoch_with_too_much_to_shuffle_is_left_to_the_next_job(
+    scene: Scene, spans: Spans, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conducting, "SHUFFLED_RECORDS_MAX", 2)
+    planner, conductor = spans(**shuffling(scene))
+    scene.put(1)
+    planner.next_epoch(-1)
+    job = Job(conductor.begin(planner.record(0)), 0, two())
+    wait_until(lambda: conductor.reached == 0)
+    scene.put(2, 3, 4)
+    assert job.ends()
+    conductor.settle()
+    assert conductor.reached == 0
+    epoch = planner.next_epoch(0)
+    assert planner.record(epoch).records == 3
+    assert conductor.begin(planner.record(epoch)) is None
+
+
+class Others:
+    """Neighbours with everything in the test's hands."""
+
+    def __init__(self) -> None:
+        self.jobs, self.shared, self.now = 1, False, 0.0
+        self.asked: list[bool] = []
+        self.look = Neighbours(lambda: self.jobs, lambda: self.shared, self.asked.append, lambda: self.now).look
+
+    def after(self, seconds: float) -> list[bool]:
+        self.now += seconds
+        self.look()
+        return self.asked
+
+
+def test_cores_are_left_to_other_jobs_until_there_have_been_none_for_a_while() -> None:
+    others = Others()
+    assert others.after(LOOK_S) == []
+    others.jobs = 2
+    assert others.after(LOOK_S / 2) == []  # not looked yet
+    assert others.after(LOOK_S) == [True]
+    others.jobs = 1
+    assert others.after(LOOK_S) == [True]
+    assert others.after(KEPT_S + LOOK_S) == [True, False]
+
+
+def test_cores_are_left_to_other_applications_of_the_session() -> None:
+    others = Others()
+    others.shared = True
+    assert others.after(LOOK_S) == [True]
+    assert others.after(2 * KEPT_S) == [True]
+
+
+def test_work_orders_travel_without_the_planner(scene: Scene) -> None:
+    # The reader is sent to the workers with each task.
+    reader = EpochReader({"a": "b"})
+    reader._conductor = object()  # type: ignore[assignment]
+    assert pickle.loads(pickle.dumps(reader))._conductor is None
