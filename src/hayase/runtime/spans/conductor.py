@@ -135,6 +135,8 @@ class Conductor:
                 total_s = planning_s + self._monotonic() - epoch_began
                 tell(msgspec.json.encode(Told(record.epoch, total_s * 1000, planning_s * 1000, summaries)))
                 self._coordinator.tell_due(record.epoch, _due_ms(summaries))
+                if hub.disturbed:
+                    return
                 record = self._next(record, until_s=began + self._span_s, not_before_s=epoch_began + self._interval_s)
 
     def _next(self, record: EpochRecord, *, until_s: float, not_before_s: float) -> EpochRecord | None:

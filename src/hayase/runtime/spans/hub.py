@@ -38,6 +38,7 @@ class _Span:
     seats: dict[int, Connection] = field(default_factory=dict)
     step: _OpenStep | None = None
     begun: bool = False
+    disturbed: bool = False
     over: bool = False
 
 
@@ -119,6 +120,11 @@ class Hub:
         """Whether the span was ended."""
         return self._span is None or self._span.over
 
+    @property
+    def disturbed(self) -> bool:
+        """Whether a task has come again: it died, and Spark tries it only so often in one job."""
+        return self._span is not None and self._span.disturbed
+
     def end(self) -> None:
         """The span is over: tasks are told so when they have done their step. Without a span nothing happens."""
         with self._changed:
@@ -175,6 +181,7 @@ class Hub:
             span = self._span
             if span is None or span.first_epoch != come.first_epoch or come.slot not in self._slots:
                 return None
+            span.disturbed |= come.slot in span.seats
             span.seats[come.slot] = connection
             self._changed.notify_all()
             self._changed.wait_for(lambda: span.begun or span.over)
