@@ -220,18 +220,18 @@ def _watch(group: ProcessGroup, outputs: Iterator[list[int]], options: Options) 
 
 
 def _split(timings: Path, options: Options) -> dict[str, list[float]]:
-    """The time of each epoch of the measured part: Spark, tasks, transaction; the slowest bundle counts."""
+    """The time of each epoch of the measured part: planning, tasks, transaction, the rest; the slowest bundle counts."""
     if not timings.exists():
         return {}
     epochs = [epoch for epoch in json.loads(timings.read_text()) if epoch["records"] < 10 * options.rate]
     epochs = epochs[len(epochs) // 3 :]  # without the warm-up
-    parts: dict[str, list[float]] = {"epoch": [], "Spark": [], **{name: [] for name in _STEPS}}
+    parts: dict[str, list[float]] = {name: [] for name in ("epoch", "planning", *_STEPS, "rest")}
     for epoch in epochs:
         steps = {name: sum(epoch["bundle_ms"].get(step, 0.0) for step in known) for name, known in _STEPS.items()}
-        for name, value in steps.items():
+        steps["planning"] = epoch["spark_ms"].get("latestOffset", 0.0)
+        steps["rest"] = max(0.0, epoch["total_ms"] - sum(steps.values()))
+        for name, value in {"epoch": epoch["total_ms"], **steps}.items():
             parts[name].append(value)
-        parts["epoch"].append(epoch["total_ms"])
-        parts["Spark"].append(max(0.0, epoch["total_ms"] - sum(steps.values())))
     return parts
 
 

@@ -72,6 +72,7 @@ class EpochCoordinator:
         self._frozen: Offsets | None = None
         self._cut = TimeCut()
         self._last: _Open | None = None
+        self._unsettled: EpochRecord | None = None
         self._first = True
         self._said_waiting = ""
         self._lag = 0
@@ -146,8 +147,12 @@ class EpochCoordinator:
             self._last = _Open(epoch, EpochRecord.from_bytes(data))
         return self._last.record
 
-    def next_epoch(self, after: int) -> int:
+    def next_epoch(self, after: int, *, settle: bool = True) -> int:
         """The epoch to run after that one, which is through; `after` itself if there is nothing to do.
+
+        Args:
+            after: the epoch.
+            settle: call `settle_epoch`, too; else the caller does that when the next epoch is on its way.
 
         Raises:
             SourceRangeLostError: records that were to be read are gone, or a topic is not the same any more.
@@ -157,6 +162,8 @@ class EpochCoordinator:
         began = time.monotonic()
         if after > self._done:
             self._mark_done(after)
+            if settle:
+                self.settle_epoch()
         marking_s = time.monotonic() - began
         self.control.say_ready()
         if self._holds():
@@ -228,6 +235,13 @@ class EpochCoordinator:
         self._blobs.put_if_absent(done_name(epoch), record.digest.encode())
         reach("after_done", epoch=epoch)
         self._done = epoch
+        self._unsettled = record
+
+    def settle_epoch(self) -> None:
+        """What can wait once an epoch is marked as done: the group's offsets, and what nobody needs any more."""
+        record, self._unsettled = self._unsettled, None
+        if record is None:
+            return
         offsets = {
             TopicPartition(topic, partition): end
             for topic, partitions in record.ranges.items()
@@ -238,10 +252,10 @@ class EpochCoordinator:
             self._log.commit_group_offsets(self.app.application_id, offsets)
         except LogError as error:  # only other tools look at these, and the next epoch commits again
             _LOG.warning(
-                "offsets of epoch %d were not committed to group %s: %s", epoch, self.app.application_id, error
+                "offsets of epoch %d were not committed to group %s: %s", record.epoch, self.app.application_id, error
             )
         self._purge(record)
-        self._old.forget(epoch)
+        self._old.forget(record.epoch)
 
     def _purge(self, record: EpochRecord) -> None:
         """Delete from internal topics what is through: nobody reads it again, and time does not remove it."""

@@ -92,6 +92,7 @@ class SessionUse:
     """
 
     _users = 0
+    _open = 0
     _lock = threading.Lock()
 
     def __init__(self, application_id: str, slots: int, overrides: Mapping[str, str], spark_log: Path) -> None:
@@ -101,11 +102,13 @@ class SessionUse:
             self.session = build_session(application_id, slots, overrides, spark_log)
             self._counted = self.started or SessionUse._users > 0
             SessionUse._users += self._counted
+            SessionUse._open += 1
+            self._is_open = True
 
     @property
     def shared(self) -> bool:
         """Whether other applications of this process use the session too."""
-        return SessionUse._users > 1
+        return SessionUse._open > 1
 
     def active_jobs(self) -> int:
         """How many jobs are queued or at work, whoever asked for them."""
@@ -114,6 +117,8 @@ class SessionUse:
     def release(self) -> None:
         """Let go; calling it again does nothing."""
         with SessionUse._lock:
+            SessionUse._open -= self._is_open
+            self._is_open = False
             if not self._counted:
                 return
             self._counted = False

@@ -128,6 +128,7 @@ def test_a_job_goes_on_with_the_epochs_that_come_until_new_ones_are_not_wanted(s
         wait_until(lambda epoch=epoch: conductor.reached == epoch - 1)
         scene.put(epoch + 1)
     wait_until(lambda: conductor.reached == 2)
+    wait_until(lambda: sum(scene.log.group_offsets("app").values()) == 3)
     scene.control.ask_stop()
     assert job.ends()
     conductor.settle()
@@ -283,7 +284,7 @@ def test_an_error_of_planning_is_raised_where_spark_asks_for_the_next_epoch(
     scene.put(1)
     planner.next_epoch(-1)
 
-    def lost(after: int) -> int:
+    def lost(after: int, *, settle: bool) -> int:
         raise SourceRangeLostError("SOURCE_RANGE_LOST", "gone")
 
     monkeypatch.setattr(planner, "next_epoch", lost)

@@ -83,6 +83,7 @@ class Conductor:
             self._hub.end()
             self._thread.join()
             self._thread = None
+        self._coordinator.settle_epoch()
         if self._error is not None:
             error, self._error = self._error, None
             raise error
@@ -127,7 +128,7 @@ class Conductor:
         with self._control.telling() as tell:
             while record is not None:
                 epoch_began = self._monotonic()
-                summaries = hub.run(record)
+                summaries = hub.run(record, self._coordinator.settle_epoch)
                 if summaries is None:
                     return
                 self.reached = record.epoch
@@ -146,10 +147,11 @@ class Conductor:
             if wait_s > 0:
                 time.sleep(min(wait_s, _POLL_S))
                 continue
-            epoch = self._coordinator.next_epoch(record.epoch)
+            epoch = self._coordinator.next_epoch(record.epoch, settle=False)
             if epoch > record.epoch:
                 found = self._coordinator.record(epoch)
                 return found if self._fits(found) else None
+            self._coordinator.settle_epoch()  # there is time
             if self._coordinator.bounded:
                 return None
         return None

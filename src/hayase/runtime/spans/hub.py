@@ -7,7 +7,7 @@ import shutil
 import socket
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, Listener
 from pathlib import Path
@@ -86,8 +86,13 @@ class Hub:
                 self._changed.notify_all()
             return span.begun
 
-    def run(self, record: EpochRecord) -> list[bytes] | None:
-        """Have all slots run an epoch; the summaries of its bundles, or `None` if the span was ended meanwhile."""
+    def run(self, record: EpochRecord, meanwhile: Callable[[], None]) -> list[bytes] | None:
+        """Have all slots run an epoch; the summaries of its bundles, or `None` if the span was ended meanwhile.
+
+        Args:
+            record: of the epoch.
+            meanwhile: called once the slots have their work.
+        """
         span = self._span
         assert span is not None
         data = record.to_bytes()
@@ -104,6 +109,9 @@ class Hub:
             with self._changed:
                 span.step = step
                 self._changed.notify_all()
+            if level == 0:
+                meanwhile()
+            with self._changed:
                 while step.waiting and not span.over:
                     self._changed.wait()
                 if self._error is not None:

@@ -1,0 +1,129 @@
+"""Several epochs in one Spark job: nobody sees it but by the time that they take."""
+
+from __future__ import annotations
+
+import time
+
+from pyspark.sql import SparkSession
+from tests.spark.place import Place, until
+from tests.spark.topologies import JSON, TEXT, WRITTEN, amounts, expected, totals
+
+from hayase import Consumed, Grouped, State, StreamsBuilder, Topology, count
+from hayase.app.remote import application_status
+from hayase.runtime.spans.neighbours import KEPT_S
+
+
+def jobs() -> int:
+    """Jobs of Spark's so far that came to an end."""
+    status = SparkSession.active()._jsparkSession.sparkContext().statusStore()
+    return int(status.jobsList(None).size())
+
+
+def by_rest() -> Topology:
+    """Records counted by the rest of their amount, behind a shuffle."""
+    builder = StreamsBuilder()
+    orders = builder.stream("in", Consumed.with_(TEXT, JSON))
+    rests = orders.group_by(lambda _, order: f"r{order['amount'] % 3}", Grouped.with_(TEXT, JSON))
+    rests.agg(n=count()).to_stream().to("out", WRITTEN)
+    return builder.build()
+
+
+def rests(last: int) -> dict[str, dict[str, int]]:
+    return {f"r{rest}": {"n": len(range(rest, last, 3))} for rest in range(3)}
+
+
+def test_epochs_that_come_one_after_the_other_are_one_job(place: Place) -> None:
+    place.topic("in"), place.topic("out")
+    place.put("in", amounts(0, 10))
+    with place.app(totals()) as app:
+        app.start()
+        until(lambda: place.last("out") == expected(10), app)
+        before = jobs()
+        for step in range(2, 12):
+            place.put("in", amounts(10 * (step - 1), 10 * step))
+            until(lambda step=step: place.last("out") == expected(10 * step), app)
+        until(lambda: app.progress().consumed == 110, app)
+        assert app.progress().epochs >= 11
+        assert len(app.epoch_timings()) == app.progress().epochs
+        assert jobs() == before
+        assert app.close()
+    assert place.run(totals()).progress().consumed == 0
+
+
+def test_a_run_to_the_end_of_many_epochs_is_one_job(place: Place) -> None:
+    place.topic("in"), place.topic("out")
+    place.put("in", amounts(0, 200))
+    place.run(totals(), max_records_per_epoch=1_000)  # so that Spark is warm
+    before = jobs()
+    place.put("in", amounts(200, 400))
+    app = place.run(totals(), max_records_per_epoch=20)
+    assert (app.progress().epochs, jobs() - before) == (10, 1)
+    assert place.last("out") == expected(400)
+
+
+def test_without_spans_each_epoch_is_a_job(place: Place) -> None:
+    place.topic("in"), place.topic("out")
+    place.put("in", amounts(0, 60))
+    before = jobs()
+    app = place.run(totals(), max_records_per_epoch=20, epoch_span_max_ms=0)
+    assert (app.progress().epochs, jobs() - before) == (3, 3)
+    assert place.last("out") == expected(60)
+
+
+def test_small_epochs_with_a_shuffle_are_one_job_too_and_large_ones_go_through_spark(place: Place) -> None:
+    place.topic("in"), place.topic("out")
+    place.put("in", amounts(0, 10))
+    with place.app(by_rest()) as app:
+        app.start()
+        until(lambda: place.last("out") == rests(10), app)
+        before = jobs()
+        for step in range(2, 6):
+            place.put("in", amounts(10 * (step - 1), 10 * step))
+            until(lambda step=step: place.last("out") == rests(10 * step), app)
+        assert jobs() == before
+        place.put("in", amounts(50, 30_000))
+        until(lambda: place.last("out") == rests(30_000), app, 120)
+        place.put("in", amounts(30_000, 30_010))
+        until(lambda: place.last("out") == rests(30_010), app)
+        until(lambda: app.progress().consumed == 30_010, app)
+        assert jobs() > before
+
+
+def test_other_jobs_of_the_program_get_cores_while_an_application_runs(place: Place) -> None:
+    place.topic("in"), place.topic("out")
+    place.put("in", amounts(0, 10))
+    with place.app(totals()) as app:
+        app.start()
+        until(lambda: place.last("out") == expected(10), app)
+        began = time.monotonic()
+        assert SparkSession.active().range(10, numPartitions=2).count() == 10
+        assert time.monotonic() - began < KEPT_S + 20  # it would be 60 s
+        place.put("in", amounts(10, 20))
+        until(lambda: place.last("out") == expected(20), app)
+
+
+def test_an_application_is_paused_between_epochs_of_a_span_and_goes_on(place: Place) -> None:
+    place.topic("in"), place.topic("out")
+    place.put("in", amounts(0, 10))
+    with place.app(totals()) as app:
+        app.start()
+        until(lambda: place.last("out") == expected(10), app)
+        app.pause()
+        until(lambda: application_status(app.config).holding, app)
+        place.put("in", amounts(10, 20))
+        time.sleep(0.5)
+        assert place.last("out") == expected(10)
+        app.resume()
+        until(lambda: place.last("out") == expected(20), app)
+        assert app.state is State.RUNNING
+
+
+def test_more_slots_than_cores_go_on_without_spans(place: Place) -> None:
+    place.topic("in", 3), place.topic("out")
+    place.put("in", amounts(0, 10))
+    with place.app(totals(), num_stream_threads=3) as app:  # in a session with two cores
+        app.start()
+        until(lambda: place.last("out") == expected(10), app, 120)
+        place.put("in", amounts(10, 20))
+        until(lambda: place.last("out") == expected(20), app)
+        assert app.close()
