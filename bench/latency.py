@@ -134,8 +134,12 @@ class _Feeder:
         self._options = options
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._feed, name="feeder", daemon=True)
-        settings = {"bootstrap.servers": bootstrap, "partitioner": "murmur2_random", "linger.ms": 0, "log_level": 3}
-        self._producer = Producer(settings)
+        self._settings = {
+            "bootstrap.servers": bootstrap,
+            "partitioner": "murmur2_random",
+            "linger.ms": 0,
+            "log_level": 3,
+        }
 
     def __enter__(self) -> _Feeder:
         self._thread.start()
@@ -144,9 +148,9 @@ class _Feeder:
     def __exit__(self, *_: object) -> None:
         self._stop.set()
         self._thread.join()
-        self._producer.flush(30)
 
     def _feed(self) -> None:
+        producer = Producer(self._settings)
         rate = self._options.rate
         records = self._records()
         began, sent = time.monotonic(), 0
@@ -154,9 +158,10 @@ class _Feeder:
             due = int((time.monotonic() - began) * rate)
             for _ in range(due - sent):
                 key, value = next(records)
-                self._producer.produce(self._topic, value, key, timestamp=time.time_ns() // 1_000_000)
+                producer.produce(self._topic, value, key, timestamp=time.time_ns() // 1_000_000)
             sent = due
-            self._producer.poll(0)
+            producer.poll(0)
+        producer.flush(30)
 
     def _records(self) -> Iterator[tuple[str, str]]:
         seed = self._options.seed
