@@ -38,6 +38,10 @@ from hayase import (
     right,
     sum_,
 )
+from hayase.core.records import TopicPartition
+from hayase.log.open import open_log
+from hayase.planner.build import source_topics
+from hayase.planner.options import log_config
 
 GROUPS = 5
 ORDER = {"id": pl.Int64, "amount": pl.Int64}
@@ -124,6 +128,20 @@ def _tell_pids(path: Path) -> None:
     temporary.replace(path)
 
 
+def _has_read_all(app: StreamsApp) -> bool:
+    """By what is committed: the lag that an application tells is as old as its last look at the log."""
+    log = open_log(log_config(app.config))
+    try:
+        topics = log.describe(source_topics(app.topology))
+        ends = log.end_offsets(
+            [TopicPartition(name, p) for name, info in topics.items() for p in range(info.partitions)]
+        )
+        done = log.group_offsets(app.config.application_id)
+    finally:
+        log.close()
+    return all(done.get(partition, 0) >= end for partition, end in ends.items())
+
+
 def run(build_topology: Callable[[Spec], Topology]) -> int:
     """Run as the spec says; 1 if the application failed, with the reason on standard error."""
     spec = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=Spec)
@@ -135,7 +153,7 @@ def run(build_topology: Callable[[Spec], Topology]) -> int:
             app.run_to_end(timedelta(minutes=spec.minutes))
         else:
             app.start()
-            while app.state.running and not (Path(spec.stop).exists() and app.progress().lag_records == 0):
+            while app.state.running and not (Path(spec.stop).exists() and _has_read_all(app)):
                 time.sleep(0.05)
             app.close()
             if app.error is not None:

@@ -37,6 +37,7 @@ def prepare(
     config: StreamsConfig,
     blobs: BlobStore,
     control_dir: str,
+    sockets_dir: str,
     log_address: str,
     spark_settings: Mapping[str, str],
 ) -> ShippedApp:
@@ -47,6 +48,7 @@ def prepare(
         config: the settings.
         blobs: the checkpoint.
         control_dir: of this run.
+        sockets_dir: of this run.
         log_address: where workers send their log lines.
         spark_settings: see `hayase.runtime.session.settings_of_session`.
 
@@ -97,6 +99,7 @@ def prepare(
         folders=state_folders(config),
         followers_dir=str(followers_folder(config)),
         control_dir=control_dir,
+        sockets_dir=sockets_dir,
         exactly_once=config.exactly_once,
         spark_serdes={sink.topic: written_serdes(compiled, sink.topic) for sink in topology.spark_sinks},
         slots=slots,

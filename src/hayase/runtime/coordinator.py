@@ -328,6 +328,15 @@ class EpochCoordinator:
             previous.digest if previous is not None else "",
         )
 
+    def say_lag(self, record: EpochRecord) -> None:
+        """Say how much the log holds beyond an epoch that takes its time."""
+        try:
+            ends = self._log.end_offsets(self._partitions)
+        except LogError as error:  # who plans the next epoch waits for the brokers
+            _LOG.debug("the lag is not known: %s", error)
+            return
+        self._say(record.epoch, sum(ends[p] - record.ranges[p.topic][p.partition][1] for p in self._partitions))
+
     def _wanted_without_input(self, after: int) -> bool:
         """The first of all keeps where the begin was, so that nothing which comes from now on is passed over."""
         if after < 0 and self._begins_now:

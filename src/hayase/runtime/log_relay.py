@@ -39,10 +39,15 @@ class LogRelay:
     Args:
         host: the name or address by which workers on other machines reach this one; empty: all are on this one.
         bind: the address to listen at instead of `host`.
+
+    Attributes:
+        address: of the relay.
+        folder: for Unix sockets of the run; only the user may enter it. Removed by `close`.
     """
 
     def __init__(self, host: str = "", bind: str = "") -> None:
-        self._folder: Path | None = None
+        # Not inside the state folder: the path of a Unix socket has at most about 100 characters.
+        self.folder = Path(tempfile.mkdtemp(prefix="hayase-run-"))
         self._server: socketserver.BaseServer
         if host:
             token = secrets.token_urlsafe(24)
@@ -52,9 +57,7 @@ class LogRelay:
             self.address = f"{_TCP}{token}@{shown}:{server.server_address[1]}"
             self._server = server
         else:
-            # Not inside the state folder: the path of a Unix socket has at most about 100 characters.
-            self._folder = Path(tempfile.mkdtemp(prefix="hayase-log-"))
-            self.address = str(self._folder / "socket")
+            self.address = str(self.folder / "log")
             self._server = _Server(self.address, _Receiver)
         threading.Thread(
             target=self._server.serve_forever, args=(_POLL_S,), name="hayase-log-relay", daemon=True
@@ -64,8 +67,7 @@ class LogRelay:
         """Stop listening; lines that are on their way are still taken."""
         self._server.shutdown()
         self._server.server_close()
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):

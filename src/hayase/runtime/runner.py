@@ -81,6 +81,11 @@ class Runner:
         return self._log_relay.address
 
     @property
+    def sockets_dir(self) -> str:
+        """Folder for Unix sockets of this run."""
+        return str(self._log_relay.folder)
+
+    @property
     def control_dir(self) -> str:
         """Folder through which driver and planner talk."""
         return str(self._folder)

@@ -43,6 +43,7 @@ class ShippedApp:
     Attributes:
         folders: where workers keep states.
         control_dir: folder of the running application on the driver's machine, through which it tells the planner to pause.
+        sockets_dir: folder of the run for Unix sockets, on the driver's machine.
         followers_dir: folder with the followers on this machine; a worker whose state is missing copies theirs.
         span_max_ms: how long a Spark job may go on with more epochs; 0: one epoch a job.
         resets: topic → where the first epoch begins.
@@ -68,6 +69,7 @@ class ShippedApp:
     folders: StateFolders
     followers_dir: str
     control_dir: str
+    sockets_dir: str
     exactly_once: bool
     slots: int
     max_records_per_epoch: int

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
+import tempfile
 from pathlib import Path
 
 import msgspec
@@ -36,6 +38,7 @@ class Scene:
         self.blobs = open_blobs(str(folder / "checkpoint"), fsync=False)
         self.clock = ManualClock(1_000)
         self.folder = folder
+        self.sockets = tempfile.mkdtemp(prefix="hayase-")
         (folder / "control").mkdir()
         self.control = Control(folder / "control")
         self.app = self._app()
@@ -49,7 +52,7 @@ class Scene:
         return ShippedApp(
             application_id="app", lineage="L", topology=topology, plan=plan, options=options,
             policy=failure_policy(config), log=self.log_config, checkpoint=str(self.folder / "checkpoint"),
-            checkpoint_fsync=False, folders=StateFolders(self.folder, self.folder / "memory"), followers_dir="", control_dir=str(self.folder / "control"),
+            checkpoint_fsync=False, folders=StateFolders(self.folder, self.folder / "memory"), followers_dir="", control_dir=str(self.folder / "control"), sockets_dir=self.sockets,
             exactly_once=True, slots=1, max_records_per_epoch=10, max_task_idle_ms=0, commit_interval_ms=0, span_max_ms=60_000, resets={"in": AutoOffsetReset.earliest()}, history_retention_ms=0,
             purge_interval_ms=0,
             epoch_memory_max_bytes=1 << 30,
@@ -84,3 +87,4 @@ class Scene:
         for planner in self._open:
             planner.close()
         self.log.close()
+        shutil.rmtree(self.sockets)

@@ -14,7 +14,7 @@ from tests.unit.runtime.planner_scene import Scene
 
 from hayase import Consumed, Grouped, Serdes, StreamsBuilder, count
 from hayase.core.errors import LogError, SourceRangeLostError
-from hayase.runtime.coordinator import EpochCoordinator
+from hayase.runtime.coordinator import EpochCoordinator, PlannerStatus
 from hayase.runtime.progress import Progress
 from hayase.runtime.rows import SparkRow
 from hayase.runtime.source import EpochReader
@@ -151,6 +151,21 @@ def test_no_epoch_begins_before_all_slots_are_through_the_one_before(scene: Scen
     assert (conductor.reached, hosts[0].steps, scene.blobs.get("epochs/" + f"{1:020d}")) == (-1, [(0, 0)], None)
     hosts[1].gate.set()
     wait_until(lambda: conductor.reached == 1)
+    scene.control.ask_stop()
+    assert job.ends()
+
+
+def test_the_lag_is_told_while_an_epoch_takes_its_time(scene: Scene, spans: Spans) -> None:
+    planner, conductor = spans()
+    hosts = two()
+    hosts[1].gate.clear()
+    scene.put(1)
+    planner.next_epoch(-1)
+    job = Job(conductor.begin(planner.record(0)), 0, hosts)
+    assert scene.status().lag_records == 0
+    scene.put(2, 3)
+    wait_until(lambda: scene.status() == PlannerStatus(0, 2))
+    hosts[1].gate.set()
     scene.control.ask_stop()
     assert job.ends()
 

@@ -10,11 +10,13 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 
 import msgspec
 
 from hayase.runtime.coordinator import EpochCoordinator
-from hayase.runtime.spans.hub import Hub
+from hayase.runtime.spans.hub import MEANWHILE_S, Hub
 from hayase.runtime.spans.messages import Told
 from hayase.task.epoch_record import EpochRecord
 from hayase.task.summary import BundleSummary
@@ -48,6 +50,7 @@ class Conductor:
         self._interval_s = app.commit_interval_ms / 1000
         self._shuffles = app.plan.levels > 1
         self._plan, self._slot_of = app.plan, app.slot_of_bundles()
+        self._sockets = Path(app.sockets_dir)
         self._hub: Hub | None = None
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
@@ -63,7 +66,7 @@ class Conductor:
         if self._span_s <= 0 or self._monotonic() < self._not_before or self._must_end() or not self._fits(record):
             return None
         if self._hub is None:
-            self._hub = Hub(self._plan, self._slot_of)
+            self._hub = Hub(self._plan, self._slot_of, self._sockets)
         self._first_epoch = record.epoch
         self._hub.begin(record.epoch)
         self._thread = threading.Thread(
@@ -128,7 +131,7 @@ class Conductor:
         with self._control.telling() as tell:
             while record is not None:
                 epoch_began = self._monotonic()
-                summaries = hub.run(record, self._coordinator.settle_epoch)
+                summaries = hub.run(record, partial(self._meanwhile, record, epoch_began))
                 if summaries is None:
                     return
                 self.reached = record.epoch
@@ -139,6 +142,11 @@ class Conductor:
                 if hub.disturbed:
                     return
                 record = self._next(record, until_s=began + self._span_s, not_before_s=epoch_began + self._interval_s)
+
+    def _meanwhile(self, record: EpochRecord, began: float) -> None:
+        self._coordinator.settle_epoch()
+        if self._monotonic() - began > MEANWHILE_S / 2:
+            self._coordinator.say_lag(record)
 
     def _next(self, record: EpochRecord, *, until_s: float, not_before_s: float) -> EpochRecord | None:
         """The next epoch of the span; `None` ends it."""

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 import socket
-import tempfile
 import threading
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, Listener
@@ -18,6 +17,8 @@ from hayase.runtime.spans.messages import ALONE, OVER, Come, Step, Through
 from hayase.state.journal import EdgeRow
 from hayase.task.epoch_record import EpochRecord
 from hayase.task.plan import Plan
+
+MEANWHILE_S = 0.5
 
 
 @dataclass(slots=True, eq=False)
@@ -50,9 +51,10 @@ class Hub:
     Args:
         plan: of the application.
         slot_of: bundle → slot.
+        folder: for its socket; only the user may enter it, and its path is short: that of a socket has at most about 100 characters.
     """
 
-    def __init__(self, plan: Plan, slot_of: Mapping[str, int]) -> None:
+    def __init__(self, plan: Plan, slot_of: Mapping[str, int], folder: Path) -> None:
         self._place_of_task = {
             task.id: (bundle.level, slot_of[bundle.id]) for bundle in plan.bundles for task in bundle.tasks
         }
@@ -64,9 +66,7 @@ class Hub:
         self._changed = threading.Condition()
         self._span: _Span | None = None
         self._error: BaseException | None = None
-        # A folder that only the user may enter; the path of a Unix socket has at most about 100 characters.
-        self._folder = Path(tempfile.mkdtemp(prefix="hayase-span-"))
-        self.address = str(self._folder / "socket")
+        self.address = str(folder / f"span-{uuid.uuid4().hex[:8]}")
         self._listener = Listener(self.address, "AF_UNIX", backlog=max(16, 2 * len(self._slots)))
         threading.Thread(target=self._listen, name="hayase-span-listen", daemon=True).start()
 
@@ -91,7 +91,7 @@ class Hub:
 
         Args:
             record: of the epoch.
-            meanwhile: called once the slots have their work.
+            meanwhile: called once the slots have their work, and then again and again until they are through.
         """
         span = self._span
         assert span is not None
@@ -109,11 +109,8 @@ class Hub:
             with self._changed:
                 span.step = step
                 self._changed.notify_all()
-            if level == 0:
-                meanwhile()
+            self._wait(span, step, meanwhile)
             with self._changed:
-                while step.waiting and not span.over:
-                    self._changed.wait()
                 if self._error is not None:
                     raise self._error
                 if step.waiting:
@@ -122,6 +119,13 @@ class Hub:
             rows += step.rows
             summaries += step.summaries
         return summaries
+
+    def _wait(self, span: _Span, step: _OpenStep, meanwhile: Callable[[], None]) -> None:
+        through = False
+        while not through:
+            meanwhile()
+            with self._changed:
+                through = self._changed.wait_for(lambda: span.over or not step.waiting, MEANWHILE_S)
 
     @property
     def over(self) -> bool:
@@ -148,7 +152,6 @@ class Hub:
             seats = list(self._span.seats.values()) if self._span is not None else []
         for connection in seats:
             _hang_up(connection)
-        shutil.rmtree(self._folder, ignore_errors=True)
 
     def _listen(self) -> None:
         while True:
