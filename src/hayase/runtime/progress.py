@@ -18,7 +18,13 @@ from hayase.task.summary import BundleSummary
 
 @dataclass(frozen=True, slots=True)
 class EpochTiming:
-    """Where the time of one epoch went, in milliseconds: Spark's own parts, and the slowest bundle's steps."""
+    """Where the time of one epoch went, in milliseconds.
+
+    Attributes:
+        total_ms: from the beginning of its planning to the end of its last bundle, or of its Spark job if it has one of its own.
+        spark_ms: by the names that Spark gives its parts; of an epoch in a span only `latestOffset`, its planning, and `triggerExecution`, all of it.
+        bundle_ms: the steps of the bundles; the slowest bundle's of each.
+    """
 
     epoch: int
     records: int
