@@ -14,7 +14,7 @@ from hayase.runtime.spans.neighbours import KEPT_S
 
 
 def jobs() -> int:
-    """Jobs of Spark's so far that came to an end."""
+    """Jobs of Spark's so far, the one at work included."""
     status = SparkSession.active()._jsparkSession.sparkContext().statusStore()
     return int(status.jobsList(None).size())
 
@@ -87,6 +87,17 @@ def test_small_epochs_with_a_shuffle_are_one_job_too_and_large_ones_go_through_s
         until(lambda: place.last("out") == rests(30_010), app)
         until(lambda: app.progress().consumed == 30_010, app)
         assert jobs() > before
+
+
+def test_few_records_with_too_much_to_shuffle_go_through_spark_and_are_counted_once(place: Place) -> None:
+    place.topic("in"), place.topic("out")
+    padding = "x" * 4_000
+    place.put("in", [(key, {**value, "padding": padding}, time_ms) for key, value, time_ms in amounts(0, 12_000)])
+    before = jobs()
+    app = place.run(by_rest())
+    assert place.last("out") == rests(12_000)
+    assert app.progress().consumed == 12_000
+    assert jobs() - before == 2
 
 
 def test_other_jobs_of_the_program_get_cores_while_an_application_runs(place: Place) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -117,9 +117,9 @@ class EpochCoordinator:
         """Whether it reads to the ends that `freeze` found, and no further."""
         return self._frozen is not None
 
-    def tell_due(self, epoch: int, due_ms: int | None) -> None:
-        """When something is due by the wall clock as of an epoch, if that is known here (see `DueCalls`)."""
-        self._due.tell(epoch, due_ms)
+    def tell_due(self, epoch: int, summaries: Sequence[bytes]) -> None:
+        """What the bundles of an epoch say, if that is known here (see `DueCalls.tell`)."""
+        self._due.tell(epoch, summaries)
 
     def last_done(self) -> int:
         """The last epoch of which every bundle is through; -1 before the first."""

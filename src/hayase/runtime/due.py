@@ -6,8 +6,11 @@ the planner through the control folder.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hayase.core.time import Clock
 from hayase.runtime.control import Control
+from hayase.task.summary import BundleSummary
 from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import UserCode
 from hayase.topology.topology import Topology
@@ -28,9 +31,12 @@ class DueCalls:
         self._told: tuple[int, int] | None = None
         self._timed = any(isinstance(n, ProcessorNode) and isinstance(n.operator, UserCode) for n in topology.nodes)
 
-    def tell(self, epoch: int, due_ms: int | None) -> None:
-        """What is due as of an epoch of which the planner itself has the summaries."""
-        self._told = None if due_ms is None else (epoch, due_ms)
+    def tell(self, epoch: int, summaries: Sequence[bytes]) -> None:
+        """The summaries of an epoch's bundles, where the planner itself has them: nobody need pass on what is due."""
+        if self._timed:
+            due = [BundleSummary.from_bytes(data).due_ms for data in summaries]
+            known = [each for each in due if each is not None]
+            self._told = (epoch, min(known)) if known else None
 
     def wanted(self, after: int, *, first: bool) -> bool:
         """Of a run's first epoch: yes, it schedules what there is; later, if something is due as of the epoch before."""

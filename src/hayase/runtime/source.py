@@ -62,13 +62,18 @@ class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         planner, spans = self._planner(), self._spans()
         spans.settle()
         before = start if start is not None else {"epoch": planner.last_done()}
-        after = max(before["epoch"], spans.reached)
+        after = spans.through(before["epoch"])
         epoch = planner.next_epoch(after)
-        return {"epoch": epoch} if epoch > after else before
+        if epoch <= after:
+            return before
+        if epoch > before["epoch"]:
+            return {"epoch": epoch}
+        # A span left its first epoch open; to Spark, the same offset would be nothing new.
+        return {"epoch": epoch, "again": before.get("again", 0) + 1}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         """One work order a slot; none where nothing is new: Spark runs a first batch all the same."""
-        if end["epoch"] <= start["epoch"]:
+        if end == start:
             return []
         planner = self._planner()
         record = planner.record(end["epoch"])

@@ -11,6 +11,7 @@ from hayase import Processor, Topology
 from hayase.core.time import ManualClock
 from hayase.runtime.control import Control
 from hayase.runtime.due import DueCalls
+from hayase.task.summary import BundleSummary
 
 
 class Nothing(Processor[Any, Any, Any, Any]):
@@ -51,3 +52,16 @@ def test_then_only_what_the_epoch_before_left_due(control: Control, clock: Manua
     clock.advance_ms(500)
     assert made.wanted(0, first=False)
     assert not made.wanted(1, first=False)
+
+
+def test_what_the_planner_knows_of_an_epoch_itself_nobody_need_tell(control: Control, clock: ManualClock) -> None:
+    def summary(due_ms: int | None) -> bytes:
+        return BundleSummary("0-0", 3, False, False, [], {}, [], due_ms=due_ms).to_bytes()
+
+    made = calls(control, clock)
+    made.tell(3, [summary(None), summary(2000), summary(1500)])
+    assert not made.wanted(3, first=False)
+    clock.advance_ms(500)
+    assert made.wanted(3, first=False) and not made.wanted(4, first=False)
+    made.tell(4, [summary(None)])
+    assert not made.wanted(4, first=False)

@@ -19,7 +19,6 @@ from hayase.runtime.coordinator import EpochCoordinator
 from hayase.runtime.spans.hub import MEANWHILE_S, Hub
 from hayase.runtime.spans.messages import Told
 from hayase.task.epoch_record import EpochRecord
-from hayase.task.summary import BundleSummary
 
 _LOG = logging.getLogger("hayase.runtime")
 
@@ -28,7 +27,7 @@ SEAT_S = 15.0
 SHUFFLED_RECORDS_MAX = 20_000
 """A larger epoch with a shuffle is a job of its own, so that its rows are shuffled by Spark."""
 APART_S = 60.0
-"""Where they did not come, Spark has fewer cores than slots for us. That may change."""
+"""Where they did not come, Spark has fewer cores than slots for us; the same after an epoch with too much to shuffle. Both may change."""
 _SEAT_POLL_S = 0.05
 _POLL_S = 0.005
 
@@ -49,24 +48,24 @@ class Conductor:
         self._span_s = app.span_max_ms / 1000
         self._interval_s = app.commit_interval_ms / 1000
         self._shuffles = app.plan.levels > 1
-        self._plan, self._slot_of = app.plan, app.slot_of_bundles()
-        self._sockets = Path(app.sockets_dir)
         self._hub: Hub | None = None
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
         self._not_before = monotonic()
         self._first_epoch = -1
-        self.reached = -1
-        """The last epoch that came through in a span."""
+        self._reached = -1
+        self._is_span = False
 
     def begin(self, record: EpochRecord) -> str | None:
         """Begin a span with an epoch that is about to become a job; where its tasks find it, `None` if there is none."""
         if self._hub is not None and self._thread is not None and self._first_epoch == record.epoch:
-            return self._hub.address
+            return self._hub.address  # Spark asked for the tasks of one job a second time
+        self._is_span = False
         if self._span_s <= 0 or self._monotonic() < self._not_before or self._must_end() or not self._fits(record):
             return None
         if self._hub is None:
-            self._hub = Hub(self._plan, self._slot_of, self._sockets)
+            app = self._coordinator.app
+            self._hub = Hub(app.plan, app.slot_of_bundles(), Path(app.sockets_dir))
         self._first_epoch = record.epoch
         self._hub.begin(record.epoch)
         self._thread = threading.Thread(
@@ -74,6 +73,10 @@ class Conductor:
         )
         self._thread.start()
         return self._hub.address
+
+    def through(self, job_epoch: int) -> int:
+        """The last epoch that is through, after the job that began with that one; a span may end with it open, or go beyond it."""
+        return self._reached if self._is_span else job_epoch
 
     def settle(self) -> None:
         """The job has ended, so the span has.
@@ -105,6 +108,7 @@ class Conductor:
     def _run(self, hub: Hub, first: EpochRecord) -> None:
         try:
             if self._seated(hub, first.epoch):
+                self._reached, self._is_span = first.epoch - 1, True
                 self._run_epochs(hub, first)
         except BaseException as error:  # raised where Spark asks for the next epoch
             self._error = error
@@ -134,11 +138,15 @@ class Conductor:
                 summaries = hub.run(record, partial(self._meanwhile, record, epoch_began))
                 if summaries is None:
                     return
-                self.reached = record.epoch
                 planning_s = self._coordinator.planning_s
                 total_s = planning_s + self._monotonic() - epoch_began
                 tell(msgspec.json.encode(Told(record.epoch, total_s * 1000, planning_s * 1000, summaries)))
-                self._coordinator.tell_due(record.epoch, _due_ms(summaries))
+                if hub.too_large:
+                    _LOG.debug("epoch %d is finished by a job of its own: too much to shuffle", record.epoch)
+                    self._not_before = self._monotonic() + APART_S
+                    return
+                self._reached = record.epoch
+                self._coordinator.tell_due(record.epoch, summaries)
                 if hub.disturbed:
                     return
                 record = self._next(record, until_s=began + self._span_s, not_before_s=epoch_began + self._interval_s)
@@ -163,8 +171,3 @@ class Conductor:
             if self._coordinator.bounded:
                 return None
         return None
-
-
-def _due_ms(summaries: list[bytes]) -> int | None:
-    due = [BundleSummary.from_bytes(data).due_ms for data in summaries]
-    return min((each for each in due if each is not None), default=None)

@@ -31,6 +31,7 @@ class _OpenStep:
     waiting: set[int]
     rows: list[EdgeRow] = field(default_factory=list)
     summaries: list[bytes] = field(default_factory=list)
+    too_large: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -40,6 +41,7 @@ class _Span:
     step: _OpenStep | None = None
     begun: bool = False
     disturbed: bool = False
+    too_large: bool = False
     over: bool = False
 
 
@@ -66,7 +68,7 @@ class Hub:
         self._changed = threading.Condition()
         self._span: _Span | None = None
         self._error: BaseException | None = None
-        self.address = str(folder / f"span-{uuid.uuid4().hex[:8]}")
+        self.address = str(folder / f"{uuid.uuid4().hex[:8]}")
         self._listener = Listener(self.address, "AF_UNIX", backlog=max(16, 2 * len(self._slots)))
         threading.Thread(target=self._listen, name="hayase-span-listen", daemon=True).start()
 
@@ -88,6 +90,8 @@ class Hub:
 
     def run(self, record: EpochRecord, meanwhile: Callable[[], None]) -> list[bytes] | None:
         """Have all slots run an epoch; the summaries of its bundles, or `None` if the span was ended meanwhile.
+
+        If rows between its levels are `too_large`, the higher levels are not run: the epoch is left open.
 
         Args:
             record: of the epoch.
@@ -118,6 +122,9 @@ class Hub:
                 span.step = None
             rows += step.rows
             summaries += step.summaries
+            if step.too_large:
+                span.too_large = True
+                break
         return summaries
 
     def _wait(self, span: _Span, step: _OpenStep, meanwhile: Callable[[], None]) -> None:
@@ -136,6 +143,11 @@ class Hub:
     def disturbed(self) -> bool:
         """Whether a task has come again: it died, and Spark tries it only so often in one job."""
         return self._span is not None and self._span.disturbed
+
+    @property
+    def too_large(self) -> bool:
+        """Whether the last epoch has to be finished by a job of its own, for which Spark shuffles its rows."""
+        return self._span is not None and self._span.too_large
 
     def end(self) -> None:
         """The span is over: tasks are told so when they have done their step. Without a span nothing happens."""
@@ -214,6 +226,7 @@ class Hub:
                 step.waiting.discard(slot)
                 step.rows += through.rows
                 step.summaries += through.summaries
+                step.too_large |= through.too_large
                 self._changed.notify_all()
 
 

@@ -32,14 +32,16 @@ class Through(msgspec.Struct, frozen=True):
     """A slot has done its step.
 
     Attributes:
-        rows: for bundles of higher levels.
+        rows: for bundles of higher levels; none if they are too large.
         summaries: of the bundles.
+        too_large: the rows are more than a span carries.
     """
 
     epoch: int
     level: int
     rows: list[EdgeRow]
     summaries: list[bytes]
+    too_large: bool = False
 
 
 OVER = b""

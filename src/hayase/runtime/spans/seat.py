@@ -13,9 +13,13 @@ from hayase.core.failpoints import reach
 from hayase.runtime.rows import ROW, SUMMARY, SparkRow, to_batches
 from hayase.runtime.spans.messages import ALONE, OVER, Come, Step, Through
 from hayase.runtime.worker import WorkerHost, host_for, run_source_slot
+from hayase.state.journal import EdgeRow
 from hayase.task.epoch_record import EpochRecord
 
 _LOG = logging.getLogger("hayase.runtime")
+
+ROWS_BYTES_MAX = 16 << 20
+"""As much goes from a slot to the next level by way of the planner, all of it in memory. Spark's shuffle takes any size."""
 
 
 def run_slot(options: Mapping[str, str], slot: int, record: bytes, span: str | None) -> Iterator[pa.RecordBatch]:
@@ -90,11 +94,17 @@ class Seat:
     def _do(self, host: WorkerHost, step: Step) -> Through:
         if self._epoch is None or step.record != self._record:
             self._record, self._epoch = step.record, EpochRecord.from_bytes(step.record)
-        rows, summaries = [], []
+        rows: list[EdgeRow] = []
+        summaries: list[bytes] = []
+        size = 0
         for row in host.run_level(step.level, self._come.slot, self._epoch, step.rows):
             if row.kind == ROW:
-                rows.append(row.edge_row())
+                size += len(row.payload)
+                if size <= ROWS_BYTES_MAX:
+                    rows.append(row.edge_row())
+                else:
+                    rows.clear()
             elif row.kind == SUMMARY:
                 summaries.append(row.payload)
         reach("after_rows", epoch=self._epoch.epoch)
-        return Through(self._epoch.epoch, step.level, rows, summaries)
+        return Through(self._epoch.epoch, step.level, rows, summaries, size > ROWS_BYTES_MAX)
