@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterable
+from itertools import pairwise
 
 from pyspark.sql import SparkSession
 from tests.spark.place import Place, until
 from tests.spark.topologies import JSON, TEXT, WRITTEN, amounts, expected, totals
 
-from hayase import Consumed, Grouped, State, StreamsBuilder, Topology, count
+from hayase import Consumed, Grouped, State, StreamsApp, StreamsBuilder, Topology, count
 from hayase.app.remote import application_status
 from hayase.runtime.spans.neighbours import KEPT_S
 
@@ -32,6 +34,15 @@ def rests(last: int) -> dict[str, dict[str, int]]:
     return {f"r{rest}": {"n": len(range(rest, last, 3))} for rest in range(3)}
 
 
+def feed(
+    place: Place, app: StreamsApp, steps: Iterable[tuple[int, int]], wanted: Callable[[int], dict[str, dict[str, int]]]
+) -> None:
+    """Put amounts in, and wait for what is wanted of them, one step after the other."""
+    for first, last in steps:
+        place.put("in", amounts(first, last))
+        until(lambda last=last: place.last("out") == wanted(last), app)
+
+
 def test_epochs_that_come_one_after_the_other_are_one_job(place: Place) -> None:
     place.topic("in"), place.topic("out")
     place.put("in", amounts(0, 10))
@@ -39,9 +50,7 @@ def test_epochs_that_come_one_after_the_other_are_one_job(place: Place) -> None:
         app.start()
         until(lambda: place.last("out") == expected(10), app)
         before = jobs()
-        for step in range(2, 12):
-            place.put("in", amounts(10 * (step - 1), 10 * step))
-            until(lambda step=step: place.last("out") == expected(10 * step), app)
+        feed(place, app, pairwise(range(10, 120, 10)), expected)
         until(lambda: app.progress().consumed == 110, app)
         assert app.progress().epochs >= 11
         assert len(app.epoch_timings()) == app.progress().epochs
@@ -77,14 +86,9 @@ def test_small_epochs_with_a_shuffle_are_one_job_too_and_large_ones_go_through_s
         app.start()
         until(lambda: place.last("out") == rests(10), app)
         before = jobs()
-        for step in range(2, 6):
-            place.put("in", amounts(10 * (step - 1), 10 * step))
-            until(lambda step=step: place.last("out") == rests(10 * step), app)
+        feed(place, app, pairwise(range(10, 60, 10)), rests)
         assert jobs() == before
-        place.put("in", amounts(50, 30_000))
-        until(lambda: place.last("out") == rests(30_000), app, 120)
-        place.put("in", amounts(30_000, 30_010))
-        until(lambda: place.last("out") == rests(30_010), app)
+        feed(place, app, [(50, 30_000), (30_000, 30_010)], rests)
         until(lambda: app.progress().consumed == 30_010, app)
         assert jobs() > before
 

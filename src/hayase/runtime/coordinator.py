@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from hayase.core.errors import CheckpointError, LogError, SourceRangeLostError
+from hayase.core.errors import CheckpointError, LogError
 from hayase.core.failpoints import reach
 from hayase.core.records import TopicPartition
 from hayase.core.time import Clock, SystemClock
@@ -22,6 +22,7 @@ from hayase.runtime.due import DueCalls
 from hayase.runtime.forgetting import OldEpochs
 from hayase.runtime.idling import IdleHold, task_inputs
 from hayase.runtime.peeks import first_records, last_time_ms
+from hayase.runtime.range_checks import check_ends, check_topics
 from hayase.runtime.ranges import Offsets, TimeCut, fair_ends
 from hayase.runtime.shipped import ShippedApp, load_shipped
 from hayase.storage.blobs import BlobStore
@@ -294,10 +295,10 @@ class EpochCoordinator:
     def _plan(self, after: int, *, waited: bool) -> EpochRecord | None:
         """The next epoch's record; `None` if there is nothing new. While it waits for data it asks only for the ends."""
         previous = self.record(after) if after >= 0 else None
-        topic_ids = {} if waited else self._check_topics(previous)
+        topic_ids = {} if waited else check_topics(self._log, self.app.plan.topics, previous)
         starts = self._starts(previous)
         ends = self._log.end_offsets(self._partitions)
-        self._check_ends(starts, ends)
+        check_ends(starts, ends)
         if self._frozen is not None:
             ends = {p: max(starts[p], min(ends[p], self._frozen.get(p, ends[p]))) for p in self._partitions}
         else:
@@ -311,7 +312,7 @@ class EpochCoordinator:
                 self._say(after, 0)
             return None
         if waited:
-            topic_ids = self._check_topics(previous)
+            topic_ids = check_topics(self._log, self.app.plan.topics, previous)
         chosen = self._bounded(starts, ends, lag)
         ranges: dict[str, dict[int, tuple[int, int]]] = {topic: {} for topic in self.app.plan.topics}
         for partition in self._partitions:
@@ -386,34 +387,3 @@ class EpochCoordinator:
             else:
                 starts[p] = before[p.partition][1]
         return starts | first_offsets(self._log, new, self.app.resets, self._clock.now_ms()) if new else starts
-
-    def _check_topics(self, previous: EpochRecord | None) -> dict[str, str]:
-        infos = self._log.describe(list(self.app.plan.topics))
-        for topic, count in self.app.plan.topics.items():
-            info = infos.get(topic)
-            if info is None:
-                raise SourceRangeLostError(
-                    "SOURCE_RANGE_LOST", f"topic {topic!r} was deleted while the application reads it; make it again and "
-                    "start over with `hayase app reset`", topic=topic
-                )  # fmt: skip
-            if previous is not None and previous.topic_ids.get(topic, info.topic_id) != info.topic_id:
-                raise SourceRangeLostError(
-                    "SOURCE_RANGE_LOST",
-                    f"topic {topic!r} was deleted and made anew, so offsets mean other records now; start over with "
-                    "`hayase app reset`",
-                    topic=topic,
-                )
-            if info.partitions != count:
-                raise partitions_changed(topic, count, info.partitions)
-        return {topic: info.topic_id for topic, info in infos.items()}
-
-    def _check_ends(self, starts: Offsets, ends: Offsets) -> None:
-        for partition in self._partitions:
-            if ends[partition] < starts[partition]:
-                raise SourceRangeLostError(
-                    "SOURCE_RANGE_LOST",
-                    f"the application has read up to offset {starts[partition]}, but the log ends at {ends[partition]}: "
-                    "records were lost; start over with `hayase app reset`",
-                    topic=partition.topic,
-                    partition=partition.partition,
-                )

@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Mapping
 from pathlib import Path
+from typing import ClassVar
 
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
@@ -91,17 +92,16 @@ class SessionUse:
         started: this use started the session, so nothing has run in it yet.
     """
 
-    _users = 0
-    _open = 0
-    _lock = threading.Lock()
+    _open: ClassVar[int] = 0
+    _ours: ClassVar[bool] = False
+    _lock: ClassVar[threading.Lock] = threading.Lock()
 
     def __init__(self, application_id: str, slots: int, overrides: Mapping[str, str], spark_log: Path) -> None:
         """Take the session there is, or start one; see `build_session`."""
         with SessionUse._lock:
             self.started = existing_session() is None
             self.session = build_session(application_id, slots, overrides, spark_log)
-            self._counted = self.started or SessionUse._users > 0
-            SessionUse._users += self._counted
+            SessionUse._ours |= self.started
             SessionUse._open += 1
             self._is_open = True
 
@@ -117,13 +117,12 @@ class SessionUse:
     def release(self) -> None:
         """Let go; calling it again does nothing."""
         with SessionUse._lock:
-            SessionUse._open -= self._is_open
-            self._is_open = False
-            if not self._counted:
+            if not self._is_open:
                 return
-            self._counted = False
-            SessionUse._users -= 1
-            if SessionUse._users == 0:
+            self._is_open = False
+            SessionUse._open -= 1
+            if SessionUse._open == 0 and SessionUse._ours:
+                SessionUse._ours = False
                 self.session.stop()
 
 
