@@ -62,6 +62,25 @@ def test_machines_lost_in_mid_epoch_are_replaced_by_one_that_joins(
     expect_exactly_once(scene, undisturbed)
 
 
+def test_machines_run_one_epoch_after_the_other_in_one_job(
+    cluster: SparkCluster, make_scene: MakeScene, undisturbed: Undisturbed
+) -> None:
+    both = {
+        "spark.scheduler.minRegisteredResourcesRatio": 1,
+        "spark.scheduler.maxRegisteredResourcesWaitingTime": "120s",
+    }
+    scene = make_scene("embedded", 74, **on(cluster), **both)
+    scene.load()
+    last = Failpoint("before_process", "pause", EPOCHS_MIN - 1)
+    started = scene.start([last])
+    started.process_at(last)
+    batches = list(scene.folder.glob("state/*/run/*/spark-1/offsets/[0-9]*"))
+    scene.wake_file.touch()
+    assert started.wait() == 0, started.said()
+    assert 1 <= len(batches) <= 3 < EPOCHS_MIN
+    expect_exactly_once(scene, undisturbed)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("step", ["before_process", "before_delta", "after_apply", "inside_publish", "after_rows"])
 def test_executors_killed_at_every_step_leave_no_trace(

@@ -281,8 +281,7 @@ class StreamsApp(StoreReading):
             spark_settings = settings_of_session(self.config.spark_properties)
             runner = Runner.make(self.config.state_dir / self.config.application_id / RUNS, spark_settings)
             self._telemetry.serve()
-            where = runner.control_dir, runner.sockets_dir, runner.log_address
-            plan = partial(prepare, self.topology, self.config, self._blobs, *where, spark_settings)
+            plan = partial(prepare, self.topology, self.config, self._blobs, runner.place, spark_settings)
             shipped = plan()
             with self._lock:
                 self._runner = runner

@@ -20,8 +20,9 @@ from hayase.planner.compile import compile_units
 from hayase.planner.options import compile_options, failure_policy, log_config
 from hayase.planner.programs import written_serdes
 from hayase.query.checkpoint import followers_folder, state_folders
+from hayase.runtime.addresses import RunPlace
 from hayase.runtime.begins import check_resets
-from hayase.runtime.master import MASTER, is_cluster
+from hayase.runtime.master import MASTER, is_cluster, is_encrypted
 from hayase.runtime.session import default_slots
 from hayase.runtime.shipped import ShippedApp
 from hayase.state.boot import current_boot_id
@@ -36,9 +37,7 @@ def prepare(
     given: Topology,
     config: StreamsConfig,
     blobs: BlobStore,
-    control_dir: str,
-    sockets_dir: str,
-    log_address: str,
+    place: RunPlace,
     spark_settings: Mapping[str, str],
 ) -> ShippedApp:
     """What workers and the planner of epochs need to know; internal topics and the plan in the checkpoint are made if need be.
@@ -47,9 +46,7 @@ def prepare(
         given: the topology, with the serdes of the settings.
         config: the settings.
         blobs: the checkpoint.
-        control_dir: of this run.
-        sockets_dir: of this run.
-        log_address: where workers send their log lines.
+        place: of this run.
         spark_settings: see `hayase.runtime.session.settings_of_session`.
 
     Raises:
@@ -57,6 +54,7 @@ def prepare(
     """
     slots = config.num_stream_threads or default_slots(spark_settings)
     cluster = is_cluster(spark_settings.get(MASTER, ""))
+    in_clear = cluster and is_encrypted(spark_settings)  # what tasks of a span say would be
     if cluster:
         _check_stores_can_move(given)
     set_moving(state_folders(config).disk / "state", moving=cluster)
@@ -98,8 +96,7 @@ def prepare(
         checkpoint_fsync=config.checkpoint_fsync,
         folders=state_folders(config),
         followers_dir=str(followers_folder(config)),
-        control_dir=control_dir,
-        sockets_dir=sockets_dir,
+        place=place,
         exactly_once=config.exactly_once,
         spark_serdes={sink.topic: written_serdes(compiled, sink.topic) for sink in topology.spark_sinks},
         slots=slots,
@@ -107,13 +104,12 @@ def prepare(
         max_task_idle_ms=config.max_task_idle_ms,
         commit_interval_ms=config.commit_interval_ms,
         # Jobs of a user's frames would wait for cores that a span keeps.
-        span_max_ms=0 if cluster or given.spark_sources or given.spark_sinks else config.epoch_span_max_ms,
+        span_max_ms=0 if given.spark_sources or given.spark_sinks or in_clear else config.epoch_span_max_ms,
         epoch_memory_max_bytes=config.epoch_memory_max_bytes,
         resets=resets,
         history_retention_ms=config.state_history_retention_ms,
         purge_interval_ms=config.repartition_purge_interval_ms,
         recording_level=config.metrics_recording_level,
-        log_address=log_address,
         machine=current_boot_id(),
         cluster=cluster,
         state_root=str(config.state_dir),

@@ -61,8 +61,8 @@ class StreamsConfig:
             changes of stores and outputs, a quarter each; what is beyond that is read bit by bit, or goes to files in
             `state.dir`. Default 1 GiB, at least 1 MiB. Results do not depend on it.
         epoch_span_max_ms: `epoch.span.max.ms`: how long one Spark job may go on with one epoch after the other, which saves
-            most of the time that a small epoch takes; default 60,000; 0: each epoch is a job. Where other jobs want
-            the cores too, and on a cluster, it is not made use of. Results do not depend on it.
+            most of the time that a small epoch takes; default 60,000; 0: each epoch is a job. It is not made use of where
+            other jobs want the cores too, nor on a cluster that encrypts. Results do not depend on it.
         metadata_max_age_ms: `metadata.max.age.ms`: how often the log is asked for new topics that a pattern matches; default
             300,000. Kafka's clients get it too, if it is set.
         metrics_host: `metrics.host`: where `/metrics`, `/health` and `/ready` are served; default 127.0.0.1. Whoever can

@@ -106,7 +106,7 @@ class EpochCoordinator:
         blobs = open_blobs(options["checkpoint"], fsync=options["fsync"] == "true")
         app = load_shipped(blobs, options["digest"])
         app.log_to_driver()
-        return cls(app, blobs, open_log(app.log), SystemClock(), Control(Path(app.control_dir)))
+        return cls(app, blobs, open_log(app.log), SystemClock(), Control(Path(app.place.control_dir)))
 
     @property
     def slots(self) -> int:

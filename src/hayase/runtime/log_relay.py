@@ -21,16 +21,15 @@ import threading
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from hayase.core.logs import FIELDS, place_of, set_levels, trace_of, without_secrets
+from hayase.runtime.addresses import TcpAddress, family_of
 
 _LINE_MAX = 1 << 20
 _SEND_S = 5.0
 _POLL_S = 0.1  # how long closing may wait
 _AGAIN_S = 30.0
 """A driver that could not be reached is not tried again for so long: each try may take seconds of a task."""
-_TCP = "tcp://"
 
 
 class LogRelay:
@@ -51,10 +50,8 @@ class LogRelay:
         self._server: socketserver.BaseServer
         if host:
             token = secrets.token_urlsafe(24)
-            family = socket.AF_INET6 if ":" in (bind or host) else socket.AF_INET
-            server = _TcpServer((bind or host, 0), family, token)
-            shown = f"[{host}]" if ":" in host else host
-            self.address = f"{_TCP}{token}@{shown}:{server.server_address[1]}"
+            server = _TcpServer((bind or host, 0), family_of(bind or host), token)
+            self.address = str(TcpAddress(token, host, server.server_address[1]))
             self._server = server
         else:
             self.address = str(self.folder / "log")
@@ -172,16 +169,15 @@ class RelayHandler(logging.Handler):
                 self._socket = None
             else:
                 return
-        if self._address.startswith(_TCP):
+        if TcpAddress.parse(self._address) is not None:
             self._silent_until = time.monotonic() + _AGAIN_S
 
 
 def _connected(address: str) -> socket.socket:
-    if address.startswith(_TCP):
-        where = urlsplit(address)
-        assert where.hostname is not None and where.port is not None and where.username is not None
-        opened = socket.create_connection((where.hostname, where.port), _SEND_S)
-        opened.sendall(where.username.encode() + b"\n")
+    tcp = TcpAddress.parse(address)
+    if tcp is not None:
+        opened = tcp.connect(_SEND_S)
+        opened.sendall(tcp.token.encode() + b"\n")
         return opened
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     made.settimeout(_SEND_S)

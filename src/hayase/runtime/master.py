@@ -17,6 +17,7 @@ BIND_ADDRESS = "spark.driver.bindAddress"
 WORKER_PYTHON = "spark.pyspark.python"
 _STANDALONE = "spark://"
 _CONNECT_S = 10.0
+_ENCRYPTED = ("spark.network.crypto.enabled", "spark.ssl.rpc.enabled", "spark.authenticate.enableSaslEncryption")
 _ADDRESS = re.compile(r"\[?(.+?)\]?:(\d+)")
 
 CLUSTER_SETTINGS: Mapping[str, str] = {
@@ -40,6 +41,16 @@ def is_cluster(master: str) -> bool:
         (True, True, False, False)
     """
     return bool(master) and not re.fullmatch(r"local(\[.*\])?", master)
+
+
+def is_encrypted(settings: Mapping[str, str]) -> bool:
+    """Whether Spark's processes encrypt what they say to each other.
+
+    Example:
+        >>> is_encrypted({"spark.network.crypto.enabled": "true"}), is_encrypted({"spark.authenticate": "true"})
+        (True, False)
+    """
+    return any(settings.get(key, "").lower() == "true" for key in _ENCRYPTED)
 
 
 def known_settings(given: Mapping[str, str]) -> dict[str, str]:
@@ -110,14 +121,14 @@ def own_address(master: str) -> str:
     )
 
 
-def log_addresses(settings: Mapping[str, str]) -> tuple[str, str]:
+def driver_addresses(settings: Mapping[str, str]) -> tuple[str, str]:
     """Where executors reach this process, and where it has to listen for that; both empty without a cluster.
 
     Raises:
         ConfigError: MASTER_UNREACHABLE.
 
     Example:
-        >>> log_addresses({"spark.master": "k8s://https://host:6443", "spark.driver.host": "shop.default.svc"})
+        >>> driver_addresses({"spark.master": "k8s://https://host:6443", "spark.driver.host": "shop.default.svc"})
         ('shop.default.svc', '0.0.0.0')
     """
     master = settings.get(MASTER, "")

@@ -18,12 +18,13 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from hayase.core.errors import HayaseError
 from hayase.core.secrets import Vault
+from hayase.runtime.addresses import RunPlace
 from hayase.runtime.control import Control
 from hayase.runtime.coordinator import PlannerStatus
 from hayase.runtime.failure import query_failure, start_failure
 from hayase.runtime.frames.spark_io import FAIR, SparkIO, has_spark_io
 from hayase.runtime.log_relay import LogRelay
-from hayase.runtime.master import log_addresses
+from hayase.runtime.master import driver_addresses
 from hayase.runtime.progress import Progress
 from hayase.runtime.query import build_frame, start_query, wake_workers
 from hayase.runtime.session import SessionUse
@@ -39,10 +40,11 @@ class Runner:
     A run to the end of the input takes what the frames have first, then runs the query, then writes what is left.
     """
 
-    def __init__(self, folder: Path, log_host: str = "", log_bind: str = "") -> None:
+    def __init__(self, folder: Path, host: str = "", bind: str = "") -> None:
         self._folder = folder
         self.control = Control(folder)
-        self._log_relay = LogRelay(log_host, log_bind)
+        self._log_relay = LogRelay(host, bind)
+        self.place = RunPlace(str(folder), str(self._log_relay.folder), self._log_relay.address, host, bind)
         self._vault = Vault()
         self._neighbours: Neighbours | None = None
         self.progress = Progress()
@@ -73,22 +75,7 @@ class Runner:
         """
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True, exist_ok=True)
-        return cls(Path(tempfile.mkdtemp(dir=folder.resolve())), *log_addresses(spark_settings))
-
-    @property
-    def log_address(self) -> str:
-        """Where workers send what they log."""
-        return self._log_relay.address
-
-    @property
-    def sockets_dir(self) -> str:
-        """Folder for Unix sockets of this run."""
-        return str(self._log_relay.folder)
-
-    @property
-    def control_dir(self) -> str:
-        """Folder through which driver and planner talk."""
-        return str(self._folder)
+        return cls(Path(tempfile.mkdtemp(dir=folder.resolve())), *driver_addresses(spark_settings))
 
     def start(
         self,
@@ -122,7 +109,10 @@ class Runner:
         except (Py4JError, PySparkException) as error:
             raise start_failure(str(error), self.spark_log) from error
         if app.span_max_ms > 0:
-            self._neighbours = Neighbours(session.active_jobs, lambda: session.shared, self.control.ask_yield)
+            executors = session.executors if app.cluster else frozenset[str]
+            self._neighbours = Neighbours(
+                session.active_jobs, lambda: session.shared, executors, self.control.ask_yield
+            )
         if session.started:
             tasks = app.slots if app.cluster else 1
             self._waking = threading.Thread(

@@ -114,6 +114,11 @@ class SessionUse:
         """How many jobs are queued or at work, whoever asked for them."""
         return len(self.session.sparkContext.statusTracker().getActiveJobsIds())
 
+    def executors(self) -> frozenset[str]:
+        """The addresses of the processes that run tasks, the driver's own included."""
+        status = self.session.sparkContext._jsc.sc().getExecutorMemoryStatus()
+        return frozenset(status.keySet().mkString(" ").split())
+
     def release(self) -> None:
         """Let go; calling it again does nothing."""
         with SessionUse._lock:

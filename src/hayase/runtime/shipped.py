@@ -19,6 +19,7 @@ from hayase.core.offset_reset import AutoOffsetReset
 from hayase.core.secrets import Vault, known_secrets
 from hayase.log.protocol import LogConfig
 from hayase.planner.compile import CompileOptions
+from hayase.runtime.addresses import RunPlace
 from hayase.runtime.log_relay import log_to_driver
 from hayase.serde.protocol import Serde
 from hayase.state.folders import StateFolders
@@ -42,13 +43,11 @@ class ShippedApp:
 
     Attributes:
         folders: where workers keep states.
-        control_dir: folder of the running application on the driver's machine, through which it tells the planner to pause.
-        sockets_dir: folder of the run for Unix sockets, on the driver's machine.
+        place: of the run.
         followers_dir: folder with the followers on this machine; a worker whose state is missing copies theirs.
         span_max_ms: how long a Spark job may go on with more epochs; 0: one epoch a job.
         resets: topic → where the first epoch begins.
         recording_level: which metrics are recorded.
-        log_address: where workers send what they log; empty: nowhere.
         log_level: the least level that they send.
         machine: that of the driver, as `current_boot_id` knows it.
         cluster: whether workers may be on other machines.
@@ -68,8 +67,7 @@ class ShippedApp:
     checkpoint_fsync: bool
     folders: StateFolders
     followers_dir: str
-    control_dir: str
-    sockets_dir: str
+    place: RunPlace
     exactly_once: bool
     slots: int
     max_records_per_epoch: int
@@ -81,7 +79,6 @@ class ShippedApp:
     purge_interval_ms: int
     epoch_memory_max_bytes: int
     recording_level: str = "INFO"
-    log_address: str = ""
     log_level: str = "WARNING"
     machine: str = ""
     cluster: bool = False
@@ -104,7 +101,7 @@ class ShippedApp:
     def log_to_driver(self) -> None:
         """In a worker, or the planner: have what is logged sent to the driver."""
         fields = {"application_id": self.application_id}
-        log_to_driver(self.log_address, self.log_level, fields, self.secrets())
+        log_to_driver(self.place.log_address, self.log_level, fields, self.secrets())
 
     def secrets(self) -> tuple[str, ...]:
         """What must not be shown, as far as it can be seen in this process."""

@@ -19,6 +19,7 @@ from hayase.log.protocol import LogConfig, OutputBatch
 from hayase.planner.build import levels_of, make_plan, source_topics
 from hayase.planner.compile import compile_units
 from hayase.planner.options import compile_options, failure_policy
+from hayase.runtime.addresses import RunPlace
 from hayase.runtime.control import Control
 from hayase.runtime.coordinator import EpochCoordinator, PlannerStatus
 from hayase.runtime.shipped import ShippedApp
@@ -38,8 +39,8 @@ class Scene:
         self.blobs = open_blobs(str(folder / "checkpoint"), fsync=False)
         self.clock = ManualClock(1_000)
         self.folder = folder
-        self.sockets = tempfile.mkdtemp(prefix="hayase-")
         (folder / "control").mkdir()
+        self.place = RunPlace(str(folder / "control"), tempfile.mkdtemp(prefix="hayase-"))
         self.control = Control(folder / "control")
         self.app = self._app()
         self._open: list[EpochCoordinator] = []
@@ -52,7 +53,7 @@ class Scene:
         return ShippedApp(
             application_id="app", lineage="L", topology=topology, plan=plan, options=options,
             policy=failure_policy(config), log=self.log_config, checkpoint=str(self.folder / "checkpoint"),
-            checkpoint_fsync=False, folders=StateFolders(self.folder, self.folder / "memory"), followers_dir="", control_dir=str(self.folder / "control"), sockets_dir=self.sockets,
+            checkpoint_fsync=False, folders=StateFolders(self.folder, self.folder / "memory"), followers_dir="", place=self.place,
             exactly_once=True, slots=1, max_records_per_epoch=10, max_task_idle_ms=0, commit_interval_ms=0, span_max_ms=60_000, resets={"in": AutoOffsetReset.earliest()}, history_retention_ms=0,
             purge_interval_ms=0,
             epoch_memory_max_bytes=1 << 30,
@@ -87,4 +88,4 @@ class Scene:
         for planner in self._open:
             planner.close()
         self.log.close()
-        shutil.rmtree(self.sockets)
+        shutil.rmtree(self.place.sockets_dir)

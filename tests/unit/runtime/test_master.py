@@ -13,7 +13,7 @@ from tests.unit.runtime.test_coordinator import Scene
 from hayase.core.errors import ConfigError
 from hayase.core.secrets import Vault
 from hayase.log.protocol import LogConfig
-from hayase.runtime.master import cluster_settings, cluster_slots, log_addresses, own_address
+from hayase.runtime.master import cluster_settings, cluster_slots, driver_addresses, own_address
 from hayase.runtime.session import default_slots
 from hayase.runtime.shipped import STATE_DIR_VARIABLE, ShippedApp
 from hayase.runtime.worker import WorkerHost
@@ -34,18 +34,18 @@ def test_executors_reach_the_driver_where_the_master_does(master: str) -> None:
     found = cluster_settings({"spark.master": f"spark://{master}"}, slots=3)
     assert found["spark.driver.host"] == found["spark.driver.bindAddress"] == "127.0.0.1"
     assert found["spark.cores.max"] == "3"
-    assert log_addresses({"spark.master": f"spark://{master}"}) == ("127.0.0.1", "127.0.0.1")
+    assert driver_addresses({"spark.master": f"spark://{master}"}) == ("127.0.0.1", "127.0.0.1")
 
 
 def test_an_address_that_was_given_for_the_driver_is_left_alone() -> None:
     given = {"spark.master": "spark://nobody:1", "spark.driver.host": "10.1.2.3"}
     assert "spark.driver.bindAddress" not in cluster_settings(given, slots=1)
-    assert log_addresses(given) == ("10.1.2.3", "0.0.0.0")
-    assert log_addresses({**given, "spark.driver.bindAddress": "10.0.0.9"}) == ("10.1.2.3", "10.0.0.9")
+    assert driver_addresses(given) == ("10.1.2.3", "0.0.0.0")
+    assert driver_addresses({**given, "spark.driver.bindAddress": "10.0.0.9"}) == ("10.1.2.3", "10.0.0.9")
 
 
 def test_on_one_machine_nothing_listens() -> None:
-    assert log_addresses({"spark.driver.host": "127.0.0.1"}) == ("", "")
+    assert driver_addresses({"spark.driver.host": "127.0.0.1"}) == ("", "")
 
 
 def test_of_several_masters_one_is_enough(master: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import pickle
 import threading
 import time
@@ -15,11 +17,13 @@ from tests.unit.runtime.planner_scene import Scene
 
 from hayase import Consumed, Grouped, Serdes, StreamsBuilder, count
 from hayase.core.errors import SourceRangeLostError
+from hayase.runtime.addresses import TcpAddress
 from hayase.runtime.coordinator import EpochCoordinator, PlannerStatus
 from hayase.runtime.progress import Progress
 from hayase.runtime.rows import SparkRow
 from hayase.runtime.source import EpochReader, SlotWork
 from hayase.runtime.spans import conductor as conducting
+from hayase.runtime.spans import hub as meeting
 from hayase.runtime.spans import seat as sitting
 from hayase.runtime.spans.conductor import Conductor
 from hayase.runtime.spans.messages import Told
@@ -92,18 +96,24 @@ class Job:
         return not any(thread.is_alive() for thread in self._threads)
 
 
-@pytest.fixture
-def spans(scene: Scene) -> Iterator[Callable[..., tuple[EpochCoordinator, Conductor]]]:
+@pytest.fixture(params=["one machine", "a cluster"])
+def spans(request: pytest.FixtureRequest, scene: Scene) -> Iterator[Callable[..., tuple[EpochCoordinator, Conductor]]]:
     made: list[Conductor] = []
+    host = "" if request.param == "one machine" else "127.0.0.1"
 
     def make(**changes: Any) -> tuple[EpochCoordinator, Conductor]:
-        planner = scene.planner(slots=2, **changes)
+        planner = scene.planner(slots=2, place=dataclasses.replace(scene.place, host=host), **changes)
         made.append(Conductor(planner))
         return planner, made[-1]
 
     yield make
     for each in made:
         each.close()
+
+
+def decoded(scene: Scene) -> list[Told]:
+    """What the driver was told since the last look."""
+    return [msgspec.json.decode(line, type=Told) for line in scene.control.told()]
 
 
 Spans = Callable[..., tuple[EpochCoordinator, Conductor]]
@@ -187,6 +197,50 @@ def test_a_task_that_died_goes_on_where_it_was_and_the_span_ends_so_that_attempt
     conductor.settle()
     assert conductor.through(-1) == 1
     assert [host.steps for host in hosts] == [[(0, 0), (1, 0)]] * 2
+
+
+def test_a_task_that_died_and_finds_no_core_is_waited_for_only_so_long(
+    scene: Scene, spans: Spans, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(meeting, "RETURN_S", 0.2)
+    planner, conductor = spans()
+    scene.put(1)
+    planner.next_epoch(-1)
+    address = conductor.begin(planner.record(0))
+    assert address is not None
+    job = Job(address, 0, [FakeHost(0)])
+    lost = Seat.take(address, 1, 0)
+    wait_until(lambda: conductor.through(7) == -1)  # the span has begun
+    assert lost is not None
+    lost._stand_up()
+    assert job.ends()
+    conductor.settle()
+    assert (conductor.through(-1), planner.last_done()) == (-1, -1)
+    assert [each.epoch for each in decoded(scene)] == [0]  # what is through is counted, and will not be again
+    assert Seat.take(address, 1, 0) is not None  # when it comes at last, there is nothing to do but to end
+    assert planner.next_epoch(-1) == 0
+    assert conductor.begin(planner.record(0)) is None  # for now every epoch is a job, which needs no second core
+
+
+def test_nobody_has_a_seat_who_does_not_know_the_token(scene: Scene) -> None:
+    planner = scene.planner(slots=2, place=dataclasses.replace(scene.place, host="127.0.0.1"))
+    conductor = Conductor(planner)
+    scene.put(1)
+    planner.next_epoch(-1)
+    address = conductor.begin(planner.record(0))
+    assert address is not None
+    where = TcpAddress.parse(address)
+    assert where is not None
+    assert Seat.take(str(dataclasses.replace(where, token="guess")), 0, 0) is None
+    with where.connect(WAIT_S) as stranger:
+        stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        with contextlib.suppress(ConnectionResetError):
+            while stranger.recv(1000):
+                pass
+    job = Job(address, 0, two())
+    wait_until(lambda: conductor.through(-1) == 0)
+    conductor.close()
+    assert job.ends()
 
 
 def test_the_driver_is_told_of_each_epoch_once_and_in_order(scene: Scene, spans: Spans) -> None:
@@ -425,9 +479,11 @@ class Others:
     """Neighbours with everything in the test's hands."""
 
     def __init__(self) -> None:
-        self.jobs, self.shared, self.now = 1, False, 0.0
+        self.jobs, self.shared, self.executors, self.now = 1, False, frozenset("a"), 0.0
         self.asked: list[bool] = []
-        self.look = Neighbours(lambda: self.jobs, lambda: self.shared, self.asked.append, lambda: self.now).look
+        self.look = Neighbours(
+            lambda: self.jobs, lambda: self.shared, lambda: self.executors, self.asked.append, lambda: self.now
+        ).look
 
     def after(self, seconds: float) -> list[bool]:
         self.now += seconds
@@ -451,6 +507,15 @@ def test_cores_are_left_to_other_applications_of_the_session() -> None:
     others.shared = True
     assert others.after(LOOK_S) == [True]
     assert others.after(2 * KEPT_S) == [True]
+
+
+def test_tasks_are_dealt_out_anew_when_a_machine_joins_but_not_when_one_is_lost() -> None:
+    others = Others()
+    others.executors = frozenset("ab")
+    assert others.after(LOOK_S) == [True]
+    assert others.after(KEPT_S + LOOK_S) == [True, False]
+    others.executors = frozenset("b")
+    assert others.after(LOOK_S) == [True, False]
 
 
 def test_work_orders_travel_without_the_planner(scene: Scene) -> None:

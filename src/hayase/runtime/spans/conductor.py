@@ -11,12 +11,11 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 import msgspec
 
 from hayase.runtime.coordinator import EpochCoordinator
-from hayase.runtime.spans.hub import MEANWHILE_S, Hub
+from hayase.runtime.spans.hub import MEANWHILE_S, Hub, LeftOpen
 from hayase.runtime.spans.messages import Told
 from hayase.task.epoch_record import EpochRecord
 
@@ -27,7 +26,7 @@ SEAT_S = 15.0
 SHUFFLED_RECORDS_MAX = 20_000
 """A larger epoch with a shuffle is a job of its own, so that its rows are shuffled by Spark."""
 APART_S = 60.0
-"""Where they did not come, Spark has fewer cores than slots for us; the same after an epoch with too much to shuffle. Both may change."""
+"""Where they did not come, Spark has fewer cores than slots for us; the same after an epoch that a span could not finish. Both may change."""
 _SEAT_POLL_S = 0.05
 _POLL_S = 0.005
 
@@ -65,7 +64,7 @@ class Conductor:
             return None
         if self._hub is None:
             app = self._coordinator.app
-            self._hub = Hub(app.plan, app.slot_of_bundles(), Path(app.sockets_dir))
+            self._hub = Hub(app.plan, app.slot_of_bundles(), app.place)
         self._first_epoch = record.epoch
         self._hub.begin(record.epoch)
         self._thread = threading.Thread(
@@ -136,20 +135,22 @@ class Conductor:
             while record is not None:
                 epoch_began = self._monotonic()
                 summaries = hub.run(record, partial(self._meanwhile, record, epoch_began))
-                if summaries is None:
-                    return
                 planning_s = self._coordinator.planning_s
                 total_s = planning_s + self._monotonic() - epoch_began
                 tell(msgspec.json.encode(Told(record.epoch, total_s * 1000, planning_s * 1000, summaries)))
-                if hub.too_large:
-                    _LOG.debug("epoch %d is finished by a job of its own: too much to shuffle", record.epoch)
-                    self._not_before = self._monotonic() + APART_S
+                if hub.left_open is not None:
+                    self._leave(record, hub.left_open)
                     return
                 self._reached = record.epoch
                 self._coordinator.tell_due(record.epoch, summaries)
                 if hub.disturbed:
                     return
                 record = self._next(record, until_s=began + self._span_s, not_before_s=epoch_began + self._interval_s)
+
+    def _leave(self, record: EpochRecord, why: LeftOpen) -> None:
+        _LOG.debug("epoch %d is finished by another job: %s", record.epoch, why.value)
+        if why is not LeftOpen.ENDED:
+            self._not_before = self._monotonic() + APART_S
 
     def _meanwhile(self, record: EpochRecord, began: float) -> None:
         self._coordinator.settle_epoch()

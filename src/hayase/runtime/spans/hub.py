@@ -3,22 +3,33 @@
 from __future__ import annotations
 
 import contextlib
-import socket
 import threading
-import uuid
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from multiprocessing.connection import Connection, Listener
-from pathlib import Path
+from enum import Enum
+from multiprocessing.connection import Connection
 
 import msgspec
 
+from hayase.runtime.addresses import RunPlace
+from hayase.runtime.spans.door import Door, hang_up
 from hayase.runtime.spans.messages import ALONE, OVER, Come, Step, Through
 from hayase.state.journal import EdgeRow
 from hayase.task.epoch_record import EpochRecord
 from hayase.task.plan import Plan
 
 MEANWHILE_S = 0.5
+RETURN_S = 10.0
+"""How long a task that died may take to come again. Then there is no core for it: the others have to leave theirs."""
+
+
+class LeftOpen(Enum):
+    """Why a span left an epoch open."""
+
+    ENDED = "the span was ended in the middle of it"
+    TOO_LARGE = "there is too much to shuffle"
+    DESERTED = "a task died and did not come again"
 
 
 @dataclass(slots=True, eq=False)
@@ -39,9 +50,10 @@ class _Span:
     first_epoch: int
     seats: dict[int, Connection] = field(default_factory=dict)
     step: _OpenStep | None = None
+    missing_since: dict[int, float] = field(default_factory=dict)
     begun: bool = False
     disturbed: bool = False
-    too_large: bool = False
+    left_open: LeftOpen | None = None
     over: bool = False
 
 
@@ -53,10 +65,10 @@ class Hub:
     Args:
         plan: of the application.
         slot_of: bundle → slot.
-        folder: for its socket; only the user may enter it, and its path is short: that of a socket has at most about 100 characters.
+        place: of the run.
     """
 
-    def __init__(self, plan: Plan, slot_of: Mapping[str, int], folder: Path) -> None:
+    def __init__(self, plan: Plan, slot_of: Mapping[str, int], place: RunPlace) -> None:
         self._place_of_task = {
             task.id: (bundle.level, slot_of[bundle.id]) for bundle in plan.bundles for task in bundle.tasks
         }
@@ -68,8 +80,8 @@ class Hub:
         self._changed = threading.Condition()
         self._span: _Span | None = None
         self._error: BaseException | None = None
-        self.address = str(folder / f"{uuid.uuid4().hex[:8]}")
-        self._listener = Listener(self.address, "AF_UNIX", backlog=max(16, 2 * len(self._slots)))
+        self._door = Door(place, len(self._slots))
+        self.address = self._door.address
         threading.Thread(target=self._listen, name="hayase-span-listen", daemon=True).start()
 
     def begin(self, first_epoch: int) -> None:
@@ -88,10 +100,8 @@ class Hub:
                 self._changed.notify_all()
             return span.begun
 
-    def run(self, record: EpochRecord, meanwhile: Callable[[], None]) -> list[bytes] | None:
-        """Have all slots run an epoch; the summaries of its bundles, or `None` if the span was ended meanwhile.
-
-        If rows between its levels are `too_large`, the higher levels are not run: the epoch is left open.
+    def run(self, record: EpochRecord, meanwhile: Callable[[], None]) -> list[bytes]:
+        """Have all slots run an epoch; the summaries of the bundles that are through, which are all unless it is `left_open`.
 
         Args:
             record: of the epoch.
@@ -117,13 +127,14 @@ class Hub:
             with self._changed:
                 if self._error is not None:
                     raise self._error
+                rows += step.rows
+                summaries += step.summaries
                 if step.waiting:
-                    return None
+                    span.left_open = span.left_open or LeftOpen.ENDED
+                    break
                 span.step = None
-            rows += step.rows
-            summaries += step.summaries
             if step.too_large:
-                span.too_large = True
+                span.left_open = LeftOpen.TOO_LARGE
                 break
         return summaries
 
@@ -133,6 +144,9 @@ class Hub:
             meanwhile()
             with self._changed:
                 through = self._changed.wait_for(lambda: span.over or not step.waiting, MEANWHILE_S)
+                if any(time.monotonic() - since > RETURN_S for since in span.missing_since.values()):
+                    span.left_open, span.over = LeftOpen.DESERTED, True
+                    self._changed.notify_all()
 
     @property
     def over(self) -> bool:
@@ -145,9 +159,9 @@ class Hub:
         return self._span is not None and self._span.disturbed
 
     @property
-    def too_large(self) -> bool:
-        """Whether the last epoch has to be finished by a job of its own, for which Spark shuffles its rows."""
-        return self._span is not None and self._span.too_large
+    def left_open(self) -> LeftOpen | None:
+        """Why the last epoch has to be finished by another job, if it has."""
+        return self._span.left_open if self._span is not None else None
 
     def end(self) -> None:
         """The span is over: tasks are told so when they have done their step. Without a span nothing happens."""
@@ -159,16 +173,17 @@ class Hub:
     def close(self) -> None:
         """Let go of the tasks, whatever they do."""
         self.end()
-        self._listener.close()
+        self._door.close()
         with self._changed:
             seats = list(self._span.seats.values()) if self._span is not None else []
         for connection in seats:
-            _hang_up(connection)
+            with contextlib.suppress(OSError):
+                hang_up(connection)
 
     def _listen(self) -> None:
         while True:
             try:
-                connection = self._listener.accept()
+                connection = self._door.accept()
             except (OSError, EOFError):
                 return
             threading.Thread(target=self._serve, args=(connection,), name="hayase-span-slot", daemon=True).start()
@@ -176,15 +191,29 @@ class Hub:
     def _serve(self, connection: Connection) -> None:
         # A task that ended in the middle comes again when Spark tries it again.
         with contextlib.suppress(EOFError, OSError), connection, self._failing():
+            if not self._door.admits(connection):
+                return
             come = msgspec.msgpack.decode(connection.recv_bytes(), type=Come)
             span = self._take(come, connection)
             if span is None:
                 connection.send_bytes(ALONE)
                 return
-            while (step := self._next(span, come.slot, connection)) is not None:
-                connection.send_bytes(step.messages[come.slot])
-                self._through(step, come.slot, msgspec.msgpack.decode(connection.recv_bytes(), type=Through))
-            connection.send_bytes(OVER)
+            with self._missed(span, come.slot, connection):
+                while (step := self._next(span, come.slot, connection)) is not None:
+                    connection.send_bytes(step.messages[come.slot])
+                    self._through(step, come.slot, msgspec.msgpack.decode(connection.recv_bytes(), type=Through))
+                connection.send_bytes(OVER)
+
+    @contextlib.contextmanager
+    def _missed(self, span: _Span, slot: int, connection: Connection) -> Iterator[None]:
+        """A task that has the seat and is heard no more is missed from then on."""
+        try:
+            yield
+        except (EOFError, OSError):
+            with self._changed:
+                if span.seats.get(slot) is connection:
+                    span.missing_since[slot] = time.monotonic()
+            raise
 
     @contextlib.contextmanager
     def _failing(self) -> Iterator[None]:
@@ -206,6 +235,7 @@ class Hub:
                 return None
             span.disturbed |= come.slot in span.seats
             span.seats[come.slot] = connection
+            span.missing_since.pop(come.slot, None)
             self._changed.notify_all()
             self._changed.wait_for(lambda: span.begun or span.over)
             return span if span.begun else None
@@ -228,9 +258,3 @@ class Hub:
                 step.summaries += through.summaries
                 step.too_large |= through.too_large
                 self._changed.notify_all()
-
-
-def _hang_up(connection: Connection) -> None:
-    """Have whoever waits for the other end find its end; closing would pull the file away from under another thread."""
-    with contextlib.suppress(OSError), socket.fromfd(connection.fileno(), socket.AF_UNIX, socket.SOCK_STREAM) as ours:
-        ours.shutdown(socket.SHUT_RDWR)

@@ -1,4 +1,4 @@
-"""Others who want Spark's cores while a span keeps them: another application of this process, or jobs of the program's own."""
+"""Why a span should leave Spark's cores: another application of this process, jobs of the program's own, or machines that joined."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ KEPT_S = 5.0
 
 
 class Neighbours:
-    """Asks for short jobs while there are others.
+    """Asks for short jobs while there are others, and when machines joined.
 
     Args:
         jobs: how many jobs of Spark's are active, the application's own included.
         shared: whether another application uses the session.
+        executors: which there are; tasks reach new ones with the next job.
         ask: told when there are others, and when there are none any more.
         monotonic: the clock, in seconds.
     """
@@ -24,11 +25,14 @@ class Neighbours:
         self,
         jobs: Callable[[], int],
         shared: Callable[[], bool],
+        executors: Callable[[], frozenset[str]],
         ask: Callable[[bool], None],
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._jobs = jobs
         self._shared = shared
+        self._executors = executors
+        self._known = executors()
         self._ask = ask
         self._monotonic = monotonic
         self._next_look = monotonic()
@@ -40,7 +44,8 @@ class Neighbours:
         if now < self._next_look:
             return
         self._next_look = now + LOOK_S
-        if self._shared() or self._jobs() > 1:
+        known, self._known = self._known, self._executors()
+        if self._shared() or self._known - known or self._jobs() > 1:
             if self._seen is None:
                 self._ask(True)
             self._seen = now

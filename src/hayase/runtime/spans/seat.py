@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
-from multiprocessing.connection import Client, Connection
+from multiprocessing.connection import Connection
 
 import msgspec
 import pyarrow as pa
 
 from hayase.core.failpoints import reach
 from hayase.runtime.rows import ROW, SUMMARY, SparkRow, to_batches
+from hayase.runtime.spans.door import knock
 from hayase.runtime.spans.messages import ALONE, OVER, Come, Step, Through
 from hayase.runtime.worker import WorkerHost, host_for, run_source_slot
 from hayase.state.journal import EdgeRow
@@ -65,7 +66,7 @@ class Seat:
 
     def _sit_down(self) -> bool:
         try:
-            self._connection = Client(self._address, "AF_UNIX")
+            self._connection = knock(self._address)
             self._connection.send_bytes(msgspec.msgpack.encode(self._come))
             self._answer = self._connection.recv_bytes()
         except (EOFError, OSError) as error:
