@@ -243,6 +243,29 @@ def test_nobody_has_a_seat_who_does_not_know_the_token(scene: Scene) -> None:
     assert job.ends()
 
 
+def test_each_span_in_a_row_to_which_nobody_comes_is_tried_after_twice_the_time(scene: Scene) -> None:
+    scene.put(1)
+    planner, now = scene.planner(slots=2, place=dataclasses.replace(scene.place, host="127.0.0.1")), [0.0]
+    conductor = Conductor(planner, lambda: now[0])
+    planner.next_epoch(-1)
+    for pause_s in (conducting.APART_S, 2 * conducting.APART_S):
+        assert conductor.begin(planner.record(0)) is not None
+        conductor.settle()  # the job has ended: its tasks could not reach the planner, and worked alone
+        now[0] += pause_s - 1
+        assert conductor.begin(planner.record(0)) is None
+        now[0] += 1
+    assert conductor.begin(planner.record(0)) is not None
+    conductor.settle()
+    scene.control.ask_yield(True)  # such as when a machine has joined
+    assert conductor.begin(planner.record(0)) is None
+    scene.control.ask_yield(False)
+    job = Job(conductor.begin(planner.record(0)), 0, two())
+    wait_until(lambda: conductor.through(-1) == 0)
+    scene.control.ask_stop()
+    assert job.ends()
+    conductor.close()
+
+
 def test_the_driver_is_told_of_each_epoch_once_and_in_order(scene: Scene, spans: Spans) -> None:
     planner, conductor = spans()
     scene.put(1)

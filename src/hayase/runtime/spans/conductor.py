@@ -26,7 +26,9 @@ SEAT_S = 15.0
 SHUFFLED_RECORDS_MAX = 20_000
 """A larger epoch with a shuffle is a job of its own, so that its rows are shuffled by Spark."""
 APART_S = 60.0
-"""Where they did not come, Spark has fewer cores than slots for us; the same after an epoch that a span could not finish. Both may change."""
+"""After an epoch that a span could not finish there are no spans for so long. Nor where the tasks did not come: Spark has fewer cores than
+slots for us, or they can not reach us. That costs the time that they are waited for, so each time in a row the pause is twice as long."""
+APART_S_MAX = 900.0
 _SEAT_POLL_S = 0.05
 _POLL_S = 0.005
 
@@ -51,6 +53,7 @@ class Conductor:
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
         self._not_before = monotonic()
+        self._apart_s = APART_S
         self._first_epoch = -1
         self._reached = -1
         self._is_span = False
@@ -60,6 +63,8 @@ class Conductor:
         if self._hub is not None and self._thread is not None and self._first_epoch == record.epoch:
             return self._hub.address  # Spark asked for the tasks of one job a second time
         self._is_span = False
+        if self._control.yield_asked():  # others came, or machines, so what was true of the cores may not be any more
+            self._not_before, self._apart_s = self._monotonic(), APART_S
         if self._span_s <= 0 or self._monotonic() < self._not_before or self._must_end() or not self._fits(record):
             return None
         if self._hub is None:
@@ -117,12 +122,14 @@ class Conductor:
     def _seated(self, hub: Hub, epoch: int) -> bool:
         until = self._monotonic() + SEAT_S
         while not hub.seated(_SEAT_POLL_S):
-            if hub.over or self._must_end():
+            if self._must_end():
                 return False
-            if self._monotonic() > until:
+            if hub.over or self._monotonic() > until:
                 _LOG.debug("no span for epoch %d: the tasks of its slots did not come together", epoch)
-                self._not_before = self._monotonic() + APART_S
+                self._not_before = self._monotonic() + self._apart_s
+                self._apart_s = min(2 * self._apart_s, APART_S_MAX)
                 return False
+        self._apart_s = APART_S
         return True
 
     def _must_end(self) -> bool:

@@ -6,6 +6,7 @@ import contextlib
 import os
 import secrets
 import socket
+import struct
 import uuid
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Client, Connection, answer_challenge, deliver_challenge
@@ -13,7 +14,7 @@ from pathlib import Path
 
 from hayase.runtime.addresses import RunPlace, TcpAddress, family_of
 
-_CONNECT_S = 5.0
+_CONNECT_S = 5
 _SILENT_S = 20
 """After so long without a sign of life a machine is taken for lost, at both ends."""
 
@@ -50,6 +51,7 @@ class Door:
         opened, _ = self._listener.accept()
         if self._key:
             _prepare(opened)
+            _wait_at_most(opened, _CONNECT_S)
         return Connection(opened.detach())
 
     def admits(self, connection: Connection) -> bool:
@@ -64,6 +66,8 @@ class Door:
                 answer_challenge(connection, self._key)
             except AuthenticationError:
                 return False
+            with socket.socket(fileno=os.dup(connection.fileno())) as opened:
+                _wait_at_most(opened, 0)
         return True
 
     def close(self) -> None:
@@ -101,6 +105,11 @@ def hang_up(connection: Connection) -> None:
     """Have whoever waits for the other end find its end; closing would pull the file away from under another thread."""
     with socket.socket(fileno=os.dup(connection.fileno())) as opened:
         opened.shutdown(socket.SHUT_RDWR)
+
+
+def _wait_at_most(opened: socket.socket, seconds: float) -> None:
+    """How long the other end may be silent; 0: for ever. A timeout of Python's would be one of the object, not of the connection."""
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", int(seconds), 0))
 
 
 def _prepare(opened: socket.socket) -> None:

@@ -144,7 +144,7 @@ class Hub:
             meanwhile()
             with self._changed:
                 through = self._changed.wait_for(lambda: span.over or not step.waiting, MEANWHILE_S)
-                if any(time.monotonic() - since > RETURN_S for since in span.missing_since.values()):
+                if not through and any(time.monotonic() - since > RETURN_S for since in span.missing_since.values()):
                     span.left_open, span.over = LeftOpen.DESERTED, True
                     self._changed.notify_all()
 
