@@ -128,15 +128,24 @@ class Runner:
         return [TopicPartition(topic, number) for topic in given for number in range(app.partitions_of(topic))]
 
     def _merged(self, app: LocalApp) -> list[tuple[TopicPartition, int]]:
-        """Partition and offset behind each record, in the order in which one task would read them all."""
+        """Partition and offset behind each record, in the order in which one task would read them all.
+
+        Of records of one time those come first that a task of a higher level reads: it reads them before what lower levels send.
+        """
         keyed = []
+        levels = {
+            TopicPartition(topic, partition): bundle.level
+            for bundle in app.plan.bundles
+            for task in bundle.tasks
+            for _, topic, partition in task.topic_partitions
+        }
         for rank, place in enumerate(self._places(app)):
             end = app.log.end_offsets([place])[place]
             times = [int(t) for batch in app.reader().fetch(place, 0, end) for t in batch.timestamps_ms]
             for at, highest in enumerate(accumulate(times, max)):
-                keyed.append((highest, rank, place, at + 1))
-        keyed.sort(key=lambda each: each[:2])
-        return [(place, behind) for _, _, place, behind in keyed]
+                keyed.append((highest, -levels[place], rank, place, at + 1))
+        keyed.sort(key=lambda each: each[:3])
+        return [(place, behind) for *_, place, behind in keyed]
 
     def _bundles(self, app: LocalApp, record: Any, most: int | None) -> None:
         edges: list[EdgeRow] = []
