@@ -25,8 +25,14 @@ def cluster(tmp_path: Path) -> Iterator[SparkCluster]:
 
 def on(cluster: SparkCluster, **more: object) -> dict[str, object]:
     """Settings for that cluster; underscores in names stand for dots."""
-    # Executors say when they have been in touch with the driver.
-    where = {"spark.master": cluster.master, "spark.executor.syncLogLevel.enabled": "false"}
+    where = {
+        "spark.master": cluster.master,
+        # Executors say when they have been in touch with the driver.
+        "spark.executor.syncLogLevel.enabled": "false",
+        # No job begins before all are there: else the first one may have done everything by the time the others come.
+        "spark.scheduler.minRegisteredResourcesRatio": 1,
+        "spark.scheduler.maxRegisteredResourcesWaitingTime": f"{START_S:.0f}s",
+    }
     return {**where, **{name.replace("_", "."): value for name, value in more.items()}}
 
 
@@ -65,11 +71,7 @@ def test_machines_lost_in_mid_epoch_are_replaced_by_one_that_joins(
 def test_machines_run_one_epoch_after_the_other_in_one_job(
     cluster: SparkCluster, make_scene: MakeScene, undisturbed: Undisturbed
 ) -> None:
-    both = {
-        "spark.scheduler.minRegisteredResourcesRatio": 1,
-        "spark.scheduler.maxRegisteredResourcesWaitingTime": "120s",
-    }
-    scene = make_scene("embedded", 74, **on(cluster), **both)
+    scene = make_scene("embedded", 74, **on(cluster))
     scene.load()
     last = Failpoint("before_process", "pause", EPOCHS_MIN - 1)
     started = scene.start([last])
