@@ -38,7 +38,8 @@ class Progress:
     """Counters since this run began. Thread-safe.
 
     Attributes:
-        on_epoch: called with each epoch that came through.
+        on_epoch: called with each epoch that came through; with one that a span left open, when the span has ended, and again when
+            the job that finished it has.
     """
 
     metrics: Metrics = field(default_factory=Metrics)
@@ -98,8 +99,8 @@ class Progress:
     def _add(self, summaries: list[BundleSummary], durations: dict[str, int]) -> None:
         if not summaries:
             return
-        self.epochs += 1
         epoch = max(summary.epoch for summary in summaries)
+        self.epochs += epoch > self.last_epoch  # one that a span left open comes a second time
         if epoch >= self.last_epoch:
             self.last_epoch = epoch
             self.due_ms = min((each.due_ms for each in summaries if each.due_ms is not None), default=None)

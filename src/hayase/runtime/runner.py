@@ -109,9 +109,8 @@ class Runner:
         except (Py4JError, PySparkException) as error:
             raise start_failure(str(error), self.spark_log) from error
         if app.span_max_ms > 0:
-            executors = session.executors if app.cluster else frozenset[str]
             self._neighbours = Neighbours(
-                session.active_jobs, lambda: session.shared, executors, self.control.ask_yield
+                session.active_jobs, lambda: session.shared, session.executors, self.control.ask_yield
             )
         if session.started:
             tasks = app.slots if app.cluster else 1

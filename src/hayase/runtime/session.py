@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
@@ -115,8 +116,11 @@ class SessionUse:
         return len(self.session.sparkContext.statusTracker().getActiveJobsIds())
 
     def executors(self) -> frozenset[str]:
-        """The addresses of the processes that run tasks, the driver's own included."""
-        status = self.session.sparkContext._jsc.sc().getExecutorMemoryStatus()
+        """The addresses of the processes that run tasks, the driver's own included; none once Spark is stopped."""
+        try:
+            status = self.session.sparkContext._jsc.sc().getExecutorMemoryStatus()
+        except (AttributeError, Py4JError):  # somebody stops it now
+            return frozenset()
         return frozenset(status.keySet().mkString(" ").split())
 
     def release(self) -> None:

@@ -184,6 +184,8 @@ class Hub:
         while True:
             try:
                 connection = self._door.accept()
+            except ConnectionError:  # whoever came has gone
+                continue
             except (OSError, EOFError):
                 return
             threading.Thread(target=self._serve, args=(connection,), name="hayase-span-slot", daemon=True).start()
