@@ -58,9 +58,11 @@ def test_admin_reader_and_writer_say_that_nobody_answers_and_go_on_when_the_brok
         until_it_works(lambda: writer.append([OutputBatch("t", [b"k"], [b"first"], [1])]))
         until_it_works(lambda: writer.publish_epoch("app", "0", Marker("L", 0, "d"), []))
         assert until_it_works(lambda: read(0, 1)) == [b"first"]
+        hasty_admin = KafkaAdmin(config, timeout_s=2.0)
+        until_it_works(lambda: hasty_admin.commit_group("group", {where: 1}))
         broker.stop()  # in good order, so that nothing of the transaction is lost; see KafkaBroker.kill
 
-        hasty_admin = KafkaAdmin(config, timeout_s=2.0)
+        unavailable(lambda: hasty_admin.commit_group("group", {where: 2}))  # librdkafka's own would wait for ever
         hasty_reader, hasty_writer = KafkaReader(config, timeout_s=2.0), KafkaWriter(config, timeout_s=2.0)
         assert "Connection refused" in unavailable(lambda: hasty_admin.describe(["t"]))
         unavailable(lambda: list(hasty_reader.fetch(where, 0, 1)))
@@ -71,6 +73,8 @@ def test_admin_reader_and_writer_say_that_nobody_answers_and_go_on_when_the_brok
         until_it_works(lambda: admin.describe(["t"]))
         until_it_works(lambda: writer.append([OutputBatch("t", [b"k"], [b"second"], [2])]))
         assert until_it_works(lambda: writer.publish_epoch("app", "0", Marker("L", 1, "d"), [])) in (True, False)
+        until_it_works(lambda: hasty_admin.commit_group("group", {where: 3}))
+        assert admin.group_offsets("group") == {where: 3}
         end = admin.offsets({where: OffsetSpec.latest()})[where]
         assert until_it_works(lambda: read(1, end)) == [b"second"]
         for each in (admin, reader, writer, hasty_admin, hasty_reader, hasty_writer):

@@ -106,15 +106,15 @@ def test_brokers_that_go_away_and_come_back_are_waited_for(spark: None, tmp_path
         with Place(tmp_path, config) as place:
             place.topic("in"), place.topic("out")
             place.put("in", amounts(0, 20))
-            app = place.app(totals())
-            app.start()
-            until(lambda: place.last("out") == expected(20), app)
-            broker.stop()  # not by SIGKILL right after a commit; see KafkaBroker.kill
-            until(lambda: app.progress().waiting != "", app, seconds=180)
-            assert app.state in (State.RUNNING, State.REBALANCING)
-            broker.start()
-            place.put("in", amounts(20, 60))
-            until(lambda: place.last("out") == expected(60), app, seconds=240)
-            assert app.error is None
-            assert store_rows(app, "totals") == expected(60)
-            assert app.close()
+            with place.app(totals()) as app:
+                app.start()
+                until(lambda: place.last("out") == expected(20), app)
+                broker.stop()  # not by SIGKILL right after a commit; see KafkaBroker.kill
+                until(lambda: app.progress().waiting != "", app, seconds=180)
+                assert app.state in (State.RUNNING, State.REBALANCING)
+                broker.start()
+                place.put("in", amounts(20, 60))
+                until(lambda: place.last("out") == expected(60), app, seconds=240)
+                assert app.error is None
+                assert store_rows(app, "totals") == expected(60)
+                assert app.close()

@@ -29,12 +29,13 @@ from hayase.log.kafka.clients import (
     leak,
     log_error,
     open_admin,
-    open_consumer,
 )
+from hayase.log.kafka.group_member import GroupMember
 from hayase.log.protocol import LogConfig, TopicInfo
 
 Answer = TypeVar("Answer")
 
+COMMIT_S = 15.0
 _CONFIG_KEPT_S = 60.0
 _VISIBLE_S = 60.0
 _OFFSETS_TOPIC = "__consumer_offsets"
@@ -73,7 +74,7 @@ class KafkaAdmin(ProcessBound):
         self._monotonic = monotonic
         self._sleep = sleep
         self._client: AdminClient | None = None
-        self._members: dict[str, confluent_kafka.Consumer] = {}
+        self._members: dict[str, GroupMember] = {}
         self._topic_configs: dict[str, tuple[float, Mapping[str, str]]] = {}  # by topic id: asked when, answer
 
     def forget_clients(self) -> None:
@@ -82,14 +83,14 @@ class KafkaAdmin(ProcessBound):
             leak(self._client)
         self._client = None
         for member in self._members.values():
-            leak(member)
+            leak(member.consumer)
         self._members = {}
 
     def close(self) -> None:
         """Let go of the connections; a later call makes new ones."""
         self._client = None
         for member in self._members.values():
-            member.close()
+            member.consumer.close()
         self._members = {}
 
     @property
@@ -315,20 +316,14 @@ class KafkaAdmin(ProcessBound):
         """As `Log.commit_group_offsets`."""
         if not offsets:
             return
-        entries = [confluent_kafka.TopicPartition(*partition, offset) for partition, offset in offsets.items()]
         try:
-            answer = self._member(group).commit(offsets=entries, asynchronous=False) or []
+            answer = self._member(group).commit(offsets, min(self._timeout_s, COMMIT_S))
         except KafkaException as error:
             raise self._error(kafka_error(error), "committing offsets of a group", group=group) from error
         for entry in answer:
             if entry.error is not None:
-                raise self._error(
-                    entry.error,
-                    "committing offsets of a group",
-                    group=group,
-                    topic=entry.topic,
-                    partition=entry.partition,
-                )
+                place = {"topic": entry.topic, "partition": entry.partition}
+                raise self._error(entry.error, "committing offsets of a group", group=group, **place)
 
     def group_offsets(self, group: str) -> dict[TopicPartition, int]:
         """As `Log.group_offsets`; empty for a group that does not exist."""
@@ -342,7 +337,7 @@ class KafkaAdmin(ProcessBound):
             for number in topic.partitions
         ]
         try:
-            found = self._member(group).committed(wanted, timeout=self._timeout_s)
+            found = self._member(group).consumer.committed(wanted, timeout=self._timeout_s)
         except KafkaException as error:
             raise self._error(kafka_error(error), "reading offsets of a group", group=group) from error
         return {TopicPartition(entry.topic, entry.partition): entry.offset for entry in found if entry.offset >= 0}
@@ -358,14 +353,9 @@ class KafkaAdmin(ProcessBound):
             if kafka_error(error).code() not in _GONE:
                 raise self._error(kafka_error(error), "deleting a group", group=group) from error
 
-    def _member(self, group: str) -> confluent_kafka.Consumer:
-        """A kept consumer of the group that never joins it.
-
-        Not the admin client: its first request to a group on a new cluster waits 30 s for a coordinator that is there after
-        one, and some answers to its list_consumer_group_offsets end in a SIGSEGV (librdkafka 2.16).
-        """
+    def _member(self, group: str) -> GroupMember:
         if group not in self._members:
-            self._members[group] = open_consumer(self._config, group_id=group)
+            self._members[group] = GroupMember(self._config, group)
         return self._members[group]
 
     def _error(self, reason: KafkaError, doing: str, **context: Any) -> LogError:

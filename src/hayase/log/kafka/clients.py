@@ -164,9 +164,11 @@ def client_settings(config: LogConfig, role: str) -> dict[str, Any]:
     return _DEFAULTS[role] | given | _FIXED[role] | {"bootstrap.servers": config.location}
 
 
-def open_consumer(config: LogConfig, **extra: Any) -> Consumer:
-    """A consumer without assignment; `extra` as in `open_producer`. Raises as `open_producer`."""
+def open_consumer(config: LogConfig, on_commit: Callable[..., None] | None = None, **extra: Any) -> Consumer:
+    """A consumer without assignment; `on_commit` gets the answers to its commits, `extra` as in `open_producer`. Raises as that."""
     settings = client_settings(config, "consumer")
+    if on_commit is not None:
+        settings["on_commit"] = on_commit
     return _open(Consumer, settings | {name.replace("_", "."): value for name, value in extra.items()})
 
 
