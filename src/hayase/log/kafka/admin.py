@@ -35,7 +35,8 @@ from hayase.log.protocol import LogConfig, TopicInfo
 
 Answer = TypeVar("Answer")
 
-COMMIT_S = 15.0
+_COMMIT_S = 15.0
+"""The planner commits after each epoch, only for other tools to look at, and has to go on when the brokers are away."""
 _CONFIG_KEPT_S = 60.0
 _VISIBLE_S = 60.0
 _OFFSETS_TOPIC = "__consumer_offsets"
@@ -317,7 +318,7 @@ class KafkaAdmin(ProcessBound):
         if not offsets:
             return
         try:
-            answer = self._member(group).commit(offsets, min(self._timeout_s, COMMIT_S))
+            answer = self._member(group).commit(offsets, min(self._timeout_s, _COMMIT_S))
         except KafkaException as error:
             raise self._error(kafka_error(error), "committing offsets of a group", group=group) from error
         for entry in answer:

@@ -186,7 +186,7 @@ class Hub:
                 connection = self._door.accept()
             except ConnectionError:  # whoever came has gone
                 continue
-            except (OSError, EOFError):
+            except OSError:
                 return
             threading.Thread(target=self._serve, args=(connection,), name="hayase-span-slot", daemon=True).start()
 
