@@ -27,7 +27,6 @@ from hayase.runtime.spans import hub as meeting
 from hayase.runtime.spans import seat as sitting
 from hayase.runtime.spans.conductor import Conductor
 from hayase.runtime.spans.messages import Told
-from hayase.runtime.spans.neighbours import KEPT_S, LOOK_S, Neighbours
 from hayase.runtime.spans.seat import Seat
 from hayase.state.journal import EdgeRow, ReceivedRow
 from hayase.task.epoch_record import EpochRecord
@@ -111,7 +110,7 @@ def spans(request: pytest.FixtureRequest, scene: Scene) -> Iterator[Callable[...
         each.close()
 
 
-def decoded(scene: Scene) -> list[Told]:
+def told_of(scene: Scene) -> list[Told]:
     """What the driver was told since the last look."""
     return [msgspec.json.decode(line, type=Told) for line in scene.control.told()]
 
@@ -130,12 +129,17 @@ def two() -> list[FakeHost]:
     return [FakeHost(0), FakeHost(1)]
 
 
+def begun(scene: Scene, planner: EpochCoordinator, conductor: Conductor, hosts: Sequence[FakeHost]) -> Job:
+    """The job of a span that begins with the first record."""
+    scene.put(1)
+    planner.next_epoch(-1)
+    return Job(conductor.begin(planner.record(0)), 0, hosts)
+
+
 def test_a_job_goes_on_with_the_epochs_that_come_until_new_ones_are_not_wanted(scene: Scene, spans: Spans) -> None:
     planner, conductor = spans()
     hosts = two()
-    scene.put(1)
-    planner.next_epoch(-1)
-    job = Job(conductor.begin(planner.record(0)), 0, hosts)
+    job = begun(scene, planner, conductor, hosts)
     for epoch in (1, 2):
         wait_until(lambda epoch=epoch: conductor.through(-1) == epoch - 1)
         scene.put(epoch + 1)
@@ -171,9 +175,7 @@ def test_the_lag_is_told_while_an_epoch_takes_its_time(scene: Scene, spans: Span
     planner, conductor = spans()
     hosts = two()
     hosts[1].gate.clear()
-    scene.put(1)
-    planner.next_epoch(-1)
-    job = Job(conductor.begin(planner.record(0)), 0, hosts)
+    job = begun(scene, planner, conductor, hosts)
     assert scene.status().lag_records == 0
     scene.put(2, 3)
     wait_until(lambda: scene.status() == PlannerStatus(0, 2))
@@ -188,9 +190,7 @@ def test_a_task_that_died_goes_on_where_it_was_and_the_span_ends_so_that_attempt
     planner, conductor = spans()
     hosts = two()
     hosts[1].dies_at = 1
-    scene.put(1)
-    planner.next_epoch(-1)
-    job = Job(conductor.begin(planner.record(0)), 0, hosts)
+    job = begun(scene, planner, conductor, hosts)
     wait_until(lambda: conductor.through(-1) == 0)
     scene.put(2)
     assert job.ends()
@@ -216,7 +216,7 @@ def test_a_task_that_died_and_finds_no_core_is_waited_for_only_so_long(
     assert job.ends()
     conductor.settle()
     assert (conductor.through(-1), planner.last_done()) == (-1, -1)
-    assert [each.epoch for each in decoded(scene)] == [0]  # what is through is counted, and will not be again
+    assert [each.epoch for each in told_of(scene)] == [0]  # what is through is counted, and will not be again
     assert Seat.take(address, 1, 0) is not None  # when it comes at last, there is nothing to do but to end
     assert planner.next_epoch(-1) == 0
     assert conductor.begin(planner.record(0)) is None  # for now every epoch is a job, which needs no second core
@@ -268,9 +268,7 @@ def test_each_span_in_a_row_to_which_nobody_comes_is_tried_after_twice_the_time(
 
 def test_the_driver_is_told_of_each_epoch_once_and_in_order(scene: Scene, spans: Spans) -> None:
     planner, conductor = spans()
-    scene.put(1)
-    planner.next_epoch(-1)
-    job = Job(conductor.begin(planner.record(0)), 0, two())
+    job = begun(scene, planner, conductor, two())
     told: list[bytes] = []
     for epoch in range(3):
         wait_until(lambda epoch=epoch: conductor.through(-1) == epoch)
@@ -305,9 +303,7 @@ def test_what_was_told_in_former_spans_is_read_before_its_file_is_removed(scene:
 @pytest.mark.parametrize("why", ["the time is up", "others want the cores", "a pause"])
 def test_a_span_ends_between_epochs_when(scene: Scene, spans: Spans, why: str) -> None:
     planner, conductor = spans(span_max_ms=200 if why == "the time is up" else 60_000)
-    scene.put(1)
-    planner.next_epoch(-1)
-    job = Job(conductor.begin(planner.record(0)), 0, two())
+    job = begun(scene, planner, conductor, two())
     wait_until(lambda: conductor.through(-1) == 0)
     if why == "others want the cores":
         scene.control.ask_yield(True)
@@ -393,9 +389,7 @@ def test_slots_whose_planner_is_gone_hand_their_summaries_to_spark(scene: Scene,
     hosts = two()
     for host in hosts:
         host.gate.clear()
-    scene.put(1)
-    planner.next_epoch(-1)
-    job = Job(conductor.begin(planner.record(0)), 0, hosts)
+    job = begun(scene, planner, conductor, hosts)
     assert all(host.at_gate.wait(WAIT_S) for host in hosts)
     conductor.close()
     for host in hosts:
@@ -419,9 +413,7 @@ def test_rows_for_the_next_level_reach_the_slot_of_their_task(scene: Scene, span
     tasks = [task.id for bundle in plan.bundles if bundle.level == 1 for task in bundle.tasks]
     rows = [EdgeRow(task, "edge", "origin", 0, task.encode()) for task in tasks]
     hosts = [FakeHost(0, lambda level: rows if level == 0 else ()), FakeHost(1)]
-    scene.put(1)
-    planner.next_epoch(-1)
-    job = Job(conductor.begin(planner.record(0)), 0, hosts)
+    job = begun(scene, planner, conductor, hosts)
     wait_until(lambda: conductor.through(-1) == 0)
     scene.control.ask_stop()
     assert job.ends()
@@ -437,9 +429,7 @@ def test_an_epoch_with_too_much_to_shuffle_is_left_to_the_next_job(
 ) -> None:
     monkeypatch.setattr(conducting, "SHUFFLED_RECORDS_MAX", 2)
     planner, conductor = spans(**shuffling(scene))
-    scene.put(1)
-    planner.next_epoch(-1)
-    job = Job(conductor.begin(planner.record(0)), 0, two())
+    job = begun(scene, planner, conductor, two())
     wait_until(lambda: conductor.through(-1) == 0)
     scene.put(2, 3, 4)
     assert job.ends()
@@ -458,9 +448,7 @@ def test_an_epoch_whose_rows_are_too_large_is_left_open_for_a_job_of_its_own(
     task = next(task.id for bundle in planner.app.plan.bundles if bundle.level == 1 for task in bundle.tasks)
     rows = [EdgeRow(task, "edge", "origin", number, b"123456") for number in range(2)]
     hosts = [FakeHost(0, lambda level: rows if level == 0 else ()), FakeHost(1)]
-    scene.put(1)
-    planner.next_epoch(-1)
-    job = Job(conductor.begin(planner.record(0)), 0, hosts)
+    job = begun(scene, planner, conductor, hosts)
     assert job.ends()
     conductor.settle()
     assert [host.steps for host in hosts] == [[(0, 0)], [(0, 0)]]
@@ -496,49 +484,6 @@ def test_spark_is_given_the_epoch_that_a_span_left_open_once_more(
     assert reader.latestOffset(again, everything) == again  # that job was Spark's, so the epoch is through
     assert planner.last_done() == 0
     assert reader.partitions(again, again) == []
-
-
-class Others:
-    """Neighbours with everything in the test's hands."""
-
-    def __init__(self) -> None:
-        self.jobs, self.shared, self.executors, self.now = 1, False, frozenset("a"), 0.0
-        self.asked: list[bool] = []
-        self.look = Neighbours(
-            lambda: self.jobs, lambda: self.shared, lambda: self.executors, self.asked.append, lambda: self.now
-        ).look
-
-    def after(self, seconds: float) -> list[bool]:
-        self.now += seconds
-        self.look()
-        return self.asked
-
-
-def test_cores_are_left_to_other_jobs_until_there_have_been_none_for_a_while() -> None:
-    others = Others()
-    assert others.after(LOOK_S) == []
-    others.jobs = 2
-    assert others.after(LOOK_S / 2) == []  # not looked yet
-    assert others.after(LOOK_S) == [True]
-    others.jobs = 1
-    assert others.after(LOOK_S) == [True]
-    assert others.after(KEPT_S + LOOK_S) == [True, False]
-
-
-def test_cores_are_left_to_other_applications_of_the_session() -> None:
-    others = Others()
-    others.shared = True
-    assert others.after(LOOK_S) == [True]
-    assert others.after(2 * KEPT_S) == [True]
-
-
-def test_tasks_are_dealt_out_anew_when_a_machine_joins_but_not_when_one_is_lost() -> None:
-    others = Others()
-    others.executors = frozenset("ab")
-    assert others.after(LOOK_S) == [True]
-    assert others.after(KEPT_S + LOOK_S) == [True, False]
-    others.executors = frozenset("b")
-    assert others.after(LOOK_S) == [True, False]
 
 
 def test_work_orders_travel_without_the_planner(scene: Scene) -> None:
