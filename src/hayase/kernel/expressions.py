@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
+import msgspec
 import polars as pl
 
 from hayase.core.errors import TopologyError
@@ -47,3 +49,43 @@ def _per_record(part: pl.Expr) -> bool:
         return meta.is_row_separable() and (meta.is_length_preserving() or meta.is_scalar())
     except pl.exceptions.PolarsError:  # the answer depends on the types of the fields (Python functions, list.eval)
         return True
+
+
+_CALLS_PYTHON = frozenset(
+    {"AnonymousFunction", "FoldHorizontal", "ReduceHorizontal", "CumFoldHorizontal", "CumReduceHorizontal"}
+)
+_FOREIGN = frozenset({"FfiPlugin", "Plugin", "PythonUdf", "PythonFunction"})
+_RANDOM = frozenset({"Random", "Sample"})
+
+
+def is_pure_expression(expression: pl.Expr) -> bool:
+    """Whether the same record always gives the same result: no Python function, plugin or randomness anywhere in it.
+
+    Example:
+        >>> is_pure_expression(pl.col("amount") * 2), is_pure_expression(pl.col("amount").map_elements(abs))
+        (True, False)
+    """
+    try:
+        tree = msgspec.json.decode(expression.meta.serialize(format="json"))
+    except (pl.exceptions.PolarsError, msgspec.DecodeError):  # Polars cannot write down a Python function
+        return False
+    return not any(_is_impure(name, below) for name, below in _named(tree))
+
+
+def _named(tree: Any) -> Iterable[tuple[str, Any]]:
+    """The names in a serialized expression, each with what is below it."""
+    waiting = [tree]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, dict):
+            yield from part.items()
+            waiting.extend(part.values())
+        elif isinstance(part, list):
+            waiting.extend(each for each in part if isinstance(each, dict | list))
+
+
+def _is_impure(name: str, below: Any) -> bool:
+    if name in _CALLS_PYTHON or name in _FOREIGN or name in _RANDOM:
+        return True
+    # A random order without a seed; a function that another function calls.
+    return (name == "seed" and below is None) or name == "callback"

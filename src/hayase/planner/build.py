@@ -152,8 +152,9 @@ def _unit(
     store: str | None,
 ) -> UnitPlan:
     return UnitPlan(
-        unit_id, level, compiled.form, compiled.reason, nodes, count, compiled.stateful, compiled.pure, reads, store
-    )
+        unit_id, level, compiled.form, compiled.reason, nodes, count, compiled.stateful, compiled.pure, reads, store,
+        compiled.journalled, compiled.definition,
+    )  # fmt: skip
 
 
 def _global_task(unit_id: str, table: GlobalTable, topics: Mapping[str, int]) -> TaskPlan:

@@ -7,19 +7,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-import polars as pl
-
 from hayase.core.errors import TopologyError
 from hayase.kernel.columns import ColumnNode, CompileContext, EdgeSchema
 from hayase.kernel.order import MergeOrder, RecordOrder
 from hayase.kernel.registry import COLUMNS
 from hayase.planner.prefix import find_prefix, prefix_nodes
+from hayase.planner.purity import definition_digest, is_pure
 from hayase.planner.read_tables import read_tables
 from hayase.planner.serdes import AutoSerde, PickleSerde, key_writing_codec, schema_serde, writing_codec
 from hayase.processor.timestamps import TimestampExtractor, record_timestamp
 from hayase.serde import Serdes
 from hayase.serde.changes import ChangeCodec, ChangeSerde
-from hayase.serde.protocol import Schema, Serde, Side
+from hayase.serde.protocol import Serde, Side
 from hayase.state.spec import StoreSpec
 from hayase.task.event_time import needs_partition_time
 from hayase.task.plan import Form
@@ -42,6 +41,8 @@ class CompileOptions:
     form: Literal["auto", "rows", "columns"] = "auto"
     compacted: frozenset[str] = frozenset()
     """Source topics with compaction: a replay may find fewer records, so nothing that reads them is pure."""
+    own_handlers: bool = True
+    """Exception handlers are Hayase's own, which answer the same when an epoch is replayed."""
     prefix: bool = True
     """In rows, run the expressions right below the sources in columns (`hayase.task.prefix`)."""
     registry_settings: Mapping[str, Any] = field(default_factory=dict)
@@ -71,6 +72,8 @@ class CompiledUnit:
 
     Attributes:
         reason: why this form, for `describe` and error messages.
+        journalled: what it sends is made once and kept in deltas, whatever its code does when an epoch is replayed.
+        definition: digest of a unit that sends rows and is not journalled: they are made again by every attempt.
         schemas: what nodes send, as far as it is known, also where the unit runs in rows.
         merges: see UnitProgram.
         prefix: names of the nodes that run in columns in a unit that runs in rows.
@@ -88,6 +91,8 @@ class CompiledUnit:
     schemas: Mapping[str, EdgeSchema]
     merges: Mapping[str, MergeOrder]
     prefix: tuple[str, ...]
+    journalled: bool
+    definition: str
 
     @property
     def shown_form(self) -> str:
@@ -168,10 +173,17 @@ def _compile(
             sources = _with_prefixes(topology, unit, sources, schemas, compiled)
     own = [name for node in unit.processors for name in node.stores]
     stateful = bool(own) or timed or any(needs_partition_time(source.extractor) for source in sources)
+    pure = (
+        not stateful
+        and options.own_handlers
+        and is_pure(unit.sources, sources, unit.processors, unit.sinks, options.compacted)
+    )
+    sends_rows = any(sink.edge for sink in sinks)
     return CompiledUnit(
         unit, "rows" if columns is None else "columns", reason, stateful,
-        not stateful and _pure(unit, options), sources, sinks, stores, columns, schemas, merges,
-        prefix_nodes(sources),
+        pure, sources, sinks, stores, columns, schemas, merges, prefix_nodes(sources),
+        journalled=stateful or (sends_rows and not pure),
+        definition=definition_digest(sources, unit.processors) if pure and sends_rows else "",
     )  # fmt: skip
 
 
@@ -378,25 +390,3 @@ def _row_sink(
         extractor=node.extractor,
         partitioner=node.partitioner,
     )
-
-
-def _pure(unit: UnitNodes, options: CompileOptions) -> bool:
-    if any(topic in options.compacted for source in unit.sources for topic in source.topics):
-        return False
-    if any(_is_callable(function) for sink in unit.sinks for function in (sink.extractor, sink.partitioner)):
-        return False
-    return not any(
-        isinstance(node.operator, op.StreamGlobalTableJoin) or _has_callable(node.operator) for node in unit.processors
-    )
-
-
-def _has_callable(operator: op.Operator) -> bool:
-    return any(_is_callable(getattr(operator, item.name)) for item in dataclasses.fields(operator))
-
-
-def _is_callable(value: Any) -> bool:
-    if isinstance(value, pl.Expr | Schema):
-        return False
-    if isinstance(value, tuple):
-        return any(_is_callable(item) for item in value)
-    return callable(value)

@@ -66,6 +66,7 @@ def compile_options(config: StreamsConfig, compacted: frozenset[str] = frozenset
         config.caching,
         config.processing_form,
         compacted,
+        own_handlers=all(isinstance(handler, str) for handler in _handlers(config)),
         prefix=config.processing_form == "auto",
         registry_settings=config.schema_registry,
         app_configs=config.app_configs,
@@ -74,12 +75,8 @@ def compile_options(config: StreamsConfig, compacted: frozenset[str] = frozenset
 
 def failure_policy(config: StreamsConfig) -> FailurePolicy:
     """The exception handlers and the dead-letter topic."""
-    return FailurePolicy(
-        _handler(config.deserialization_exception_handler),
-        _handler(config.processing_exception_handler),
-        _handler(config.production_exception_handler),
-        config.dead_letter_topic,
-    )
+    deserialization, processing, production = map(_handler, _handlers(config))
+    return FailurePolicy(deserialization, processing, production, config.dead_letter_topic)
 
 
 def log_config(config: StreamsConfig) -> LogConfig:
@@ -96,6 +93,14 @@ def log_config(config: StreamsConfig) -> LogConfig:
         }
         return LogConfig("kafka", ",".join(config.bootstrap_servers), options)
     return LogConfig("embedded", str(config.log_dir), {"fsync": "true" if config.checkpoint_fsync else "false"})
+
+
+def _handlers(config: StreamsConfig) -> tuple[ExceptionHandler | str, ExceptionHandler | str, ExceptionHandler | str]:
+    return (
+        config.deserialization_exception_handler,
+        config.processing_exception_handler,
+        config.production_exception_handler,
+    )
 
 
 def _handler(given: ExceptionHandler | str) -> ExceptionHandler:

@@ -8,6 +8,7 @@ from itertools import groupby
 import polars as pl
 
 from hayase.kernel.columns import ColumnNode, EdgeSchema
+from hayase.kernel.expressions import is_pure_expression
 from hayase.kernel.python_values import has_python_records
 from hayase.planner.pruning import Fields, looks_at, union
 from hayase.processor.timestamps import TimestampExtractor
@@ -117,7 +118,7 @@ def _functions(mapper: object) -> list[object]:
 
 def _are_expressions(functions: Sequence[object]) -> bool:
     """Whether they are expressions without Python in them, which would be called for records whose turn has not come."""
-    return all(isinstance(each, pl.Expr) and "python_udf" not in str(each) for each in functions)
+    return all(isinstance(each, pl.Expr) and is_pure_expression(each) for each in functions)
 
 
 def _has_time_in_columns(extractor: TimestampExtractor, schema: Schema | None) -> bool:

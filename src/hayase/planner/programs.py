@@ -104,8 +104,9 @@ def _program(
         source, processor = compiled.nodes.sources[0].name, compiled.nodes.processors[0].name
         order, children = (source, processor), {source: (processor,), processor: ()}
     plan_with_form = dataclasses.replace(
-        unit, form=compiled.form, form_reason=compiled.reason, stateful=compiled.stateful, pure=compiled.pure
-    )
+        unit, form=compiled.form, form_reason=compiled.reason, stateful=compiled.stateful, pure=compiled.pure,
+        journalled=compiled.journalled, definition=compiled.definition,
+    )  # fmt: skip
     own = {name for node in compiled.nodes.processors for name in node.stores}
     stores = {name: spec for name, spec in compiled.stores.items() if name in own or name in unit.reads_global}
     return UnitProgram(

@@ -329,6 +329,17 @@ class Changelog:
             return False
         return True
 
+    def missing_delta(self, position: int, epoch: int) -> StateError:
+        """`CHANGELOG_GAP`, for the last delta of an epoch that is done: nothing behind it shows that it was there."""
+        return StateError(
+            _GAP,
+            f"The changelog of bundle {self._bundle} ends at epoch {position}, but epoch {epoch} is done: "
+            f"{self._name(epoch)} is missing in the checkpoint. Restore that blob, or all of the checkpoint, from a copy; "
+            "`hayase app reset` starts over without it.",
+            bundle=self._bundle,
+            epoch=epoch,
+        )
+
     def _gap(self, position: Position, epoch: int) -> StateError:
         return StateError(
             _GAP,

@@ -33,6 +33,7 @@ from hayase.state.unlogged import UnloggedStores, unlogged_folders
 from hayase.task.clocks import CLOCK_STORE
 from hayase.task.column_task import run_columns
 from hayase.task.epoch_record import EpochRecord
+from hayase.task.epochs import Epochs
 from hayase.task.fetch import fetch_inputs
 from hayase.task.host import Host
 from hayase.task.outputs import Outputs
@@ -113,9 +114,6 @@ class BundleRunner:
         self._due_ms = NEVER
         self._changelog = Changelog(host.blobs, bundle.id)
         self._space: EpochSpace | None = None
-        unit = program.plan
-        sends_rows = any(sink.edge for sink in program.sinks)
-        self._journalled = unit.stateful or (sends_rows and not unit.pure)
 
     def run(self, record: EpochRecord, rows: Sequence[ReceivedRow]) -> BundleResult:
         """Run, or finish, the epoch of the record.
@@ -134,7 +132,8 @@ class BundleRunner:
         self._new_stream_times_ms = {}
         self._due_ms = NEVER
         reach("before_process", bundle=self._bundle.id, epoch=record.epoch)
-        if self._journalled:
+        # An epoch that was begun with a journal is finished with it, though the program may need none any more.
+        if self._program.plan.journalled or record.journals(self._bundle.id):
             sent, adopted, metrics = self._run_journalled(record, rows, space, steps)
         else:
             outputs, metrics = self._process(record, rows, None, space)
@@ -184,13 +183,7 @@ class BundleRunner:
             return _Sent(found.outputs(), found.rows()), True, self._metrics()
         steps.done("restore")
         with (self._unlogged or state).begin() as epoch:
-            if epoch.epoch != record.epoch - 1:
-                raise StateError(
-                    "STATE_MOVED",
-                    f"the local state is at epoch {epoch.epoch} while epoch {record.epoch} is run: another attempt is at "
-                    "work on it. This attempt gives up; the next one goes on",
-                    bundle=self._bundle.id,
-                )
+            self._check_position(epoch, record)
             outputs, metrics = self._process(record, rows, epoch, space)
             steps.done("process")
             mine = self._delta(record, epoch, outputs, space)
@@ -244,6 +237,24 @@ class BundleRunner:
             for (task, store), entries in found.items():
                 if store != CLOCK_STORE:
                     metrics.for_task(task).add(ENTRIES, store, entries)
+
+    def _check_position(self, epoch: EpochState, record: EpochRecord) -> None:
+        """Check that the state is where the last epoch left it: at the last epoch in which the bundle had a journal."""
+        if epoch.epoch >= record.epoch:
+            raise StateError(
+                "STATE_MOVED",
+                f"the local state is at epoch {epoch.epoch} while epoch {record.epoch} is run: another attempt is at "
+                "work on it. This attempt gives up; the next one goes on",
+                bundle=self._bundle.id,
+            )
+        if epoch.epoch < record.epoch - 1 and self._had_journal(record.epoch - 1):
+            raise self._changelog.missing_delta(epoch.epoch, record.epoch - 1)
+
+    def _had_journal(self, epoch: int) -> bool:
+        """Whether the bundle published a delta in an epoch that is done: it does not where its program needs none."""
+        record = Epochs(self._host.blobs).record(epoch)
+        said = record.journals(self._bundle.id) if record is not None else None
+        return self._changelog.has_state() if said is None else said
 
     def _check(self, delta: Delta, record: EpochRecord) -> None:
         if delta.lineage != self._host.lineage or delta.record_digest != record.digest:

@@ -1,4 +1,4 @@
-"""The epoch record: what an epoch reads, published once before anybody reads it."""
+"""The epoch record: what an epoch reads, published once before any task reads it."""
 
 from __future__ import annotations
 
@@ -6,10 +6,36 @@ import hashlib
 from collections.abc import Mapping
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from hayase.core.errors import CheckpointError
+from hayase.task.plan import Plan
 
 EPOCH_FOLDER = "epochs/"
+_DIGEST_BYTES = 16
+_TRAILER_BYTES = 1 + 2 * _DIGEST_BYTES
+"""A line end and the digest of what is before it, in hexadecimal; records of earlier versions have none."""
+
+
+class Program(msgspec.Struct, frozen=True):
+    """What an epoch was begun with, beyond its plan.
+
+    Attributes:
+        term: of the run that planned it; every start has a higher one than those before.
+        journalled: bundles that publish a delta in this epoch, even an empty one.
+        unjournalled: sub-topologies that send rows without a delta → digest of their definition. What they send is made anew
+            by every attempt, so it must be the same until the epoch is done.
+    """
+
+    term: int = 0
+    journalled: tuple[str, ...] = ()
+    unjournalled: Mapping[str, str] = {}
+
+    @classmethod
+    def of(cls, plan: Plan, term: int) -> Program:
+        """That of the epochs of a run."""
+        journalled = tuple(bundle.id for bundle in plan.bundles if plan.units[bundle.unit].journalled)
+        return cls(term, journalled, {unit.id: unit.definition for unit in plan.units.values() if unit.definition})
 
 
 class EpochRecord(msgspec.Struct, frozen=True):
@@ -23,6 +49,7 @@ class EpochRecord(msgspec.Struct, frozen=True):
         ranges: topic → partition → (start, end) offsets; only partitions that are read at all.
         topic_ids: topic → id.
         previous: digest of the record before, empty for the first.
+        program: what it was begun with; not in records of earlier versions.
     """
 
     epoch: int
@@ -32,36 +59,87 @@ class EpochRecord(msgspec.Struct, frozen=True):
     ranges: Mapping[str, Mapping[int, tuple[int, int]]]
     topic_ids: Mapping[str, str]
     previous: str = ""
+    program: Program | UnsetType = UNSET
 
     def to_bytes(self) -> bytes:
-        """JSON, with topics and partitions in the order they were given; reading it back keeps that order."""
-        return msgspec.json.encode(self)
+        """JSON and its digest. Topics and partitions keep the order they were given in."""
+        body = self._body()
+        return body + b"\n" + _digest(body).encode()
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> EpochRecord:
-        """What `to_bytes` wrote.
+    def from_bytes(cls, data: bytes, epoch: int | None = None) -> EpochRecord:
+        """What `to_bytes` wrote, in this version or an earlier one.
+
+        Args:
+            data: the blob.
+            epoch: the epoch that it should be of.
 
         Raises:
-            CheckpointError: `EPOCH_RECORD_CORRUPT`: it is torn, as a power loss may leave a file that was not synced.
+            CheckpointError: `EPOCH_RECORD_CORRUPT`: it is torn or altered, or of another epoch.
         """
+        body, trailer = data, b""
+        if data[-_TRAILER_BYTES : -_TRAILER_BYTES + 1] == b"\n":
+            body, trailer = data[:-_TRAILER_BYTES], data[-_TRAILER_BYTES + 1 :]
+        if trailer and trailer.decode(errors="replace") != _digest(body):
+            raise record_corrupt(f"{len(data)} bytes, wrong digest", epoch)
         try:
-            return msgspec.json.decode(data, type=cls)
+            record = msgspec.json.decode(body, type=cls)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise CheckpointError(
-                "EPOCH_RECORD_CORRUPT",
-                f"the record of an epoch, in epochs/ of the checkpoint, is damaged ({len(data)} bytes: {error}): what the epoch "
-                "reads is not known. Restore the checkpoint from a copy, or start over with `hayase app reset`",
-            ) from error
+            raise record_corrupt(f"{len(data)} bytes: {error}", epoch) from error
+        # Only this version writes what an epoch was begun with, and always with a digest.
+        if not trailer and record.program is not UNSET:
+            raise record_corrupt(f"{len(data)} bytes, its digest is missing", epoch)
+        if epoch not in (None, record.epoch):
+            raise record_corrupt(f"it is that of epoch {record.epoch}", epoch)
+        return record
 
     @property
     def digest(self) -> str:
-        """Digest of the bytes."""
-        return hashlib.blake2b(self.to_bytes(), digest_size=16).hexdigest()
+        """Digest of the content."""
+        return _digest(self._body())
+
+    @property
+    def term(self) -> int:
+        """The term of the run that planned it; 0 in records of earlier versions."""
+        return self.program.term if self.program is not UNSET else 0
 
     @property
     def records(self) -> int:
         """How many offsets the epoch covers."""
         return sum(end - start for partitions in self.ranges.values() for start, end in partitions.values())
+
+    def check_follows(self, before: EpochRecord | None) -> None:
+        """Check that it was made behind that record; `None`: that is forgotten.
+
+        Raises:
+            CheckpointError: `EPOCH_RECORD_CORRUPT`.
+        """
+        if before is not None and before.digest != self.previous:
+            raise record_corrupt(
+                f"it follows a record with the digest {self.previous!r}; that of epoch {before.epoch} is {before.digest!r}",
+                self.epoch,
+            )
+
+    def journals(self, bundle: str) -> bool | None:
+        """Whether a bundle publishes a delta in this epoch; `None` if a record of an earlier version does not say."""
+        return None if self.program is UNSET else bundle in self.program.journalled
+
+    def _body(self) -> bytes:
+        return msgspec.json.encode(self)
+
+
+def record_corrupt(why: str, epoch: int | None = None) -> CheckpointError:
+    """`EPOCH_RECORD_CORRUPT`, saying what to do."""
+    name = (
+        f"the record of epoch {epoch}, {record_name(epoch)}"
+        if epoch is not None
+        else "the record of an epoch, in epochs/"
+    )
+    return CheckpointError(
+        "EPOCH_RECORD_CORRUPT",
+        f"{name} of the checkpoint, is damaged ({why}): what the epoch reads is not known. Restore the checkpoint from a "
+        "copy, or start over with `hayase app reset`",
+    )
 
 
 def record_name(epoch: int) -> str:
@@ -72,3 +150,7 @@ def record_name(epoch: int) -> str:
 def done_name(epoch: int) -> str:
     """Blob name of the mark that every bundle of the epoch is through."""
     return f"{EPOCH_FOLDER}{epoch:020d}.done"
+
+
+def _digest(body: bytes) -> str:
+    return hashlib.blake2b(body, digest_size=_DIGEST_BYTES).hexdigest()

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from hayase.core.errors import StateError
 from hayase.core.time import to_iso
 from hayase.storage.blobs import BlobStore
-from hayase.task.epoch_record import EPOCH_FOLDER, EpochRecord, done_name, record_name
+from hayase.task.epoch_record import EPOCH_FOLDER, EpochRecord, done_name, record_corrupt, record_name
 
 _DONE = ".done"
 _PROBES = 24
@@ -24,9 +24,26 @@ class Epochs:
         self._blobs = blobs
 
     def record(self, epoch: int) -> EpochRecord | None:
-        """The record of an epoch; `None` if there is none (any more)."""
+        """The record of an epoch; `None` if there is none (any more).
+
+        Raises:
+            CheckpointError: `EPOCH_RECORD_CORRUPT`.
+        """
         data = self._blobs.get(record_name(epoch))
-        return EpochRecord.from_bytes(data) if data is not None else None
+        return EpochRecord.from_bytes(data, epoch) if data is not None else None
+
+    def checked_record(self, epoch: int) -> EpochRecord | None:
+        """The record of an epoch that is done, compared with its done mark; `None` if there is none (any more).
+
+        Raises:
+            CheckpointError: `EPOCH_RECORD_CORRUPT`, also where it is not the one that was marked as done.
+        """
+        record, mark = self.record(epoch), self._blobs.get(done_name(epoch))
+        if record is not None and mark is not None and mark != record.digest.encode():
+            raise record_corrupt(
+                f"its digest is {record.digest}, its done mark says {mark[:64].decode(errors='replace')}", epoch
+            )
+        return record
 
     def recorded(self) -> list[int]:
         """Epochs of which there is a record, ascending."""

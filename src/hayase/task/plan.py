@@ -39,6 +39,8 @@ class UnitPlan:
         pure: outputs are a function of the input ranges alone (expressions only), so nothing needs journalling.
         stateful: has stores or clocks.
         reads_global: names of global stores it looks up.
+        journalled: its bundles publish a delta in every epoch.
+        definition: digest of a sub-topology that sends rows without a delta; empty for others.
     """
 
     id: str
@@ -51,6 +53,8 @@ class UnitPlan:
     pure: bool
     reads_global: tuple[str, ...] = ()
     global_store: str | None = None
+    journalled: bool = False
+    definition: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from hayase.state.journal import EdgeRow
 from hayase.state.snapshot import SnapshotPolicy, maybe_snapshot
 from hayase.storage.open import open_blobs
 from hayase.task.bundle import BundleRunner
-from hayase.task.epoch_record import EpochRecord, done_name, record_name
+from hayase.task.epoch_record import EpochRecord, Program, done_name, record_name
 from hayase.task.epochs import Epochs
 
 START_MS = 1_700_000_000_000
@@ -145,7 +145,7 @@ class LocalApp:
         self.clock.advance_ms(EPOCH_MS)
         record = EpochRecord(
             last + 1, self.lineage, self.plan.digest, START_MS + EPOCH_MS * (last + 2), ranges, self._ids,
-            previous.digest if previous else "",
+            previous.digest if previous else "", Program.of(self.plan, 1),
         )  # fmt: skip
         self.blobs.put_if_absent(record_name(record.epoch), record.to_bytes())
         return record
