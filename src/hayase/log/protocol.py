@@ -13,6 +13,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from hayase.core.errors import CheckpointError
 from hayase.core.records import Headers, TopicPartition
 from hayase.core.secrets import Settings
 
@@ -122,6 +123,25 @@ class Marker:
     digest: str
 
 
+def is_published(last: Marker | None, marker: Marker) -> bool:
+    """Whether a bundle's last marker proves that the outputs of an epoch are in the log.
+
+    Raises:
+        CheckpointError: `CHECKPOINT_OLDER_THAN_LOG`: the outputs there are of another epoch with the same number.
+    """
+    if last is None or last.lineage != marker.lineage or last.epoch < marker.epoch:
+        return False
+    if last.epoch == marker.epoch and last.digest != marker.digest:
+        raise CheckpointError(
+            "CHECKPOINT_OLDER_THAN_LOG",
+            f"outputs of epoch {marker.epoch} are in the log, but of another epoch record ({last.digest}) than that of the "
+            f"checkpoint ({marker.digest}): the checkpoint is an older copy. Nothing was written. Restore the newest copy, or start "
+            "over with `hayase app reset`",
+            epoch=marker.epoch,
+        )
+    return True
+
+
 class LogReader(Protocol):
     """Reads ranges; kept by a worker process from epoch to epoch."""
 
@@ -172,6 +192,7 @@ class EpochWriter(Protocol):
                 their markers apart, none waits for another's open transaction. Found from the bundle's name if not given.
 
         Raises:
+            CheckpointError: `CHECKPOINT_OLDER_THAN_LOG`: the bundle's marker is of this epoch with another digest.
             ProductionError: a record was refused for good.
             LogError: the log could not be reached in time; calling again is safe.
         """

@@ -16,8 +16,7 @@ from tests.behaviour.log.helpers import (
     settled_values,
 )
 
-from hayase.core.errors import HayaseError, UnknownTopicError
-from hayase.core.records import TopicPartition
+from hayase.core.errors import CheckpointError, HayaseError, UnknownTopicError
 from hayase.log.protocol import Log, LogConfig, Marker
 
 SPAWN = multiprocessing.get_context("spawn")
@@ -57,6 +56,17 @@ def test_an_older_epoch_is_refused(log: Log, application: str, topic: str) -> No
     assert not publish(log, application, "b0", Marker("L", 4, "d"), batch(topic, [b"old"]))
     assert settled_values(log, topic) == [b"new"]
     assert log.markers(application)["b0"].epoch == 5
+
+
+def test_the_same_epoch_of_another_record_is_an_error_and_nothing_is_written(
+    log: Log, application: str, topic: str
+) -> None:
+    marker = Marker("L", 5, "d")
+    publish(log, application, "b0", marker, batch(topic, [b"a"]))
+    with pytest.raises(CheckpointError) as refused:
+        publish(log, application, "b0", Marker("L", 5, "another"), batch(topic, [b"b"]))
+    assert refused.value.condition == "CHECKPOINT_OLDER_THAN_LOG"
+    assert (settled_values(log, topic), log.markers(application)) == ([b"a"], {"b0": marker})
 
 
 def test_a_marker_of_another_lineage_counts_as_absent(log: Log, application: str, topic: str) -> None:

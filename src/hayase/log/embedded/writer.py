@@ -14,7 +14,7 @@ from hayase.log.embedded.store import LogStore
 from hayase.log.embedded.tables import Tables, partition_key
 from hayase.log.embedded.topic_settings import compression_of, stamps_at_append
 from hayase.log.partitioning import PartitionRows, split_by_partition
-from hayase.log.protocol import Marker, OutgoingBatch, OutputBatch, StoredBatch, TopicInfo
+from hayase.log.protocol import Marker, OutgoingBatch, OutputBatch, StoredBatch, TopicInfo, is_published
 
 _ATTEMPTS = 5
 
@@ -140,8 +140,7 @@ def _encoded(batches: Sequence[OutgoingBatch], topics: Mapping[str, TopicInfo]) 
 
 
 def _is_published(tables: Tables, application_id: str, bundle: str, marker: Marker) -> bool:
-    found = tables.marker(application_id, bundle)
-    return found is not None and found.lineage == marker.lineage and found.epoch >= marker.epoch
+    return is_published(tables.marker(application_id, bundle), marker)
 
 
 def _check_keys(batch: OutputBatch, info: TopicInfo) -> None:

@@ -155,8 +155,3 @@ class BundleProducer:
     def leak(self) -> None:
         """In a forked child: see `clients.leak`."""
         leak(self._producer)
-
-
-def covers(last: Marker | None, marker: Marker) -> bool:
-    """Whether `last` proves that the epoch of `marker` is written."""
-    return last is not None and last.lineage == marker.lineage and last.epoch >= marker.epoch

@@ -14,8 +14,8 @@ from hayase.log.kafka.admin import KafkaAdmin
 from hayase.log.kafka.clients import ProcessBound, explained_error, kafka_error, leak, open_producer, real_errors
 from hayase.log.kafka.markers import MarkerTopics
 from hayase.log.kafka.produce import Sender
-from hayase.log.kafka.transactions import BundleProducer, covers, ownership_lost, unanswered
-from hayase.log.protocol import LogConfig, Marker, OutgoingBatch
+from hayase.log.kafka.transactions import BundleProducer, ownership_lost, unanswered
+from hayase.log.protocol import LogConfig, Marker, OutgoingBatch, is_published
 
 _ATTEMPTS = 5
 _FIRST_BACKOFF_S = 0.05
@@ -145,7 +145,7 @@ class KafkaWriter(ProcessBound):
             producer = None
         if producer is None:
             producer = self._take(key)
-            if covers(producer.last, marker):
+            if is_published(producer.last, marker):
                 return False
         self._bundles.move_to_end(key)
         try:
@@ -165,7 +165,7 @@ class KafkaWriter(ProcessBound):
         reset may have deleted), nor with much to write if others probably had the bundle in between.
         """
         last = producer.last
-        if covers(last, marker) or not producer.markers_exist():
+        if is_published(last, marker) or not producer.markers_exist():
             return False
         contiguous = last is not None and last.epoch + 1 == marker.epoch
         return contiguous or sum(map(len, batches)) < _MUCH
@@ -202,7 +202,7 @@ class KafkaWriter(ProcessBound):
         epoch is written, whoever reads it; only its absence means nothing to a process that is not the owner.
         """
         self._sleep(_FIRST_BACKOFF_S * _BACKOFF_FACTOR**attempt)
-        return covers(self._markers.last(self._marker_partition(key), key[1]), marker)
+        return is_published(self._markers.last(self._marker_partition(key), key[1]), marker)
 
     def _discard(self, key: _Key) -> None:
         producer = self._bundles.pop(key, None)
