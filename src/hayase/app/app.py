@@ -222,6 +222,7 @@ class StreamsApp(StoreReading):
             status.lag_records if status is not None else None,
             self.is_paused,
             status.waiting if status is not None else "",
+            status.lost_offsets if status is not None else 0,
         )
 
     def _own_topics(self) -> set[str]:

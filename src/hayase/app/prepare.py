@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from hayase.app.checkpoint import fix_plan, lineage_of, stored_plan
 from hayase.app.migration import finish_migration
@@ -13,21 +13,26 @@ from hayase.app.store_schemas import check_store_schemas
 from hayase.app.topics import ensure_dead_letter_topic, prepare_topics, resets_of
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import ConfigError
+from hayase.core.offset_reset import AutoOffsetReset
+from hayase.core.time import SystemClock
 from hayase.log.open import open_log
-from hayase.log.protocol import LogConfig
+from hayase.log.protocol import Log, LogConfig, TopicInfo
 from hayase.planner.build import levels_of, make_plan, source_topics
 from hayase.planner.compile import compile_units
 from hayase.planner.options import compile_options, failure_policy, log_config
 from hayase.planner.programs import written_serdes
 from hayase.query.checkpoint import followers_folder, state_folders
 from hayase.runtime.addresses import RunPlace
-from hayase.runtime.begins import check_resets
+from hayase.runtime.begins import check_resets, forget_positions, record_positions
 from hayase.runtime.master import MASTER, is_cluster, is_encrypted
+from hayase.runtime.ownership import check_ownership, claim
 from hayase.runtime.session import default_slots
 from hayase.runtime.shipped import ShippedApp
+from hayase.runtime.terms import begin_term
 from hayase.state.boot import current_boot_id
 from hayase.state.moving import set_moving
 from hayase.storage.blobs import BlobStore
+from hayase.task.epochs import Epochs
 from hayase.topology.topology import Topology
 
 _LOG = logging.getLogger("hayase.app")
@@ -76,15 +81,19 @@ def prepare(
         plan = make_plan(topology, topics, compiled, threads=slots, bundles_per_unit=bundles)
         fix_plan(blobs, plan.to_json())
         check_store_schemas(blobs, topology)
+        lineage = lineage_of(blobs)
+        names = {bundle.id for bundle in plan.bundles}
+        claimed = check_ownership(blobs, log, config.application_id, lineage, names, exactly_once=config.exactly_once)
+        _record_positions(blobs, log, [infos[name] for name in plan.topics], resets)
         ensure_dead_letter_topic(config, log)
     finally:
         log.close()
-    if config.exactly_once:  # takes a broker most of a second, which Spark needs longer than anyway
-        of_the_log = (log_config(config), config.application_id)
+    if config.exactly_once and not claimed:  # takes a broker most of a second, which Spark needs longer than anyway
+        of_the_log = (log_config(config), config.application_id, lineage)
         threading.Thread(target=_prepare_markers, args=of_the_log, name="hayase-markers", daemon=True).start()
     return ShippedApp(
         application_id=config.application_id,
-        lineage=lineage_of(blobs),
+        lineage=lineage,
         topology=dataclasses.replace(
             topology, spark_sources=(), spark_sinks=(), lines={}
         ),  # their functions stay in this process, and a line that moves makes no other program
@@ -110,6 +119,8 @@ def prepare(
         history_retention_ms=config.state_history_retention_ms,
         purge_interval_ms=config.repartition_purge_interval_ms,
         recording_level=config.metrics_recording_level,
+        term=begin_term(blobs),
+        on_range_lost=config.source_range_lost,
         machine=current_boot_id(),
         cluster=cluster,
         state_root=str(config.state_dir),
@@ -117,11 +128,24 @@ def prepare(
     )
 
 
-def _prepare_markers(config: LogConfig, application_id: str) -> None:
+def _record_positions(
+    blobs: BlobStore, log: Log, topics: Sequence[TopicInfo], resets: Mapping[str, AutoOffsetReset]
+) -> None:
+    """Keep where topics begin that no epoch has read yet."""
+    epochs = Epochs(blobs)
+    record = epochs.record(max(epochs.recorded(), default=-1))
+    known = record.topic_ids if record is not None else {}
+    forget_positions(blobs, known.values())
+    new = [info for info in topics if known.get(info.name) != info.topic_id]
+    record_positions(blobs, log, new, resets, SystemClock().now_ms())
+
+
+def _prepare_markers(config: LogConfig, application_id: str, lineage: str) -> None:
     try:
         log = open_log(config)
         try:
             log.prepare_markers(application_id)
+            claim(log, application_id, lineage)
         finally:
             log.close()
     except Exception as error:  # in a thread nobody would see it; the first epoch makes them, or says it better

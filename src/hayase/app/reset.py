@@ -18,7 +18,20 @@ from hayase.storage.blobs import BlobStore
 from hayase.storage.open import open_blobs
 
 _FILES = ("lineage", "plan.json")
-_FOLDERS = ("epochs/", "changelog/", "snapshots/", "programs/", "schemas/", "migration/", "spark/", "probe/")
+_FOLDERS = (
+    "epochs/",
+    "changelog/",
+    "snapshots/",
+    "programs/",
+    "schemas/",
+    "migration/",
+    "spark/",
+    "probe/",
+    "floor/",
+    "terms/",
+    "amendments/",
+    "positions/",
+)
 """What a checkpoint holds besides the lease."""
 
 
@@ -81,6 +94,20 @@ def reset_application(config: StreamsConfig, log: Log) -> ResetPlan:
     blobs.tidy()
     forget_note(config)
     return plan
+
+
+def forget_markers(config: StreamsConfig, log: Log) -> None:
+    """Remove only what the log remembers of an application: its markers and committed offsets. Checkpoint and state stay.
+
+    For a checkpoint that was restored from an older copy (`CHECKPOINT_OLDER_THAN_LOG`): the next run goes on with the copy's
+    last epoch, and what was written since then is written again.
+
+    Raises:
+        LeaseHeldError: the application is running.
+        ConfigError, StorageError: the checkpoint can not be read.
+    """
+    with lease_for(open_blobs(config.checkpoint_dir, fsync=False), config.application_id):
+        log.delete_markers(config.application_id)
 
 
 def _plan(config: StreamsConfig, blobs: BlobStore) -> ResetPlan:

@@ -64,6 +64,10 @@ class Telemetry:
         self.registry.gauge(
             EPOCH, "records-lag", tags, self._lag, "Records in the source topics that no epoch covers yet; -1: unknown"
         )
+        self.registry.gauge(
+            EPOCH, "offsets-lost-total", tags, self._lost,
+            "Offsets that were passed over since the start, because their records were gone before they were read",
+        )  # fmt: skip
         self._count_epochs(0)
 
     @property
@@ -111,6 +115,9 @@ class Telemetry:
 
     def _alive(self) -> int:
         return self._slots if self._report().state is State.RUNNING else 0
+
+    def _lost(self) -> int:
+        return self._report().lost_offsets
 
     def _lag(self) -> int:
         lag = self._report().lag_records

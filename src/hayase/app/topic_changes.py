@@ -6,12 +6,17 @@ import logging
 from collections.abc import Callable
 
 from hayase.app.topic_watch import TopicWatch
+from hayase.app.topics import resets_of
 from hayase.core.config import StreamsConfig
+from hayase.core.time import SystemClock
+from hayase.log.protocol import Log
 from hayase.planner.options import log_config
+from hayase.runtime.begins import record_positions
 from hayase.runtime.runner import Runner
 from hayase.runtime.shipped import ShippedApp
 from hayase.storage.blobs import BlobStore
-from hayase.topology.resolve import has_patterns
+from hayase.topology.nodes import SourceNode
+from hayase.topology.resolve import has_patterns, with_pattern_topics
 from hayase.topology.topology import Topology
 
 _LOG = logging.getLogger("hayase.app")
@@ -47,7 +52,9 @@ class TopicChanges:
         self._watch: TopicWatch | None = None
         if has_patterns(topology):
             interval_ms = config.metadata_max_age_ms
-            self._watch = TopicWatch(topology, log_config(config), interval_ms, shipped.plan.matched)
+            self._watch = TopicWatch(topology, log_config(config), interval_ms, shipped.plan.matched, self._record)
+        self._topology = topology
+        self._reset = config.auto_offset_reset
 
     def due(self) -> bool:
         """Whether there are new topics, and no epoch is open. While there are, none is begun."""
@@ -72,7 +79,18 @@ class TopicChanges:
         self._watch.take(shipped.plan.matched)
         self._asked = False
 
+    def _record(self, log: Log, topics: frozenset[str]) -> None:
+        """Keep where new topics begin: the first epoch that reads them is a while away."""
+        resets = resets_of(with_pattern_topics(self._topology, lambda node: _matched(node, topics)), self._reset)
+        record_positions(self._blobs, log, log.describe(sorted(topics)).values(), resets, SystemClock().now_ms())
+
     def close(self) -> None:
         """Look for no more topics."""
         if self._watch is not None:
             self._watch.close()
+
+
+def _matched(node: SourceNode, topics: frozenset[str]) -> tuple[str, ...]:
+    pattern = node.pattern
+    assert pattern is not None
+    return tuple(topic for topic in sorted(topics) if pattern.fullmatch(topic))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from hayase.log.open import open_log
 from hayase.log.protocol import Log, LogConfig
@@ -23,9 +23,19 @@ class TopicWatch:
         log: where topics are.
         interval_ms: from one look to the next.
         known: topics that are read already.
+        seen: called with topics that were not there at the look before, at once; what it raises makes the look count for
+            nothing.
     """
 
-    def __init__(self, topology: Topology, log: LogConfig, interval_ms: int, known: Iterable[str]) -> None:
+    def __init__(
+        self,
+        topology: Topology,
+        log: LogConfig,
+        interval_ms: int,
+        known: Iterable[str],
+        seen: Callable[[Log, frozenset[str]], None],
+    ) -> None:
+        self._seen = seen
         self._topology = topology
         self._config = log
         self._interval_s = interval_ms / 1000
@@ -52,7 +62,10 @@ class TopicWatch:
             while not self._ended.wait(self._interval_s):
                 try:
                     log = log or open_log(self._config)
-                    self._new = matched(self._topology, log.topics())
+                    found = matched(self._topology, log.topics())
+                    if new := found - self._known - self._new:
+                        self._seen(log, new)
+                    self._new = found
                 except Exception as error:  # nobody would see it in a thread; what is wrong, an epoch says better
                     _LOG.debug("topics were not listed: %s", error)
         finally:

@@ -10,7 +10,7 @@ import typer
 
 from hayase.app.app import StreamsApp
 from hayase.app.remote import ApplicationStatus, application_status, pause_application, resume_application
-from hayase.app.reset import plan_reset, reset_application
+from hayase.app.reset import forget_markers, plan_reset, reset_application
 from hayase.cli.load import load
 from hayase.cli.options import BootstrapServers, Config, ConfigFile, LogDir, log_of, log_settings, read_settings
 from hayase.cli.run import Target, topology_settings
@@ -95,6 +95,14 @@ def resume(target: Target, config: Config = None, config_file: ConfigFile = None
 def reset(
     application_id: Annotated[str, typer.Argument(metavar="APPLICATION_ID", help="The setting application.id.")],
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    markers_only: Annotated[
+        bool,
+        typer.Option(
+            "--markers-only",
+            help="Keep checkpoint and state: forget only what the log remembers. For a checkpoint restored from an older copy; "
+            "what was written since that copy is written again.",
+        ),
+    ] = False,
     config: Config = None,
     config_file: ConfigFile = None,
     log_dir: LogDir = None,
@@ -114,6 +122,15 @@ def reset(
     """
     settings = {**log_settings(log_dir, bootstrap_servers), **read_settings(config, config_file)}
     streams_config = StreamsConfig({**settings, "application.id": application_id})
+    if markers_only:
+        if not yes:
+            typer.confirm(f"Write again what {application_id!r} wrote since its checkpoint's last epoch?", abort=True)
+        with log_of(streams_config) as log:
+            forget_markers(streams_config, log)
+        typer.echo(
+            f"the log remembers nothing of {application_id!r}; it goes on with its checkpoint when it is run next"
+        )
+        return
     plan = plan_reset(streams_config)
     for folder in plan.present:
         typer.echo(f"removes {folder}")

@@ -23,6 +23,7 @@ from hayase.core.secrets import Settings, known_secrets
 
 Guarantee = Literal["at_least_once", "exactly_once_v2"]
 Form = Literal["auto", "rows", "columns"]
+OnRangeLost = Literal["fail", "reset"]
 Handler = str | Callable[..., Any]
 """An exception handler, or the name of one of `hayase.processor.handlers`."""
 
@@ -72,6 +73,9 @@ class StreamsConfig:
         metrics_sample_window_ms: `metrics.sample.window.ms`: length of a sample of rates, averages and maxima; default 30,000.
         metrics_num_samples: `metrics.num.samples`: how many of them are looked at; default 2.
         processing_form: `processing.form`: `auto`, `rows` (every node takes one record at a time, the reference) or `columns`.
+        source_range_lost: `source.range.lost`: what happens where retention, or a deletion, removed records that were not read
+            yet: `fail` (default; SOURCE_RANGE_LOST), or `reset`: go on, with all state, where `auto.offset.reset` says.
+            Offsets that are passed over are logged.
         state_dir: `state.dir`: local folder for state; default `hayase` in the user's state folder
             (`XDG_STATE_HOME`, else `~/.local/state`), so that it outlives a reboot.
         state_memory_dir: `state.memory.dir`: local folder in memory (a tmpfs) for stores that are kept in memory, while the
@@ -160,6 +164,7 @@ class StreamsConfig:
     metrics_sample_window_ms: int
     metrics_num_samples: int
     processing_form: Form
+    source_range_lost: OnRangeLost
     state_dir: Path
     state_memory_dir: Path
     checkpoint_dir: str

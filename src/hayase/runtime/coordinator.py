@@ -16,20 +16,20 @@ from hayase.core.records import TopicPartition
 from hayase.core.time import Clock, SystemClock
 from hayase.log.open import open_log
 from hayase.log.protocol import Log
-from hayase.runtime.begins import first_offsets
+from hayase.runtime.begins import StartOffsets
 from hayase.runtime.control import Control
 from hayase.runtime.due import DueCalls
-from hayase.runtime.forgetting import OldEpochs
+from hayase.runtime.forgetting import Floor, OldEpochs, superseded
 from hayase.runtime.idling import IdleHold, task_inputs
+from hayase.runtime.open_epoch import check_program, forget_amendments
 from hayase.runtime.peeks import first_records, last_time_ms
-from hayase.runtime.range_checks import check_ends, check_topics
+from hayase.runtime.range_checks import RangeCheck, check_topics
 from hayase.runtime.ranges import Offsets, TimeCut, fair_ends
 from hayase.runtime.shipped import ShippedApp, load_shipped
 from hayase.storage.blobs import BlobStore
 from hayase.storage.open import open_blobs
-from hayase.task.epoch_record import EpochRecord, done_name, record_name
+from hayase.task.epoch_record import EpochRecord, Program, done_name, record_name
 from hayase.task.epochs import Epochs
-from hayase.task.plan import partitions_changed
 
 _LOG = logging.getLogger("hayase.runtime")
 
@@ -47,12 +47,14 @@ class PlannerStatus(msgspec.Struct, frozen=True):
     Attributes:
         epoch: the last epoch planned.
         lag_records: what the log holds beyond it.
+        lost_offsets: how many offsets were passed over, because records that were not read are gone.
         waiting: why no epoch can be planned at the moment, e.g. that the brokers do not answer; empty if nothing is amiss.
     """
 
     epoch: int
     lag_records: int
     waiting: str = ""
+    lost_offsets: int = 0
 
 
 @dataclass(slots=True)
@@ -75,9 +77,12 @@ class EpochCoordinator:
         self._last: _Open | None = None
         self._unsettled: EpochRecord | None = None
         self._first = True
+        self._settled_none = True
         self._said_waiting = ""
         self._lag = 0
-        self._done = Epochs(blobs).last_done()
+        self._epochs = Epochs(blobs)
+        self._done = self._epochs.last_done()
+        self._floor = Floor(blobs)
         self.planning_s = 0.0
         """How long it took to mark the epoch before as done and to plan the last one, waiting for input not included."""
         self._old = OldEpochs(blobs, clock, app.history_retention_ms)
@@ -86,8 +91,9 @@ class EpochCoordinator:
         ]
         self._internal = [p for p in self._partitions if p.topic in app.topology.internal_topics]
         self._purge_at = time.monotonic() + app.purge_interval_ms / 1000
-        moving = ("latest", "by_duration")
-        self._begins_now = any(reset.kind in moving for reset in app.resets.values())
+        self._start_offsets = StartOffsets(log, blobs, app.plan.topics, app.resets, clock)
+        self._ranges = RangeCheck(log, app.on_range_lost, self._start_offsets.first, time.monotonic)
+        self._program = Program.of(app.plan, app.term)
         # Borders matter only where a task merges several inputs.
         self._by_time = (
             any(
@@ -138,14 +144,15 @@ class EpochCoordinator:
             CheckpointError: it is missing.
         """
         if self._last is None or self._last.epoch != epoch:
-            data = self._blobs.get(record_name(epoch))
-            if data is None:
+            found = self._epochs.checked_record(epoch)
+            if found is None:
                 raise CheckpointError(
                     "EPOCH_RECORD_MISSING",
                     f"the record of epoch {epoch} is not in the checkpoint; restore it from a copy, or start over with "
                     "`hayase app reset`",
                 )
-            self._last = _Open(epoch, EpochRecord.from_bytes(data))
+            self._check_lineage(found)
+            self._last = _Open(epoch, found)
         return self._last.record
 
     def next_epoch(self, after: int, *, settle: bool = True) -> int:
@@ -169,9 +176,9 @@ class EpochCoordinator:
         self.control.say_ready()
         if self._holds():
             return after
-        begun = self._blobs.get(record_name(after + 1))
+        begun = self._epochs.record(after + 1)
         if begun is not None:
-            return self._adopt(EpochRecord.from_bytes(begun))
+            return self._adopt(begun)
         deadline, waited = time.monotonic() + IDLE_WAIT_S, False
         while True:
             began = time.monotonic()
@@ -233,7 +240,8 @@ class EpochCoordinator:
     def _mark_done(self, epoch: int) -> None:
         record = self.record(epoch)
         reach("before_done", epoch=epoch)
-        self._blobs.put_if_absent(done_name(epoch), record.digest.encode())
+        if not self._blobs.put_if_absent(done_name(epoch), record.digest.encode()):
+            self._epochs.checked_record(epoch)
         reach("after_done", epoch=epoch)
         self._done = epoch
         self._unsettled = record
@@ -257,6 +265,9 @@ class EpochCoordinator:
             )
         self._purge(record)
         self._old.forget(record.epoch)
+        if self._settled_none:
+            self._settled_none = False
+            forget_amendments(self._blobs, record.epoch)
 
     def _purge(self, record: EpochRecord) -> None:
         """Delete from internal topics what is through: nobody reads it again, and time does not remove it."""
@@ -279,15 +290,30 @@ class EpochCoordinator:
                 "Start the old topology once more to finish it, or start over with `hayase app reset`",
                 epoch=record.epoch,
             )
+        if record.term > self.app.term or self._blobs.exists(done_name(record.epoch)):
+            raise superseded(
+                f"epoch {record.epoch} was run by another copy (term {record.term}, this one is {self.app.term})"
+            )
+        self._check_lineage(record)
+        if record.term < self.app.term:
+            app = self.app
+            check_program(record, app.plan, app.topology, self._blobs, self._log, app.application_id)
+            self._ranges.open_epoch(record)
         self._last, self._first = _Open(record.epoch, record), False
         return record.epoch
+
+    def _check_lineage(self, record: EpochRecord) -> None:
+        known = self._last is not None and self._last.epoch == record.epoch - 1
+        record.check_follows(self._last.record if known and self._last else self._epochs.record(record.epoch - 1))
 
     def _publish(self, record: EpochRecord) -> int:
         reach("before_epoch_record", epoch=record.epoch)
         if not self._blobs.put_if_absent(record_name(record.epoch), record.to_bytes()):
-            data = self._blobs.get(record_name(record.epoch))
-            assert data is not None
-            return self._adopt(EpochRecord.from_bytes(data))
+            begun = self._epochs.record(record.epoch)
+            if begun is None:
+                raise superseded(f"epoch {record.epoch} was done, and forgotten, by another run")
+            return self._adopt(begun)
+        self._floor.check(record.epoch)
         reach("after_epoch_record", epoch=record.epoch)
         self._last, self._first = _Open(record.epoch, record), False
         return record.epoch
@@ -296,9 +322,9 @@ class EpochCoordinator:
         """The next epoch's record; `None` if there is nothing new. While it waits for data it asks only for the ends."""
         previous = self.record(after) if after >= 0 else None
         topic_ids = {} if waited else check_topics(self._log, self.app.plan.topics, previous)
-        starts = self._starts(previous)
+        starts = self._start_offsets.after(previous)
         ends = self._log.end_offsets(self._partitions)
-        check_ends(starts, ends)
+        starts = self._ranges.starts(starts, ends)
         if self._frozen is not None:
             ends = {p: max(starts[p], min(ends[p], self._frozen.get(p, ends[p]))) for p in self._partitions}
         else:
@@ -307,7 +333,7 @@ class EpochCoordinator:
             )
         lag = sum(ends[p] - starts[p] for p in self._partitions)
         answered, self._said_waiting = bool(self._said_waiting), ""
-        if lag <= 0 and not self._wanted_without_input(after):
+        if lag <= 0 and not self._wanted_without_input(previous):
             if not waited or answered:
                 self._say(after, 0)
             return None
@@ -327,6 +353,7 @@ class EpochCoordinator:
             ranges,
             topic_ids,
             previous.digest if previous is not None else "",
+            self._program,
         )
 
     def say_lag(self, record: EpochRecord) -> None:
@@ -338,15 +365,18 @@ class EpochCoordinator:
             return
         self._say(record.epoch, sum(ends[p] - record.ranges[p.topic][p.partition][1] for p in self._partitions))
 
-    def _wanted_without_input(self, after: int) -> bool:
-        """The first of all keeps where the begin was, so that nothing which comes from now on is passed over."""
-        if after < 0 and self._begins_now:
+    def _wanted_without_input(self, previous: EpochRecord | None) -> bool:
+        """The first that has a topic keeps where the begin was, so that nothing which comes from now on is passed over."""
+        if self._start_offsets.unrecorded(previous):
             return True
+        after = previous.epoch if previous is not None else -1
         return self._frozen is None and self._due.wanted(after, first=self._first)
 
     def _say(self, epoch: int, lag: int) -> None:
         self._lag = lag
-        self.control.say_status(msgspec.json.encode(PlannerStatus(epoch, lag, self._said_waiting)))
+        self.control.say_status(
+            msgspec.json.encode(PlannerStatus(epoch, lag, self._said_waiting, self._ranges.passed_over))
+        )
 
     def _bounded(self, starts: Offsets, ends: Offsets, lag: int) -> Offsets:
         most = self.app.max_records_per_epoch
@@ -368,22 +398,3 @@ class EpochCoordinator:
 
     def _for_time(self, time_ms: int) -> Offsets:
         return self._log.offsets_for_time(dict.fromkeys(self._partitions, time_ms))
-
-    def _starts(self, previous: EpochRecord | None) -> dict[TopicPartition, int]:
-        if previous is not None:
-            return self._continued(previous)
-        return first_offsets(self._log, self._partitions, self.app.resets, self._clock.now_ms())
-
-    def _continued(self, previous: EpochRecord) -> dict[TopicPartition, int]:
-        """Where the epoch before ended; topics that a pattern matches since then are begun as at a first start."""
-        starts: dict[TopicPartition, int] = {}
-        new: list[TopicPartition] = []
-        for p in self._partitions:
-            before = previous.ranges.get(p.topic)
-            if before is None:
-                new.append(p)
-            elif p.partition not in before:
-                raise partitions_changed(p.topic, len(before), self.app.plan.topics[p.topic])
-            else:
-                starts[p] = before[p.partition][1]
-        return starts | first_offsets(self._log, new, self.app.resets, self._clock.now_ms()) if new else starts

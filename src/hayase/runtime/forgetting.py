@@ -1,7 +1,8 @@
-"""Epochs that are long through leave the checkpoint."""
+"""Epochs that are long through leave the checkpoint, below a floor that no run begins an epoch at again."""
 
 from __future__ import annotations
 
+from hayase.core.errors import LeaseHeldError
 from hayase.core.time import Clock
 from hayase.storage.blobs import BlobStore
 from hayase.task.epoch_record import done_name, record_name
@@ -11,6 +12,47 @@ RECORDS_KEPT = 1_000
 """Epoch records that are kept behind the last one that is through, however old they are; younger ones than
 `state.history.retention.ms` are kept as well."""
 _FORGOTTEN_AT_ONCE = 16
+_FLOOR_STEP = 64
+"""The floor is raised by so many epochs at once, so that few deletions need another one."""
+FLOOR_FOLDER = "floor/"
+
+
+class Floor:
+    """The epoch up to which records may have been deleted, as a blob named by it in `floor/`.
+
+    Records are published once by creating a blob, which proves nothing once the blob was deleted. So the floor is raised,
+    durably, before the first record below it goes, and whatever creates a record looks at the floor afterwards.
+
+    Args:
+        blobs: the checkpoint.
+    """
+
+    def __init__(self, blobs: BlobStore) -> None:
+        self._blobs = blobs
+
+    def get(self) -> int:
+        """The floor as it is now; -1 if nothing was ever deleted."""
+        names = self._blobs.list(FLOOR_FOLDER)
+        return max((int(name.removeprefix(FLOOR_FOLDER)) for name in names), default=-1)
+
+    def raise_to(self, epoch: int) -> None:
+        """Raise it; a floor that is higher already stays."""
+        self._blobs.put_if_absent(f"{FLOOR_FOLDER}{epoch:020d}", b"")
+        for name in self._blobs.list(FLOOR_FOLDER)[:-1]:
+            self._blobs.delete(name)
+
+    def check(self, epoch: int) -> None:
+        """Check that an epoch, whose record was just created, was not done and forgotten before.
+
+        Raises:
+            LeaseHeldError: `LEASE_LOST`: it was, so another run has gone on for long. The record is deleted again.
+        """
+        floor = self.get()
+        if epoch <= floor:
+            self._blobs.delete(record_name(epoch))
+            raise superseded(
+                f"epoch {epoch} was done, and forgotten, by another run (records up to {floor} are deleted)"
+            )
 
 
 class OldEpochs:
@@ -22,6 +64,8 @@ class OldEpochs:
         self._clock = clock
         self._retention_ms = retention_ms
         self._oldest: tuple[int, int] | None = None
+        self._floor = Floor(blobs)
+        self._raised_to: int | None = None
 
     def forget(self, last: int) -> None:
         """Delete some of what is too old, when epoch `last` is through."""
@@ -31,10 +75,18 @@ class OldEpochs:
             needed = self._clock.now_ms() - ended_ms < self._retention_ms
             if epoch > last - RECORDS_KEPT or needed:
                 return
+            self._raise_floor(epoch, last)
             # The record goes last: by it the next run knows where to go on.
             self._blobs.delete(done_name(epoch))
             self._blobs.delete(record_name(epoch))
             self._oldest = epoch + 1, self._wall_clock_ms(epoch + 2)
+
+    def _raise_floor(self, epoch: int, last: int) -> None:
+        if self._raised_to is None:
+            self._raised_to = self._floor.get()
+        if epoch > self._raised_to:
+            self._raised_to = max(epoch, min(epoch + _FLOOR_STEP, last - RECORDS_KEPT))
+            self._floor.raise_to(self._raised_to)
 
     def _find_oldest(self) -> tuple[int, int]:
         epoch = min(self._epochs.recorded(), default=0)
@@ -43,3 +95,12 @@ class OldEpochs:
     def _wall_clock_ms(self, epoch: int) -> int:
         record = self._epochs.record(epoch)
         return record.wall_clock_ms if record is not None else 0
+
+
+def superseded(why: str) -> LeaseHeldError:
+    """`LEASE_LOST`, for an epoch planner that finds the work of a later run."""
+    return LeaseHeldError(
+        "LEASE_LOST",
+        f"{why}: this run was stopped or out of reach while another copy of the application took over. It ends here; "
+        "nothing of it was written twice",
+    )

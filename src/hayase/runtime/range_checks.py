@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Callable, Mapping, Sequence
 
+from hayase.core.config import OnRangeLost
 from hayase.core.errors import SourceRangeLostError
+from hayase.core.records import TopicPartition
 from hayase.log.protocol import Log
 from hayase.runtime.ranges import Offsets
 from hayase.task.epoch_record import EpochRecord
 from hayase.task.plan import partitions_changed
+
+_LOG = logging.getLogger("hayase.runtime")
+
+_CHECKED_EVERY_S = 1.0
+"""Retention works in minutes, and asking for the first offsets costs a request: they are not asked for in every epoch."""
+_WAYS_OUT = (
+    "Start with source.range.lost=reset to go on, with all state, where auto.offset.reset says, or start over with "
+    "`hayase app reset`"
+)
 
 
 def check_topics(log: Log, topics: Mapping[str, int], previous: EpochRecord | None) -> dict[str, str]:
@@ -45,18 +57,90 @@ def check_topics(log: Log, topics: Mapping[str, int], previous: EpochRecord | No
     return {topic: info.topic_id for topic, info in infos.items()}
 
 
-def check_ends(starts: Offsets, ends: Offsets) -> None:
-    """No partition ends before the place that was read up to.
+class RangeCheck:
+    """Compares where an epoch is to begin with what the log holds, before the epoch record says so for good.
 
-    Raises:
-        SourceRangeLostError: SOURCE_RANGE_LOST: one does.
+    Args:
+        log: the log.
+        on_lost: `fail`, or `reset`: go on where `first_offsets` says.
+        first_offsets: where partitions without a position begin.
+        monotonic: the clock for intervals, in seconds.
     """
-    for partition, start in starts.items():
-        if ends[partition] < start:
+
+    def __init__(
+        self,
+        log: Log,
+        on_lost: OnRangeLost,
+        first_offsets: Callable[[Sequence[TopicPartition]], Offsets],
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._log = log
+        self._on_lost = on_lost
+        self._first_offsets = first_offsets
+        self._monotonic = monotonic
+        self._checked_s: float | None = None
+        self.passed_over = 0
+        """Offsets that were passed over since the run began: records that are gone."""
+
+    def starts(self, starts: Offsets, ends: Offsets) -> dict[TopicPartition, int]:
+        """Where the epoch begins: at `starts`, but for partitions whose records there are gone and that may be reset.
+
+        Raises:
+            SourceRangeLostError: SOURCE_RANGE_LOST: records between the last epoch and now are gone.
+        """
+        lost = {p: _beyond(start, ends[p]) for p, start in starts.items() if ends[p] < start}
+        now = self._monotonic()
+        if self._checked_s is None or now - self._checked_s >= _CHECKED_EVERY_S:
+            first = self._log.start_offsets([p for p in starts if p not in lost])
+            lost |= {p: _before(starts[p], offset) for p, offset in first.items() if starts[p] < offset}
+            self._checked_s = now
+        if not lost:
+            return dict(starts)
+        self._refuse(lost)
+        found = self._first_offsets(list(lost))
+        for partition, why in lost.items():
+            self._pass_over(partition, why, starts[partition], found[partition])
+        return {**starts, **found}
+
+    def open_epoch(self, record: EpochRecord) -> None:
+        """Check what an epoch reads that an earlier run left open. What is gone of it is passed over if it may be.
+
+        Raises:
+            SourceRangeLostError: SOURCE_RANGE_LOST.
+        """
+        ranges = {
+            TopicPartition(topic, partition): between
+            for topic, partitions in record.ranges.items()
+            for partition, between in partitions.items()
+            if between[1] > between[0]
+        }
+        first = self._log.start_offsets(list(ranges))
+        lost = {p: _before(start, first[p]) for p, (start, _) in ranges.items() if start < first[p]}
+        self._refuse(lost)
+        for partition, why in lost.items():
+            start, end = ranges[partition]
+            self._pass_over(partition, why, start, min(first[partition], end))
+
+    def _refuse(self, lost: Mapping[TopicPartition, str]) -> None:
+        if lost and self._on_lost == "fail":
+            partition, why = next(iter(lost.items()))
             raise SourceRangeLostError(
-                "SOURCE_RANGE_LOST",
-                f"the application has read up to offset {start}, but the log ends at {ends[partition]}: "
-                "records were lost; start over with `hayase app reset`",
-                topic=partition.topic,
-                partition=partition.partition,
+                "SOURCE_RANGE_LOST", f"{why}. {_WAYS_OUT}", topic=partition.topic, partition=partition.partition
             )
+
+    def _pass_over(self, partition: TopicPartition, why: str, start: int, now: int) -> None:
+        self.passed_over += max(0, now - start)
+        _LOG.warning(
+            "%s; going on at offset %d", why, now, extra={"topic": partition.topic, "partition": partition.partition}
+        )
+
+
+def _beyond(start: int, end: int) -> str:
+    return f"the application has read up to offset {start}, but the log ends at {end}: records were lost"
+
+
+def _before(start: int, first: int) -> str:
+    return (
+        f"the application goes on at offset {start}, but the log begins at {first}: retention or a deletion removed "
+        f"{first - start} offsets that were not read"
+    )

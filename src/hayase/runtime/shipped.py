@@ -13,7 +13,8 @@ from typing import Any
 
 from pyspark import cloudpickle
 
-from hayase.core.errors import ConfigError
+from hayase.core.config import OnRangeLost
+from hayase.core.errors import CheckpointError, ConfigError
 from hayase.core.kafka_security import client_secrets
 from hayase.core.offset_reset import AutoOffsetReset
 from hayase.core.secrets import Vault, known_secrets
@@ -48,6 +49,8 @@ class ShippedApp:
         span_max_ms: how long a Spark job may go on with more epochs; 0: one epoch a job.
         resets: topic → where the first epoch begins.
         recording_level: which metrics are recorded.
+        term: of the run, see `hayase.runtime.terms`.
+        on_range_lost: what happens where records between two epochs are gone.
         log_level: the least level that they send.
         machine: that of the driver, as `current_boot_id` knows it.
         cluster: whether workers may be on other machines.
@@ -80,6 +83,8 @@ class ShippedApp:
     epoch_memory_max_bytes: int
     recording_level: str = "INFO"
     log_level: str = "WARNING"
+    term: int = 0
+    on_range_lost: OnRangeLost = "fail"
     machine: str = ""
     cluster: bool = False
     state_root: str = ""
@@ -141,7 +146,7 @@ class ShippedApp:
                 "have the function read it where it is used, from the environment for example",
                 extra={"application_id": self.application_id},
             )
-        digest = hashlib.blake2b(data, digest_size=16).hexdigest()
+        digest = _digest(data)
         blobs.put_if_absent(program_name(digest), data)
         return digest
 
@@ -168,17 +173,28 @@ def program_name(digest: str) -> str:
     return f"{_PROGRAMS}{digest}"
 
 
+def _digest(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
 def load_shipped(blobs: BlobStore, digest: str) -> ShippedApp:
     """The application of that digest.
 
     Raises:
         ConfigError: it is not there; checkpoint.dir must be the same path on every machine.
+        CheckpointError: `PROGRAM_DAMAGED`.
     """
     data = blobs.get(program_name(digest))
     if data is None:
         raise ConfigError(
             "PROGRAM_NOT_FOUND",
             "a worker can not read the checkpoint; checkpoint.dir must be a path that every machine sees",
+        )
+    if _digest(data) != digest:
+        raise CheckpointError(
+            "PROGRAM_DAMAGED",
+            f"{program_name(digest)} in the checkpoint is damaged ({len(data)} bytes, wrong digest). Start the application "
+            "again: every start writes its program anew",
         )
     loaded = cloudpickle.loads(data)
     assert isinstance(loaded, ShippedApp)

@@ -16,6 +16,7 @@ from hayase.core.failpoints import reach
 from hayase.log.open import open_log
 from hayase.log.protocol import EpochWriter, Log, LogReader
 from hayase.planner.programs import make_programs
+from hayase.runtime.lost_ranges import PassingReader
 from hayase.runtime.received import ReceivedRows
 from hayase.runtime.rows import ORDER, ROW, SparkRow, from_batch, to_batches
 from hayase.runtime.shipped import STATE_DIR_VARIABLE, ShippedApp, load_shipped
@@ -80,7 +81,8 @@ class WorkerHost:
     def reader(self) -> LogReader:
         """The process's reader."""
         if self._reader is None:
-            self._reader = self._opened_log().reader()
+            log = self._opened_log()
+            self._reader = PassingReader(log, log.reader()) if self._app.on_range_lost == "reset" else log.reader()
         return self._reader
 
     def writer(self) -> EpochWriter:

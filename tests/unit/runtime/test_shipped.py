@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.unit.runtime.test_coordinator import Scene
 
-from hayase.core.errors import ConfigError
+from hayase.core.errors import CheckpointError, ConfigError
 from hayase.core.secrets import Vault
 from hayase.runtime.shipped import delete_other_programs, load_shipped
 from hayase.storage.posix_blobs import PosixBlobs
@@ -32,3 +32,16 @@ def test_a_worker_whose_program_is_gone_says_so(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as raised:
         load_shipped(PosixBlobs(tmp_path), "0" * 32)
     assert raised.value.condition == "PROGRAM_NOT_FOUND"
+
+
+def test_a_program_that_is_damaged_is_not_run(tmp_path: Path) -> None:
+    blobs, vault = PosixBlobs(tmp_path / "c", fsync=False), Vault()
+    digest = Scene(tmp_path / "scene").app.publish(blobs, vault)
+    vault.close()
+    data = bytearray(blobs.get(f"programs/{digest}") or b"")
+    data[len(data) // 2] ^= 1
+    blobs.delete(f"programs/{digest}")
+    blobs.put_if_absent(f"programs/{digest}", bytes(data))
+    with pytest.raises(CheckpointError) as raised:
+        load_shipped(blobs, digest)
+    assert raised.value.condition == "PROGRAM_DAMAGED"

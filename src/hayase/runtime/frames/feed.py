@@ -235,7 +235,11 @@ class Feed:
             if self._app.exactly_once:
                 marker = Marker(self._app.lineage, batch, digest)
                 app = self._app.application_id
-                if not writer.publish_epoch(app, self._bundle, marker, [records], place=self._place):
+                try:
+                    written = writer.publish_epoch(app, self._bundle, marker, [records], place=self._place)
+                except CheckpointError as error:
+                    raise self._differs(marker) from error
+                if not written:
                     self._check_replay(marker)
             else:
                 writer.append([records])
@@ -246,11 +250,14 @@ class Feed:
         assert self._log is not None
         found = self._log.markers(self._app.application_id).get(self._bundle)
         if found != marker:
-            raise CheckpointError(
-                "SPARK_OFFSETS_DIFFER",
-                f"{self._what} is at batch {marker.epoch}, but its topic holds batch {found.epoch if found else '?'} with "
-                "other offsets: the checkpoint is older than the topic. Start over with `hayase app reset`",
-            )
+            raise self._differs(found)
+
+    def _differs(self, found: Marker | None) -> CheckpointError:
+        return CheckpointError(
+            "SPARK_OFFSETS_DIFFER",
+            f"{self._what} is at a batch whose topic holds batch {found.epoch if found else '?'} with other offsets: the "
+            "checkpoint is older than the topic. Start over with `hayase app reset`",
+        )
 
     def _opened_writer(self) -> EpochWriter:
         if self._log is None:

@@ -1,0 +1,110 @@
+"""Whether an epoch that an earlier run left open may be finished by the program of this one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+from msgspec import UNSET
+
+from hayase.core.errors import CheckpointError
+from hayase.log.protocol import Log
+from hayase.state.changelog import Changelog
+from hayase.storage.blobs import BlobStore
+from hayase.task.epoch_record import EpochRecord
+from hayase.task.plan import Plan
+from hayase.topology.topology import Topology
+
+AMENDMENTS_FOLDER = "amendments/"
+_JOURNALLED = ""
+"""In place of a definition: the sub-topology is journalled, or sends nothing, by now."""
+
+
+def check_program(
+    record: EpochRecord, plan: Plan, topology: Topology, blobs: BlobStore, log: Log, application_id: str
+) -> None:
+    """Check that what sub-topologies without a journal send in an open epoch is what was already processed of it.
+
+    A sub-topology without a journal sends its rows anew in every attempt. If its expressions have changed while the epoch
+    was open, tasks that are through have processed other rows than those that are not. So the epoch is finished with the
+    new definition only if no task downstream is through, and that definition is published before any begins.
+
+    Raises:
+        CheckpointError: `OPEN_EPOCH_OF_ANOTHER_PROGRAM`.
+    """
+    if record.program is UNSET or not record.program.unjournalled:
+        return
+    began = _amended(blobs, record.epoch) or dict(record.program.unjournalled)
+    now = {unit: plan.units[unit].definition if unit in plan.units else _JOURNALLED for unit in began}
+    changed = sorted(unit for unit in began if began[unit] != now[unit])
+    if not changed:
+        return
+    through = _through(record, _downstream(topology, changed), plan, blobs, log, application_id)
+    if through:
+        nodes = ", ".join(name for unit in changed if unit in plan.units for name in plan.units[unit].nodes)
+        raise CheckpointError(
+            "OPEN_EPOCH_OF_ANOTHER_PROGRAM",
+            f"epoch {record.epoch} was begun with other expressions, or other sources, in sub-topology "
+            f"{', '.join(changed)} ({nodes}), and {through} has processed what they sent. Start the program with the old ones "
+            "once more to finish the epoch, then this one; or start over with `hayase app reset`",
+            epoch=record.epoch,
+        )
+    _amend(blobs, record.epoch, now)
+
+
+def forget_amendments(blobs: BlobStore, done: int) -> None:
+    """Delete what was published for epochs that are done."""
+    for name in blobs.list(AMENDMENTS_FOLDER):
+        if int(name.removeprefix(AMENDMENTS_FOLDER).partition("-")[0]) <= done:
+            blobs.delete(name)
+
+
+def _amended(blobs: BlobStore, epoch: int) -> dict[str, str] | None:
+    names = _names(blobs, epoch)
+    data = blobs.get(names[-1]) if names else None
+    return msgspec.json.decode(data, type=dict[str, str]) if data is not None else None
+
+
+def _amend(blobs: BlobStore, epoch: int, definitions: Mapping[str, str]) -> None:
+    number = len(_names(blobs, epoch))
+    blobs.put_if_absent(f"{AMENDMENTS_FOLDER}{epoch:020d}-{number:06d}", msgspec.json.encode(definitions))
+
+
+def _names(blobs: BlobStore, epoch: int) -> list[str]:
+    return [name for name in blobs.list(AMENDMENTS_FOLDER) if name.startswith(f"{AMENDMENTS_FOLDER}{epoch:020d}-")]
+
+
+def _downstream(topology: Topology, units: list[str]) -> set[str]:
+    """The sub-topologies that rows of those reach by repartition topics, directly or not."""
+    readers = {
+        topic: str(sub.id)
+        for sub in topology.subtopologies
+        for source in sub.sources
+        for topic in source.topics
+        if topic in topology.repartitions
+    }
+    fed = {
+        str(sub.id): {readers[sink.topic] for sink in sub.sinks if sink.topic is not None and sink.topic in readers}
+        for sub in topology.subtopologies
+    }
+    found: set[str] = set()
+    waiting = list(units)
+    while waiting:
+        new = fed.get(waiting.pop(), set()) - found
+        found |= new
+        waiting.extend(new)
+    return found
+
+
+def _through(
+    record: EpochRecord, units: set[str], plan: Plan, blobs: BlobStore, log: Log, application_id: str
+) -> str | None:
+    """A bundle of those sub-topologies that is through with the epoch; `None` if none is."""
+    bundles = [bundle.id for bundle in plan.bundles if bundle.unit in units]
+    for bundle in bundles:
+        if Changelog(blobs, bundle).get(record.epoch, journal=False) is not None:
+            return f"bundle {bundle}"
+    for bundle, marker in log.markers(application_id).items():
+        if bundle in bundles and marker.lineage == record.lineage and marker.epoch >= record.epoch:
+            return f"bundle {bundle}"
+    return None

@@ -1,0 +1,131 @@
+"""Input that retention removed before it was read: found before an epoch says that it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from tests.unit.runtime.planner_scene import Scene
+
+from hayase.core.errors import SourceRangeLostError, TopologyError
+from hayase.core.offset_reset import AutoOffsetReset
+from hayase.core.records import TopicPartition
+from hayase.log.protocol import FetchedBatch
+from hayase.runtime.lost_ranges import PassingReader
+from hayase.task.epochs import Epochs
+
+FIRST = TopicPartition("in", 0)
+
+
+def expire(scene: Scene, before: int) -> int:
+    """Remove records of the first partition; where it begins then."""
+    scene.log.delete_records({FIRST: before})
+    return scene.log.start_offsets([FIRST])[FIRST]
+
+
+def begun(scene: Scene) -> int:
+    """An epoch that is done; where it ended in the first partition."""
+    scene.put(*range(40))
+    planner = scene.planner(max_records_per_epoch=1_000)
+    planner.next_epoch(-1)
+    assert planner.next_epoch(0) == 0
+    return planner.record(0).ranges["in"][0][1]
+
+
+def lose(scene: Scene) -> tuple[int, int]:
+    """Where the application has read to, and where the log begins by then."""
+    end = begun(scene)
+    scene.put(*range(100, 140))
+    scene.put(*range(200, 240))
+    lost = scene.log.end_offsets([FIRST])[FIRST] - 5
+    first = expire(scene, lost)
+    assert first > end
+    return end, first
+
+
+def test_a_range_that_is_gone_is_not_recorded(scene: Scene) -> None:
+    lose(scene)
+    for _ in range(2):  # the next start says the same
+        with pytest.raises(SourceRangeLostError) as refused:
+            scene.planner().next_epoch(0)
+        assert refused.value.condition == "SOURCE_RANGE_LOST"
+        assert "source.range.lost=reset" in refused.value.message
+        assert "in" in str(refused.value)
+    assert Epochs(scene.blobs).recorded() == [0]
+
+
+@pytest.mark.parametrize("reset", ["earliest", "latest"])
+def test_with_reset_it_goes_on_where_the_offset_reset_says_and_counts_what_is_passed_over(
+    scene: Scene, reset: str
+) -> None:
+    end, first = lose(scene)
+    planner = scene.planner(
+        on_range_lost="reset", resets={"in": getattr(AutoOffsetReset, reset)()}, max_records_per_epoch=1_000
+    )
+    assert planner.next_epoch(0) == 1
+    ends = scene.log.end_offsets([FIRST, TopicPartition("in", 1)])
+    begin = first if reset == "earliest" else ends[FIRST]
+    assert planner.record(1).ranges["in"] == {0: (begin, ends[FIRST]), 1: planner.record(1).ranges["in"][1]}
+    assert scene.status().lost_offsets == begin - end
+
+
+def test_with_reset_and_no_place_to_go_on_it_says_so(scene: Scene) -> None:
+    lose(scene)
+    with pytest.raises(TopologyError) as refused:
+        scene.planner(on_range_lost="reset", resets={"in": AutoOffsetReset.none()}).next_epoch(0)
+    assert refused.value.condition == "NO_POSITION"
+
+
+def test_an_epoch_that_was_left_open_is_refused_when_its_range_is_gone_and_finished_with_reset(scene: Scene) -> None:
+    scene.put(*range(40))
+    scene.put(*range(40))
+    scene.planner(max_records_per_epoch=1_000, term=1).next_epoch(-1)
+    first = expire(scene, scene.log.end_offsets([FIRST])[FIRST] - 5)
+    assert first > 0
+    with pytest.raises(SourceRangeLostError, match=r"source\.range\.lost"):
+        scene.planner(term=2).next_epoch(-1)
+    planner = scene.planner(term=2, on_range_lost="reset")
+    assert planner.next_epoch(-1) == 0
+    planner.next_epoch(0)
+    assert scene.status().lost_offsets == first
+
+
+class Shrinking:
+    """A log whose partition begins later and later."""
+
+    def __init__(self, first: int, later: int, at: int) -> None:
+        self.first, self._later, self._at = first, later, at
+
+    def start_offsets(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+        return dict.fromkeys(partitions, self.first)
+
+    def fetch(self, partition: TopicPartition, start: int, end: int) -> Iterator[FetchedBatch]:
+        for offset in range(start, end):
+            if offset == self._at:
+                self.first = self._later
+            if offset < self.first:
+                raise SourceRangeLostError("SOURCE_RANGE_LOST", "gone")
+            yield FetchedBatch(partition.topic, 0, np.array([offset]), np.array([0]), [None], [b"v"])
+
+    def close(self) -> None:
+        return
+
+
+@pytest.mark.parametrize(
+    ("first", "later", "at", "expected"),
+    [(0, 0, 99, [2, 3, 4, 5]), (4, 4, 99, [4, 5]), (0, 5, 3, [2, 5]), (9, 9, 99, [])],
+    ids=["nothing is gone", "the beginning is gone", "more goes while it is read", "all is gone"],
+)
+def test_a_reader_passes_over_what_is_gone(first: int, later: int, at: int, expected: list[int]) -> None:
+    log = Shrinking(first, later, at)
+    reader = PassingReader(log, log)  # type: ignore[arg-type]
+    assert [int(batch.offsets[0]) for batch in reader.fetch(FIRST, 2, 6)] == expected
+
+
+def test_a_range_that_ends_behind_the_log_is_still_an_error(scene: Scene) -> None:
+    scene.put(1)
+    reader = PassingReader(scene.log, scene.log.reader())
+    with pytest.raises(SourceRangeLostError):
+        list(reader.fetch(FIRST, 0, 1_000))
+    reader.close()
