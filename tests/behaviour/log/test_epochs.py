@@ -17,6 +17,7 @@ from tests.behaviour.log.helpers import (
 )
 
 from hayase.core.errors import CheckpointError, HayaseError, UnknownTopicError
+from hayase.core.records import TopicPartition
 from hayase.log.protocol import Log, LogConfig, Marker
 
 SPAWN = multiprocessing.get_context("spawn")
