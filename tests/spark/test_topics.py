@@ -10,7 +10,17 @@ import pytest
 from tests.spark.place import Place, error_of, until
 from tests.spark.topologies import JSON, TEXT, WRITTEN
 
-from hayase import Consumed, Materialized, Produced, Repartitioned, Serdes, State, StreamsBuilder, Topology
+from hayase import (
+    AutoOffsetReset,
+    Consumed,
+    Materialized,
+    Produced,
+    Repartitioned,
+    Serdes,
+    State,
+    StreamsBuilder,
+    Topology,
+)
 from hayase.app.reset import reset_application
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import TopologyError, UnknownTopicError
@@ -148,6 +158,25 @@ def test_a_pattern_reads_topics_that_are_made_while_the_application_runs(place: 
 @pytest.mark.kafka
 def test_on_kafka_too_a_pattern_reads_topics_that_are_made_while_the_application_runs(kafka_place: Place) -> None:
     reads_new_topics(kafka_place, kafka_place.prefix)
+
+
+def test_a_new_topic_that_is_read_from_its_end_begins_where_that_was_when_it_was_first_seen(place: Place) -> None:
+    builder = StreamsBuilder()
+    latest = ORDERS.with_offset_reset_policy(AutoOffsetReset.latest())
+    builder.stream(re.compile("in-.*"), latest).group_by_key().count(Materialized.as_("counts")).to_stream().to(
+        "out", Produced.with_(TEXT, Serdes.long())
+    )
+    place.topic("out", 1), place.topic("in-a", 2)
+    kept = place.folder / "state" / place.application_id / "checkpoint" / "positions"
+    with place.app(builder.build(), metadata_max_age_ms=100) as app:
+        app.start()
+        until(lambda: app.progress().epochs > 0, app)  # keeps where in-a begins
+        place.topic("in-b", 2)
+        until(lambda: any(b'"in-b"' in path.read_bytes() for path in kept.iterdir()), app)
+        place.put("in-b", [(f"k{i}", order("r"), i) for i in range(20)])
+        until(lambda: len(numbers(place)) == 20, app)
+        place.put("in-a", [("a", order("r"), 1)])
+        until(lambda: "a" in numbers(place), app)
 
 
 def test_a_new_topic_that_does_not_fit_ends_the_application_which_says_why(place: Place) -> None:
