@@ -338,7 +338,7 @@ class KafkaAdmin(ProcessBound):
             for number in topic.partitions
         ]
         try:
-            found = self._member(group).consumer.committed(wanted, timeout=self._timeout_s)
+            found = self._member(group).committed(wanted, self._timeout_s)
         except KafkaException as error:
             raise self._error(kafka_error(error), "reading offsets of a group", group=group) from error
         return {TopicPartition(entry.topic, entry.partition): entry.offset for entry in found if entry.offset >= 0}

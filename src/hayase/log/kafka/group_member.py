@@ -13,6 +13,11 @@ from hayase.log.kafka.clients import open_consumer
 from hayase.log.protocol import LogConfig
 
 _POLL_S = 0.1
+_COORDINATOR_MOVES = {
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+}
 _Entries = Sequence[confluent_kafka.TopicPartition]
 _Offsets = frozenset[tuple[str, int, int]]
 
@@ -49,6 +54,23 @@ class GroupMember:
         if error is not None and not any(entry.error is not None for entry in answered):
             raise KafkaException(error)
         return answered
+
+    def committed(self, wanted: list[confluent_kafka.TopicPartition], timeout_s: float) -> _Entries:
+        """What is committed for partitions. A coordinator that is being chosen, as on a new cluster, is waited for.
+
+        Raises:
+            KafkaException: there is no answer in time, or it is an error.
+        """
+        deadline = time.monotonic() + timeout_s
+        while True:
+            try:
+                found: _Entries = self.consumer.committed(wanted, timeout=timeout_s)
+            except KafkaException as error:
+                if error.args[0].code() not in _COORDINATOR_MOVES or time.monotonic() >= deadline:
+                    raise
+                self.consumer.poll(_POLL_S)
+            else:
+                return found
 
     def _answered(self, error: KafkaError | None, entries: _Entries) -> None:
         self._answers[_which(entries)] = error, entries
