@@ -157,6 +157,9 @@ def test_what_a_killed_process_left_open_is_aborted_by_the_next_owner(
     child = _child(_DIE_BEFORE_COMMIT, broker.bootstrap_servers, application, topic)
     assert child.wait(60) == -signal.SIGKILL
     assert _end(log, topic) == 0, "the open transaction holds the end back"
+    began = time.monotonic()
+    assert log.markers(application, wait=False) == {"0": _marker(0)}
+    assert time.monotonic() - began < 10, "a start does not wait until the transaction times out"
     writer = log.writer()
     assert writer.publish_epoch(application, "0", _marker(1), [_batch(topic, b"alive")])
     writer.close()

@@ -273,8 +273,14 @@ class Log(Protocol):
         """
         ...
 
-    def markers(self, application_id: str) -> dict[str, Marker]:
-        """The last marker of every bundle of an application, by bundle."""
+    def markers(self, application_id: str, *, wait: bool = True) -> dict[str, Marker]:
+        """The last marker of every bundle of an application, by bundle.
+
+        Args:
+            application_id: whose.
+            wait: for transactions that are open, of dead processes until they time out; without, what stands behind the
+                first of them is left out.
+        """
         ...
 
     def prepare_markers(self, application_id: str) -> None:

@@ -44,7 +44,7 @@ def check_ownership(
     """
     epochs = Epochs(blobs)
     newest = max(epochs.recorded(), default=-1)
-    markers = dict(log.markers(application_id)) if exactly_once else {}
+    markers = dict(log.markers(application_id, wait=False)) if exactly_once else {}
     claimed = markers.pop(OWNER, None)
     owner = claimed.lineage if claimed is not None else None
     if owner not in (None, lineage) or (owner is None and _is_of_others(markers, lineage, first=newest < 0)):

@@ -226,8 +226,8 @@ class EmbeddedLog:
         """As `Log.offsets_for_time`; costs the unpacking of one stored batch a partition. Unknown topics raise."""
         return find_offsets(self._store, times_ms)
 
-    def markers(self, application_id: str) -> dict[str, Marker]:
-        """As `Log.markers`."""
+    def markers(self, application_id: str, *, wait: bool = True) -> dict[str, Marker]:
+        """As `Log.markers`; there are no open transactions to wait for."""
         with self._store.read() as tables:
             return tables.markers(application_id)
 

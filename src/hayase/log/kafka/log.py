@@ -102,13 +102,13 @@ class KafkaLog:
         """See `Log.delete_records`."""
         self._admin.delete_records(before)
 
-    def markers(self, application_id: str) -> dict[str, Marker]:
-        """See `Log.markers`. Transactions that are open at the time of the call are waited for.
+    def markers(self, application_id: str, *, wait: bool = True) -> dict[str, Marker]:
+        """See `Log.markers`.
 
         Raises:
             LogError: `BROKER_UNAVAILABLE` if one stays open for more than a minute.
         """
-        return self._markers.all(application_id)
+        return self._markers.all(application_id, wait=wait)
 
     def prepare_markers(self, application_id: str) -> None:
         """See `Log.prepare_markers`: makes the epochs topic."""

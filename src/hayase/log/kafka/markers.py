@@ -117,14 +117,14 @@ class MarkerTopics(ProcessBound):
                 break
         return None
 
-    def all(self, application_id: str) -> dict[str, Marker]:
-        """The last marker of every bundle; empty if the topic does not exist."""
+    def all(self, application_id: str, *, wait: bool = True) -> dict[str, Marker]:
+        """The last marker of every bundle; empty if the topic does not exist. `wait`: see `Log.markers`."""
         name = markers_topic(application_id)
         info = self._admin.describe([name]).get(name)
         if info is None:
             return {}
         partitions = list(own_partitions(name, info.partitions))
-        ends = self._admin.offsets(dict.fromkeys(partitions, OffsetSpec.latest()), committed=False)
+        ends = self._admin.offsets(dict.fromkeys(partitions, OffsetSpec.latest()), committed=not wait)
         found: dict[str, Marker] = {}
         for message in self._read({partition: (0, end) for partition, end in ends.items()}):
             key, value = message.key(), message.value()
