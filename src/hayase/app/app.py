@@ -23,7 +23,7 @@ from hayase.core.errors import ConfigError, HayaseError, StreamsStoppedError
 from hayase.core.logs import configure_logging, log_context, log_fields
 from hayase.core.registry import MetricName, Value
 from hayase.planner.options import configured
-from hayase.query.checkpoint import clear_memory
+from hayase.query.checkpoint import clear_memory, secure_folders
 from hayase.query.standby import Standbys, standbys_of
 from hayase.storage.open import open_blobs, probe_put_if_absent
 from hayase.topology.topology import Topology
@@ -275,6 +275,7 @@ class StreamsApp(StoreReading):
             configure_logging(form=form, level=level, secrets=self.config.secrets)
         runner: Runner | None = None
         try:
+            secure_folders(self.config)
             probe_put_if_absent(self._blobs, exactly_once=self.config.exactly_once)
             self._lease = lease_for(self._blobs, self.config.application_id)
             self._lease.__enter__()

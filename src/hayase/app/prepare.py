@@ -119,6 +119,7 @@ def prepare(
         history_retention_ms=config.state_history_retention_ms,
         purge_interval_ms=config.repartition_purge_interval_ms,
         recording_level=config.metrics_recording_level,
+        group_access=config.group_access,
         term=begin_term(blobs),
         on_range_lost=config.source_range_lost,
         machine=current_boot_id(),

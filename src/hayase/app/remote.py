@@ -11,6 +11,7 @@ import msgspec
 from hayase.app.report import ProgressReport
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import HayaseError, StreamsStoppedError
+from hayase.core.private_files import write_file
 from hayase.runtime.control import Control
 from hayase.runtime.lease import lease_holder
 from hayase.storage.blobs import BlobStore
@@ -151,7 +152,7 @@ def resume_application(config: StreamsConfig) -> bool:
 def leave_note(config: StreamsConfig, status: RunStatus) -> None:
     """Keep for later how a run ended; best effort."""
     try:
-        (_folder(config) / _LAST_RUN).write_bytes(msgspec.json.encode(status))
+        write_file(_folder(config) / _LAST_RUN, msgspec.json.encode(status))
     except OSError:
         return
 

@@ -8,13 +8,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from hayase.core.private_files import open_file
+
 
 @contextmanager
 def stderr_to(path: Path) -> Iterator[None]:
     """Send standard error of this process, and of those it starts, to a file while the context lasts."""
     sys.stderr.flush()
     before = os.dup(2)
-    target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    target = open_file(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     try:
         os.dup2(target, 2)
         yield

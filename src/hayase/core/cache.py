@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from hayase.core.private_files import make_folder
+
 MARKER = ".complete"
 
 
@@ -43,7 +45,7 @@ def cached_folder(folder: Path, fill: Callable[[Path], None]) -> Path:
     """
     if (folder / MARKER).exists():
         return folder
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(folder.parent)
     with _locked(folder.with_name(folder.name + ".lock")):
         if (folder / MARKER).exists():
             return folder

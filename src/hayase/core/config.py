@@ -40,6 +40,9 @@ class StreamsConfig:
     Attributes:
         application_id: `application.id`, required: the application's identity, consumer group and state folder.
         bootstrap_servers: `bootstrap.servers`: Kafka brokers; empty: the embedded log in `log_dir`.
+        group_access: `allow.os.group.write.access`: whether members of a folder's group may read and write state, checkpoint,
+            topics of the embedded log and whatever else the application makes (modes 0770 and 0660); default `False`: nobody but its user may
+            (0700 and 0600), whatever the umask says.
         log_dir: `log.dir`: folder of the embedded log; default `hayase/log` in the user's data folder.
         log_format: `log.format`: `text` or `json`: everything the process and its workers log goes to standard error in that
             form; default `None`: the program's own logging is left as it is, and workers' lines go there.
@@ -69,6 +72,9 @@ class StreamsConfig:
         metrics_host: `metrics.host`: where `/metrics`, `/health` and `/ready` are served; default 127.0.0.1. Whoever can
             reach it can read them: there is no password.
         metrics_port: `metrics.port`: 0: any free one; default `None`: they are not served.
+        metrics_allowed_hosts: `metrics.allowed.hosts`: names, separated by commas, by which metrics may be asked for, besides
+            addresses, `localhost` and the name of the machine: a name of a Kubernetes service, for example. Requests for
+            other names are refused, as a web page may send them (DNS rebinding).
         metrics_recording_level: `metrics.recording.level`: `INFO` (default), `DEBUG` or `TRACE` (here as DEBUG).
         metrics_sample_window_ms: `metrics.sample.window.ms`: length of a sample of rates, averages and maxima; default 30,000.
         metrics_num_samples: `metrics.num.samples`: how many of them are looked at; default 2.
@@ -144,6 +150,7 @@ class StreamsConfig:
     """
 
     application_id: str
+    group_access: bool
     bootstrap_servers: tuple[str, ...]
     log_dir: Path
     num_standby_replicas: int
@@ -159,6 +166,7 @@ class StreamsConfig:
     epoch_span_max_ms: int
     metadata_max_age_ms: int
     metrics_host: str
+    metrics_allowed_hosts: tuple[str, ...]
     metrics_port: int | None
     metrics_recording_level: Literal["INFO", "DEBUG", "TRACE"]
     metrics_sample_window_ms: int

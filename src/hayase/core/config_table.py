@@ -13,6 +13,7 @@ from hayase.core.offset_reset import AutoOffsetReset
 _WHOLE = values.whole(0)
 _REMOVED = " (exactly_once and exactly_once_beta are gone since Kafka Streams 4: use exactly_once_v2)"
 SETTINGS: dict[str, tuple[str, values.Parse]] = {
+    "allow.os.group.write.access": ("group_access", values.boolean),
     "application.id": ("application_id", values.application_id),
     "auto.offset.reset": ("auto_offset_reset", values.offset_reset),
     "bootstrap.servers": ("bootstrap_servers", values.servers),
@@ -35,6 +36,7 @@ SETTINGS: dict[str, tuple[str, values.Parse]] = {
     "max.records.per.epoch": ("max_records_per_epoch", values.whole(1)),
     "max.task.idle.ms": ("max_task_idle_ms", values.whole(-1)),
     "metadata.max.age.ms": ("metadata_max_age_ms", values.whole(1)),
+    "metrics.allowed.hosts": ("metrics_allowed_hosts", values.names),
     "metrics.host": ("metrics_host", values.text),
     "metrics.num.samples": ("metrics_num_samples", values.whole(1)),
     "metrics.port": ("metrics_port", values.optional(values.whole(0, 65535))),
@@ -73,6 +75,7 @@ def defaults(env: Mapping[str, str]) -> dict[str, Any]:
     state = Path(env["XDG_STATE_HOME"]) if env.get("XDG_STATE_HOME") else home / ".local" / "state"
     data = Path(env["XDG_DATA_HOME"]) if env.get("XDG_DATA_HOME") else home / ".local" / "share"
     return {
+        "group_access": False,
         "auto_offset_reset": AutoOffsetReset.earliest(),
         "bootstrap_servers": (),
         "checkpoint_fsync": True,
@@ -92,6 +95,7 @@ def defaults(env: Mapping[str, str]) -> dict[str, Any]:
         "max_records_per_epoch": 1_000_000,
         "max_task_idle_ms": 0,
         "metadata_max_age_ms": 300_000,
+        "metrics_allowed_hosts": (),
         "metrics_host": "127.0.0.1",
         "metrics_num_samples": 2,
         "metrics_port": None,

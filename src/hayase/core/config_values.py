@@ -138,6 +138,18 @@ def servers(key: str, value: Any) -> tuple[str, ...]:
     return found
 
 
+def names(key: str, value: Any) -> tuple[str, ...]:
+    """Names, a list or text with commas; none at all is allowed."""
+    items = value.split(",") if isinstance(value, str) else value
+    if (
+        not isinstance(items, Iterable)
+        or isinstance(items, Mapping)
+        or not all(isinstance(item, str) for item in items)
+    ):
+        raise refuse(key, value, "names, with commas between")
+    return tuple(item.strip() for item in items if item.strip())
+
+
 def is_host_port(item: str) -> bool:
     """Whether the text is `host:port`."""
     found = _HOST_PORT.fullmatch(item)

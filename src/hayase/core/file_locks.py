@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import time
 from pathlib import Path
 
+import psutil
+
+from hayase.core.errors import StateError
+
+_LOCK_S = 30.0
 _PROBE_S = 2.0
 """Who looks at a lock holds it for microseconds, or as long as the machine stops it there; who wants it waits for so long."""
 
@@ -26,6 +32,39 @@ def lock_alone(handle: int) -> bool:
             time.sleep(0.01)
         else:
             return True
+
+
+def take_lock(handle: int, path: Path, *, shared: bool = False, timeout_s: float = _LOCK_S) -> None:
+    """Take the lock of an open file that others hold for moments only.
+
+    Raises:
+        StateError: `LOCK_HELD`: another process has held it for the whole time.
+    """
+    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            fcntl.flock(handle, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise StateError(
+                    "LOCK_HELD",
+                    f"the lock on {path} was not free for {timeout_s:g} s ({_holders(path)}). End that process, or continue it if "
+                    "it was stopped, and start again",
+                ) from None
+            time.sleep(0.005)
+        else:
+            return
+
+
+def _holders(path: Path) -> str:
+    """The processes that have the file open, as far as the system tells."""
+    found = []
+    for process in psutil.process_iter(["pid", "username"]):
+        with contextlib.suppress(psutil.Error, OSError):
+            if process.pid != os.getpid() and any(opened.path == str(path) for opened in process.open_files()):
+                found.append(f"pid {process.pid} of {process.info['username']}")
+    return "held by " + ", ".join(found) if found else "its holder is not known"
 
 
 def lock_holder(path: Path) -> str | None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import shutil
+import stat
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +15,7 @@ from typing import Any
 
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import CheckpointError, StateError, UnknownStoreError
+from hayase.core.private_files import allow_group_access, make_folder, make_predictable, make_root
 from hayase.planner.build import global_unit_id, levels_of
 from hayase.planner.compile import units_of
 from hayase.state.folders import StateFolders, logged_in_memory
@@ -176,9 +179,26 @@ def state_folders(config: StreamsConfig) -> StateFolders:
     return StateFolders(folder, config.state_memory_dir / f"{config.application_id}-{whose}")
 
 
+def secure_folders(config: StreamsConfig) -> None:
+    """Have what this process makes be private, and the folders that are there already.
+
+    Raises:
+        StateError: `FOLDER_NOT_PRIVATE`.
+    """
+    allow_group_access(config.group_access)
+    make_folder(config.state_dir)
+    make_root(application_folder(config))
+    memory = config.state_memory_dir
+    if memory.parent.is_dir() and memory.parent.stat().st_mode & stat.S_ISVTX:
+        make_predictable(memory)  # even if no store is in memory: nobody can make another one of that name then
+
+
 def clear_memory(config: StreamsConfig) -> None:
     """Give back the memory that stores of an application took on this machine; it must not be running."""
-    shutil.rmtree(state_folders(config).memory, ignore_errors=True)
+    folder = state_folders(config).memory
+    shutil.rmtree(folder, ignore_errors=True)
+    with contextlib.suppress(OSError):  # another application has stores in it, or there is none
+        folder.parent.rmdir()
 
 
 def followers_folder(config: StreamsConfig) -> Path:

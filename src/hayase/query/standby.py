@@ -18,6 +18,7 @@ from pathlib import Path
 
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import HayaseError
+from hayase.core.private_files import make_folder
 from hayase.query.checkpoint import followers_folder
 from hayase.query.tail import Tail
 from hayase.storage.open import open_blobs
@@ -94,7 +95,7 @@ class Standbys:
         self._processes = []
 
     def _start(self, folder: Path) -> _Process:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         command = [
             sys.executable, "-m", "hayase.query.standby",
             self._checkpoint, self._application_id, str(folder), str(os.getpid()),

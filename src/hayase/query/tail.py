@@ -14,6 +14,7 @@ import msgspec
 from hayase.core.errors import StateError
 from hayase.core.failpoints import reach
 from hayase.core.file_locks import lock_alone, lock_holder
+from hayase.core.private_files import make_folder, open_file, write_file
 from hayase.core.time import Clock, SystemClock
 from hayase.query.checkpoint import Checkpoint, find_checkpoint
 from hayase.state.bundle import BundleState
@@ -236,7 +237,7 @@ class Tail:
     def _write_status(self, status: FollowerStatus) -> None:
         self._status = status
         temporary = self.folder / f"{STATUS_FILE}.new"
-        temporary.write_bytes(msgspec.json.encode(status))
+        write_file(temporary, msgspec.json.encode(status))
         temporary.replace(self.folder / STATUS_FILE)
 
 
@@ -255,8 +256,8 @@ def is_running(folder: Path) -> bool:
 
 
 def _take(folder: Path) -> int:
-    folder.mkdir(parents=True, exist_ok=True)
-    lock = os.open(folder / _LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    make_folder(folder)
+    lock = open_file(folder / _LOCK_FILE, os.O_RDWR | os.O_CREAT)
     if not lock_alone(lock):
         holder = os.read(lock, 100).decode(errors="replace").strip()
         os.close(lock)

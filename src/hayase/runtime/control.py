@@ -11,6 +11,8 @@ from pathlib import Path
 
 import psutil
 
+from hayase.core.private_files import open_file, write_file
+
 _PAUSE = "pause"
 _STOP = "stop"
 _CHANGE = "change"
@@ -141,7 +143,8 @@ class Control:
     @contextmanager
     def telling(self) -> Iterator[Callable[[bytes], object]]:
         """Planner: while a span goes on, one line, without line ends in it, for each epoch that came through."""
-        with (self._folder / f"{_TOLD}{time.time_ns():020d}").open("ab", buffering=0) as file:
+        path = self._folder / f"{_TOLD}{time.time_ns():020d}"
+        with os.fdopen(open_file(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND), "ab", buffering=0) as file:
             yield lambda line: file.write(line + b"\n")
 
     def told(self) -> list[bytes]:
@@ -174,7 +177,7 @@ class Control:
 
     def _write(self, name: str, data: bytes) -> None:
         temporary = self._folder / f"{name}.{uuid.uuid4().hex}.new"
-        temporary.write_bytes(data)
+        write_file(temporary, data)
         temporary.replace(self._folder / name)
 
     def _read(self, name: str) -> bytes | None:

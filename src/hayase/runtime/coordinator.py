@@ -12,6 +12,7 @@ import msgspec
 
 from hayase.core.errors import CheckpointError, LogError
 from hayase.core.failpoints import reach
+from hayase.core.private_files import allow_group_access
 from hayase.core.records import TopicPartition
 from hayase.core.time import Clock, SystemClock
 from hayase.log.open import open_log
@@ -111,6 +112,7 @@ class EpochCoordinator:
         """From the options of the source."""
         blobs = open_blobs(options["checkpoint"], fsync=options["fsync"] == "true")
         app = load_shipped(blobs, options["digest"])
+        allow_group_access(app.group_access)
         app.log_to_driver()
         return cls(app, blobs, open_log(app.log), SystemClock(), Control(Path(app.place.control_dir)))
 

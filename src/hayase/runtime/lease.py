@@ -10,6 +10,7 @@ from typing import Protocol
 
 from hayase.core.errors import LeaseHeldError
 from hayase.core.file_locks import lock_alone, lock_holder
+from hayase.core.private_files import make_folder, open_file
 from hayase.runtime.blob_lease import BlobLease, blob_lease_holder
 from hayase.storage.blobs import BlobStore
 from hayase.storage.posix_blobs import PosixBlobs
@@ -76,8 +77,8 @@ class FileLease:
         return self
 
     def _open_locked(self) -> int:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        make_folder(self._path.parent)
+        handle = open_file(self._path, os.O_RDWR | os.O_CREAT)
         if not lock_alone(handle):
             holder = os.read(handle, 200).decode(errors="replace").strip()
             os.close(handle)

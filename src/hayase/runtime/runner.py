@@ -17,6 +17,7 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql.streaming.query import StreamingQuery
 
 from hayase.core.errors import HayaseError
+from hayase.core.private_files import make_folder
 from hayase.core.secrets import Vault
 from hayase.runtime.addresses import RunPlace
 from hayase.runtime.control import Control
@@ -74,7 +75,7 @@ class Runner:
             ConfigError: MASTER_UNREACHABLE.
         """
         shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         return cls(Path(tempfile.mkdtemp(dir=folder.resolve())), *driver_addresses(spark_settings))
 
     def start(

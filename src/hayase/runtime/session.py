@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import threading
 from collections.abc import Mapping
@@ -14,6 +15,7 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from hayase.core.java import find_java, spark_java_home
+from hayase.core.private_files import make_root
 from hayase.core.spark_home import light_spark_home
 from hayase.runtime.class_archive import archive_options
 from hayase.runtime.master import (
@@ -62,7 +64,13 @@ SETTINGS: Mapping[str, str] = {
     # The JVM only schedules and shuffles: compiling hot code twice would cost more than it ever saves.
     JAVA_OPTIONS: "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
-_LOCAL_SETTINGS: Mapping[str, str] = {DRIVER_HOST: "127.0.0.1", BIND_ADDRESS: "127.0.0.1"}
+LOCAL_DIR = "spark.local.dir"
+_LOCAL_SETTINGS: Mapping[str, str] = {
+    DRIVER_HOST: "127.0.0.1",
+    BIND_ADDRESS: "127.0.0.1",
+    # Other users of the machine reach loopback, too. Spark makes up a secret by itself on a local master.
+    "spark.authenticate": "true",
+}
 
 
 def settings_of_session(overrides: Mapping[str, str]) -> dict[str, str]:
@@ -181,7 +189,7 @@ def build_session(application_id: str, slots: int, overrides: Mapping[str, str],
             place = cluster_settings(known, slots)
         else:
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-            place = dict(_LOCAL_SETTINGS)
+            place = {**_LOCAL_SETTINGS, LOCAL_DIR: str(_local_dir(spark_log.parent))}
         builder = SparkSession.builder.appName(application_id)
         logging_options = f'"-Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()}" "-Dhayase.spark.log={spark_log}"'
         given = known.get(JAVA_OPTIONS, "")
@@ -192,3 +200,11 @@ def build_session(application_id: str, slots: int, overrides: Mapping[str, str],
         session = builder.getOrCreate()
     session.dataSource.register(EpochSource)
     return session
+
+
+def _local_dir(folder: Path) -> Path:
+    """Where Spark keeps shuffled records: others could read them in its own folders in `/tmp`. Left empty by runs that ended."""
+    found = folder / "spark-local"
+    shutil.rmtree(found, ignore_errors=True)
+    make_root(found)
+    return found

@@ -49,6 +49,7 @@ class ShippedApp:
         span_max_ms: how long a Spark job may go on with more epochs; 0: one epoch a job.
         resets: topic → where the first epoch begins.
         recording_level: which metrics are recorded.
+        group_access: see `hayase.core.private_files`.
         term: of the run, see `hayase.runtime.terms`.
         on_range_lost: what happens where records between two epochs are gone.
         log_level: the least level that they send.
@@ -83,6 +84,7 @@ class ShippedApp:
     epoch_memory_max_bytes: int
     recording_level: str = "INFO"
     log_level: str = "WARNING"
+    group_access: bool = False
     term: int = 0
     on_range_lost: OnRangeLost = "fail"
     machine: str = ""

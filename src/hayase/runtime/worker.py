@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from hayase.core.errors import ConfigError, UnknownTopicError
 from hayase.core.failpoints import reach
+from hayase.core.private_files import allow_group_access
 from hayase.log.open import open_log
 from hayase.log.protocol import EpochWriter, Log, LogReader
 from hayase.planner.programs import make_programs
@@ -43,6 +44,7 @@ class WorkerHost:
         self.blobs = open_blobs(checkpoint, fsync=fsync)
         self._app: ShippedApp = load_shipped(self.blobs, digest)
         app = self._app
+        allow_group_access(app.group_access)
         app.log_to_driver()
         self.application_id = app.application_id
         self.lineage = app.lineage

@@ -11,6 +11,7 @@ from pathlib import Path
 import lmdb
 
 from hayase.core.errors import StateError
+from hayase.core.private_files import make_folder
 from hayase.state import boot
 from hayase.state.environment import (
     FORMAT,
@@ -55,7 +56,7 @@ def adopt_copy(
     if not copies or (path / "data.mdb").exists():
         return None
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        make_folder(path)
         with boot.opening(path):
             hold = boot.Hold(path)
             try:

@@ -16,6 +16,9 @@ from pathlib import Path
 
 import msgspec
 
+from hayase.core.file_locks import take_lock
+from hayase.core.private_files import open_file
+
 BOOT_FILE = "BOOT"
 _HOLD_FILE = "HOLD"
 _OPENING_FILE = "OPENING"
@@ -61,7 +64,7 @@ def read_boot(folder: Path) -> Boot | None:
 def write_boot(folder: Path, boot: Boot) -> None:
     """Replace the BOOT file, on the disk when this returns."""
     temporary = folder / f"{BOOT_FILE}.{os.getpid()}"
-    with temporary.open("wb") as file:
+    with os.fdopen(open_file(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as file:
         file.write(msgspec.json.encode(boot))
         file.flush()
         os.fsync(file.fileno())
@@ -76,9 +79,9 @@ def write_boot(folder: Path, boot: Boot) -> None:
 @contextmanager
 def opening(folder: Path) -> Iterator[None]:
     """Only one process of the machine at a time is in here for a folder."""
-    descriptor = os.open(folder / _OPENING_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    descriptor = open_file(folder / _OPENING_FILE, os.O_RDWR | os.O_CREAT)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        take_lock(descriptor, folder / _OPENING_FILE)
         yield
     finally:
         os.close(descriptor)
@@ -88,8 +91,8 @@ class Hold:
     """Says that this process may write to the environment; the system lets go of it when the process ends."""
 
     def __init__(self, folder: Path) -> None:
-        self._descriptor: int | None = os.open(folder / _HOLD_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        fcntl.flock(self._descriptor, fcntl.LOCK_SH)
+        self._descriptor: int | None = open_file(folder / _HOLD_FILE, os.O_RDWR | os.O_CREAT)
+        take_lock(self._descriptor, folder / _HOLD_FILE, shared=True)
 
     def alone(self) -> bool:
         """Whether nobody else holds it; call it in `opening`, so that nobody comes meanwhile."""

@@ -12,6 +12,7 @@ import lmdb
 import msgspec
 
 from hayase.core.errors import StateError
+from hayase.core.private_files import make_folder
 from hayase.state import boot, layout
 from hayase.state.base import BaseStore
 from hayase.state.chain import Step
@@ -229,7 +230,7 @@ class BundleState:
             self._hold.release()
 
     def _open(self) -> boot.Hold:
-        self.path.mkdir(parents=True, exist_ok=True)
+        make_folder(self.path)
         with boot.opening(self.path):
             hold = boot.Hold(self.path)
             if hold.alone():

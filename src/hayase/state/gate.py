@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from hayase.core.private_files import open_file
+
 _TURN = "TURN"
 _GATE = "GATE"
 _POLL_S = 0.002
@@ -59,7 +61,7 @@ class Gate:
 
     @contextmanager
     def _open(self, name: str) -> Iterator[int]:
-        descriptor = os.open(self._folder / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        descriptor = open_file(self._folder / name, os.O_RDWR | os.O_CREAT)
         try:
             yield descriptor
         finally:

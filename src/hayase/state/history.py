@@ -10,6 +10,7 @@ from pathlib import Path
 from weakref import WeakSet
 
 from hayase.core.errors import StateError
+from hayase.core.private_files import make_folder, open_file
 from hayase.state.bundle import BundleState
 from hayase.state.changelog import Changelog
 from hayase.storage.blobs import BlobStore
@@ -128,9 +129,9 @@ def _used(folder: Path) -> float:
 def _locked(folder: Path) -> int:
     """Hold the folder; made anew if it is removed at this moment."""
     while True:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         try:
-            lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            lock = open_file(folder / _LOCK, os.O_RDWR | os.O_CREAT)
         except FileNotFoundError:
             continue
         fcntl.flock(lock, fcntl.LOCK_SH)

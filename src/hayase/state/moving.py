@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from hayase.core.private_files import make_folder
+
 _MARK = "MOVING"
 
 
 def set_moving(folder: Path, *, moving: bool) -> None:
     """Say it, for all runs to come; raises OSError if the folder can not be made or written."""
     if moving:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         (folder / _MARK).touch()
     else:
         (folder / _MARK).unlink(missing_ok=True)

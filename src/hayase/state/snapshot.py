@@ -19,6 +19,7 @@ import msgspec
 
 from hayase.core.errors import HayaseError, StateError
 from hayase.core.failpoints import reach
+from hayase.core.private_files import open_file
 from hayase.core.time import Clock, SystemClock
 from hayase.state.bundle import BundleState
 from hayase.state.environment import Meta, Position, open_state_environment, read_meta
@@ -280,7 +281,7 @@ def maybe_snapshot(state: BundleState, changelog: Changelog, policy: SnapshotPol
 @contextmanager
 def _only_one(path: Path) -> Iterator[bool]:
     """Whether nobody else is in here for that folder."""
-    descriptor = os.open(path / "SNAPSHOT", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    descriptor = open_file(path / "SNAPSHOT", os.O_RDWR | os.O_CREAT)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

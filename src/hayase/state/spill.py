@@ -18,6 +18,7 @@ from typing import NamedTuple, TypeVar
 
 import lmdb
 
+from hayase.core.private_files import make_folder
 from hayase.state import layout
 from hayase.state.base import Entries
 from hayase.storage.disk_full import disk_full, is_out_of_space
@@ -89,7 +90,7 @@ class SpillFile:
 
     def _opened(self) -> int:
         if self._descriptor is None:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            make_folder(self._folder)
             with tempfile.TemporaryFile(dir=self._folder) as file:
                 self._descriptor = os.dup(file.fileno())
         return self._descriptor
@@ -129,7 +130,7 @@ class SpillMaps:
     def env(self) -> lmdb.Environment:
         """The environment; made when first asked for."""
         if self._path is None:
-            self._parent.mkdir(parents=True, exist_ok=True)
+            make_folder(self._parent)
             self._path = Path(tempfile.mkdtemp(prefix=TEMPORARY_PREFIX, dir=self._parent)).resolve()
         return open_environment(self._path, max_dbs=0, sync=False)
 

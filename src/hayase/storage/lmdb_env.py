@@ -33,6 +33,7 @@ from typing import Any, Literal, TypeVar, overload
 import lmdb
 
 from hayase.core.errors import StateError
+from hayase.core.private_files import file_mode, make_folder
 from hayase.storage.disk_full import disk_full, is_out_of_space
 
 T = TypeVar("T")
@@ -286,7 +287,7 @@ def _identity(file: str) -> tuple[int, int] | None:
 def _open(path: str, map_size: int, max_dbs: int, readonly: bool, sync: bool) -> _Entry:
     try:
         if not readonly:
-            Path(path).mkdir(parents=True, exist_ok=True)
+            make_folder(Path(path))
         env = _open_with_largest_map(path, map_size, max_dbs, readonly, sync)
     except (lmdb.Error, OSError) as error:
         code = error.errno if isinstance(error, OSError) else error.code
@@ -315,6 +316,7 @@ def _open_with_largest_map(path: str, map_size: int, max_dbs: int, readonly: boo
                 metasync=sync,
                 max_readers=MAX_READERS,
                 create=not readonly,
+                mode=file_mode(),
             )
         except lmdb.MemoryError:
             if map_size <= _SMALLEST_MAP_SIZE:

@@ -10,6 +10,7 @@ import socket
 from pathlib import Path
 
 from hayase.core.errors import ConfigError
+from hayase.core.private_files import make_folder, make_root, open_file
 from hayase.storage.blobs import check_folder, name_parts
 from hayase.storage.disk_full import disk_full, is_out_of_space
 
@@ -140,6 +141,8 @@ class PosixBlobs:
 
     def _prepare(self) -> None:
         folder = self.root / _TEMPORARIES
+        self._make_folder(self.root)
+        make_root(self.root)
         self._make_folder(folder)
         host = _host()
         for path in folder.iterdir():
@@ -152,7 +155,7 @@ class PosixBlobs:
         if folder.is_dir():
             return
         self._make_folder(folder.parent)
-        folder.mkdir(exist_ok=True)
+        make_folder(folder)
         if self.fsync:
             _sync_folder(folder.parent)
 
@@ -171,7 +174,7 @@ class PosixBlobs:
             temporary.unlink(missing_ok=True)
 
     def _write(self, path: Path, data: bytes) -> None:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        descriptor = open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         try:
             rest = memoryview(data)
             while rest:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import socket
+import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -11,7 +15,7 @@ from dataclasses import replace
 import pytest
 
 from hayase import State
-from hayase.app.metrics_server import MetricsServer
+from hayase.app.metrics_server import CONNECTIONS_MAX, MetricsServer
 from hayase.app.report import ProgressReport
 from hayase.core.errors import ConfigError
 from hayase.core.registry import MetricsRegistry
@@ -100,3 +104,60 @@ def test_a_port_that_is_taken_is_named_in_the_error(app: App) -> None:
         MetricsServer("127.0.0.1", port, "shop", app.registry.snapshot, lambda: app.report)
     server.close()
     assert refused.value.condition == "PORT_NOT_AVAILABLE"
+
+
+def raw(url: str, request: bytes) -> bytes:
+    """What the server answers to bytes."""
+    place = urllib.parse.urlsplit(url)
+    with socket.create_connection((place.hostname, place.port), timeout=30) as connection:
+        connection.sendall(request)
+        return b"".join(iter(lambda: connection.recv(4096), b""))
+
+
+@pytest.fixture
+def server(app: App) -> Iterator[MetricsServer]:
+    made = MetricsServer("127.0.0.1", 0, "shop", app.registry.snapshot, lambda: app.report, ["metrics.example"])
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("127.0.0.1", b"200"),
+        ("[::1]:9464", b"200"),
+        ("localhost:1", b"200"),
+        ("Metrics.Example", b"200"),
+        ("evil.example", b"421"),
+        ("x@[", b"421"),
+    ],
+)
+def test_a_request_for_another_host_is_refused(server: MetricsServer, host: str, status: bytes) -> None:
+    answer = raw(server.url, b"GET /health HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n" % host.encode())
+    assert answer.split()[1] == status
+
+
+def test_clients_that_never_finish_their_request_are_cut_off(
+    server: MetricsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hayase.app.metrics_server.REQUEST_S", 0.3)
+    place = urllib.parse.urlsplit(server.url)
+    began = time.monotonic()
+    with socket.create_connection((place.hostname, place.port), timeout=30) as slow:
+        with contextlib.suppress(OSError):
+            while time.monotonic() - began < 20:
+                slow.sendall(b"G")
+                time.sleep(0.05)
+        assert time.monotonic() - began < 10
+
+
+def test_more_connections_than_there_may_be_are_refused_and_later_ones_are_answered(server: MetricsServer) -> None:
+    place = urllib.parse.urlsplit(server.url)
+    idle = [socket.create_connection((place.hostname, place.port)) for _ in range(CONNECTIONS_MAX)]
+    deadline = time.monotonic() + 20
+    while b"503" not in raw(server.url, b"GET /health HTTP/1.0\r\n\r\n"):
+        assert time.monotonic() < deadline
+    for connection in idle:
+        connection.close()
+    while b"200" not in raw(server.url, b"GET /health HTTP/1.0\r\n\r\n"):
+        assert time.monotonic() < deadline

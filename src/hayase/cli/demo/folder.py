@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from hayase.core.errors import ConfigError, LeaseHeldError
+from hayase.core.private_files import make_folder, open_file
 
 _MARK = ".hayase-demo"
 
@@ -27,8 +28,8 @@ def demo_folder(folder: Path) -> Iterator[Path]:
         raise ConfigError(
             "FOLDER_NOT_EMPTY", f"{folder} holds files that are not the demo's; give --dir a new or empty folder"
         )
-    folder.mkdir(parents=True, exist_ok=True)
-    handle = os.open(mark, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    make_folder(folder)
+    handle = open_file(mark, os.O_RDWR | os.O_CREAT)
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

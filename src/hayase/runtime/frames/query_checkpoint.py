@@ -12,6 +12,7 @@ from pathlib import Path
 from urllib.parse import quote, unquote
 
 from hayase.core.errors import CheckpointError
+from hayase.core.private_files import make_folder, write_file
 from hayase.storage.blobs import BlobStore
 
 OFFSETS = "offsets/"
@@ -40,8 +41,8 @@ class QueryCheckpoint:
             data = self._blobs.get(blob)
             assert data is not None
             path = self._folder / file
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(data)
+            make_folder(path.parent)
+            write_file(path, data)
             self._kept.add(file)
 
     def keep(self, batch: int) -> str:
