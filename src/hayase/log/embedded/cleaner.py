@@ -1,21 +1,17 @@
-"""The cleaner: retention, compaction and tiers of all topics, by one process at a time."""
+"""The cleaner: retention, compaction and tiers of all topics, by one process at a time that gets on with it."""
 
 from __future__ import annotations
 
-import fcntl
 import logging
-import os
 import struct
 import threading
 import uuid
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from pathlib import Path
 
 from hayase.core.errors import LogError
 from hayase.core.records import TopicPartition
+from hayase.log.embedded.cleaner_lock import CleanerLock
 from hayase.log.embedded.compaction import compact
 from hayase.log.embedded.partition import CleanedPartition
 from hayase.log.embedded.retention import remove_before, remove_expired
@@ -24,10 +20,9 @@ from hayase.log.embedded.tiers import move_segment, remove_garbage
 from hayase.log.protocol import TopicInfo
 
 _LOG = logging.getLogger("hayase.log")
-_LOCK_FILE = "cleaner.lock"
 _CLEANED_AT = b"cleaned_at"
+_CLOSE_S = 60.0
 _TIME = struct.Struct(">q")
-_in_this_process: defaultdict[tuple[int, str], threading.Lock] = defaultdict(threading.Lock)
 
 
 @dataclass(slots=True)
@@ -75,6 +70,7 @@ class Cleaner:
     def __init__(self, store: LogStore, new_id: Callable[[], uuid.UUID]) -> None:
         self._store = store
         self._new_id = new_id
+        self.lock = CleanerLock(store.path, store.settings.cleaner_timeout_ms)
 
     def clean(self, now_ms: int, stop: Callable[[], bool]) -> CleaningReport:
         """Clean all topics.
@@ -89,30 +85,29 @@ class Cleaner:
             LogError: `CLEANER_BUSY`: another process or thread cleans. `REMOTE_STORAGE_FAILED`, `DISK_FULL`, ...: the first
                 failure, after everything else was cleaned.
         """
-        with self._locked():
-            return self._clean(now_ms, stop)
+        with self.lock.held() as turn:
+            return self._clean(now_ms, lambda: stop() or not turn.renew())
 
     def delete_before(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """As `Log.delete_records`; raises LogError `CLEANER_BUSY` if another process or thread cleans."""
-        with self._locked():
-            for (topic, number), offset in offsets.items():
-                with self._store.read() as tables:
-                    info = tables.known_topic(topic)
-                    tables.partition(TopicPartition(topic, number))
-                partition = CleanedPartition.of(self._store, info)[number]
-                while remove_before(partition, offset) is not None:
-                    pass
+        """As `Log.delete_records`. Waits for no cleaner: each of its steps either sees what went, or is done again."""
+        for where, offset in offsets.items():
+            with self._store.read() as tables:
+                info = tables.known_topic(where.topic)
+                tables.partition(where)
+            partition = CleanedPartition.of(self._store, info)[where.partition]
+            while remove_before(partition, offset) is not None:
+                pass
 
     def cleaned_at_ms(self) -> int | None:
         """When somebody last cleaned the log; `None` if nobody did."""
         with self._store.read() as tables:
             raw = tables.get("meta", _CLEANED_AT)
-        return None if raw is None else int(_TIME.unpack(raw)[0])
+        return None if raw is None else int.from_bytes(raw, "big", signed=True)
 
     def remove_garbage(self) -> None:
         """Remove files that nothing needs, if nobody cleans just now and they can be reached; else a cleaner does so later."""
         try:
-            with self._locked():
+            with self.lock.held():
                 remove_garbage(self._store)
         except LogError as error:
             _LOG.info("files of removed topics are left to the next cleaning: %s", error)
@@ -160,35 +155,6 @@ class Cleaner:
             report.moved_records += part.records
             report.moved_parts += 1
 
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        """One cleaner at a time: a thread lock in the process, a record lock on a file over processes.
-
-        A record lock goes with its process, and is not inherited over a fork.
-        """
-        inside = _in_this_process[os.getpid(), self._store.path]
-        if not inside.acquire(blocking=False):
-            raise self._busy()
-        try:
-            descriptor = os.open(Path(self._store.path, _LOCK_FILE), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-            try:
-                try:
-                    fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except OSError as error:
-                    raise self._busy() from error
-                yield
-            finally:
-                os.close(descriptor)
-        finally:
-            inside.release()
-
-    def _busy(self) -> LogError:
-        return LogError(
-            "CLEANER_BUSY",
-            "another process or thread is cleaning this log; there is nothing to do, or try again later",
-            location=self._store.path,
-        )
-
 
 def _placed(error: LogError, topic: TopicInfo, partition: int) -> LogError:
     return type(error)(error.condition, error.message, **{"topic": topic.name, "partition": partition, **error.context})
@@ -211,10 +177,19 @@ class BackgroundCleaner:
         self._thread = threading.Thread(target=self._run, name="hayase-log-cleaner", daemon=True)
         self._thread.start()
 
+    @property
+    def runs(self) -> bool:
+        """Whether the thread lives."""
+        return self._thread.is_alive()
+
     def close(self) -> None:
-        """End it; a cleaning that runs ends between two steps."""
+        """End it; a cleaning that runs ends between two steps. One that hangs is left alone after a while."""
         self._stop.set()
-        self._thread.join()
+        self._thread.join(_CLOSE_S)
+        if self._thread.is_alive():
+            _LOG.warning(
+                "a cleaning of the log does not end; it is left alone, and does nothing more should it wake up"
+            )
 
     def _run(self) -> None:
         while not self._stop.wait(self._interval_ms / 1000):

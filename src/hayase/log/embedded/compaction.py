@@ -28,8 +28,8 @@ import numpy.typing as npt
 
 from hayase.core.failpoints import reach
 from hayase.log.embedded import blob
-from hayase.log.embedded.blob import NO_HORIZON, Rows, encode_with_gaps, joined, read_header, timestamps, unpack
-from hayase.log.embedded.partition import CleanedPartition, StoredBlob
+from hayase.log.embedded.blob import NO_HORIZON, Blob, Rows, encode_with_gaps, joined, read_header, timestamps, unpack
+from hayase.log.embedded.partition import ChangedMeanwhileError, CleanedPartition, StoredBlob
 from hayase.log.embedded.tables import Cleaned, Tables
 
 _MAP_BYTES = 256 << 20
@@ -64,21 +64,26 @@ def compact(partition: CleanedPartition, now_ms: int, stop: Callable[[], bool]) 
         stop: asked between two steps; the pass ends early if it says so.
     """
     with partition.store.read(buffers=True) as tables:
-        if not partition.is_there(tables):
+        if not partition.begin(tables):
             return None
         cleaned = tables.cleaned(partition.key)
         end = _cleanable_end(partition, tables, cleaned, now_ms)
     if end is None:
         return None
-    last, end = _last_offsets(partition, cleaned.end, end)
     rewriter = _Rewriter(partition, now_ms)
-    for stored in partition.blobs(0, end):
-        if stop():
+    try:
+        found = _last_offsets(partition, cleaned.end, end, stop)
+        if found is None:
             return rewriter.report
-        if not rewriter.add(stored, last):
-            return rewriter.report
-    if rewriter.flush():
+        last, end = found
+        for stored in partition.blobs(0, end):
+            if stop():
+                return rewriter.report
+            rewriter.add(stored, last)
+        rewriter.flush()
         _finish(partition, Cleaned(end, rewriter.clean_bytes, rewriter.horizon_ms))
+    except ChangedMeanwhileError:
+        pass  # what was done is done; the next pass begins with what there is
     return rewriter.report
 
 
@@ -89,9 +94,9 @@ def _cleanable_end(partition: CleanedPartition, tables: Tables, cleaned: Cleaned
     if settings.min_compaction_lag_ms > 0:
         end, cleanable = cleaned.end, 0
         for base, data in tables.blobs(partition.key, cleaned.end):
-            header = read_header(data)
             if base < cleaned.end:
                 continue
+            header = read_header(data, partition.location, base)
             if now_ms - header.max_timestamp_ms < settings.min_compaction_lag_ms:
                 break
             end, cleanable = base + header.span, cleanable + len(data)
@@ -109,17 +114,24 @@ def _lags(partition: CleanedPartition, tables: Tables, dirty_start: int, now_ms:
         return False
     for base, data in tables.blobs(partition.key, dirty_start):
         if base >= dirty_start:
-            header = read_header(data)
-            oldest = int(timestamps(unpack(data, header), header).min())
+            header = read_header(data, partition.location, base)
+            oldest = int(timestamps(unpack(data, header, partition.location, base), header).min())
             return now_ms - oldest > partition.settings.max_compaction_lag_ms
     return False
 
 
-def _last_offsets(partition: CleanedPartition, start: int, end: int) -> tuple[dict[bytes | None, int], int]:
-    """The last offset of each key of the dirty part, or of as much of it as there is memory for, and where that ends."""
+def _last_offsets(
+    partition: CleanedPartition, start: int, end: int, stop: Callable[[], bool]
+) -> tuple[dict[bytes | None, int], int] | None:
+    """The last offset of each key of the dirty part, or of as much of it as there is memory for, and where that ends.
+
+    `None` if it is to stop.
+    """
     last: dict[bytes | None, int] = {}
     size = 0
     for stored in partition.blobs(start, end):
+        if stop():
+            return None
         before = len(last)
         last.update(zip(stored.rows.keys, stored.rows.offsets.tolist(), strict=True))
         new = len(last) - before
@@ -130,12 +142,8 @@ def _last_offsets(partition: CleanedPartition, start: int, end: int) -> tuple[di
 
 
 def _finish(partition: CleanedPartition, cleaned: Cleaned) -> None:
-    def put(tables: Tables) -> None:
-        if partition.is_there(tables):
-            tables.put_cleaned(partition.key, cleaned)
-
     reach("before_cleaned")
-    partition.store.write(put)
+    partition.change(lambda tables: tables.put_cleaned(partition.key, cleaned))
     reach("after_cleaned")
 
 
@@ -174,51 +182,45 @@ class _Rewriter:
         """When the first tombstone that stayed may go."""
         return min(self._horizons, default=NO_HORIZON)
 
-    def add(self, stored: StoredBlob, last: dict[bytes | None, int]) -> bool:
-        """Take a blob; `False` if the topic is gone."""
+    def add(self, stored: StoredBlob, last: dict[bytes | None, int]) -> None:
+        """Take a blob; raises ChangedMeanwhileError."""
         kept = self._filter(stored, last)
-        if self._group and not self._fits(kept) and not self.flush():
-            return False
+        if self._group and not self._fits(kept):
+            self.flush()
         self._group.append(kept)
-        return True
 
-    def flush(self) -> bool:
-        """Write what was taken; `False` if the topic is gone."""
+    def flush(self) -> None:
+        """Write what was taken; raises ChangedMeanwhileError."""
         group, self._group = self._group, []
         if not group:
-            return True
+            return
         if len(group) == 1 and not group[0].changed:
             self._count_clean(group[0].stored.bytes, group[0].horizon_ms)
-            return True
+            return
         rows = joined([kept.rows for kept in group])
         base, horizon_ms = group[0].stored.base, max(kept.horizon_ms for kept in group)
-        data = None
+        made = None
         if len(rows.values):
             span = group[-1].stored.end - base
-            data = encode_with_gaps(rows, base, span, self._partition.settings.compression, horizon_ms)
-        return self._swap(group, data, horizon_ms)
+            made = encode_with_gaps(rows, base, span, self._partition.settings.compression, horizon_ms)
+        self._swap(group, made, horizon_ms)
 
-    def _swap(self, group: list[_Kept], data: bytes | None, horizon_ms: int) -> bool:
-        removed, size = sum(kept.stored.bytes for kept in group), len(data or b"")
+    def _swap(self, group: list[_Kept], made: Blob | None, horizon_ms: int) -> None:
+        removed, size = sum(kept.stored.bytes for kept in group), len(made.data) if made is not None else 0
 
-        def swap(tables: Tables) -> bool:
-            if not self._partition.is_there(tables):
-                return False
-            tables.replace_blobs(self._partition.key, [kept.stored.base for kept in group], removed, data)
+        def swap(tables: Tables) -> None:
+            tables.replace_blobs(self._partition.key, [kept.stored.base for kept in group], removed, made)
             if group[0].stored.base < (cleaned := tables.cleaned(self._partition.key)).end:
                 clean = sum(kept.stored.bytes for kept in group if kept.stored.base < cleaned.end)
                 tables.put_cleaned(self._partition.key, replace(cleaned, bytes=cleaned.bytes - clean + size))
             reach("inside_swap")
-            return True
 
         reach("before_swap")
-        if not self._partition.store.write(swap):
-            return False
+        self._partition.change(swap)
         reach("after_swap")
         self.report.bytes += removed - size
-        if data is not None:
+        if made is not None:
             self._count_clean(size, horizon_ms)
-        return True
 
     def _count_clean(self, size: int, horizon_ms: int) -> None:
         self.clean_bytes += size

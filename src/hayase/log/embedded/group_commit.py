@@ -6,13 +6,13 @@ import threading
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar, cast
 
-from hayase.core.errors import HayaseError
+import lmdb
 
 T = TypeVar("T")
 Work = Callable[[Any], T]
-"""Takes the transaction's tables. Raises a HayaseError only before its first write; may run more than once."""
+"""Takes the transaction's tables; may run more than once, so it has no effects but on them."""
 Transaction = Callable[[Callable[[Any], None]], None]
-"""Runs a function in one write transaction and commits."""
+"""Runs a function in one write transaction and commits, or writes nothing if it raises."""
 
 
 class _Job(Generic[T]):
@@ -23,11 +23,26 @@ class _Job(Generic[T]):
         self.error: BaseException | None = None
 
     def run(self, tables: Any) -> None:
+        """Run the work; what it raises before its first write is its own affair."""
         self.error = None
+        before = _writes(tables)
         try:
             self.result = self.work(tables)
-        except HayaseError as error:
+        except lmdb.Error:  # of the transaction as a whole: the map or the disk is full
+            raise
+        except Exception as error:
+            if _writes(tables) != before:
+                raise _HalfWrittenError(self, error) from error
             self.error = error
+
+
+class _HalfWrittenError(Exception):
+    """A job failed behind its first write, so that its transaction must not be committed."""
+
+    def __init__(self, job: _Job[Any], error: Exception) -> None:
+        super().__init__(str(error))
+        self.job = job
+        self.error = error
 
 
 class GroupCommit:
@@ -42,11 +57,11 @@ class GroupCommit:
         """Run `work` in a transaction, perhaps with others', and return its result after the commit.
 
         Args:
-            work: what to write.
+            work: what to write. All of it is committed, or nothing if it raises.
             transaction: runs a function in one write transaction and commits; may run it again from the start.
 
         Raises:
-            HayaseError: what `work` raised; the others' writes are not affected.
+            Exception: what `work` raised; the others' writes are not affected. What `transaction` raised.
         """
         job = _Job(work)
         with self._lock:
@@ -55,21 +70,38 @@ class GroupCommit:
             if not job.done:
                 with self._lock:
                     jobs, self._waiting = self._waiting, []
-                self._commit(jobs, transaction)
+                self._commit(jobs, transaction, job)
         if job.error is not None:
             raise job.error
         return cast("T", job.result)
 
-    def _commit(self, jobs: list[_Job[Any]], transaction: Transaction) -> None:
+    def _commit(self, jobs: list[_Job[Any]], transaction: Transaction, mine: _Job[Any]) -> None:
+        """Commit the jobs; without those that fail half way, each of which aborts a transaction of its own making."""
+
         def run_all(tables: Any) -> None:
             for job in jobs:
                 job.run(tables)
 
-        try:
-            transaction(run_all)
-        except BaseException as error:  # nothing was written: every thread that waits must hear of it
-            for job in jobs:
-                job.error = error
-        finally:
+        while jobs:
+            try:
+                transaction(run_all)
+            except _HalfWrittenError as half:
+                half.job.error = half.error
+                half.job.done = True
+                jobs = [job for job in jobs if job is not half.job]
+                continue
+            except Exception as error:  # nothing was written: every thread that waits must hear of it
+                for job in jobs:
+                    job.error = error
+            except BaseException:  # this thread is interrupted; another that waits takes over
+                with self._lock:
+                    self._waiting = [job for job in jobs if job is not mine] + self._waiting
+                raise
             for job in jobs:
                 job.done = True
+            return
+
+
+def _writes(tables: Any) -> int:
+    """How often the transaction has written so far."""
+    return getattr(tables, "writes", 0)

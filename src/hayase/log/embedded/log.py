@@ -13,7 +13,7 @@ from hayase.core.records import TopicPartition
 from hayase.core.time import Clock, SystemClock
 from hayase.log.embedded.cleaner import BackgroundCleaner, Cleaner, CleaningReport
 from hayase.log.embedded.reader import EmbeddedReader
-from hayase.log.embedded.remote_files import RemotePart
+from hayase.log.embedded.remote_part import RemotePart
 from hayase.log.embedded.store import LogStore
 from hayase.log.embedded.tables import Tables, partition_key
 from hayase.log.embedded.times import find_offsets
@@ -50,6 +50,7 @@ class EmbeddedLog:
     * `map.size` (1 TiB): bytes of address space to begin with. It grows by itself; the folder is as large as the data.
     * `cleaner.interval.ms` (30000): how often a log of which a writer was taken cleans in the background; 0: never. One
       process does it for all.
+    * `cleaner.timeout.ms` (300000): a cleaner that takes longer for a step hangs; another takes over.
 
     Topic settings are Kafka's, with Kafka's defaults except for these (see `topic_config`): `retention.ms` is -1, nothing is
     removed unless asked for; `segment.bytes` is 64 MiB; `max.message.bytes` is 1 GiB. `remote.storage.url`, of Hayase's own,
@@ -217,8 +218,7 @@ class EmbeddedLog:
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
         """As `Log.delete_records`. A batch that was appended at once goes when all of its records may.
 
-        Raises:
-            LogError: `CLEANER_BUSY`: another process or thread is cleaning the log.
+        Whether a cleaner runs, or hangs, does not matter. Batches that are damaged can be removed like any other.
         """
         self._cleaner.delete_before(before)
 
@@ -262,7 +262,7 @@ class EmbeddedLog:
         """As `Log.writer`. With the first one the background cleaner begins."""
         interval_ms = self._store.settings.cleaner_interval_ms
         with self._background_lock:
-            if self._background is None and interval_ms > 0:
+            if interval_ms > 0 and (self._background is None or not self._background.runs):
                 self._background = BackgroundCleaner(self._cleaner, interval_ms, self._clock.now_ms)
         return EmbeddedWriter(self._store, self._clock)
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from hayase.log.embedded.blob import BlobHeader, Rows, decode, read_header, unpack
+from hayase.core.records import TopicPartition
+from hayase.log.embedded.blob import BlobHeader, BlobLocation, Rows, decode, read_header, unpack
 from hayase.log.embedded.store import LogStore
 from hayase.log.embedded.tables import Tables, partition_key
 from hayase.log.embedded.topic_settings import TopicSettings
@@ -29,15 +30,32 @@ class StoredBlob:
         return self.base + self.header.span
 
 
-@dataclass(frozen=True, slots=True)
+class ChangedMeanwhileError(Exception):
+    """Something was removed, rewritten or moved by another process or thread, or the topic is gone."""
+
+
+@dataclass(slots=True)
 class CleanedPartition:
-    """A partition that is being cleaned. Whoever has one holds the lock, so nobody else removes or rewrites blobs."""
+    """A partition that is being cleaned: what is read of it, and then changed, is as it was when reading began.
+
+    Several processes may clean a partition at a time, as where one hangs and another takes over: each change is a
+    transaction that looks whether the partition has the revision that was read; of those that read the same one wins.
+
+    Attributes:
+        store: the log's transactions.
+        topic: of the partition.
+        settings: of the topic.
+        number: of the partition.
+        key: prefix of its keys.
+        revision: that is expected, since the last `begin`.
+    """
 
     store: LogStore
     topic: TopicInfo
     settings: TopicSettings
     number: int
     key: bytes
+    revision: int = 0
 
     @classmethod
     def of(cls, store: LogStore, topic: TopicInfo) -> list[CleanedPartition]:
@@ -48,24 +66,68 @@ class CleanedPartition:
             for number in range(topic.partitions)
         ]
 
+    @property
+    def location(self) -> BlobLocation:
+        """Where its blobs are."""
+        return BlobLocation(f"{self.store.path}/data.mdb", self.topic.name, self.number, self.key)
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """Its name."""
+        return TopicPartition(self.topic.name, self.number)
+
     def is_there(self, tables: Tables) -> bool:
         """Whether the topic is still the one it was: another process may delete it at any time."""
         found = tables.topic(self.topic.name)
         return found is not None and found.topic_id == self.topic.topic_id
 
+    def begin(self, tables: Tables) -> bool:
+        """Expect the revision of now; `False` if the topic is gone."""
+        if not self.is_there(tables):
+            return False
+        self.revision = tables.partition_state(self.key).revision
+        return True
+
+    def change(self, work: Callable[[Tables], None]) -> None:
+        """Write to the partition what follows from what was read.
+
+        Raises:
+            ChangedMeanwhileError: it is not as it was; nothing was written.
+        """
+
+        def guarded(tables: Tables) -> None:
+            self._check(tables)
+            tables.revise(self.key)
+            work(tables)
+
+        self.store.write(guarded)
+        self.revision += 1
+
+    def _check(self, tables: Tables) -> None:
+        if not self.is_there(tables) or tables.partition_state(self.key).revision != self.revision:
+            raise ChangedMeanwhileError
+
     def blobs(self, start: int, end: int) -> Iterator[StoredBlob]:
-        """The blobs that begin in `[start, end)`, decoded; no transaction is open between two."""
+        """The blobs that begin in `[start, end)`, decoded; no transaction is open between two.
+
+        Raises:
+            ChangedMeanwhileError: the partition is not as it was.
+            LogError: `LOG_DAMAGED`.
+        """
+        where = self.location
         position: int | None = start
         while position is not None:
             packed, position = self._packed(position, end)
             for base, header, size, payload in packed:
-                yield StoredBlob(base, header, size, decode(payload, header, base))
+                yield StoredBlob(base, header, size, decode(payload, header, where, base))
 
     def _packed(self, start: int, end: int) -> tuple[list[tuple[int, BlobHeader, int, memoryview | bytes]], int | None]:
         """Some blobs, and where to go on."""
         found: list[tuple[int, BlobHeader, int, memoryview | bytes]] = []
         size = 0
+        where = self.location
         with self.store.read(buffers=True) as tables:
+            self._check(tables)
             for base, data in tables.blobs(self.key, start):
                 if base < start:
                     continue
@@ -73,7 +135,7 @@ class CleanedPartition:
                     break
                 if size > _CHUNK_BYTES:
                     return found, base
-                header = read_header(data)
-                found.append((base, header, len(data), unpack(data, header)))
+                header = read_header(data, where, base)
+                found.append((base, header, len(data), unpack(data, header, where, base)))
                 size += header.payload_bytes
         return found, None

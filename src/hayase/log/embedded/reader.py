@@ -10,8 +10,9 @@ import numpy as np
 
 from hayase.core.errors import LogError, SourceRangeLostError, UnknownTopicError
 from hayase.core.records import TopicPartition
-from hayase.log.embedded.blob import BlobHeader, Rows, decode, joined, read_header, unpack
-from hayase.log.embedded.remote_files import PartGoneError, PartReader
+from hayase.log.embedded.blob import BlobHeader, BlobLocation, Rows, decode, joined, read_header, unpack
+from hayase.log.embedded.part_reader import PartReader
+from hayase.log.embedded.remote_files import PartGoneError
 from hayase.log.embedded.store import LogStore
 from hayase.log.embedded.tables import PartitionState, Tables
 from hayase.log.protocol import FetchedBatch
@@ -65,10 +66,11 @@ class EmbeddedReader:
                     return
                 _check_range(partition, position, end, state)
                 part = next(tables.remote_parts(key, position), None)
-                taken = self._take(tables, key, position, end) if part is None else []
+                where = tables.location(partition, key)
+                taken = self._take(tables, where, position, end) if part is None else []
             if part is not None and part.base < end:
                 try:
-                    for rows in self._parts.read(part, position, end):
+                    for rows in self._parts.read(partition, part, position, end):
                         yield _fetched(partition, rows)
                         position = int(rows.offsets[-1]) + 1
                 except PartGoneError:
@@ -80,7 +82,7 @@ class EmbeddedReader:
                 continue
             if not taken:
                 return
-            batch = self._batch(partition, key, taken, position, end)
+            batch = self._batch(partition, where, taken, position, end)
             if len(batch):
                 yield batch
             position = taken[-1].end
@@ -91,37 +93,39 @@ class EmbeddedReader:
         self._cut = None
         self._parts.close()
 
-    def _take(self, tables: Tables, key: bytes, position: int, end: int) -> list[_Packed]:
+    def _take(self, tables: Tables, where: BlobLocation, position: int, end: int) -> list[_Packed]:
         """Unpack blobs that overlap `[position, end)`, at least one if there is any, up to the size of a batch."""
         taken: list[_Packed] = []
         records = size = 0
-        for base, data in tables.blobs(key, position):
-            header = read_header(data)
+        for base, data in tables.blobs(where.key, position):
             if base >= end:
                 break
+            header = read_header(data, where, base)
             if base + header.span <= position:
                 continue
             records += header.records
             size += header.payload_bytes
             if taken and (records > _BATCH_RECORDS or size > _BATCH_BYTES):
                 break
-            cut = self._cut is not None and self._cut[0] == (key, base, header)
-            taken.append(_Packed(base, header, None if cut else unpack(data, header)))
+            cut = self._cut is not None and self._cut[0] == (where.key, base, header)
+            taken.append(_Packed(base, header, None if cut else unpack(data, header, where, base)))
         return taken
 
-    def _batch(self, partition: TopicPartition, key: bytes, taken: list[_Packed], start: int, end: int) -> FetchedBatch:
-        decoded = [self._decode(packed) for packed in taken]
+    def _batch(
+        self, partition: TopicPartition, where: BlobLocation, taken: list[_Packed], start: int, end: int
+    ) -> FetchedBatch:
+        decoded = [self._decode(packed, where) for packed in taken]
         last = taken[-1]
-        self._cut = ((key, last.base, last.header), decoded[-1]) if last.end > end else None
+        self._cut = ((where.key, last.base, last.header), decoded[-1]) if last.end > end else None
         batch = _fetched(partition, joined(decoded))
         if start <= taken[0].base and last.end <= end:
             return batch
         low, high = np.searchsorted(batch.offsets, [start, end]).tolist()
         return _sliced(batch, slice(low, high))
 
-    def _decode(self, packed: _Packed) -> Rows:
+    def _decode(self, packed: _Packed, where: BlobLocation) -> Rows:
         if packed.payload is not None:
-            return decode(packed.payload, packed.header, packed.base)
+            return decode(packed.payload, packed.header, where, packed.base)
         assert self._cut is not None
         return self._cut[1]
 

@@ -4,6 +4,9 @@ One file, a part, holds consecutive records of one partition: the columns `offse
 `headers`, ascending by offset, in row groups that can be read alone. Other programs can read it; nobody may change it.
 Credentials and endpoints are fsspec's own affair (its configuration files, environment variables, or those of the
 cloud's client), so that none are stored with a topic.
+
+The log keeps a CRC32C of each row group and of the footer (`remote_part`). Bytes are read from the file, compared, and only
+then given to the Parquet reader.
 """
 
 from __future__ import annotations
@@ -15,24 +18,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+from crc32c import crc32c
 
 from hayase.core.errors import ConfigError, LogError
 from hayase.core.records import Headers
 from hayase.log.embedded.blob import Rows
-from hayase.log.protocol import Int64Array
-
-
-@dataclass(frozen=True, slots=True)
-class RemotePart:
-    """A file that holds the records of the offsets `[base, end)`."""
-
-    base: int
-    end: int
-    url: str
-    bytes: int
-    records: int
-    max_timestamp_ms: int
+from hayase.log.embedded.remote_part import CheckedRange
+from hayase.storage.disk_full import is_out_of_space
 
 
 class PartGoneError(LogError):
@@ -60,8 +52,17 @@ def checked_url(url: str) -> str:
     return str(path) if isinstance(files, LocalFileSystem) else url.rstrip("/")
 
 
-def write_part(url: str, batches: Iterator[Rows], *, sync: bool) -> int:
-    """Write a part and look at it again; its size in bytes.
+@dataclass(frozen=True, slots=True)
+class WrittenPart:
+    """A file that was just written: its size and checksums."""
+
+    bytes: int
+    footer: CheckedRange
+    groups: tuple[CheckedRange, ...]
+
+
+def write_part(url: str, batches: Iterator[Rows], *, sync: bool) -> WrittenPart:
+    """Write a part and look at it again.
 
     Args:
         url: where; nothing is there yet.
@@ -69,27 +70,62 @@ def write_part(url: str, batches: Iterator[Rows], *, sync: bool) -> int:
         sync: whether the file is on the disk on return, if it is on a local disk at all.
 
     Raises:
-        LogError: `REMOTE_STORAGE_FAILED`.
+        LogError: `REMOTE_STORAGE_FAILED`; `DISK_FULL`, on a local disk.
     """
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    count = 0
-    with _translated(url):
-        files, path = _open_files(url)
+    groups = []
+    with translated(url):
+        files, path = open_files(url)
         files.makedirs(path.rpartition("/")[0], exist_ok=True)
         with files.open(path, "wb") as file:
-            writer = pq.ParquetWriter(file, _schema(), compression="zstd")
+            sink = _ChecksummedSink(file)
+            writer = pq.ParquetWriter(pa.PythonFile(sink, mode="w"), _schema(), compression="zstd")
             with writer:
+                sink.checked_range()  # the magic number is in no row group
                 for rows in batches:
                     writer.write_table(_table(rows), row_group_size=len(rows.values))
-                    count += len(rows.values)
+                    groups.append(sink.checked_range())
+            footer = sink.checked_range()
         if sync:
             _sync_local(files, path)
+        size = int(files.size(path))
         with files.open(path, "rb") as file:
-            written = pq.ParquetFile(file).metadata.num_rows
-        if written != count:
-            raise OSError(f"{count} records were written, {written} are there")
-        return int(files.size(path))
+            file.seek(footer.start)
+            if size != footer.start + footer.length or crc32c(file.read(footer.length)) != footer.crc:
+                raise OSError("what was written does not come back")
+        return WrittenPart(size, footer, tuple(groups))
+
+
+class _ChecksummedSink:
+    """A file to write to, which tells the checksum of what was written since it was last asked."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+        self._start = self._end = self._crc = 0
+        self.closed = False
+
+    def write(self, data: Any) -> int:
+        written = memoryview(data)
+        self._file.write(written)
+        self._crc = crc32c(written, self._crc)
+        self._end += written.nbytes
+        return written.nbytes
+
+    def tell(self) -> int:
+        return self._end
+
+    def flush(self) -> None:
+        """Whoever opened the file closes it."""
+
+    def close(self) -> None:
+        self.closed = True
+
+    def checked_range(self) -> CheckedRange:
+        found = CheckedRange(self._start, self._end - self._start, self._crc)
+        self._start, self._crc = self._end, 0
+        return found
 
 
 def delete_file(url: str) -> None:
@@ -98,73 +134,17 @@ def delete_file(url: str) -> None:
     Raises:
         LogError: `REMOTE_STORAGE_FAILED`.
     """
-    with _translated(url):
-        files, path = _open_files(url)
+    with translated(url):
+        files, path = open_files(url)
         try:
             files.rm_file(path)
         except FileNotFoundError:
             return
 
 
-class PartReader:
-    """Reads parts; keeps the last one open. Not thread-safe."""
-
-    def __init__(self) -> None:
-        self._open: tuple[str, Any, Any, Int64Array] | None = None  # url, stream, file, last offset of each row group
-
-    def read(self, part: RemotePart, start: int, end: int) -> Iterator[Rows]:
-        """The records with `start <= offset < end`, a row group at a time; offsets are those of the partition.
-
-        Raises:
-            PartGoneError: `REMOTE_PART_GONE`: there is no such file.
-            LogError: `REMOTE_STORAGE_FAILED`: it can not be read.
-        """
-        with _translated(part.url):
-            groups, lasts = self._file(part.url)
-        for group in range(int(np.searchsorted(lasts, start)), len(lasts)):
-            with _translated(part.url):
-                table = groups.read_row_group(group)
-            offsets = table.column("offset").to_numpy()
-            low, high = np.searchsorted(offsets, [start, end]).tolist()
-            if low < high:
-                yield _rows(table.slice(low, high - low))
-            if int(lasts[group]) >= end - 1:
-                return
-
-    def first_at(self, part: RemotePart, start: int, time_ms: int) -> int | None:
-        """The first offset from `start` whose timestamp is at or after the time; raises as `read`."""
-        with _translated(part.url):
-            groups, lasts = self._file(part.url)
-            for group in range(int(np.searchsorted(lasts, start)), len(lasts)):
-                table = groups.read_row_group(group, columns=["offset", "timestamp_ms"])
-                offsets = table.column("offset").to_numpy()
-                found = offsets[(offsets >= start) & (table.column("timestamp_ms").to_numpy() >= time_ms)]
-                if len(found):
-                    return int(found[0])
-        return None
-
-    def close(self) -> None:
-        """Let go of the open file."""
-        if self._open is not None:
-            self._open[1].close()
-            self._open = None
-
-    def _file(self, url: str) -> tuple[Any, Int64Array]:
-        if self._open is None or self._open[0] != url:
-            import pyarrow.parquet as pq
-
-            self.close()
-            files, path = _open_files(url)
-            stream = files.open(path, "rb")
-            file = pq.ParquetFile(stream)
-            groups = (file.metadata.row_group(number).column(0) for number in range(file.metadata.num_row_groups))
-            lasts = np.array([group.statistics.max for group in groups], dtype=np.int64)
-            self._open = (url, stream, file, lasts)
-        return self._open[2], self._open[3]
-
-
 @contextmanager
-def _translated(url: str) -> Iterator[None]:
+def translated(url: str) -> Iterator[None]:
+    """Errors of a file system in the log's words."""
     try:
         yield
     except LogError:
@@ -175,12 +155,20 @@ def _translated(url: str) -> Iterator[None]:
             f"{url} is not there, but the log counts on it: it was removed, or this process sees another file system",
         ) from error
     except Exception as error:  # each file system has errors of its own
+        if isinstance(error, OSError) and is_out_of_space(error.errno):
+            raise LogError(
+                "DISK_FULL",
+                f"{url} could not be written: no space, or a quota or file size limit was hit ({error}). Nothing is lost, the "
+                "records stay where they were: make space there, and the next cleaning goes on",
+                location=url.rpartition("/")[0],
+            ) from error
         raise LogError(
             "REMOTE_STORAGE_FAILED", f"{url} could not be used: {error}. Nothing is lost; trying again is safe"
         ) from error
 
 
-def _open_files(url: str) -> tuple[Any, str]:
+def open_files(url: str) -> tuple[Any, str]:
+    """The file system of a URL, and the path there."""
     import fsspec
 
     files, path = fsspec.core.url_to_fs(url)
@@ -230,14 +218,3 @@ def _table(rows: Rows) -> Any:
         ),
     ]
     return pa.Table.from_arrays(columns, schema=schema)
-
-
-def _rows(table: Any) -> Rows:
-    headers = table.column("headers").to_pylist()
-    return Rows(
-        table.column("offset").to_numpy(),
-        table.column("timestamp_ms").to_numpy(),
-        table.column("key").to_pylist(),
-        table.column("value").to_pylist(),
-        [tuple((header["key"], header["value"]) for header in record) for record in headers] if any(headers) else None,
-    )

@@ -13,6 +13,8 @@ from typing import Any, TypeVar
 import lmdb
 
 from hayase.core.errors import ConfigError, LogError, StateError
+from hayase.log.embedded.checked_rows import row_damaged
+from hayase.log.embedded.failures import log_disk_full
 from hayase.log.embedded.group_commit import GroupCommit, Work
 from hayase.log.embedded.settings import read_options
 from hayase.log.embedded.tables import NAMES, Tables
@@ -28,8 +30,8 @@ from hayase.storage.lmdb_env import (
 
 T = TypeVar("T")
 
-_FORMAT = b"2"
-_OLDER = b"1"
+_FORMAT = b"3"
+_OLDER = (b"1", b"2")
 _commits: dict[tuple[int, str], GroupCommit] = {}
 _users: Counter[tuple[int, str]] = Counter()
 _users_lock = threading.Lock()
@@ -107,7 +109,11 @@ class LogStore:
         try:
             env = open_environment(self.path, map_size=self.settings.map_size, max_dbs=16, sync=self.settings.fsync)
         except StateError as error:
-            raise LogError("LOG_NOT_OPENED", f"the embedded log can not be opened: {error.message}") from error
+            if error.condition == "DISK_FULL":
+                raise log_disk_full(self.path) from error
+            raise LogError(
+                "LOG_NOT_OPENED", f"the embedded log can not be opened: {error.message}", location=self.path
+            ) from error
         if self._prepared is None or self._prepared() is not env:
             if ends_early(env):
                 close_environment(self.path)
@@ -126,20 +132,24 @@ class LogStore:
 
         def prepare(txn: Any) -> None:
             meta = env.open_db(b"meta", txn=txn)
-            found = txn.get(b"format", db=meta)
-            if found is None:
-                txn.put(b"format", _FORMAT, db=meta)
-            elif found not in (_FORMAT, _OLDER):
-                raise LogError(
-                    "LOG_FORMAT",
-                    f"{self.path} has format {found.decode(errors='replace')}, this version reads "
-                    f"{_FORMAT.decode()}: use the version of Hayase that wrote it, or another folder",
-                )
             for name in NAMES:
                 env.open_db(name.encode(), txn=txn)
-            if found == _OLDER:
-                Tables(env, txn).upgrade()
-                txn.put(b"format", _FORMAT, db=meta)
+            tables = Tables(env, txn)
+            found = txn.get(b"format", db=meta)
+            if found is None:
+                if any(txn.stat(env.open_db(name.encode(), txn=txn))["entries"] for name in NAMES):
+                    raise row_damaged(f"{self.path}/data.mdb", "meta", b"format", "it is not there")
+                tables.put("meta", b"format", _FORMAT)
+            elif found in _OLDER:
+                tables.upgrade()
+                tables.put("meta", b"format", _FORMAT)
+            elif (version := found if found.isdigit() else tables.get("meta", b"format")) != _FORMAT:
+                raise LogError(
+                    "LOG_FORMAT",
+                    f"{self.path} has format {(version or b'').decode(errors='replace')}, this version reads up to "
+                    f"{_FORMAT.decode()}: use the version of Hayase that wrote it, or another folder",
+                    location=self.path,
+                )
 
         with self._translated():
             run_write(env, prepare)
@@ -150,11 +160,12 @@ class LogStore:
             yield
         except lmdb.Error as error:
             if is_disk_full(self.path, error):
+                raise log_disk_full(self.path) from error
+            if isinstance(error, lmdb.CorruptedError | lmdb.PageNotFoundError | lmdb.InvalidError):
                 raise LogError(
-                    "DISK_FULL",
-                    "there is no space left for the log. Nothing that was acknowledged is lost; make space on that "
-                    "disk (or raise the file size limit or quota) and call again",
-                    location=self.path,
+                    "LOG_DAMAGED",
+                    f"pages of {self.path}/data.mdb are damaged: {error}. Check the disk and restore the folder from a copy",
+                    location=f"{self.path}/data.mdb",
                 ) from error
             if isinstance(error, lmdb.PanicError):
                 close_environment(self.path)  # LMDB refuses it from now on; the next call opens it afresh

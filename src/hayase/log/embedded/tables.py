@@ -2,9 +2,9 @@
 
 | database | key | value |
 |---|---|---|
-| `meta` | `format` | version of this layout |
+| `meta` | `format`, `cleaned_at` | version of this layout; when it was last cleaned |
 | `topics` | name | id, partition count, settings (JSON) |
-| `partitions` | topic id, partition | first offset, end offset, largest timestamp so far, bytes in `batches` |
+| `partitions` | topic id, partition | first offset, end offset, largest timestamp so far, bytes in `batches`, revision |
 | `batches` | topic id, partition, base offset | blob (see `blob`) |
 | `times` | topic id, partition, timestamp | base offset of the first blob that reached that timestamp |
 | `remote` | topic id, partition, base offset | what is in a Parquet file, and where that is (MessagePack) |
@@ -18,14 +18,18 @@ names it; so a cleaner that dies leaves nothing behind that the next one would n
 
 Numbers in keys are big-endian, so that keys of a partition are ordered by offset and by time. Text in keys ends with
 a zero byte.
+
+Every value but those of `batches`, which have checksums of their own, ends with a CRC32C of table, key and value
+(`checked_rows`), which is compared whenever the row is read. Before format 3 rows had none; opening such a log adds them.
 """
 
 from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import lmdb
@@ -33,20 +37,24 @@ import msgspec
 
 from hayase.core.errors import LogError, UnknownTopicError
 from hayase.core.records import TopicPartition
-from hayase.log.embedded.blob import NO_HORIZON, Blob
-from hayase.log.embedded.remote_files import RemotePart
+from hayase.log.embedded.blob import NO_HORIZON, Blob, BlobLocation, seal
+from hayase.log.embedded.checked_rows import CheckedRows
+from hayase.log.embedded.remote_part import RemotePart, remote_part, remote_row
 from hayase.log.protocol import Marker, TopicInfo
 
 NAMES = ("meta", "topics", "partitions", "batches", "times", "remote", "cleaned", "garbage", "markers", "groups")
 
-_PARTITION = struct.Struct(">qqqq")
-_PARTITION_1 = struct.Struct(">qqq")  # format 1 did not count bytes
+_PARTITION = struct.Struct(">qqqqq")
+_PARTITION_2 = struct.Struct(">qqqq")  # without revision
+_PARTITION_1 = struct.Struct(">qqq")  # nor bytes
 _CLEANED = struct.Struct(">qqq")
 _U32 = struct.Struct(">I")
 _U64 = struct.Struct(">Q")
 _OFFSET = struct.Struct(">q")
 _LONGEST_NAME_BYTES = 249
+
 _BEFORE_ALL_TIMES = -1
+_IN_REMOVAL = b"\0"
 
 
 class _TopicRow(msgspec.Struct, frozen=True):
@@ -63,12 +71,21 @@ class _MarkerRow(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
-    """How far a partition reaches: offsets `[start, end)`; the largest timestamp it ever got; bytes that are not remote."""
+    """How far a partition reaches.
+
+    Attributes:
+        start: its first offset.
+        end: the offset behind its last.
+        max_timestamp_ms: the largest timestamp it ever got.
+        bytes: of what is not remote.
+        revision: how often something was removed, rewritten or moved. Appends do not count.
+    """
 
     start: int = 0
     end: int = 0
     max_timestamp_ms: int = _BEFORE_ALL_TIMES
     bytes: int = 0
+    revision: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,46 +103,11 @@ class Cleaned:
     horizon_ms: int = NO_HORIZON
 
 
-class Tables:
-    """The databases within one transaction. Not valid after it."""
+class Tables(CheckedRows):
+    """The databases within one transaction. Not valid after it.
 
-    def __init__(self, env: lmdb.Environment, txn: Any) -> None:
-        self._env = env
-        self._txn = txn
-
-    def get(self, table: str, key: bytes) -> Any:
-        """A value, `None` if absent."""
-        return self._txn.get(key, db=self._db(table))
-
-    def put(self, table: str, key: bytes, value: bytes) -> None:
-        """Write a value."""
-        self._txn.put(key, value, db=self._db(table))
-
-    def delete(self, table: str, key: bytes) -> bool:
-        """Remove a key; whether it was there."""
-        return bool(self._txn.delete(key, db=self._db(table)))
-
-    def cursor(self, table: str) -> Any:
-        """A cursor, on nothing yet."""
-        return self._txn.cursor(db=self._db(table))
-
-    def scan(self, table: str, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """All keys that begin with `prefix`, in order, with their values."""
-        with self.cursor(table) as cursor:
-            found = cursor.set_range(prefix)
-            while found:
-                key = bytes(cursor.key())
-                if not key.startswith(prefix):
-                    return
-                yield key, bytes(cursor.value())
-                found = cursor.next()
-
-    def delete_prefix(self, table: str, prefix: bytes) -> None:
-        """Remove all keys that begin with `prefix`."""
-        with self.cursor(table) as cursor:
-            found = cursor.set_range(prefix)
-            while found and bytes(cursor.key()).startswith(prefix):
-                found = cursor.delete()
+    Whatever reads raises LogError `LOG_DAMAGED` where a row is not what was written.
+    """
 
     def topic(self, name: str) -> TopicInfo | None:
         """A topic, `None` if there is none of that name."""
@@ -134,8 +116,9 @@ class Tables:
         except (lmdb.BadValsizeError, UnicodeEncodeError):  # empty or too long to be a name at all
             return None
         if raw is None:
+            self._check_all("topics")
             return None
-        row = msgspec.json.decode(raw, type=_TopicRow)
+        row = self._decoded("topics", name.encode(), raw, _topic_row)
         return TopicInfo(name, row.topic_id, row.partitions, row.config)
 
     def known_topic(self, name: str) -> TopicInfo:
@@ -185,31 +168,40 @@ class Tables:
 
     def partition_state(self, key: bytes) -> PartitionState:
         """How far the partition of that key prefix, which must exist, reaches."""
-        return PartitionState(*_PARTITION.unpack(self.get("partitions", key)))
+        raw = self.get("partitions", key)
+        if raw is None:
+            raise self._damaged("partitions", key, "it is not there")
+        return PartitionState(*_PARTITION.unpack(raw))
 
     def put_partition(self, key: bytes, state: PartitionState) -> None:
         """Write how far a partition reaches."""
-        self.put("partitions", key, _PARTITION.pack(state.start, state.end, state.max_timestamp_ms, state.bytes))
+        row = (state.start, state.end, state.max_timestamp_ms, state.bytes, state.revision)
+        self.put("partitions", key, _PARTITION.pack(*row))
 
-    def append(self, key: bytes, blobs: list[Blob]) -> None:
+    def location(self, partition: TopicPartition, key: bytes) -> BlobLocation:
+        """Where the blobs of the partition of that key prefix are."""
+        return BlobLocation(self._file, partition.topic, partition.partition, key)
+
+    def append(self, key: bytes, blobs: Iterable[Blob]) -> None:
         """Put blobs at the end of the partition of that key prefix, and into the index of times."""
         state = self.partition_state(key)
         end, largest, size = state.end, state.max_timestamp_ms, state.bytes
         for blob in blobs:
-            self.put("batches", key + _U64.pack(end), blob.data)
+            stored_under = key + _U64.pack(end)
+            self._put("batches", stored_under, seal(blob, stored_under))
             if blob.max_timestamp_ms > largest:
                 largest = blob.max_timestamp_ms
                 self.put("times", key + _U64.pack(largest), _U64.pack(end))
             end += blob.records
             size += len(blob.data)
-        self.put_partition(key, PartitionState(state.start, end, largest, size))
+        self.put_partition(key, PartitionState(state.start, end, largest, size, state.revision))
 
     def first_blob_reaching(self, key: bytes, time_ms: int) -> int | None:
         """Base offset of the first blob ever with a timestamp at or after the time; `None` if there was none."""
         with self.cursor("times") as cursor:
             if not cursor.set_range(key + _U64.pack(max(time_ms, 0))) or bytes(cursor.key())[: len(key)] != key:
                 return None
-            return int(_U64.unpack(cursor.value())[0])
+            return self._base_of_time(cursor)
 
     def blobs(self, key: bytes, offset: int) -> Iterator[tuple[int, Any]]:
         """Base offset and data of the partition's blobs, from the one that holds `offset`, or is next after it."""
@@ -239,15 +231,16 @@ class Tables:
             found = before
             while found and bytes(cursor.key())[: len(key)] == key:
                 base = _U64.unpack_from(cursor.key(), len(key))[0]
-                part = RemotePart(base, *msgspec.msgpack.decode(cursor.value()))
+                stored_under = bytes(cursor.key())
+                row = self._opened("remote", stored_under, cursor.value())
+                part = self._decoded("remote", stored_under, row, partial(remote_part, base))
                 if part.end > offset:
                     yield part
                 found = cursor.next()
 
     def put_remote(self, key: bytes, part: RemotePart) -> None:
         """Write where a part is."""
-        row = (part.end, part.url, part.bytes, part.records, part.max_timestamp_ms)
-        self.put("remote", key + _U64.pack(part.base), msgspec.msgpack.encode(row))
+        self.put("remote", key + _U64.pack(part.base), remote_row(part))
 
     def drop_remote(self, key: bytes, part: RemotePart) -> None:
         """Forget a part; its file becomes garbage."""
@@ -258,31 +251,53 @@ class Tables:
         """A file that may be removed, unless it is taken back from the garbage."""
         self.put("garbage", _garbage_key(url), url.encode())
 
+    def take_from_garbage(self, url: str) -> bool:
+        """A part names the file now; `False`, and nothing happens, if it is being removed or is removed already."""
+        key = _garbage_key(url)
+        return self.get("garbage", key) == url.encode() and self.delete("garbage", key)
+
+    def remove_from_now_on(self, url: str) -> bool:
+        """The file can not be taken from the garbage any more; `False` if it was already."""
+        key = _garbage_key(url)
+        if self.get("garbage", key) is None:
+            return False
+        self.put("garbage", key, _IN_REMOVAL + url.encode())
+        return True
+
     def delete_garbage(self, url: str) -> bool:
-        """The file is removed, or a part names it now; whether it was garbage."""
+        """The file is removed; whether it was garbage."""
         return self.delete("garbage", _garbage_key(url))
 
     def garbage(self) -> list[str]:
         """Files that nothing needs."""
-        return [url.decode() for _, url in self.scan("garbage", b"")]
+        return [url.removeprefix(_IN_REMOVAL).decode() for _, url in self.scan("garbage", b"")]
 
     def cleaned(self, key: bytes) -> Cleaned:
         """What log compaction did in a partition."""
         raw = self.get("cleaned", key)
-        return Cleaned() if raw is None else Cleaned(*_CLEANED.unpack(raw))
+        return (
+            Cleaned() if raw is None else self._decoded("cleaned", key, raw, lambda row: Cleaned(*_CLEANED.unpack(row)))
+        )
 
     def put_cleaned(self, key: bytes, cleaned: Cleaned) -> None:
         """Write what log compaction did."""
         self.put("cleaned", key, _CLEANED.pack(cleaned.end, cleaned.bytes, cleaned.horizon_ms))
 
-    def replace_blobs(self, key: bytes, bases: Sequence[int], removed_bytes: int, data: bytes | None = None) -> None:
+    def replace_blobs(self, key: bytes, bases: Sequence[int], removed_bytes: int, blob: Blob | None = None) -> None:
         """Put a blob, or nothing, in the place of those at these base offsets, which have so many bytes."""
         for base in bases:
             self.delete("batches", key + _U64.pack(base))
-        if data is not None:
-            self.put("batches", key + _U64.pack(bases[0]), data)
+        if blob is not None:
+            stored_under = key + _U64.pack(bases[0])
+            self._put("batches", stored_under, seal(blob, stored_under))
         state = self.partition_state(key)
-        self.put_partition(key, replace(state, bytes=state.bytes - removed_bytes + len(data or b"")))
+        size = state.bytes - removed_bytes + (len(blob.data) if blob is not None else 0)
+        self.put_partition(key, replace(state, bytes=size))
+
+    def revise(self, key: bytes) -> None:
+        """Count a change of what a partition has already."""
+        state = self.partition_state(key)
+        self.put_partition(key, replace(state, revision=state.revision + 1))
 
     def move_start(self, key: bytes, start: int) -> None:
         """Let a partition begin at an offset; what the index of times says of earlier ones goes."""
@@ -294,23 +309,42 @@ class Tables:
                 following = cursor.next()
                 if not following or bytes(cursor.key())[: len(key)] != key:
                     return
-                if _U64.unpack(cursor.value())[0] > start:
+                if self._base_of_time(cursor) > start:
                     return
                 cursor.prev()
+                self.writes += 1
                 found = cursor.delete()
 
+    def _base_of_time(self, cursor: Any) -> int:
+        return int(_U64.unpack(self._opened("times", bytes(cursor.key()), cursor.value()))[0])
+
     def upgrade(self) -> None:
-        """Bring partitions that format 1 wrote up to date."""
-        for key, raw in list(self.scan("partitions", b"")):
-            if len(raw) == _PARTITION_1.size:
-                size = sum(len(data) for _, data in self.blobs(key, 0))
-                start, end, largest = _PARTITION_1.unpack(raw)
-                self.put_partition(key, PartitionState(start, end, largest, size))
+        """Bring rows that formats 1 and 2 wrote up to date; what can not be one is an error."""
+        for table in NAMES:
+            if table not in ("meta", "batches", "partitions"):
+                for key, raw in list(self._scan(table, b"")):
+                    self.put(table, key, raw)
+        for key, raw in list(self._scan("meta", b"")):
+            if key != b"format":
+                self.put("meta", key, raw)
+        for key, raw in list(self._scan("partitions", b"")):
+            self.put_partition(key, self._decoded("partitions", key, raw, partial(self._older, key)))
+
+    def _older(self, key: bytes, raw: bytes) -> PartitionState:
+        if len(raw) == _PARTITION_1.size:
+            size = sum(len(data) for _, data in self.blobs(key, 0))
+            start, end, largest = _PARTITION_1.unpack(raw)
+            return PartitionState(start, end, largest, size)
+        return PartitionState(*_PARTITION_2.unpack(raw))
 
     def marker(self, application_id: str, bundle: str) -> Marker | None:
         """The last marker of a bundle."""
-        raw = self.get("markers", text_key(application_id, bundle))
-        return None if raw is None else _marker(raw)
+        key = text_key(application_id, bundle)
+        raw = self.get("markers", key)
+        if raw is None:
+            self._check_all("markers")
+            return None
+        return self._decoded("markers", key, raw, _marker)
 
     def put_marker(self, application_id: str, bundle: str, marker: Marker) -> None:
         """Replace a bundle's marker."""
@@ -320,7 +354,11 @@ class Tables:
     def markers(self, application_id: str) -> dict[str, Marker]:
         """All markers of an application, by bundle."""
         prefix = text_key(application_id)
-        return {key[len(prefix) : -1].decode(): _marker(raw) for key, raw in self.scan("markers", prefix)}
+        return {
+            key[len(prefix) : -1].decode(): self._decoded("markers", key, raw, _marker)
+            for key, raw in self.scan("markers", b"")  # all: a row that is missing may be under a damaged key
+            if key.startswith(prefix)
+        }
 
     def group_offsets(self, group: str) -> dict[TopicPartition, int]:
         """What was committed for a group."""
@@ -328,7 +366,7 @@ class Tables:
         found = {}
         for key, raw in self.scan("groups", prefix):
             topic = TopicPartition(key[len(prefix) : -5].decode(), _U32.unpack(key[-4:])[0])
-            found[topic] = _OFFSET.unpack(raw)[0]
+            found[topic] = self._decoded("groups", key, raw, _offset)
         return found
 
     def put_group_offset(self, group: str, partition: TopicPartition, offset: int) -> None:
@@ -348,9 +386,6 @@ class Tables:
         for key, _ in list(self.scan("groups", b"")):
             if key[:-5].split(b"\0", 1)[1] == name:
                 self.delete("groups", key)
-
-    def _db(self, table: str) -> Any:
-        return self._env.open_db(table.encode(), txn=self._txn, create=False)
 
 
 def partition_key(topic_id: str, partition: int) -> bytes:
@@ -373,6 +408,14 @@ def text_key(*parts: str) -> bytes:
 
 def _garbage_key(url: str) -> bytes:
     return hashlib.sha256(url.encode()).digest()
+
+
+def _topic_row(raw: bytes) -> _TopicRow:
+    return msgspec.json.decode(raw, type=_TopicRow)
+
+
+def _offset(raw: bytes) -> int:
+    return int(_OFFSET.unpack(raw)[0])
 
 
 def _marker(raw: bytes) -> Marker:

@@ -19,8 +19,9 @@ from functools import partial
 from hayase.core.failpoints import reach
 from hayase.log.embedded import blob
 from hayase.log.embedded.blob import Rows, joined, read_header
-from hayase.log.embedded.partition import CleanedPartition, StoredBlob
-from hayase.log.embedded.remote_files import RemotePart, delete_file, write_part
+from hayase.log.embedded.partition import ChangedMeanwhileError, CleanedPartition, StoredBlob
+from hayase.log.embedded.remote_files import delete_file, write_part
+from hayase.log.embedded.remote_part import RemotePart
 from hayase.log.embedded.store import LogStore
 from hayase.log.embedded.tables import Tables
 
@@ -47,7 +48,7 @@ def move_segment(partition: CleanedPartition, now_ms: int, new_id: Callable[[], 
         LogError: `REMOTE_STORAGE_FAILED`: nothing was moved.
     """
     with partition.store.read(buffers=True) as tables:
-        if not partition.is_there(tables):
+        if not partition.begin(tables):
             return None
         segment = _next_segment(partition, tables, now_ms)
     if segment is None:
@@ -57,26 +58,41 @@ def move_segment(partition: CleanedPartition, now_ms: int, new_id: Callable[[], 
     url = f"{folder}/{base:020d}-{new_id().hex}.parquet"
     partition.store.write(lambda tables: tables.put_garbage(url))
     reach("before_part")
-    size = write_part(url, _row_groups(partition.blobs(base, segment.end)), sync=partition.store.settings.fsync)
-    reach("after_part")
-    part = RemotePart(base, segment.end, url, size, segment.records, segment.max_timestamp_ms)
-
-    def move(tables: Tables) -> bool:
-        if not partition.is_there(tables):
-            return False
-        tables.delete_garbage(url)
-        tables.put_remote(partition.key, part)
-        tables.replace_blobs(partition.key, segment.bases, segment.bytes)
-        reach("inside_move")
-        return True
-
-    moved = partition.store.write(move)
+    try:
+        written = write_part(url, _row_groups(partition.blobs(base, segment.end)), sync=partition.store.settings.fsync)
+        reach("after_part")
+        part = RemotePart(
+            base,
+            segment.end,
+            url,
+            written.bytes,
+            segment.records,
+            segment.max_timestamp_ms,
+            written.footer,
+            written.groups,
+        )
+        partition.change(lambda tables: _move(partition, tables, segment, part))
+    except ChangedMeanwhileError:
+        # Another cleaner may have removed the file, and its name from the garbage, while it was written.
+        partition.store.write(lambda tables: tables.put_garbage(url))
+        return None
     reach("after_move")
-    return part if moved else None
+    return part
+
+
+def _move(partition: CleanedPartition, tables: Tables, segment: _Segment, part: RemotePart) -> None:
+    if not tables.take_from_garbage(part.url):
+        raise ChangedMeanwhileError
+    tables.put_remote(partition.key, part)
+    tables.replace_blobs(partition.key, segment.bases, segment.bytes)
+    reach("inside_move")
 
 
 def remove_garbage(store: LogStore) -> int:
-    """Remove the files that nothing needs; how many there were. To be called with the cleaner's lock only.
+    """Remove the files that nothing needs; how many there were.
+
+    To be called with the cleaner's lock only, so that a file that is being written stays. Where two clean all the same,
+    because the first hung, a file whose removal has begun is no longer moved to.
 
     Raises:
         LogError: `REMOTE_STORAGE_FAILED`: one could not be removed; it stays noted.
@@ -84,9 +100,10 @@ def remove_garbage(store: LogStore) -> int:
     with store.read() as tables:
         urls = tables.garbage()
     for url in urls:
-        delete_file(url)
-        reach("after_delete_file")
-        store.write(partial(Tables.delete_garbage, url=url))
+        if store.write(partial(Tables.remove_from_now_on, url=url)):
+            delete_file(url)
+            reach("after_delete_file")
+            store.write(partial(Tables.delete_garbage, url=url))
     return len(urls)
 
 
@@ -94,7 +111,7 @@ def _next_segment(partition: CleanedPartition, tables: Tables, now_ms: int) -> _
     settings, segment, full = partition.settings, _Segment(), False
     local = tables.partition_state(partition.key).bytes
     for base, data in tables.blobs(partition.key, 0):
-        header, size = read_header(data), len(data)
+        header, size = read_header(data, partition.location, base), len(data)
         old = settings.local_retention_ms is not None and (
             now_ms - header.max_timestamp_ms > settings.local_retention_ms
         )

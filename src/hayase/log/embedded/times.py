@@ -6,7 +6,9 @@ from collections.abc import Mapping
 
 from hayase.core.records import TopicPartition
 from hayase.log.embedded.blob import offsets, read_header, timestamps, unpack
-from hayase.log.embedded.remote_files import PartGoneError, PartReader, RemotePart
+from hayase.log.embedded.part_reader import PartReader
+from hayase.log.embedded.remote_files import PartGoneError
+from hayase.log.embedded.remote_part import RemotePart
 from hayase.log.embedded.store import LogStore
 from hayase.log.embedded.tables import Tables
 
@@ -36,11 +38,12 @@ def _find(tables: Tables, partition: TopicPartition, time_ms: int, position: int
     for part in tables.remote_parts(key, position):
         if part.max_timestamp_ms >= time_ms:
             return part
+    where = tables.location(partition, key)
     for base, data in tables.blobs(key, position):
-        header = read_header(data)
+        header = read_header(data, where, base)
         if header.max_timestamp_ms < time_ms:
             continue
-        payload = unpack(data, header)
+        payload = unpack(data, header, where, base)
         reached = offsets(payload, header, base)[timestamps(payload, header) >= time_ms]
         reached = reached[reached >= position]
         if len(reached):
@@ -55,7 +58,7 @@ def _find_in_parts(store: LogStore, partition: TopicPartition, time_ms: int, ans
     try:
         while not isinstance(answer, int):
             try:
-                offset = reader.first_at(answer, position, time_ms)
+                offset = reader.first_at(partition, answer, position, time_ms)
             except PartGoneError:
                 if answer == gone:
                     raise

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
 
 from hayase.core.errors import LogError, ProductionError
 from hayase.core.failpoints import reach
 from hayase.core.time import Clock
 from hayase.log.embedded.blob import Blob, at_append_time, encode
+from hayase.log.embedded.encoded_spill import EncodedSpill, SpilledBlob
 from hayase.log.embedded.store import LogStore
 from hayase.log.embedded.tables import Tables, partition_key
 from hayase.log.embedded.topic_settings import compression_of, stamps_at_append
@@ -21,13 +21,12 @@ _ATTEMPTS = 5
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """Encoded batches, and the topics they were encoded for; stored batches were looked at only."""
+    """Encoded batches by partition, and the topics they were encoded for."""
 
     topics: dict[str, TopicInfo]
-    appends: tuple[tuple[bytes, list[Blob]], ...]
+    appends: dict[bytes, list[Blob | SpilledBlob]]
     stamped: frozenset[bytes]
     """Partitions whose records get the time of the append."""
-    stored: tuple[StoredBatch, ...]
 
 
 class _TopicsChangedError(LogError):
@@ -35,7 +34,10 @@ class _TopicsChangedError(LogError):
 
 
 class EmbeddedWriter:
-    """An `EpochWriter`. Encoding happens before the write lock is taken, but for stored batches. Thread-safe.
+    """An `EpochWriter`. Everything is loaded and encoded before the write lock is taken. Thread-safe.
+
+    Stored batches are loaded one at a time and wait, encoded, in an unnamed file in the log's folder: a batch that can not
+    be loaded is an error before anything is written, and an epoch of any size takes little memory.
 
     Args:
         store: the log's transactions.
@@ -75,30 +77,36 @@ class EmbeddedWriter:
         """Nothing is held back, so there is nothing to flush."""
 
     def _write(self, batches: Sequence[OutgoingBatch], marked: tuple[str, str, Marker] | None) -> bool:
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                with EncodedSpill(self._store.path) as spill:
+                    return self._write_prepared(self._prepare(batches, spill), marked)
+            except _TopicsChangedError:
+                if attempt == _ATTEMPTS:
+                    raise
+        raise AssertionError("the last attempt returns or raises")
+
+    def _write_prepared(self, prepared: _Prepared, marked: tuple[str, str, Marker] | None) -> bool:
         def work(tables: Tables) -> bool:
             if marked is not None and _is_published(tables, *marked):
                 return False
             if any(tables.known_topic(info.name).topic_id != info.topic_id for info in prepared.topics.values()):
                 raise _TopicsChangedError("TOPIC_CHANGED", "a topic is deleted and made anew all the time; try again")
             now_ms = self._clock.now_ms() if prepared.stamped else 0
-            for key, blobs in chain(prepared.appends, _encoded(prepared.stored, prepared.topics)):
-                stamped = [at_append_time(blob, now_ms) for blob in blobs] if key in prepared.stamped else blobs
-                tables.append(key, stamped)
+            for key, blobs in prepared.appends.items():
+                loaded = (blob.load() for blob in blobs)
+                tables.append(
+                    key, (at_append_time(blob, now_ms) for blob in loaded) if key in prepared.stamped else loaded
+                )
             if marked is not None:
                 tables.put_marker(*marked)
                 reach("inside_publish", bundle=marked[1], epoch=marked[2].epoch)
             return True
 
-        for attempt in range(1, _ATTEMPTS + 1):
-            prepared = self._prepare(batches)
-            try:
-                return self._store.write(work)
-            except _TopicsChangedError:
-                if attempt == _ATTEMPTS:
-                    raise
-        raise AssertionError("the last attempt returns or raises")
+        return self._store.write(work)
 
-    def _prepare(self, batches: Sequence[OutgoingBatch]) -> _Prepared:
+    def _prepare(self, batches: Sequence[OutgoingBatch], spill: EncodedSpill) -> _Prepared:
+        """Load, check and encode: what can be refused is refused here, before anything is written."""
         with self._store.read() as tables:
             topics = {name: tables.known_topic(name) for name in dict.fromkeys(batch.topic for batch in batches)}
         stamped = frozenset(
@@ -107,36 +115,25 @@ class EmbeddedWriter:
             if stamps_at_append(info.config)
             for number in range(info.partitions)
         )
-        if any(isinstance(batch, StoredBatch) for batch in batches):
-            # Nothing may be refused once the first is written.
-            for batch in batches:
-                _check(batch.load(), topics[batch.topic])
-            return _Prepared(topics, (), stamped, tuple(_as_stored(batch) for batch in batches))
-        appends: dict[bytes, list[Blob]] = {}
-        for key, blobs in _encoded(batches, topics):
-            appends.setdefault(key, []).extend(blobs)
-        return _Prepared(topics, tuple(appends.items()), stamped, ())
+        appends: dict[bytes, list[Blob | SpilledBlob]] = {}
+        for batch in batches:
+            keep = spill.add if isinstance(batch, StoredBatch) else _as_it_is
+            for key, blobs in _encoded(batch.load(), topics[batch.topic]):
+                appends.setdefault(key, []).extend(map(keep, blobs))
+        return _Prepared(topics, appends, stamped)
 
 
-def _as_stored(batch: OutgoingBatch) -> StoredBatch:
-    return batch if isinstance(batch, StoredBatch) else StoredBatch(batch.topic, len(batch), batch.load)
+def _as_it_is(blob: Blob) -> Blob:
+    return blob
 
 
-def _check(batch: OutputBatch, info: TopicInfo) -> None:
+def _encoded(batch: OutputBatch, info: TopicInfo) -> Iterator[tuple[bytes, Iterator[Blob]]]:
+    """Keys of partitions and what is appended to them."""
+    compression = compression_of(info.config)
     _check_keys(batch, info)
     for rows in split_by_partition(batch, info.partitions):
         _check_sizes(rows, info)
-
-
-def _encoded(batches: Sequence[OutgoingBatch], topics: Mapping[str, TopicInfo]) -> Iterator[tuple[bytes, list[Blob]]]:
-    """Keys of partitions and what is appended to them, batch by batch."""
-    for given in batches:
-        batch, info = given.load(), topics[given.topic]
-        compression = compression_of(info.config)
-        _check_keys(batch, info)
-        for rows in split_by_partition(batch, info.partitions):
-            _check_sizes(rows, info)
-            yield partition_key(info.topic_id, rows.partition), list(encode(rows, compression, info.name))
+        yield partition_key(info.topic_id, rows.partition), encode(rows, compression, info.name)
 
 
 def _is_published(tables: Tables, application_id: str, bundle: str, marker: Marker) -> bool:

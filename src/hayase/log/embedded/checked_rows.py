@@ -1,0 +1,145 @@
+"""Rows of an embedded log with checksums: the value, and behind it a CRC32C of table, key and value."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import lmdb
+import msgspec
+from crc32c import crc32c
+
+from hayase.core.errors import LogError
+
+D = TypeVar("D")
+_CHECKSUM = struct.Struct("<I")
+
+
+class CheckedRows:
+    """Databases within one transaction, whose values have checksums (but for those of `batches`). Not valid after it.
+
+    Attributes:
+        writes: how often something was written.
+    """
+
+    def __init__(self, env: lmdb.Environment, txn: Any) -> None:
+        self._env = env
+        self._txn = txn
+        self._file = f"{env.path()}/data.mdb"
+        self.writes = 0
+
+    def get(self, table: str, key: bytes) -> bytes | None:
+        """A value, `None` if absent. Not for `batches`."""
+        raw = self._txn.get(key, db=self._db(table))
+        return None if raw is None else self._opened(table, key, raw)
+
+    def put(self, table: str, key: bytes, value: bytes) -> None:
+        """Write a value. Not for `batches`."""
+        self._put(table, key, _checked(table, key, value))
+
+    def delete(self, table: str, key: bytes) -> bool:
+        """Remove a key; whether it was there."""
+        self.writes += 1
+        return bool(self._txn.delete(key, db=self._db(table)))
+
+    def cursor(self, table: str) -> Any:
+        """A cursor, on nothing yet."""
+        return self._txn.cursor(db=self._db(table))
+
+    def scan(self, table: str, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """All keys that begin with `prefix`, in order, with their values. Not for `batches`."""
+        for key, raw in self._scan(table, prefix):
+            yield key, self._opened(table, key, raw)
+
+    def _scan(self, table: str, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        with self.cursor(table) as cursor:
+            found = cursor.set_range(prefix)
+            while found:
+                key = bytes(cursor.key())
+                if not key.startswith(prefix):
+                    return
+                yield key, bytes(cursor.value())
+                found = cursor.next()
+
+    def delete_prefix(self, table: str, prefix: bytes) -> None:
+        """Remove all keys that begin with `prefix`."""
+        with self.cursor(table) as cursor:
+            found = cursor.set_range(prefix)
+            while found and bytes(cursor.key()).startswith(prefix):
+                self.writes += 1
+                found = cursor.delete()
+
+    def _put(self, table: str, key: bytes, value: bytes | bytearray) -> None:
+        self.writes += 1
+        self._txn.put(key, value, db=self._db(table))
+
+    def _opened(self, table: str, key: bytes, raw: Any) -> bytes:
+        value = _opened(table, key, raw)
+        if value is None:
+            raise self._damaged(table, key, "its checksum does not fit")
+        return value
+
+    def _damaged(self, table: str, key: bytes, why: str) -> LogError:
+        topic = None
+        for name, raw in self._scan("topics", b"") if table != "topics" else ():
+            if key[:16].hex().encode() in raw:
+                topic = name.decode(errors="replace")
+        return row_damaged(self._file, table, key, why, topic)
+
+    def _check_all(self, table: str) -> None:
+        """Read all rows: one that is said not to be there may be under a damaged key."""
+        for _ in self.scan(table, b""):
+            pass
+
+    def _decoded(self, table: str, key: bytes, raw: bytes, decode: Callable[[bytes], D]) -> D:
+        """A value that an earlier version may have written, without a checksum."""
+        try:
+            return decode(raw)
+        except (msgspec.MsgspecError, struct.error, UnicodeError, ValueError, TypeError) as error:
+            raise self._damaged(table, key, f"it can not be decoded ({error})") from error
+
+    def _db(self, table: str) -> Any:
+        return self._env.open_db(table.encode(), txn=self._txn, create=False)
+
+
+def _checked(table: str, key: bytes, value: bytes) -> bytes:
+    """The value with its checksum."""
+    return value + _CHECKSUM.pack(_checksum(table, key, value))
+
+
+def _opened(table: str, key: bytes, stored: Any) -> bytes | None:
+    """The value without its checksum; `None` if that does not fit."""
+    value = bytes(stored[: -_CHECKSUM.size])
+    checksum = bytes(stored[-_CHECKSUM.size :])
+    return value if checksum == _CHECKSUM.pack(_checksum(table, key, value)) else None
+
+
+def row_damaged(file: str, table: str, key: bytes, why: str, topic: str | None = None) -> LogError:
+    """`LOG_DAMAGED` of a row; `topic` names the one that the key's id is of, if it can be found."""
+    return LogError(
+        "LOG_DAMAGED",
+        f"the row {key!r} of the table {table!r} in {file} is damaged: {why}. Nothing was changed. Check the disk and restore "
+        "the log's folder from a copy; without one, records can be read by earlier offsets only, or the topic made anew",
+        location=file,
+        table=table,
+        **{**_names(table, key), **({} if topic is None else {"topic": topic})},
+    )
+
+
+def _names(table: str, key: bytes) -> dict[str, object]:
+    """What a key says, as far as it can be read."""
+    if table == "topics":
+        return {"topic": key.decode(errors="replace")}
+    if table in ("partitions", "times", "remote", "cleaned") and len(key) >= 20:
+        found: dict[str, object] = {"topic_id": key[:16].hex(), "partition": int.from_bytes(key[16:20], "big")}
+        return {**found, "offset": int.from_bytes(key[20:28], "big")} if table == "remote" else found
+    if table in ("markers", "groups"):
+        parts = [part.decode(errors="replace") for part in key.split(b"\0")]
+        names = ("application_id", "bundle") if table == "markers" else ("group", "topic")
+        return dict(zip(names, parts, strict=False))
+    return {}
+
+
+def _checksum(table: str, key: bytes, value: bytes) -> int:
+    return crc32c(value, crc32c(b"%b\0%b\0" % (table.encode(), key)))
