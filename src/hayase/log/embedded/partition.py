@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from hayase.core.errors import LogError
 from hayase.core.records import TopicPartition
 from hayase.log.embedded.blob import BlobHeader, BlobLocation, Rows, decode, read_header, unpack
 from hayase.log.embedded.store import LogStore
@@ -30,8 +31,13 @@ class StoredBlob:
         return self.base + self.header.span
 
 
-class ChangedMeanwhileError(Exception):
+class ChangedMeanwhileError(LogError):
     """Something was removed, rewritten or moved by another process or thread, or the topic is gone."""
+
+    @classmethod
+    def of(cls, topic: str, partition: int) -> ChangedMeanwhileError:
+        """`PARTITION_CHANGED`; who changes a partition begins anew with what there is, or leaves it to the next cleaning."""
+        return cls("PARTITION_CHANGED", "the partition is cleaned by another", topic=topic, partition=partition)
 
 
 @dataclass(slots=True)
@@ -105,7 +111,7 @@ class CleanedPartition:
 
     def _check(self, tables: Tables) -> None:
         if not self.is_there(tables) or tables.partition_state(self.key).revision != self.revision:
-            raise ChangedMeanwhileError
+            raise ChangedMeanwhileError.of(self.topic.name, self.number)
 
     def blobs(self, start: int, end: int) -> Iterator[StoredBlob]:
         """The blobs that begin in `[start, end)`, decoded; no transaction is open between two.

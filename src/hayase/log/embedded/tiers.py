@@ -82,7 +82,7 @@ def move_segment(partition: CleanedPartition, now_ms: int, new_id: Callable[[], 
 
 def _move(partition: CleanedPartition, tables: Tables, segment: _Segment, part: RemotePart) -> None:
     if not tables.take_from_garbage(part.url):
-        raise ChangedMeanwhileError
+        raise ChangedMeanwhileError.of(partition.topic.name, partition.number)
     tables.put_remote(partition.key, part)
     tables.replace_blobs(partition.key, segment.bases, segment.bytes)
     reach("inside_move")
