@@ -48,8 +48,10 @@ _MORE = struct.Struct("<BxxxIq")  # format 2, behind the header: flags, offsets 
 # Format 3: version, codec, flags, mark; records, payload bytes and largest timestamp as before; offsets covered, delete
 # horizon, checksum of the payload. Behind it the checksum of header and key.
 _CHECKED_HEADER = struct.Struct("<BBBBIQqIqI")
+_SEALED_HEADER = struct.Struct("<BBBBIQqIqII")
 _SEAL = struct.Struct("<I")
-_PAYLOAD_AT = _CHECKED_HEADER.size + _SEAL.size
+_SEAL_AT = _CHECKED_HEADER.size
+_PAYLOAD_AT = _SEALED_HEADER.size
 _PAYLOADS_AT = {_PLAIN: _HEADER.size, _EXTENDED: _HEADER.size + _MORE.size, _CHECKED: _PAYLOAD_AT}
 _MARK = 0xC3
 _HAS_GAPS, _APPEND_TIME = 1, 2
@@ -178,8 +180,7 @@ def _encode(rows: PartitionRows, compression: str, topic: str) -> Iterator[Blob]
         return
     if len(payload) > _LARGEST_RECORD:
         raise ProductionError("RECORD_REFUSED", f"a record of {len(payload)} bytes; at most 1 GiB", topic=topic)
-    header = BlobHeader(_CHECKED, 0, len(rows), len(payload), int(timestamps.max()), len(rows))
-    yield _packed(header, payload, compression)
+    yield _packed(payload, compression, len(rows), int(timestamps.max()), len(rows))
 
 
 def encode_with_gaps(rows: Rows, base: int, span: int, compression: str, delete_horizon_ms: int) -> Blob:
@@ -198,46 +199,44 @@ def encode_with_gaps(rows: Rows, base: int, span: int, compression: str, delete_
         + _encoder.encode((rows.keys, rows.values, rows.headers))
     )
     largest = int(rows.timestamps_ms.max())
-    header = BlobHeader(_CHECKED, 0, len(rows.values), len(payload), largest, span, delete_horizon_ms, has_gaps=True)
-    return _packed(header, payload, compression)
+    return _packed(payload, compression, len(rows.values), largest, span, delete_horizon_ms, _HAS_GAPS)
 
 
 def at_append_time(blob: Blob, now_ms: int) -> Blob:
     """The blob with another timestamp for all its records (`message.timestamp.type=LogAppendTime`)."""
-    header = _checked_header(blob.data)._replace(max_timestamp_ms=now_ms, append_time=True)
     data = bytearray(blob.data)
-    _put_header(data, header)
+    fields = list(_CHECKED_HEADER.unpack_from(data))
+    fields[2], fields[6] = fields[2] | _APPEND_TIME, now_ms
+    _CHECKED_HEADER.pack_into(data, 0, *fields)
     return Blob(data, blob.records, now_ms)
 
 
 def seal(blob: Blob, stored_under: bytes) -> bytearray:
     """The blob's bytes for that key; a blob may be sealed again, for another."""
     data = blob.data
-    _SEAL.pack_into(data, _CHECKED_HEADER.size, _seal_of(data, stored_under))
+    _SEAL.pack_into(data, _SEAL_AT, crc32c(stored_under + data[:_SEAL_AT]))
     return data
 
 
-def _seal_of(data: Any, stored_under: bytes) -> int:
-    return crc32c(stored_under, crc32c(memoryview(data)[: _CHECKED_HEADER.size]))
-
-
-def _packed(header: BlobHeader, payload: bytes, compression: str) -> Blob:
+def _packed(
+    payload: bytes,
+    compression: str,
+    records: int,
+    largest_ms: int,
+    span: int,
+    horizon_ms: int = NO_HORIZON,
+    flags: int = 0,
+) -> Blob:
     number = _CODECS[compression]
     packed = _codec(number).compress(payload, asbytes=True) if number else payload
     if len(packed) >= len(payload):
         number, packed = 0, payload
     data = bytearray(_PAYLOAD_AT)
-    data += packed
-    _put_header(data, header._replace(codec=number, payload_crc=crc32c(packed)))
-    return Blob(data, header.records, header.max_timestamp_ms)
-
-
-def _put_header(data: bytearray, header: BlobHeader) -> None:
-    flags = _HAS_GAPS * header.has_gaps | _APPEND_TIME * header.append_time
     _CHECKED_HEADER.pack_into(
-        data, 0, _CHECKED, header.codec, flags, _MARK, header.records, header.payload_bytes, header.max_timestamp_ms,
-        header.span, header.delete_horizon_ms, header.payload_crc,
-    )  # fmt: skip
+        data, 0, _CHECKED, number, flags, _MARK, records, len(payload), largest_ms, span, horizon_ms, crc32c(packed)
+    )
+    data += packed
+    return Blob(data, records, largest_ms)
 
 
 def read_header(data: Any, where: BlobLocation, base: int) -> BlobHeader:
@@ -257,9 +256,8 @@ def read_header(data: Any, where: BlobLocation, base: int) -> BlobHeader:
     if version == _CHECKED:
         if len(data) < _PAYLOAD_AT or data[3] != _MARK:
             raise where.damaged(base, f"its {len(data)} bytes do not begin as a batch does")
-        header = _checked_header(data)
-        (sealed,) = _SEAL.unpack_from(data, _CHECKED_HEADER.size)
-        found = _seal_of(data, where.stored_under(base))
+        found = crc32c(where.stored_under(base) + data[:_SEAL_AT])
+        header, sealed = _checked_header(data)
         if sealed != found:
             raise where.damaged(base, f"the checksum of its header is {found:08x}, not {sealed:08x}")
         return header
@@ -285,12 +283,16 @@ def read_header(data: Any, where: BlobLocation, base: int) -> BlobHeader:
     return header
 
 
-def _checked_header(data: Any) -> BlobHeader:
-    _, codec, flags, _, records, payload_bytes, largest, span, horizon, payload_crc = _CHECKED_HEADER.unpack_from(data)
-    return BlobHeader(
-        _CHECKED, codec, records, payload_bytes, largest, span, horizon,
-        bool(flags & _HAS_GAPS), bool(flags & _APPEND_TIME), payload_crc,
+def _checked_header(data: Any) -> tuple[BlobHeader, int]:
+    """A header of format 3 and its checksum."""
+    _, codec, flags, _, records, payload_bytes, largest, span, horizon, payload_crc, sealed = (
+        _SEALED_HEADER.unpack_from(data)
+    )
+    gaps, append_time = flags & _HAS_GAPS != 0, flags & _APPEND_TIME != 0
+    header = BlobHeader(
+        _CHECKED, codec, records, payload_bytes, largest, span, horizon, gaps, append_time, payload_crc
     )  # fmt: skip
+    return header, sealed
 
 
 def _unchecked_header(data: Any, where: BlobLocation, base: int) -> BlobHeader:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any, TypeVar
 
 import lmdb
@@ -13,19 +14,25 @@ from crc32c import crc32c
 from hayase.core.errors import LogError
 
 D = TypeVar("D")
-_CHECKSUM = struct.Struct("<I")
+_CHECKSUM_BYTES = 4
 
 
 class CheckedRows:
     """Databases within one transaction, whose values have checksums (but for those of `batches`). Not valid after it.
 
+    Args:
+        env: the environment.
+        txn: the transaction.
+        handles: of databases that are known already, and become known; not to be given before they are committed.
+
     Attributes:
         writes: how often something was written.
     """
 
-    def __init__(self, env: lmdb.Environment, txn: Any) -> None:
+    def __init__(self, env: lmdb.Environment, txn: Any, handles: dict[str, Any] | None = None) -> None:
         self._env = env
         self._txn = txn
+        self._handles = handles if handles is not None else {}
         self._file = f"{env.path()}/data.mdb"
         self.writes = 0
 
@@ -75,7 +82,7 @@ class CheckedRows:
         self._txn.put(key, value, db=self._db(table))
 
     def _opened(self, table: str, key: bytes, raw: Any) -> bytes:
-        value = _opened(table, key, raw)
+        value = opened(table, key, bytes(raw))
         if value is None:
             raise self._damaged(table, key, "its checksum does not fit")
         return value
@@ -100,19 +107,22 @@ class CheckedRows:
             raise self._damaged(table, key, f"it can not be decoded ({error})") from error
 
     def _db(self, table: str) -> Any:
-        return self._env.open_db(table.encode(), txn=self._txn, create=False)
+        handle = self._handles.get(table)
+        if handle is None:
+            handle = self._handles[table] = self._env.open_db(table.encode(), txn=self._txn, create=False)
+        return handle
 
 
 def _checked(table: str, key: bytes, value: bytes) -> bytes:
     """The value with its checksum."""
-    return value + _CHECKSUM.pack(_checksum(table, key, value))
+    return value + crc32c(key + value, _seed(table)).to_bytes(_CHECKSUM_BYTES, "little")
 
 
-def _opened(table: str, key: bytes, stored: Any) -> bytes | None:
+def opened(table: str, key: bytes, stored: bytes) -> bytes | None:
     """The value without its checksum; `None` if that does not fit."""
-    value = bytes(stored[: -_CHECKSUM.size])
-    checksum = bytes(stored[-_CHECKSUM.size :])
-    return value if checksum == _CHECKSUM.pack(_checksum(table, key, value)) else None
+    value = stored[:-_CHECKSUM_BYTES]
+    fits = crc32c(key + value, _seed(table)) == int.from_bytes(stored[-_CHECKSUM_BYTES:], "little")
+    return value if fits and len(stored) >= _CHECKSUM_BYTES else None
 
 
 def row_damaged(file: str, table: str, key: bytes, why: str, topic: str | None = None) -> LogError:
@@ -141,5 +151,6 @@ def _names(table: str, key: bytes) -> dict[str, object]:
     return {}
 
 
-def _checksum(table: str, key: bytes, value: bytes) -> int:
-    return crc32c(value, crc32c(b"%b\0%b\0" % (table.encode(), key)))
+@cache
+def _seed(table: str) -> int:
+    return crc32c(table.encode() + b"\0")

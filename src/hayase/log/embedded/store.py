@@ -54,6 +54,7 @@ class LogStore:
             raise ConfigError("INVALID_SETTING", "an embedded log needs a folder as its location")
         self.path = os.path.realpath(config.location)
         self.settings = read_options(config)
+        self._handles: dict[str, Any] = {}
         self._prepared: weakref.ref[lmdb.Environment] | None = None
         self._user = (os.getpid(), self.path)
         self._closed = False
@@ -81,7 +82,7 @@ class LogStore:
         """The log as of now. With `buffers` values are views into the map, valid only inside the `with`."""
         env = self._env()
         with self._translated(), read_transaction(env, buffers=buffers) as txn:
-            yield Tables(env, txn)
+            yield Tables(env, txn, self._handles)
 
     def write(self, work: Work[T]) -> T:
         """Run `work` with the tables of a write transaction and commit; durable on return if `fsync` is on.
@@ -97,7 +98,7 @@ class LogStore:
     def _transaction(self, work: Callable[[Tables], T]) -> T:
         env = self._env()
         with self._translated():
-            return run_write(env, lambda txn: work(Tables(env, txn)))
+            return run_write(env, lambda txn: work(Tables(env, txn, self._handles)))
 
     def _env(self) -> lmdb.Environment:
         if self._closed or self._user[0] != os.getpid():
@@ -124,6 +125,7 @@ class LogStore:
                     location=self.path,
                 )
             self._prepare(env)
+            self._handles = {}
             self._prepared = weakref.ref(env)
         return env
 

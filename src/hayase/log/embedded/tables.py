@@ -29,7 +29,7 @@ import hashlib
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import lmdb
@@ -38,7 +38,7 @@ import msgspec
 from hayase.core.errors import LogError, UnknownTopicError
 from hayase.core.records import TopicPartition
 from hayase.log.embedded.blob import NO_HORIZON, Blob, BlobLocation, seal
-from hayase.log.embedded.checked_rows import CheckedRows
+from hayase.log.embedded.checked_rows import CheckedRows, opened
 from hayase.log.embedded.remote_part import RemotePart, remote_part, remote_row
 from hayase.log.protocol import Marker, TopicInfo
 
@@ -112,14 +112,16 @@ class Tables(CheckedRows):
     def topic(self, name: str) -> TopicInfo | None:
         """A topic, `None` if there is none of that name."""
         try:
-            raw = self.get("topics", name.encode())
+            raw = self._txn.get(name.encode(), db=self._db("topics"))
         except (lmdb.BadValsizeError, UnicodeEncodeError):  # empty or too long to be a name at all
             return None
         if raw is None:
             self._check_all("topics")
             return None
-        row = self._decoded("topics", name.encode(), raw, _topic_row)
-        return TopicInfo(name, row.topic_id, row.partitions, row.config)
+        row = _topic_row(name, bytes(raw))
+        if row is None:
+            raise self._damaged("topics", name.encode(), "its checksum does not fit, or it can not be decoded")
+        return TopicInfo(name, row.topic_id, row.partitions, dict(row.config))
 
     def known_topic(self, name: str) -> TopicInfo:
         """A topic; raises UnknownTopicError."""
@@ -410,8 +412,14 @@ def _garbage_key(url: str) -> bytes:
     return hashlib.sha256(url.encode()).digest()
 
 
-def _topic_row(raw: bytes) -> _TopicRow:
-    return msgspec.json.decode(raw, type=_TopicRow)
+@lru_cache(1024)
+def _topic_row(name: str, stored: bytes) -> _TopicRow | None:
+    """A topic's row from what is stored, with its checksum; `None` if it is damaged."""
+    raw = opened("topics", name.encode(), stored)
+    try:
+        return msgspec.json.decode(raw or b"", type=_TopicRow)
+    except (msgspec.MsgspecError, UnicodeError):
+        return None
 
 
 def _offset(raw: bytes) -> int:
