@@ -7,9 +7,10 @@ from typing import Any
 
 import polars as pl
 
-from hayase.core.errors import HayaseError, SerializationError
+from hayase.core.errors import SerializationError
 from hayase.kernel.columns import KEY, NULL, ORDER, FailureHandler, order_columns, order_of
 from hayase.kernel.python_values import frame_of, keys_of
+from hayase.serde.faults import is_fault
 from hayase.serde.protocol import Schema
 
 _ROW = "__row"
@@ -34,9 +35,9 @@ def call_each(
     for row, values in enumerate(zip(*arguments, strict=True)):
         try:
             results.append(function(*values))
-        except HayaseError:
-            raise
         except Exception as error:  # user code may raise anything; the handler decides
+            if not is_fault(error):
+                raise
             ctx.processing_failed(order_of(frame, row), error)
             failed.append(row)
     return without(frame, failed), results

@@ -26,11 +26,11 @@ from typing import Any, Protocol
 
 import polars as pl
 
-from hayase.core.errors import HayaseError
 from hayase.core.metrics import Metrics
 from hayase.core.records import Headers
 from hayase.kernel.rows import Clocks
 from hayase.serde import changes
+from hayase.serde.faults import is_fault
 from hayase.serde.protocol import Schema
 from hayase.state.protocol import ByteStore
 from hayase.state.spec import StoreSpec
@@ -252,9 +252,9 @@ def evaluate(frame: pl.DataFrame, build: Callable[[pl.DataFrame], pl.DataFrame],
     """
     try:
         return build(frame)
-    except HayaseError:
-        raise
     except Exception as error:  # expressions and user code may raise anything; the handler decides
+        if not is_fault(error):
+            raise
         if frame.height == 0:
             raise
         if frame.height == 1:

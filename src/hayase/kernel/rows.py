@@ -6,10 +6,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from hayase.core.errors import HayaseError, UnknownStoreError
+from hayase.core.errors import UnknownStoreError
 from hayase.core.metrics import Metrics
 from hayase.core.records import Change, Record, RecordMetadata
 from hayase.kernel.punctuation import Punctuations
+from hayase.serde.faults import is_fault
 from hayase.state.protocol import ByteStore
 from hayase.state.spec import StoreSpec
 from hayase.topology.nodes import ProcessorNode
@@ -144,9 +145,9 @@ class RowContext:
         for child in self._children:
             try:
                 child.process(record)
-            except HayaseError:
-                raise
             except Exception as error:  # user code may raise anything; the handler decides
+                if not is_fault(error):
+                    raise
                 self.env.processing_failed(child.name, error)
 
     def forward_to(self, child: int, record: Record[Any, Any]) -> None:
@@ -154,9 +155,9 @@ class RowContext:
         node = self._children[child]
         try:
             node.process(record)
-        except HayaseError:
-            raise
         except Exception as error:  # as in forward
+            if not is_fault(error):
+                raise
             self.env.processing_failed(node.name, error)
 
     @property

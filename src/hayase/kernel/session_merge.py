@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Any, NamedTuple
 
-from hayase.core.errors import HayaseError
 from hayase.core.windows import SessionWindows
 from hayase.kernel.aggregate_states import State, States
+from hayase.serde.faults import is_fault
 from hayase.state.session_bytes import SessionBytes
 
 _NONE = -1
@@ -160,9 +160,9 @@ class SessionMerge:
                 if row in failures:
                     raise failures[row]
                 state = self._states.stepped(before, inputs)
-            except HayaseError:
-                raise
             except Exception as error:  # expressions may raise anything; the handler decides
+                if not is_fault(error):
+                    raise
                 self._failed(row, error)
                 continue
             if self.updates is not None:

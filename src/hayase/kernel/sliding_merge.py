@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Any, NamedTuple
 
-from hayase.core.errors import HayaseError
 from hayase.core.windows import SlidingWindows
 from hayase.kernel.aggregate_states import State, States
+from hayase.serde.faults import is_fault
 from hayase.state.window_bytes import WindowBytes
 
 _NONE = -1
@@ -157,9 +157,9 @@ class SlidingMerge:
                 if closing:
                     self._close(closed_ms - difference_ms - 1, row)
                 self._take(record)
-            except HayaseError:
-                raise
             except Exception as error:  # expressions may raise anything; the handler decides
+                if not is_fault(error):
+                    raise
                 self._failed(row, error)
 
     def _take(self, record: _Record) -> None:

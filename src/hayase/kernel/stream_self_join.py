@@ -8,7 +8,6 @@ from typing import Any
 
 import polars as pl
 
-from hayase.core.errors import HayaseError
 from hayase.core.metrics import DROPPED_RECORDS
 from hayase.core.records import Record
 from hayase.kernel.columns import KEY, NULL, ColumnContext, ColumnNode, CompileContext, EdgeSchema, order_columns
@@ -20,6 +19,7 @@ from hayase.kernel.stored_columns import StoreCodec
 from hayase.kernel.stream_join_columns import join_epoch
 from hayase.kernel.stream_join_sides import JoinPlan
 from hayase.kernel.stream_join_window import join_window
+from hayase.serde.faults import is_fault
 from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import StreamSelfJoin
 
@@ -73,9 +73,9 @@ class StreamSelfJoinRows(OperatorRows[StreamSelfJoin]):
         try:
             for other_ms, data in entries:
                 join(record, other_ms, data)
-        except HayaseError:
-            raise
         except Exception as error:  # the joiner may raise anything; the handler decides
+            if not is_fault(error):
+                raise
             self.ctx.env.processing_failed(self.name, error)
 
     def _as_left(self, record: Record[Any, Any], other_ms: int, data: bytes | None) -> None:

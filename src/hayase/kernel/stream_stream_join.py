@@ -7,7 +7,6 @@ from typing import Any
 
 import polars as pl
 
-from hayase.core.errors import HayaseError
 from hayase.core.metrics import DROPPED_RECORDS
 from hayase.core.records import Record
 from hayase.kernel.columns import KEY, NULL, ColumnContext, ColumnNode, CompileContext, EdgeSchema
@@ -21,6 +20,7 @@ from hayase.kernel.stream_join_sides import OTHER, JoinPlan
 from hayase.kernel.stream_join_window import join_window
 from hayase.kernel.stream_time import stream_time
 from hayase.kernel.unmatched import Unmatched
+from hayase.serde.faults import is_fault
 from hayase.serde.protocol import Schema, Serde
 from hayase.state.spec import StoreSpec
 from hayase.topology.nodes import ProcessorNode
@@ -106,9 +106,9 @@ class StreamStreamJoinRows(OperatorRows[StreamStreamJoin]):
                 alone = Record(key_of(waiting.key), left, waiting.timestamp_ms, record.headers)
                 try:
                     self._send_joined(alone, right)
-                except HayaseError:
-                    raise
                 except Exception as error:  # the joiner may raise anything; the record at hand must not suffer for it
+                    if not is_fault(error):
+                        raise
                     self.ctx.env.processing_failed(self.name, error)
 
 

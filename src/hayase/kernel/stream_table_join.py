@@ -8,7 +8,6 @@ from typing import Any
 
 import polars as pl
 
-from hayase.core.errors import HayaseError
 from hayase.core.metrics import DROPPED_RECORDS
 from hayase.core.records import Record
 from hayase.kernel.buffered_join import BufferedJoin
@@ -21,6 +20,7 @@ from hayase.kernel.lookup_rows import LookupRows
 from hayase.kernel.rows import RowContext
 from hayase.kernel.table import as_versioned
 from hayase.kernel.table_reader import TableReader, table_reader
+from hayase.serde.faults import is_fault
 from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import StreamTableJoin
 
@@ -56,9 +56,9 @@ class StreamTableJoinRows(LookupRows[StreamTableJoin]):
         for due in buffered.due():
             try:
                 self.look_up(due, due.key)
-            except HayaseError:
-                raise
             except Exception as error:  # the joiner may raise anything; the record at hand must not suffer for it
+                if not is_fault(error):
+                    raise
                 self.ctx.env.processing_failed(self.name, error)
 
     def row(self, record: Record[Any, Any], key: Any) -> tuple[Any, int] | None:

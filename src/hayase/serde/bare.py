@@ -6,25 +6,25 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-import msgspec
 import polars as pl
 import pyarrow as pa
 
 from hayase.core.errors import SerializationError
+from hayase.serde.faults import is_fault, shown, unreadable
 from hayase.serde.protocol import BARE_FIELD, ColumnCodec, Decoded, Schema, Serde
 
 T = TypeVar("T")
 """Type of the values."""
 
-READ_ERRORS = (msgspec.MsgspecError, ValueError, TypeError, OverflowError, RecursionError)
-"""What is raised for bytes that are no value: by us, by msgspec and by Python's own decoders."""
+READ_ERRORS: tuple[type[Exception], ...] = (Exception,)
+"""What is raised for bytes that are no value: by us and by libraries, and by types of users, which may raise anything."""
 
 
 def refuse(serde: object, value: Any, allowed: str) -> SerializationError:
     """The error for a value that the serde can not write."""
     return SerializationError(
         "VALUE_NOT_SERIALIZABLE",
-        f"{type(serde).__name__} writes {allowed}; it was given {value!r:.200} ({type(value).__name__})",
+        f"{type(serde).__name__} writes {allowed}; it was given {shown(value)} ({type(value).__name__})",
     )
 
 
@@ -72,7 +72,9 @@ class BareCodec(ColumnCodec):
         null: pl.Series | None = None
         column = self.decode_column(data)
         if column is None:
-            values, bad = read_each(self._serde.deserialize, data.to_pylist(), lambda _, error: error)
+            values, bad = read_each(
+                self._serde.deserialize, data.to_pylist(), lambda item, error: unreadable(error, self._serde, item)
+            )
             column = self._series(values)
             null = pl.Series(data.is_null().to_numpy(zero_copy_only=False))
         column = column.rename(BARE_FIELD)
@@ -143,12 +145,12 @@ def cast(serde: object, column: pl.Series, dtype: pl.DataType) -> pl.Series:
 
 
 def read_each(
-    read: Callable[[Any], T], items: Sequence[Any], refuse_item: Callable[[Any, Exception], Exception]
+    read: Callable[[Any], T], items: Sequence[Any], refuse_item: Callable[[Any, BaseException], Exception]
 ) -> tuple[list[T | None], list[tuple[int, Exception]]]:
     """What `read` makes of each item, in one C loop as long as nothing is wrong.
 
     Args:
-        read: raises one of READ_ERRORS for a bad item.
+        read: raises for a bad item; what is no fault of a record is let through.
         items: what to read.
         refuse_item: the error to report for a bad item and what `read` raised.
 
@@ -162,7 +164,9 @@ def read_each(
         try:
             values.extend(remaining)  # what was read before a bad item stays
             return values, bad
-        except READ_ERRORS as error:
+        except BaseException as error:
+            if not is_fault(error):
+                raise
             bad.append((len(values), refuse_item(items[len(values)], error)))
             values.append(None)
 

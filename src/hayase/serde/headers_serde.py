@@ -9,7 +9,7 @@ import msgspec
 
 from hayase.core.records import Headers
 from hayase.core.type_variables import T
-from hayase.serde.bare import refuse, refuse_bytes
+from hayase.serde.bare import READ_ERRORS, refuse, refuse_bytes
 from hayase.serde.protocol import Serde, Side
 
 
@@ -65,13 +65,17 @@ class HeadersSerde(Serde["ValueAndHeaders[T]"]):
             raise refuse(self, value, "ValueAndHeaders of a value that is not None")
         if not all(_is_header(header) for header in value.headers):
             raise refuse(self, value, "headers that are pairs of text and bytes")
-        return _ENCODER.encode(_Stored(value.headers, self._inner.to_bytes(value.value)))
+        inner = self._inner.to_bytes(value.value)
+        try:
+            return _ENCODER.encode(_Stored(value.headers, inner))
+        except READ_ERRORS as error:
+            raise refuse(self, value, "headers whose names are text without lone surrogates") from error
 
     def from_bytes(self, data: bytes) -> ValueAndHeaders[T]:
         """Raises SerializationError for bytes that were not written by such a serde."""
         try:
             stored = _DECODER.decode(data)
-        except msgspec.MsgspecError as error:
+        except READ_ERRORS as error:
             raise refuse_bytes(self, data, "headers and a value as it writes them") from error
         return ValueAndHeaders(self._inner.from_bytes(stored.value), stored.headers)
 

@@ -86,7 +86,7 @@ class JsonCodec(ColumnCodec):
         return self._shape.from_python(values)
 
 
-def bad_json(data: bytes, error: Exception) -> SerializationError:
+def bad_json(data: bytes, error: BaseException) -> SerializationError:
     """The error for bytes that are no JSON, or not the JSON expected."""
     return SerializationError("VALUE_NOT_DESERIALIZABLE", f"{error}; the value is {data[:200]!r}")
 

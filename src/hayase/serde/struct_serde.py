@@ -19,6 +19,7 @@ import pyarrow as pa
 from hayase.core.errors import ConfigError, SerializationError
 from hayase.serde.arrow_bytes import fixed_width_bytes, split_fixed_width
 from hayase.serde.bare import READ_ERRORS, read_each, refuse_bytes
+from hayase.serde.faults import unreadable
 from hayase.serde.numbers import spread
 from hayase.serde.protocol import BARE_FIELD, ColumnCodec, Decoded, Schema, Serde
 from hayase.serde.shapes import Shape, shape_of_schema, shape_of_type
@@ -88,7 +89,7 @@ class StructSerde(Serde[Any]):
             if self._layout is not None:
                 return self._layout.unpack(data)
             return msgspec.structs.astuple(self._decoder.decode(data))
-        except (*READ_ERRORS, struct.error) as error:
+        except READ_ERRORS as error:
             raise refuse_bytes(self, data, f"what it wrote ({error})") from error
 
     def unpack_struct(self, data: bytes | None) -> Any:
@@ -178,7 +179,9 @@ class _StructCodec(ColumnCodec):
         frame = None if self._layout is None else self._decode_block(data, ~null, self._layout)
         if frame is not None:
             return Decoded(frame, null, [])
-        rows, bad = read_each(self._serde.unpack_struct, data.to_pylist(), lambda _, error: error)
+        rows, bad = read_each(
+            self._serde.unpack_struct, data.to_pylist(), lambda item, error: unreadable(error, self._serde, item)
+        )
         frame, _ = self._shape.frame(rows)
         return Decoded(frame, null, bad)
 

@@ -14,7 +14,8 @@ from hayase.core.metrics import RECORDS_CONSUMED
 from hayase.core.records import Change, Headers
 from hayase.kernel.columns import HEADERS, KEY, NULL, OLD, OLD_NULL, TS, Order
 from hayase.processor.timestamps import record_timestamp
-from hayase.serde.protocol import BARE_FIELD
+from hayase.serde.faults import is_fault, read_columns, shown
+from hayase.serde.protocol import BARE_FIELD, Serde
 from hayase.serde.subscription_columns import INSTRUCTION
 from hayase.serde.subscriptions import Instruction, Subscription, SubscriptionSerde
 from hayase.task.chunks import Chunk
@@ -67,8 +68,8 @@ class FrameRecords:
             self._partition,
             int(self._numbers[row]),
             values[TS],
-            self._source.key_serde.serialize(values[KEY]),
-            self._source.value_serde.serialize(value),
+            _bytes_for_handlers(self._source.key_serde, values[KEY]),
+            _bytes_for_handlers(self._source.value_serde, value),
             self.headers[row] if self.headers is not None else (),
         )
 
@@ -81,6 +82,16 @@ class FrameRecords:
         source = self._source
         bare = SourceProgram(source.name, source.key_serde, source.value_serde, record_timestamp(), source.edge)
         return FrameRecords, (bare, self._partition, self._frame, 0, self._numbers)
+
+
+def _bytes_for_handlers(serde: Serde[Any], value: Any) -> bytes | None:
+    """The bytes of a value; of one that the serde cannot write, which may be why a handler is asked, its `repr`."""
+    try:
+        return serde.serialize(value)
+    except BaseException as error:
+        if not is_fault(error):
+            raise
+        return shown(value).encode(errors="backslashreplace")
 
 
 def _value(columns: Mapping[str, Any]) -> Any:
@@ -156,7 +167,8 @@ def decode_columns(services: TaskServices, position: int, source: SourceProgram,
     services.meter.received_bytes(raw)
     key_codec, value_codec = source.key_serde.columns, source.value_serde.columns
     assert key_codec is not None and value_codec is not None
-    keys, values = key_codec.decode_list(raw.keys), value_codec.decode_list(raw.values, source.fields)
+    keys = read_columns(source.key_serde, key_codec, raw.keys)
+    values = read_columns(source.value_serde, value_codec, raw.values, source.fields)
     key = key_codec.schema.packed(keys.frame)
     if not key_codec.schema.bare and keys.null.any():
         key = pl.select(pl.when(~keys.null).then(key)).to_series()

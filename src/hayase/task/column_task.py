@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from hayase.core.errors import SerializationError, UnknownStoreError
+from hayase.core.errors import UnknownStoreError
 from hayase.core.metrics import BYTES_PRODUCED, RECORDS_PRODUCED, Metrics
 from hayase.core.records import Headers
 from hayase.kernel.columns import (
@@ -29,6 +29,7 @@ from hayase.kernel.merge import merge_in_order
 from hayase.kernel.rows import Clocks
 from hayase.serde import SessionWindowedSerde, StringSerde, encode_session_keys, encode_windowed_keys
 from hayase.serde.changes import ChangeCodec
+from hayase.serde.faults import unwritable
 from hayase.serde.murmur2 import partitions_for_array
 from hayase.state.protocol import ByteStore
 from hayase.state.spec import StoreSpec
@@ -239,9 +240,12 @@ def _serialized(sink: SinkProgram, services: TaskServices, inputs: ColumnInputs,
             {"key": _key_bytes(sink, frame), "bytes": _value_bytes(sink, frame)},
             schema={"key": pl.Binary, "bytes": pl.Binary},
         )
-    except SerializationError as error:
+    except BaseException as error:
+        if not frame.height:
+            raise
+        fault = unwritable(error, sink.value_serde, frame.row(0))
         if frame.height == 1:
-            _production_failed(sink, services, inputs, frame, error)
+            _production_failed(sink, services, inputs, frame, fault)
             return _serialized(sink, services, inputs, frame.clear())
         half = frame.height // 2
         parts = [_serialized(sink, services, inputs, part) for part in (frame[:half], frame[half:])]
@@ -297,9 +301,12 @@ def _targeted(
         return frame, _by_key(frame[KEY].cast(pl.Binary).to_arrow(), sink.partitions, first)
     try:
         return frame, _by_key(pa.array(_key_bytes(sink, frame), pa.large_binary()), sink.partitions, first)
-    except SerializationError as error:
+    except BaseException as error:
+        if not frame.height:
+            raise
+        fault = unwritable(error, sink.key_serde, frame[KEY][0])
         if frame.height == 1:
-            _production_failed(sink, services, inputs, frame, error)
+            _production_failed(sink, services, inputs, frame, fault)
             return frame.clear(), np.zeros(0, np.int32)
     half = frame.height // 2
     parts = [_good_keys(sink, services, inputs, part) for part in (frame[:half], frame[half:])]

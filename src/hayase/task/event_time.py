@@ -13,7 +13,10 @@ from hayase.core.errors import SerializationError
 from hayase.core.metrics import DROPPED_RECORDS, Metrics
 from hayase.kernel.rows import Clocks
 from hayase.processor.timestamps import ConsumedRecord, TimestampExtractor
+from hayase.serde.faults import said, shown
 from hayase.task.queues import Int64Array, RawRecords
+
+_LAST_MS = 2**63 - 1
 
 
 def extract_times(
@@ -59,7 +62,7 @@ def extract_times(
     keep = np.ones(len(rows), np.bool_)
     for position in range(len(rows)):
         time = pick(position, partition_time)
-        if isinstance(time, bool) or not isinstance(time, int) or time < 0:
+        if isinstance(time, bool) or not isinstance(time, int) or not 0 <= time <= _LAST_MS:
             if extractor.on_invalid == "skip":
                 keep[position] = False
                 metrics.add(DROPPED_RECORDS, node)
@@ -96,7 +99,10 @@ def _path(path: str) -> pl.Expr:
 
 def _walk(value: Any, names: Sequence[str]) -> Any:
     for name in names:
-        value = value.get(name) if isinstance(value, dict) else getattr(value, name, None)
+        try:
+            value = value.get(name) if isinstance(value, dict) else getattr(value, name, None)
+        except Exception as error:  # a property of a user's class; no time, and says why
+            return error
     return value
 
 
@@ -118,7 +124,7 @@ def _callable_picker(
         except Exception as error:  # user code may raise anything; without a time the record has no place
             raise SerializationError(
                 "TIMESTAMP_EXTRACTOR_FAILED",
-                f"the timestamp extractor failed: {type(error).__name__}: {error}; mend it, or have it return -1 for a record "
+                f"the timestamp extractor failed: {said(error)}; mend it, or have it return -1 for a record "
                 "without a time and choose on_invalid='skip' or 'partition_time'",
                 topic=record.topic,
                 partition=record.partition,
@@ -132,7 +138,7 @@ def _invalid(extractor: TimestampExtractor, node: str, raw: RawRecords, row: int
     source = f"field {extractor.field!r}" if extractor.kind == "field" else f"the {extractor.kind}"
     return SerializationError(
         "INVALID_TIMESTAMP",
-        f"{source} gives {found!r} as event time; it must be a whole number of milliseconds, 0 or more. "
+        f"{source} gives {shown(found)} as event time; it must be a whole number of milliseconds, 0 or more. "
         "Mend the producer, or choose on_invalid='skip' or 'partition_time' for the source's timestamp extractor",
         node=node,
         topic=raw.topic,

@@ -11,6 +11,7 @@ from hayase.core.errors import ConfigError, HayaseError, ProcessingError, Produc
 from hayase.core.metrics import DEAD_LETTERS, DROPPED_RECORDS, Metrics
 from hayase.core.records import Headers
 from hayase.processor.handlers import ErrorContext, HandlerAnswer, log_and_continue, log_and_fail
+from hayase.serde.faults import said, text_of
 from hayase.task.outputs import Outputs
 from hayase.task.program import FailurePolicy
 
@@ -79,12 +80,12 @@ class Failures:
             self._write_dead_letter(self.policy.dead_letter_topic, record, error)
             self.metrics.add(DEAD_LETTERS, node)
         where = {"node": node, "topic": record.topic, "partition": record.partition, "offset": record.offset}
-        _LOG.warning("%s failed, record dropped: %s", stage, error, extra=where)
+        _LOG.warning("%s failed, record dropped: %s", stage, text_of(error), extra=where)
 
     def _error(self, stage: str, context: ErrorContext, error: Exception, what: str) -> HayaseError:
         return self.stages[stage](
             f"{stage.upper()}_FAILED",
-            f"{stage} {what}: {type(error).__name__}: {error}; mend the record or the code, or set "
+            f"{stage} {what}: {said(error)}; mend the record or the code, or set "
             f"{stage}.exception.handler to log_and_continue or dead_letter",
             node=context.node,
             task=context.task,
@@ -97,11 +98,13 @@ class Failures:
         trace = "".join(traceback.format_exception(error))
         details: list[tuple[str, Any]] = [
             ("exception", f"{type(error).__module__}.{type(error).__qualname__}"),
-            ("message", str(error)),
+            ("message", text_of(error)),
             ("stacktrace", trace),
             ("topic", record.topic),
             ("partition", record.partition),
             ("offset", record.offset),
         ]
-        headers = record.headers + tuple((_HEADER + name, str(value).encode()) for name, value in details)
+        headers = record.headers + tuple(
+            (_HEADER + name, str(value).encode(errors="backslashreplace")) for name, value in details
+        )
         self.outputs.topic(topic).add(record.key, record.value, record.timestamp_ms, headers)

@@ -7,11 +7,10 @@ from typing import Any, cast
 
 import numpy as np
 
-from hayase.core.errors import SerializationError
 from hayase.core.metrics import RECORDS_CONSUMED
 from hayase.core.records import Record
 from hayase.kernel.rows import RowNode
-from hayase.serde.protocol import Serde
+from hayase.serde.faults import read_rows
 from hayase.task.chunks import Chunk, EdgeInputs, TopicInputs, chunks
 from hayase.task.column_inputs import decode_columns
 from hayase.task.edges import EdgeBuffer
@@ -136,8 +135,8 @@ def decode_rows(services: TaskServices, position: int, source: SourceProgram, ra
     """Keys, values and times of some records of a queue; those that fail go to the deserialization handler."""
     services.metrics.add(RECORDS_CONSUMED, raw.topic, len(raw))
     services.meter.received_bytes(raw)
-    keys, bad_keys = _decode(source.key_serde, raw.keys)
-    values, bad_values = _decode(source.value_serde, raw.values)
+    keys, bad_keys = read_rows(source.key_serde, raw.keys)
+    values, bad_values = read_rows(source.value_serde, raw.values)
     bad = {**bad_values, **bad_keys}
     rows = np.arange(len(raw))
     if bad:
@@ -158,20 +157,3 @@ def decode_rows(services: TaskServices, position: int, source: SourceProgram, ra
         values = [values[i] for i in kept]
     services.meter.received(source.name, times)
     return Queue(position, raw, rows, times, Arrivals(np.arange(len(rows)), 0, keys, values))
-
-
-def _decode(serde: Serde[Any], data: Sequence[bytes | None]) -> tuple[list[Any], dict[int, Exception]]:
-    try:
-        return serde.deserialize_many(data), {}
-    except SerializationError:
-        pass
-    decode = serde.from_bytes
-    values: list[Any] = []
-    bad: dict[int, Exception] = {}
-    for row, item in enumerate(data):
-        try:
-            values.append(None if item is None else decode(item))
-        except SerializationError as error:
-            values.append(None)
-            bad[row] = error
-    return values, bad

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
-from hayase.core.errors import HayaseError, SerializationError
 from hayase.core.metrics import BYTES_PRODUCED, DROPPED_RECORDS, PUNCTUATE_LATENCY, RECORDS_PRODUCED, Metrics
 from hayase.core.records import Change, Record, RecordMetadata, TaskId
 from hayase.kernel.punctuation import Punctuations
@@ -14,6 +13,7 @@ from hayase.kernel.registry import ROWS
 from hayase.kernel.rows import Clocks, RowContext, RowNode, TableRows
 from hayase.processor.api import Punctuator
 from hayase.serde.changes import ChangeSerde
+from hayase.serde.faults import is_fault, unwritable
 from hayase.state.live_rows import LiveRows
 from hayase.state.protocol import ByteStore
 from hayase.state.spec import StoreSpec
@@ -66,10 +66,11 @@ class SinkRow(RowNode):
         try:
             key_bytes = sink.key_serde.serialize(record.key)
             value_bytes = sink.value_serde.serialize(record.value)
-        except SerializationError as error:
+        except BaseException as error:
             env = self.ctx.env
             assert isinstance(env, RowTask)
-            self.services.failures.handle("production", self.name, env.current, error)
+            fault = unwritable(error, sink.value_serde, (record.key, record.value))
+            self.services.failures.handle("production", self.name, env.current, fault)
             return
         if sink.edge:
             self.emit_edge(sink, key_bytes, value_bytes, record, partitions)
@@ -279,9 +280,9 @@ class RowTask:
         for child in nodes:
             try:
                 child.process(record)
-            except HayaseError:
-                raise
             except Exception as error:  # user code may raise anything; the handler decides
+                if not is_fault(error):
+                    raise
                 self.processing_failed(child.name, error)
         if self._timed:
             self.punctuations.stream_time(self.stream_time_ms)
@@ -296,9 +297,9 @@ class RowTask:
         begun = time.perf_counter()
         try:
             punctuator(time_ms)
-        except HayaseError:
-            raise
         except Exception as error:  # user code may raise anything; the handler decides
+            if not is_fault(error):
+                raise
             self.processing_failed(node, error)
         finally:
             self._punctuating_ms = None

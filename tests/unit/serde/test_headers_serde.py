@@ -95,3 +95,10 @@ def test_a_timestamped_store_keeps_headers() -> None:
         found = driver.create_output_topic("out", TEXT, TEXT).read_records_to_list()
         assert driver.store("last").get("k") == ValueAndTimestamp(ValueAndHeaders("b", (("trace", b"18"),)), 2)
     assert [(record.value, record.headers) for record in found] == [("a", ()), ("b", (("trace", b"17"),))]
+
+
+def test_a_header_name_that_is_no_text_is_a_fault_of_the_value() -> None:
+    with pytest.raises(SerializationError):  # it was a UnicodeDecodeError, which no handler saw
+        Serdes.with_headers(TEXT).from_bytes(b"\x92\x91\x92\xa2\xff\xff\xc4\x00\xc4\x01a")
+    with pytest.raises(SerializationError):
+        Serdes.with_headers(TEXT).serialize(ValueAndHeaders("a", (("\ud800", b""),)))

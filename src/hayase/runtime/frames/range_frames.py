@@ -16,6 +16,7 @@ from hayase.log.protocol import FetchedBatch
 from hayase.runtime.frames.columns import spark_schema, spark_type
 from hayase.runtime.frames.ranges import SparkRange
 from hayase.runtime.worker import host_for
+from hayase.serde.faults import read_columns
 from hayase.serde.protocol import ColumnCodec, Serde
 
 
@@ -111,7 +112,7 @@ def _decoded(
 ) -> pa.Array:
     if codec is None:
         return pa.array(data, pa.binary())
-    found = codec.decode_list(data)
+    found = read_columns(codec, codec, data)
     if found.bad:
         row, error = found.bad[0]
         raise SerializationError(
