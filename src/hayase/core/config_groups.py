@@ -22,6 +22,7 @@ OWN_PREFIX = "app."
 """Of settings that mean nothing to Hayase: processors read them."""
 REGISTRY_KEYS = (
     "auto.register.schemas",
+    "avro.empty.items.max",
     "key.subject.name.strategy",
     "normalize.schemas",
     "use.latest.version",

@@ -16,7 +16,8 @@ import pyarrow as pa
 
 from hayase.core.errors import SerializationError
 from hayase.serde.avro_schema import AvroSchema, NoColumnFormError
-from hayase.serde.bare import cast
+from hayase.serde.bare import cast, read_each
+from hayase.serde.faults import is_fault, said, shown
 from hayase.serde.protocol import BARE_FIELD, ColumnCodec, Decoded, Schema
 from hayase.serde.registry_serde import HEAD_SIZE
 
@@ -114,10 +115,9 @@ class AvroCodec(ColumnCodec):
         if read is not None:
             try:
                 return read([value[HEAD_SIZE:] for value in values]), []
-            except (KeyboardInterrupt, SystemExit):
-                raise
-            except BaseException:  # of pyruhvro as well: a panic in Rust is no Exception
-                pass
+            except BaseException as error:  # of pyruhvro as well: a panic in Rust is no Exception
+                if not is_fault(error):
+                    raise
         return self._decode_each(values, writer)
 
     def _decode_each(self, values: list[bytes], writer: AvroSchema) -> tuple[pl.DataFrame, list[tuple[int, Exception]]]:
@@ -130,19 +130,16 @@ class AvroCodec(ColumnCodec):
                 bad.append((index, error))
                 rows.append(None)
         try:
-            return self._frame(rows, bad), bad
-        except (ValueError, TypeError, OverflowError, pl.exceptions.PolarsError):
-            for index, row in enumerate(rows):
-                if row is not None:
-                    try:
-                        self._frame([row], [])
-                    except (ValueError, TypeError, OverflowError, pl.exceptions.PolarsError) as error:
-                        what = f"a value does not fit the column of its type: {error}"
-                        bad.append((index, SerializationError("VALUE_NOT_DESERIALIZABLE", what)))
-                        rows[index] = None
-        return self._frame(rows, bad), sorted(bad, key=lambda each: each[0])
+            return self._frame(rows), bad
+        except BaseException as error:
+            if not is_fault(error):
+                raise
+        _, unfit = read_each(lambda row: None if row is None else self._frame([row]), rows, _unfit)
+        for index, _ in unfit:
+            rows[index] = None
+        return self._frame(rows), sorted([*bad, *unfit], key=lambda each: each[0])
 
-    def _frame(self, rows: list[Any], bad: list[tuple[int, Exception]]) -> pl.DataFrame:
+    def _frame(self, rows: list[Any]) -> pl.DataFrame:
         if self._schema.bare:
             rows = [{BARE_FIELD: row} for row in rows]
         columns = []
@@ -247,6 +244,11 @@ def _pyruhvro() -> Any:
     except ImportError:
         return None
     return pyruhvro
+
+
+def _unfit(row: Any, error: BaseException) -> SerializationError:
+    what = f"a value does not fit the column of its type: {said(error)}; the value is {shown(row)}"
+    return SerializationError("VALUE_NOT_DESERIALIZABLE", what)
 
 
 def _nulls(like: pl.Series, count: int) -> pl.Series:

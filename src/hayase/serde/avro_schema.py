@@ -9,7 +9,9 @@ from typing import Any
 
 import polars as pl
 
-from hayase.core.errors import ConfigError, MissingRequirementError
+from hayase.core.errors import ConfigError, HayaseError, MissingRequirementError
+from hayase.serde.avro_limits import check_depth, payload_check
+from hayase.serde.limits import COLUMN_DEPTH_MAX, COLUMNS_MAX
 from hayase.serde.protocol import BARE_FIELD, Schema
 
 _PRIMITIVES: dict[str, pl.DataType] = {
@@ -59,6 +61,7 @@ class AvroSchema:
         raw_bytes: whether it is plain bytes, whose payload has no length in front.
         physical: the schema for pyruhvro, without logical types and all integers long; `None` if it can not decode it.
         over_limit: whether a value has an int beyond 32 bits; `None` if the schema has no int.
+        check: looks through a payload before it is decoded; `None` if none of the schema needs that.
 
     Raises:
         ConfigError: `INVALID_SCHEMA`.
@@ -66,14 +69,24 @@ class AvroSchema:
 
     def __init__(self, definition: Any) -> None:
         self.parsed = _parse(definition)
+        try:
+            self._derive()
+        except HayaseError:
+            raise
+        except Exception as error:  # what fastavro passes, such as a decimal without precision or a fixed of -5 bytes
+            raise ConfigError("INVALID_SCHEMA", f"not an Avro schema: {type(error).__name__}: {error}") from error
+
+    def _derive(self) -> None:
         self._named: dict[str, Any] = {}
         self._numbers = itertools.count()  # a name may be defined once, and here every mention is a definition
         _collect_names(self.parsed, self._named)
         self.bare = not (isinstance(self.parsed, dict) and self.parsed["type"] == "record")
         named = self.parsed.get("name", self.parsed["type"]) if isinstance(self.parsed, dict) else self.parsed
         self.name = "union" if isinstance(named, list) else str(named)
+        self.check = payload_check(self.parsed, self._named)
         self.columns: Schema | None = None
         self.no_columns = ""
+        self._types = 0  # that columns have so far
         try:
             self.columns = self._schema()
         except NoColumnFormError as error:
@@ -138,7 +151,10 @@ class AvroSchema:
         found = tuple((field["name"], self._dtype(field["type"], outer)) for field in self.parsed["fields"])
         return Schema(found, python_type=dict)
 
-    def _dtype(self, schema: Any, outer: tuple[str, ...]) -> pl.DataType:
+    def _dtype(self, schema: Any, outer: tuple[str, ...], depth: int = 0) -> pl.DataType:
+        self._types += 1
+        if self._types > COLUMNS_MAX or depth > COLUMN_DEPTH_MAX:
+            raise NoColumnFormError(f"more than {COLUMNS_MAX} types, or nested more than {COLUMN_DEPTH_MAX} deep")
         schema, _ = self.nullable(schema)
         found = self.definition(schema)
         kind, logical = found["type"], found.get("logicalType")
@@ -149,15 +165,17 @@ class AvroSchema:
                 if found["name"] in outer:
                     raise NoColumnFormError(f"record {found['name']} holds itself")
                 outer = (*outer, found["name"])
-                return pl.Struct([pl.Field(f["name"], self._dtype(f["type"], outer)) for f in found["fields"]])
+                return pl.Struct(
+                    [pl.Field(f["name"], self._dtype(f["type"], outer, depth + 1)) for f in found["fields"]]
+                )
             case "enum":
                 return pl.String()
             case "fixed":
                 return pl.Binary()
             case "array":
-                return pl.List(self._dtype(found["items"], outer))
+                return pl.List(self._dtype(found["items"], outer, depth + 1))
             case "map":
-                return pl.Map(pl.String(), self._dtype(found["values"], outer))
+                return pl.Map(pl.String(), self._dtype(found["values"], outer, depth + 1))
         return _PRIMITIVES[kind]
 
     def _logical_dtype(self, found: Mapping[str, Any], kind: str, logical: str) -> pl.DataType:
@@ -235,7 +253,7 @@ def load(text: str) -> Any:
         return text.strip()
     try:
         return json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError("INVALID_SCHEMA", f"the Avro schema is no JSON: {error}; it is {text[:200]!r}") from error
 
 
@@ -245,6 +263,9 @@ def inlined(definition: Any, named: Mapping[str, Any]) -> Any:
     Args:
         definition: the schema as JSON.
         named: definitions by full name.
+
+    Raises:
+        ConfigError: `INVALID_SCHEMA`.
     """
     seen: set[str] = set()
 
@@ -273,7 +294,10 @@ def inlined(definition: Any, named: Mapping[str, Any]) -> Any:
             made["type"] = made["type"] if made["type"] in ("array", "map") else walk(made["type"], namespace)
         return made
 
-    return walk(definition, "")
+    try:
+        return walk(definition, "")
+    except (TypeError, ValueError, KeyError, AttributeError, RecursionError) as error:  # whatever odd JSON leads to
+        raise ConfigError("INVALID_SCHEMA", f"not an Avro schema: {error or type(error).__name__}") from error
 
 
 def _parse(definition: Any) -> Any:
@@ -284,6 +308,7 @@ def _parse(definition: Any) -> Any:
             "PACKAGE_MISSING", f"Avro needs the extra: pip install 'hayase[schema-registry]' ({error})"
         ) from error
     try:
+        check_depth(definition)
         parsed = fastavro.parse_schema(_without_foreign_types(definition))
     except Exception as error:  # fastavro's own errors, and whatever odd JSON leads to
         raise ConfigError("INVALID_SCHEMA", f"not an Avro schema: {error or type(error).__name__}") from error

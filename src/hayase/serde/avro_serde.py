@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from io import BytesIO
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar, Self, Unpack
 
+from hayase.core.config_values import whole
 from hayase.core.errors import SerializationError
 from hayase.serde.avro_columns import AvroCodec
+from hayase.serde.avro_limits import EMPTY_ITEMS_MAX
 from hayase.serde.avro_schema import AvroSchema, inlined, load
 from hayase.serde.bare import refuse
-from hayase.serde.protocol import ColumnCodec
-from hayase.serde.registry import Kind, RegistrySchema, SchemaReference, SchemaRegistry
-from hayase.serde.registry_serde import HEAD_SIZE, RegistrySerde, WriterSettings
+from hayase.serde.faults import said
+from hayase.serde.protocol import ColumnCodec, Side
+from hayase.serde.registry import Kind, RegistrySchema, SchemaReference, SchemaRegistry, check_references
+from hayase.serde.registry_serde import EMPTY_ITEMS, HEAD_SIZE, RegistrySerde, WriterSettings
 
 
 class AvroSerde(RegistrySerde[Any]):
@@ -40,6 +43,10 @@ class AvroSerde(RegistrySerde[Any]):
         references: where the names in `schema` that it does not define are registered.
         options: `auto_register_schemas`, `use_latest_version`, `normalize_schemas`, `subject_name_strategy`: see WriterOptions.
 
+    Attributes:
+        empty_items_max: how many array items without bytes (null, empty records) one value may have; what claims more is refused,
+            and so is a value that is nested more than 1,000 deep. The setting `avro.empty.items.max`; default 100,000.
+
     Raises:
         ConfigError: `INVALID_SCHEMA`, or settings that exclude each other.
 
@@ -52,6 +59,7 @@ class AvroSerde(RegistrySerde[Any]):
     """
 
     kind: ClassVar[Kind] = "AVRO"
+    _KEPT = (*RegistrySerde._KEPT, "empty_items_max")
 
     def __init__(
         self,
@@ -67,9 +75,17 @@ class AvroSerde(RegistrySerde[Any]):
             as_given = isinstance(schema, str) and definition != schema.strip()
             text = schema if as_given else json.dumps(definition)
             own = RegistrySchema(str(text), "AVRO", tuple(references))
+        self.empty_items_max = EMPTY_ITEMS_MAX
         super().__init__(registry, own, options)
         if own is not None and not own.references:
             _ = self.reader  # a schema that is none is refused here
+
+    def for_topic(self, topic: str, side: Side, settings: Mapping[str, Any]) -> Self:
+        """See RegistrySerde; `avro.empty.items.max` is the serde's own."""
+        bound = super().for_topic(topic, side, settings)
+        if EMPTY_ITEMS in settings:
+            bound.empty_items_max = whole(0)(EMPTY_ITEMS, settings[EMPTY_ITEMS])
+        return bound
 
     def _forget(self) -> None:
         self._reader: AvroSchema | None = None
@@ -87,18 +103,21 @@ class AvroSerde(RegistrySerde[Any]):
     def writer(self, schema_id: int) -> AvroSchema:
         """The schema that a record was written by; raises as `written_schema`."""
         schema = self.written_schema(schema_id)
-        return self.made(("avro", schema), lambda: self._parsed(schema))
+        return self.made_of(schema, ("avro", schema), lambda: self._parsed(schema))
 
     def _parsed(self, schema: RegistrySchema) -> AvroSchema:
         named = self._named(schema, {}) if schema.references else {}
         return AvroSchema(inlined(load(schema.text), named))
 
     def _named(self, schema: RegistrySchema, found: dict[str, Any]) -> dict[str, Any]:
-        for reference in schema.references:
+        pending = list(schema.references)
+        while pending:
+            reference = pending.pop()
             if reference.name not in found:
                 used = self.registry.version(reference.subject, reference.version).schema
                 found[reference.name] = load(used.text)
-                self._named(used, found)
+                pending += used.references
+                check_references(len(found))
         return found
 
     def writing_by(self) -> tuple[bytes, AvroSchema]:
@@ -106,7 +125,7 @@ class AvroSerde(RegistrySerde[Any]):
         if self._writing_by is None:
             name = "" if self.reader is None else self.reader.name
             schema_id, schema = self.writing(self._own, name)
-            parsed = self.reader if schema is self._own else self.writer(schema_id)
+            parsed = self.reader if schema is self._own else self.made(("avro", schema), lambda: self._parsed(schema))
             assert parsed is not None
             self._writing_by = (self.head(schema_id), parsed)
         return self._writing_by
@@ -148,6 +167,8 @@ class AvroSerde(RegistrySerde[Any]):
         source = BytesIO(data)
         source.seek(HEAD_SIZE)
         try:
+            if writer.check is not None:
+                writer.check(data, HEAD_SIZE, self.empty_items_max)
             value = schemaless_reader(source, writer.parsed, self._resolved[writer])
             limit = (reader or writer).over_limit
             if limit is not None and limit(value):
@@ -157,7 +178,7 @@ class AvroSerde(RegistrySerde[Any]):
                 "VALUE_NOT_DESERIALIZABLE",
                 f"not Avro of the schema {writer.name} (id {self.schema_id(data)} in {self.registry.url})"
                 + ("" if reader is None or reader is writer else f" that can be read as {reader.name}")
-                + f": {error or type(error).__name__}; the value is {data[:60]!r}",
+                + f": {said(error)}; the value is {data[:60]!r}",
             ) from error
         return value
 

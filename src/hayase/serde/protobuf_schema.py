@@ -19,12 +19,15 @@ from pathlib import Path
 from typing import Any
 
 from hayase.core.errors import ConfigError, MissingRequirementError
-from hayase.serde.registry import RegistrySchema, SchemaReference
+from hayase.serde.registry import RegistrySchema, SchemaReference, check_references
 
 _MAIN = "__schema__.proto"  # no file of that name is imported by another one
-_IMPORT = re.compile(r'^\s*import\s+(?:public\s+|weak\s+)?"([^"]+)"\s*;', re.MULTILINE)
-_BASE64 = re.compile(r"[A-Za-z0-9+/\s]+=*\s*")  # every .proto file has braces, quotes or semicolons
-_PROTOC_SECONDS = 120
+_IMPORT = re.compile(r'\bimport\s+(?:public\s+|weak\s+)?"([^"]+)"\s*;')
+_FILE_NAME = re.compile(r"(?!-)[^\x00-\x1f\x7f\\:*?\"<>|/]+(?:/[^\x00-\x1f\x7f\\:*?\"<>|/]+)*")
+_FILE_NAME_MAX = 1000
+_BASE64 = re.compile(r"[A-Za-z0-9+/\s]+(?:=[=\s]*)?")  # every .proto file has braces, quotes or semicolons
+_PROTOC_SECONDS = 60
+_IMPORT_DEPTH_MAX = 100
 _MAX_DEPTH = 100  # of nested messages: more is no list of indexes
 _CONFLUENT = "confluent_kafka.schema_registry."
 _BUILT_IN = ("google/protobuf/", "google/type/", "confluent/")
@@ -117,7 +120,7 @@ def compiled(schema: RegistrySchema, fetch: Callable[[SchemaReference], Registry
         MissingRequirementError: the packages are not installed.
     """
     files: dict[str, bytes] = {}
-    _add(schema, _MAIN, fetch, files)
+    _add(schema, _MAIN, fetch, files, ())
     return ProtobufSchema(list(files.values()))
 
 
@@ -197,12 +200,35 @@ def _inside(message: Any) -> str:
     )
 
 
+def check_file_name(name: str) -> None:
+    """Raises ConfigError `INVALID_SCHEMA` for what is no name of a file inside of a folder, with `/` between its parts."""
+    parts = name.split("/")
+    if not _FILE_NAME.fullmatch(name) or len(name) > _FILE_NAME_MAX or {".", ".."} & set(parts) or name == _MAIN:
+        raise ConfigError(
+            "INVALID_SCHEMA",
+            f"a Protobuf schema refers to a file {name[:200]!r}; allowed are relative names such as 'shop/order.proto', without "
+            "'.' and '..' as parts and not beginning with '-'",
+        )
+
+
 def _add(
-    schema: RegistrySchema, name: str, fetch: Callable[[SchemaReference], RegistrySchema], files: dict[str, bytes]
+    schema: RegistrySchema,
+    name: str,
+    fetch: Callable[[SchemaReference], RegistrySchema],
+    files: dict[str, bytes],
+    within: tuple[str, ...],
 ) -> None:
+    within = (*within, name)
     for reference in schema.references:
+        check_file_name(reference.name)
+        if reference.name in within or len(within) > _IMPORT_DEPTH_MAX:
+            raise ConfigError(
+                "INVALID_SCHEMA",
+                f"the imports of a Protobuf schema are a circle, or too deep: {' > '.join(within[-5:])}",
+            )
         if reference.name not in files:
-            _add(fetch(reference), reference.name, fetch, files)
+            check_references(len(files))
+            _add(fetch(reference), reference.name, fetch, files, within)
     if not _BASE64.fullmatch(schema.text):
         for imported in _IMPORT.findall(schema.text):
             _add_built_in(imported, files)
@@ -211,7 +237,7 @@ def _add(
     descriptor = package("google.protobuf.descriptor_pb2").FileDescriptorProto()
     try:
         descriptor.ParseFromString(base64.b64decode(schema.text))
-    except (package("google.protobuf.message").DecodeError, binascii.Error) as error:
+    except (package("google.protobuf.message").DecodeError, binascii.Error, ValueError) as error:
         raise ConfigError(
             "INVALID_SCHEMA",
             f"a Protobuf schema is a .proto file or its descriptor in base64; this is {schema.text!r:.200}",
@@ -246,18 +272,34 @@ def _protoc(text: str, name: str, imported: tuple[bytes, ...]) -> bytes:
     )
     with tempfile.TemporaryDirectory(prefix="hayase-protoc-") as made:
         folder = Path(made)
-        source = folder / "in" / name
-        source.parent.mkdir(parents=True)
-        source.write_text(text, encoding="utf-8")
+        source = folder / "in" / _MAIN  # no name of a registry becomes a path, or an argument of protoc
+        source.parent.mkdir()
+        source.write_text(text, encoding="utf-8", errors="replace")
         (folder / "known").write_bytes(known.SerializeToString())
         command = [sys.executable, "-m", "grpc_tools.protoc", f"--proto_path={folder / 'in'}"]
-        command += [f"--descriptor_set_in={folder / 'known'}", f"--descriptor_set_out={folder / 'out'}", name]
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=_PROTOC_SECONDS, stdin=subprocess.DEVNULL, check=False
-        )
+        command += [f"--descriptor_set_in={folder / 'known'}", f"--descriptor_set_out={folder / 'out'}", _MAIN]
+        done = _run(command)
         if done.returncode:
-            said = done.stderr.strip().replace(_MAIN, "the schema")
+            said = done.stderr.strip().replace(_MAIN, "the schema") or f"it ended with {done.returncode}"
             raise ConfigError("INVALID_SCHEMA", f"protoc does not take the .proto file: {said}")
         made_set = descriptor_pb2.FileDescriptorSet.FromString((folder / "out").read_bytes())
+    made_set.file[-1].name = name
     found: bytes = made_set.file[-1].SerializeToString()
     return found
+
+
+def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_PROTOC_SECONDS,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ConfigError(
+            "INVALID_SCHEMA", f"protoc did not come to an end with the .proto file within {_PROTOC_SECONDS} s"
+        ) from error

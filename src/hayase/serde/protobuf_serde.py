@@ -169,6 +169,14 @@ class ProtobufSerde(FramedSerde[T]):
         """A schema of the registry, compiled once per process; raises ConfigError."""
         return self.made(("protobuf", schema), lambda: self._compiled(schema))
 
+    def _read_form(self, schema: RegistrySchema, indexes: tuple[int, ...]) -> MessageForm:
+        """The message of a record by a schema of the registry; raises SerializationError, and ValueError if there is none."""
+        messages = self.made_of(schema, ("protobuf messages", schema), lambda: self._file(schema).messages)
+        if indexes not in messages:
+            raise ValueError(f"the .proto file has no message with the indexes {list(indexes)}")
+        key = ("protobuf message", schema, indexes)
+        return self.made_of(schema, key, lambda: MessageForm(messages[indexes]))
+
     def _form_of(self, schema: RegistrySchema, indexes: tuple[int, ...]) -> MessageForm:
         """A message of a schema of the registry; raises ConfigError."""
         messages = self._file(schema).messages
@@ -233,8 +241,10 @@ class ProtobufSerde(FramedSerde[T]):
         form, payload = self.form, data[HEAD_SIZE:]
         if form is None:
             try:
-                form = self._form_of(schema, read_indexes(payload, 0)[0])
-            except ValueError as error:  # ConfigError is one
+                form = self._read_form(schema, read_indexes(payload, 0)[0])
+            except SerializationError:
+                raise
+            except ValueError as error:
                 raise self.unreadable(payload, "a message of the registry", error) from error
         try:
             message = form.parse(payload)
@@ -242,7 +252,7 @@ class ProtobufSerde(FramedSerde[T]):
         except READ_ERRORS as error:
             raise self.unreadable(payload, f"the message {form.name}", error) from error
 
-    def unreadable(self, payload: bytes, expected: str, error: Exception) -> SerializationError:
+    def unreadable(self, payload: bytes, expected: str, error: BaseException) -> SerializationError:
         """The error for bytes behind the head that are no such message."""
         message = f"ProtobufSerde reads {expected}: {error}; behind the schema id there are {len(payload)} bytes: {payload[:60]!r}"
         return SerializationError("VALUE_NOT_DESERIALIZABLE", message)
@@ -282,10 +292,12 @@ class _ProtobufCodec(ColumnCodec):
         messages, bad = read_each(self._parse, values, self._error)
         try:
             frame = self._form.frame(messages, fields)
-        except (*READ_ERRORS, pl.exceptions.PolarsError):  # a time that Python does not have
-            _, unfit = read_each(self._whole, messages, lambda _, error: error)
+        except READ_ERRORS:  # a time that Python does not have
+            _, unfit = read_each(
+                self._whole, list(enumerate(messages)), lambda item, error: self._error(values[item[0]], error)
+            )
             for index, error in unfit:
-                bad.append((index, self._error(values[index], error)))
+                bad.append((index, error))
                 messages[index] = None
             frame = self._form.frame(messages, fields)
         return Decoded(frame, null, sorted(bad, key=lambda each: each[0]))
@@ -293,10 +305,10 @@ class _ProtobufCodec(ColumnCodec):
     def _parse(self, payload: bytes | None) -> Any:
         return None if payload is None else self._form.parse(payload)
 
-    def _whole(self, message: Any) -> Any:
-        return None if message is None else self._form.value(message)
+    def _whole(self, numbered: tuple[int, Any]) -> Any:
+        return None if numbered[1] is None else self._form.value(numbered[1])
 
-    def _error(self, value: Any, error: Exception) -> Exception:
+    def _error(self, value: Any, error: BaseException) -> Exception:
         return self._serde.unreadable(value, f"the message {self._form.name}", error)
 
     def encode(self, frame: pl.DataFrame, null: pl.Series | None = None) -> list[bytes | None]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import polars as pl
 
+from hayase.serde.limits import COLUMN_DEPTH_MAX, COLUMNS_MAX
 from hayase.serde.protobuf_schema import package, read_indexes
 from hayase.serde.protocol import Schema
 
@@ -52,7 +53,7 @@ class MessageForm:
         self.columns: Schema | None = None
         self.no_columns = ""
         try:
-            self.columns = Schema(tuple(_column_types(descriptor, ())), python_type=dict)
+            self.columns = Schema(tuple(_ColumnTypes().of(descriptor)), python_type=dict)
         except NoColumnFormError as error:
             self.no_columns = str(error)
 
@@ -245,39 +246,52 @@ def _has_required(descriptor: Any, seen: set[str]) -> bool:
     )
 
 
-def _column_types(descriptor: Any, outer: tuple[str, ...]) -> list[tuple[str, pl.DataType]]:
-    if descriptor.full_name in outer:
-        raise NoColumnFormError(f"{descriptor.full_name} holds itself")
-    if not descriptor.fields:
-        raise NoColumnFormError(f"{descriptor.full_name} has no fields")
-    if any(each.name.startswith("__") for each in descriptor.fields):
-        raise NoColumnFormError(f"{descriptor.full_name} has a field whose name begins with __")
-    return [(each.name, _field_type(each, (*outer, descriptor.full_name))) for each in descriptor.fields]
+class _ColumnTypes:
+    """The column types of a message, and of those inside of it."""
 
+    def __init__(self) -> None:
+        self._outer: list[str] = []
+        self._count = 0
 
-def _field_type(field: Any, outer: tuple[str, ...]) -> pl.DataType:
-    if _is_map(field):
-        key, value = (field.message_type.fields_by_name[part] for part in ("key", "value"))
-        return pl.Map(_type(key, outer), _type(value, outer))
-    inner = _type(field, outer)
-    return pl.List(inner) if field.is_repeated else inner
+    def of(self, descriptor: Any) -> list[tuple[str, pl.DataType]]:
+        """Name and type of each field; raises NoColumnFormError."""
+        name = descriptor.full_name
+        if name in self._outer:
+            raise NoColumnFormError(f"{name} holds itself")
+        if not descriptor.fields:
+            raise NoColumnFormError(f"{name} has no fields")
+        if any(each.name.startswith("__") for each in descriptor.fields):
+            raise NoColumnFormError(f"{name} has a field whose name begins with __")
+        self._count += len(descriptor.fields)
+        if self._count > COLUMNS_MAX or len(self._outer) > COLUMN_DEPTH_MAX:
+            raise NoColumnFormError(f"more than {COLUMNS_MAX} types, or nested more than {COLUMN_DEPTH_MAX} deep")
+        self._outer.append(name)
+        found = [(each.name, self._field(each)) for each in descriptor.fields]
+        self._outer.pop()
+        return found
 
+    def _field(self, field: Any) -> pl.DataType:
+        if _is_map(field):
+            key, value = (field.message_type.fields_by_name[part] for part in ("key", "value"))
+            return pl.Map(self._type(key), self._type(value))
+        inner = self._type(field)
+        return pl.List(inner) if field.is_repeated else inner
 
-def _type(field: Any, outer: tuple[str, ...]) -> pl.DataType:
-    if field.enum_type is not None:
-        return pl.String()
-    if field.message_type is None:
-        return _scalars()[field.type]
-    name = field.message_type.full_name
-    if name == _TIMESTAMP:
-        return pl.Datetime("us", "UTC")
-    if name == _DURATION:
-        return pl.Duration("us")
-    if name in _WRAPPED:
-        return _type(field.message_type.fields_by_name["value"], outer)
-    if name in _JSON:
-        raise NoColumnFormError(f"{field.full_name} is any JSON")
-    return pl.Struct([pl.Field(*each) for each in _column_types(field.message_type, outer)])
+    def _type(self, field: Any) -> pl.DataType:
+        if field.enum_type is not None:
+            return pl.String()
+        if field.message_type is None:
+            return _scalars()[field.type]
+        name = field.message_type.full_name
+        if name == _TIMESTAMP:
+            return pl.Datetime("us", "UTC")
+        if name == _DURATION:
+            return pl.Duration("us")
+        if name in _WRAPPED:
+            return self._type(field.message_type.fields_by_name["value"])
+        if name in _JSON:
+            raise NoColumnFormError(f"{field.full_name} is any JSON")
+        return pl.Struct([pl.Field(*each) for each in self.of(field.message_type)])
 
 
 def _scalars() -> dict[int, pl.DataType]:

@@ -9,12 +9,13 @@ import contextlib
 import difflib
 import os
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar, cast
 from urllib.parse import urlsplit, urlunsplit
 
-from hayase.core.errors import ConfigError, MissingRequirementError, SchemaRegistryError
+from hayase.core.errors import ConfigError, MissingRequirementError, SchemaRegistryError, SerializationError
 from hayase.core.logs import without_secrets
 from hayase.core.secrets import Settings, is_reference, known_secrets, resolve, resolved, seal
 
@@ -41,6 +42,10 @@ _TEXTS = (
     "ssl.key.password",
 )
 _DEFAULTS = {"timeout": 30.0}
+_REFUSED_FIRST_S, _REFUSED_LAST_S = 5.0, 300.0
+_REFUSALS_MAX = 10_000
+REFERENCES_MAX = 500
+"""How many others a schema of a registry may refer to, directly or over others: each is a request."""
 _CONDITIONS = {
     401: "SCHEMA_REGISTRY_REFUSED",
     403: "SCHEMA_REGISTRY_REFUSED",
@@ -268,6 +273,46 @@ class SchemaRegistry:
             ) from error
 
 
+def check_references(count: int) -> None:
+    """Raises ConfigError `INVALID_SCHEMA` for a schema that refers, over others, to more than REFERENCES_MAX."""
+    if count > REFERENCES_MAX:
+        raise ConfigError("INVALID_SCHEMA", f"the schema refers to more than {REFERENCES_MAX} other ones")
+
+
+class Refusals:
+    """What a registry does not have, or has and cannot be used: asked for again after 5 seconds, then 10, up to 5 minutes.
+
+    Args:
+        now: seconds of a clock that only goes forward.
+    """
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._found: dict[Any, tuple[float, float, str, str]] = {}  # until when, how long, condition, message
+
+    def check(self, key: Any) -> None:
+        """Raises SerializationError if this was refused and it is not yet time to ask again."""
+        found = self._found.get(key)
+        if found is not None and found[0] > self._now():
+            raise SerializationError(*found[2:])
+
+    def add(self, key: Any, error: SerializationError) -> SerializationError:
+        """Remember that something was refused; the error, to be raised."""
+        before = self._found.pop(key, None)
+        seconds = _REFUSED_FIRST_S if before is None else min(2 * before[1], _REFUSED_LAST_S)
+        self._found[key] = (self._now() + seconds, seconds, error.condition, error.message)
+        if len(self._found) > _REFUSALS_MAX:  # ids of a stream of garbage: the oldest go
+            del self._found[next(iter(self._found))]
+        return error
+
+    def forget(self, key: Any) -> None:
+        """It is there now."""
+        self._found.pop(key, None)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+
 @dataclass(slots=True)
 class Held:
     """What one process holds of a registry.
@@ -276,11 +321,13 @@ class Held:
         client: Confluent's client.
         schemas: by id.
         made: what serdes made of schemas, by their own keys.
+        refused: ids that the registry does not have, and what serdes could not make of schemas.
     """
 
     client: Any
     schemas: dict[int, RegistrySchema] = field(default_factory=dict)
     made: dict[Any, Any] = field(default_factory=dict)
+    refused: Refusals = field(default_factory=Refusals)
 
 
 _HELD: dict[tuple[Any, ...], Held] = {}  # by process: sockets do not survive a fork

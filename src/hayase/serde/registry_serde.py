@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import copy
 import struct
-import time
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
@@ -16,6 +15,7 @@ from typing import Any, ClassVar, Self, TypedDict, TypeVar
 from hayase.core.config_values import boolean
 from hayase.core.errors import ConfigError, SchemaRegistryError, SerializationError
 from hayase.core.type_variables import T
+from hayase.serde.faults import is_fault, said
 from hayase.serde.protocol import Serde, Side
 from hayase.serde.registry import Kind, RegistrySchema, SchemaRegistry
 
@@ -28,8 +28,9 @@ SubjectNameStrategy = str | Callable[[str, Side, str], str]
 _HEAD = struct.Struct(">bI")
 HEAD_SIZE = _HEAD.size
 """Bytes before the payload."""
+EMPTY_ITEMS = "avro.empty.items.max"
+"""The setting of `AvroSerde.empty_items_max`."""
 
-_UNKNOWN_SECONDS = 5.0  # so that a run of bad records does not ask the registry for each of them
 _STRATEGIES: dict[str, Callable[[str, Side, str], str]] = {
     "TopicNameStrategy": lambda topic, side, _: f"{topic}-{side}",
     "RecordNameStrategy": lambda _topic, _side, record: record,
@@ -171,6 +172,31 @@ class RegistrySerde(Serde[T]):
         found: M = held[key]
         return found
 
+    def made_of(self, schema: RegistrySchema, key: Any, make: Callable[[], M]) -> M:
+        """What `make` makes of a schema that a record was written by, as `made`; that it cannot be made is remembered, too.
+
+        Raises:
+            SerializationError: `UNUSABLE_SCHEMA`: the registry's schema is none, is too large, or refers to what is not there.
+            SchemaRegistryError: the registry did not answer when it was asked for what the schema refers to.
+        """
+        held = self.registry.held
+        if key in held.made:
+            found: M = held.made[key]
+            return found
+        held.refused.check(key)
+        try:
+            found = held.made[key] = make()
+        except Exception as error:
+            if not (is_fault(error) or getattr(error, "condition", "") in ("INVALID_SCHEMA", "SCHEMA_NOT_FOUND")):
+                raise
+            refused = SerializationError(
+                "UNUSABLE_SCHEMA",
+                f"the record was written by a schema of the registry {self.registry.url} by which {type(self).__name__} cannot "
+                f"read: {said(error)}; the schema is {schema.text[:200]!r}",
+            )
+            raise held.refused.add(key, refused) from error
+        return found
+
     def head(self, schema_id: int) -> bytes:
         """The bytes before the payload."""
         return _HEAD.pack(0, schema_id)
@@ -193,15 +219,16 @@ class RegistrySerde(Serde[T]):
             SchemaRegistryError: the registry did not answer. That is no fault of the record, so no failure policy applies.
         """
         known = self.registry.held
-        if schema_id not in known.schemas and known.made.get(("unknown", schema_id), 0.0) > time.monotonic():
-            raise self._unknown(schema_id)
-        try:
-            schema = self.registry.schema(schema_id)
-        except SchemaRegistryError as error:
-            if error.condition != "SCHEMA_NOT_FOUND":
-                raise
-            known.made["unknown", schema_id] = time.monotonic() + _UNKNOWN_SECONDS
-            raise self._unknown(schema_id) from error
+        schema = known.schemas.get(schema_id)
+        if schema is None:
+            known.refused.check(schema_id)
+            try:
+                schema = self.registry.schema(schema_id)
+            except SchemaRegistryError as error:
+                if error.condition != "SCHEMA_NOT_FOUND":
+                    raise
+                raise known.refused.add(schema_id, self._unknown(schema_id)) from error
+            known.refused.forget(schema_id)
         if schema.kind != self.kind:
             raise SerializationError(
                 "VALUE_NOT_DESERIALIZABLE",
@@ -258,6 +285,7 @@ class RegistrySerde(Serde[T]):
 
 
 _NOT_OF_THE_CLIENT = {
+    EMPTY_ITEMS,
     *("auto.register.schemas", "use.latest.version", "normalize.schemas"),
     *("key.subject.name.strategy", "value.subject.name.strategy"),
 }

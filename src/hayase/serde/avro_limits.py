@@ -1,0 +1,201 @@
+"""Limits of Avro: how deep and how large a schema may be, and what a payload may claim before a decoder believes it.
+
+The decoders are C and Rust. They recurse on the machine's stack, so a value of a recursive schema that is nested deep enough kills
+the process; and an array of items without bytes (null, an empty record) may claim 2^60 of them in ten bytes. Payloads of schemas
+that allow either are looked through first. All others cannot be large without being long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+SCHEMA_DEPTH_MAX = 200
+"""How deep the types of a schema may be nested, as text."""
+VALUE_DEPTH_MAX = 1000
+"""How deep a value of a recursive schema may be nested: records, unions, arrays and maps. Decoders crash beyond 8,000."""
+EMPTY_ITEMS_MAX = 100_000
+"""How many array items without bytes one value may have where `avro.empty.items.max` says nothing."""
+
+_SKIP, _NUMBER, _BYTES, _UNION, _RECORD, _BLOCKS = range(6)
+_WIDTHS = {"null": 0, "boolean": 1, "float": 4, "double": 8}
+_NUMBERS = ("int", "long", "enum")
+
+Check = Callable[[bytes, int, int], None]
+"""Looks through the payload in some bytes from a position on, with the largest number of empty items; raises ValueError."""
+
+
+def check_depth(definition: Any) -> None:
+    """Raises ValueError for a schema whose types are nested deeper than SCHEMA_DEPTH_MAX."""
+    level = [definition]
+    for _ in range(3 * SCHEMA_DEPTH_MAX):  # a type, its fields, a field: JSON has up to three levels for each
+        level = [part for each in level for part in (each.values() if isinstance(each, dict) else each)]
+        level = [part for part in level if isinstance(part, dict | list)]
+        if not level:
+            return
+    raise ValueError(f"its types are nested more than {SCHEMA_DEPTH_MAX} deep")
+
+
+def payload_check(parsed: Any, named: Mapping[str, Any]) -> Check | None:
+    """What is to look through payloads of a schema before they are decoded; `None`: nothing need.
+
+    Args:
+        parsed: the schema as fastavro parsed it.
+        named: its named types.
+    """
+    builder = _Builder(named)
+    root = builder.type(parsed)
+    builder.measure()
+    if not (builder.recursive or any(each.kind == _BLOCKS and not each.parts[0].least for each in builder.all)):
+        return None
+    return lambda data, at, empty_max: _Reading(data, at, empty_max).look_through(root)
+
+
+class _Type:
+    """A type as it lies in bytes: `size` of a _SKIP; `parts` of all that have some; `least` bytes that a value has."""
+
+    __slots__ = ("kind", "least", "parts", "size")
+
+    def __init__(self, kind: int, size: int = 0) -> None:
+        self.kind = kind
+        self.size = size
+        self.parts: list[_Type] = []
+        self.least = size if kind == _SKIP else 0 if kind == _RECORD else 1
+
+
+def _size(given: Any) -> int:
+    if isinstance(given, bool) or not isinstance(given, int) or given < 0:
+        raise ValueError(f"a fixed type has {given!r} bytes")
+    return given
+
+
+class _Builder:
+    def __init__(self, named: Mapping[str, Any]) -> None:
+        self._named = named
+        self._known: dict[str, _Type] = {}
+        self._open: set[str] = set()
+        self.all: list[_Type] = []
+        self.recursive = False
+
+    def type(self, schema: Any) -> _Type:
+        if isinstance(schema, list):
+            return self._made(_UNION, [self.type(branch) for branch in schema])
+        if isinstance(schema, str):
+            return self._plain(schema) if schema not in self._named else self._name(schema)
+        kind = schema["type"]
+        if isinstance(kind, dict | list):
+            return self.type(kind)
+        if "name" in schema and kind in ("record", "error"):
+            return self._name(schema["name"])
+        if kind == "fixed":
+            return self._made(_SKIP, [], _size(schema["size"]))
+        if kind == "array":
+            return self._made(_BLOCKS, [self.type(schema["items"])])
+        if kind == "map":
+            entry = [self._plain("string"), self.type(schema["values"])]
+            return self._made(_BLOCKS, [self._made(_RECORD, entry)])
+        return self._plain(kind)
+
+    def _plain(self, kind: str) -> _Type:
+        if kind in _WIDTHS:
+            return self._made(_SKIP, [], _WIDTHS[kind])
+        return self._made(_NUMBER if kind in _NUMBERS else _BYTES, [])
+
+    def _name(self, name: str) -> _Type:
+        schema = self._named[name]
+        if schema["type"] not in ("record", "error"):
+            return self.type(schema) if schema["type"] == "fixed" else self._plain(schema["type"])
+        self.recursive |= name in self._open
+        if name not in self._known:
+            made = self._known[name] = self._made(_RECORD, [])
+            self._open.add(name)
+            made.parts = [self.type(field["type"]) for field in schema["fields"]]
+            self._open.discard(name)
+        return self._known[name]
+
+    def _made(self, kind: int, parts: list[_Type], size: int = 0) -> _Type:
+        made = _Type(kind, size)
+        made.parts = parts
+        self.all.append(made)
+        return made
+
+    def measure(self) -> None:
+        """How many bytes records have at least; a record that holds itself in no union has no value at all."""
+        records = [each for each in self.all if each.kind == _RECORD]
+        for _ in records:
+            before = [each.least for each in records]
+            for each in records:
+                each.least = min(sum(part.least for part in each.parts), 1 << 62)
+            if before == [each.least for each in records]:
+                return
+
+
+class _Reading:
+    """The way through one payload."""
+
+    def __init__(self, data: bytes, at: int, empty_max: int) -> None:
+        self._data, self._at, self._empty_max = data, at, empty_max
+        self._empty = 0
+        self._pending: list[tuple[_Type, int, int]] = []  # type, depth, how often
+
+    def look_through(self, root: _Type) -> None:
+        self._pending.append((root, 0, 1))
+        while self._pending:
+            found, depth, times = self._pending.pop()
+            if found.kind == _SKIP:
+                self._skip(found.size * times)
+                continue
+            if times > 1:
+                self._pending.append((found, depth, times - 1))
+            if found.kind == _NUMBER:
+                self._number()
+            elif found.kind == _BYTES:
+                self._skip(self._number())
+            elif depth >= VALUE_DEPTH_MAX:
+                raise ValueError(f"it is nested more than {VALUE_DEPTH_MAX} deep")
+            elif found.kind == _RECORD:
+                self._pending += [(part, depth + 1, 1) for part in reversed(found.parts)]
+            elif found.kind == _UNION:
+                self._union(found, depth)
+            else:
+                self._block(found, depth)
+
+    def _union(self, found: _Type, depth: int) -> None:
+        branch = self._number()
+        if not 0 <= branch < len(found.parts):
+            raise ValueError(f"branch {branch} of a union of {len(found.parts)} types")
+        self._pending.append((found.parts[branch], depth + 1, 1))
+
+    def _block(self, found: _Type, depth: int) -> None:
+        count = self._number()
+        if not count:
+            return
+        if count < 0:
+            count = -count
+            self._number()  # the bytes of the block
+        (item,) = found.parts
+        self._pending.append((found, depth, 1))
+        if not item.least:
+            self._empty += count
+            if self._empty > self._empty_max:
+                raise ValueError(f"more than {self._empty_max} array items without bytes (avro.empty.items.max)")
+            return
+        if count > (len(self._data) - self._at) // item.least:
+            raise ValueError(f"{count} items are claimed, and {len(self._data) - self._at} bytes are there")
+        self._pending.append((item, depth + 1, count))
+
+    def _skip(self, size: int) -> None:
+        if not 0 <= size <= len(self._data) - self._at:
+            raise ValueError(f"{size} bytes are claimed, and {len(self._data) - self._at} are there")
+        self._at += size
+
+    def _number(self) -> int:
+        found = shift = 0
+        while self._at < len(self._data) and shift < 70:
+            byte = self._data[self._at]
+            self._at += 1
+            found |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return (found >> 1) ^ -(found & 1)
+        raise ValueError("it ends too early, or a number has more than 64 bits")
