@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from hayase.planner.serdes import PickleSerde
+from hayase.planner.serdes import LocalPickleSerde, without_pickle
 from hayase.processor.timestamps import record_timestamp
 from hayase.topology.defaults import DefaultSerde
 from hayase.topology.nodes import InternalTopic, Node, SinkNode, SourceNode
@@ -60,9 +60,10 @@ def _through_a_topic(node: Node, topics: set[str]) -> Node:
     match node:
         case SinkNode() if node.topic in topics:
             key = node.key_serde or DefaultSerde("key", None, node.topic or "")
-            return dataclasses.replace(node, key_serde=key, value_serde=node.value_serde or PickleSerde())
+            value = without_pickle(node.value_serde or LocalPickleSerde())
+            return dataclasses.replace(node, key_serde=key, value_serde=value)
         case SourceNode() if topics & set(node.topics):
             key = node.key_serde or DefaultSerde("key", None, node.first_topic)
-            value = node.value_serde or PickleSerde()
+            value = without_pickle(node.value_serde or LocalPickleSerde())
             return dataclasses.replace(node, key_serde=key, value_serde=value, timestamp_extractor=record_timestamp())
     return node

@@ -22,8 +22,8 @@ from hayase.dsl.joins import check_same_key, joiner_of
 from hayase.dsl.materialized import Materialized
 from hayase.dsl.table_state import TableState, key_value_spec
 from hayase.dsl.views import TableView
-from hayase.planner.serdes import PickleSerde
 from hayase.serde import JsonSerde
+from hayase.serde.plain import PlainSerde
 from hayase.serde.subscription_columns import PARTITION
 from hayase.serde.subscriptions import Answer, AnswerSerde, CombinedKeySerde, SubscriptionSerde
 from hayase.state.spec import StoreSpec
@@ -134,7 +134,7 @@ def foreign_key_join(
     left_key = concrete_serde(left.key, "key", names.subscribe)
     foreign_key = concrete_serde(foreign, "key", names.subscribe)
     digested = concrete_serde(left.value, "value", names.subscribe, fallback=JsonSerde())
-    right_value = concrete_serde(right.value, "value", names.answers, fallback=PickleSerde())
+    right_value = concrete_serde(right.value, "value", names.answers, fallback=PlainSerde())
     right.view.send_old_values(force=True)
     left.view.send_old_values(force=True)
     # Who asks is answered with the row as it is at that moment. With a cache one that is made and gone within the epoch is

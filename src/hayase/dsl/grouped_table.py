@@ -33,7 +33,7 @@ from hayase.dsl.table_state import TableState, key_value_spec, refuse_ttl
 from hayase.dsl.views import TableView
 from hayase.kernel.aggregate_serde import aggregate_serde
 from hayase.kernel.built_ins import built_ins
-from hayase.planner.serdes import PickleSerde
+from hayase.planner.serdes import LocalPickleSerde
 from hayase.serde import JsonSerde, Serdes
 from hayase.serde.changes import ChangeSerde
 from hayase.serde.protocol import BARE_FIELD
@@ -244,7 +244,7 @@ class KGroupedTable(Generic[K, V]):
         if self._shared is not None:
             return self._shared
         topic = (self._repartition_name or store) + REPARTITION_SUFFIX
-        value = concrete_serde(self._state.value, "value", topic, fallback=PickleSerde())
+        value = concrete_serde(self._state.value, "value", topic, fallback=LocalPickleSerde())
         serdes = self._key(topic).serde, ChangeSerde(value)
         made = graph.table_repartition(self._state.node, (topic, sink, source), serdes)
         if self._repartition_name is not None:

@@ -21,7 +21,7 @@ from hayase.dsl.inference import (
 )
 from hayase.dsl.joined import Joined
 from hayase.dsl.stream_state import StreamState, repartitioned
-from hayase.planner.serdes import PickleSerde
+from hayase.planner.serdes import LocalPickleSerde
 from hayase.serde import Serdes
 from hayase.serde.protocol import Schema
 from hayase.state.spec import StoreSpec
@@ -80,7 +80,7 @@ def _buffered(operator: StreamTableJoin, state: StreamState, store: str, grace_m
     serdes = InternalSerdes(
         store,
         concrete_serde(state.key, "key", store),
-        concrete_serde(state.value, "value", store, fallback=PickleSerde()),
+        concrete_serde(state.value, "value", store, fallback=LocalPickleSerde()),
     )
     state.graph.store(StoreSpec(store, "key_value", Serdes.bytes(), Serdes.bytes(), caching=False))
     return replace(operator, buffer=store, serdes=serdes, grace_ms=grace_ms)

@@ -13,7 +13,7 @@ from hayase.core.windows import to_ms
 from hayase.dsl.inference import concrete_serde
 from hayase.dsl.table_state import TableState
 from hayase.dsl.views import SuppressView
-from hayase.planner.serdes import PickleSerde
+from hayase.planner.serdes import LocalPickleSerde
 from hayase.serde import Serdes
 from hayase.state.spec import StoreSpec
 from hayase.topology.operators import InternalSerdes, TableSuppress
@@ -167,7 +167,7 @@ def suppress(state: TableState, suppressed: Suppressed) -> TableState:
     serdes = InternalSerdes(
         store,
         concrete_serde(state.key, "key", store),
-        concrete_serde(state.value, "value", store, fallback=PickleSerde()),
+        concrete_serde(state.value, "value", store, fallback=LocalPickleSerde()),
     )
     state.view.send_old_values(force=True)
     graph.store(StoreSpec(store, "key_value", Serdes.bytes(), Serdes.bytes(), caching=False))

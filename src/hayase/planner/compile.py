@@ -14,7 +14,14 @@ from hayase.kernel.registry import COLUMNS
 from hayase.planner.prefix import find_prefix, prefix_nodes
 from hayase.planner.purity import definition_digest, is_pure
 from hayase.planner.read_tables import read_tables
-from hayase.planner.serdes import AutoSerde, PickleSerde, key_writing_codec, schema_serde, writing_codec
+from hayase.planner.serdes import (
+    AutoSerde,
+    LocalPickleSerde,
+    key_writing_codec,
+    schema_serde,
+    without_pickle,
+    writing_codec,
+)
 from hayase.processor.timestamps import TimestampExtractor, record_timestamp
 from hayase.serde import Serdes
 from hayase.serde.changes import ChangeCodec, ChangeSerde
@@ -195,6 +202,7 @@ def _source(
         key = node.key_serde or options.default_serde("key", node.first_topic) or Serdes.bytes()
         value = node.value_serde or options.default_serde("value", node.first_topic) or Serdes.bytes()
         extractor = node.timestamp_extractor or options.default_extractor
+        key, value = without_pickle(key), without_pickle(value)
         return SourceProgram(node.name, key, value, extractor, schema=_serde_schema(key, value))
     sent = edges.get(edge)
     key, value = _edge_serdes(topology, edge, node, sent, options)
@@ -226,7 +234,7 @@ def _edge_serdes(
     value = value or options.default_serde("value", edge)
     if value is None and sent is not None and sent.frames and sent.schema.value is not None:
         value = schema_serde(sent.schema.value)
-    return key, value or PickleSerde()
+    return key, value or LocalPickleSerde()
 
 
 def _serde_schema(key: Serde[Any], value: Serde[Any]) -> EdgeSchema | None:
@@ -380,6 +388,7 @@ def _row_sink(
     else:
         key = node.key_serde or options.default_serde("key", node.topic) or AutoSerde()
         value = node.value_serde or options.default_serde("value", node.topic) or AutoSerde()
+        key, value = without_pickle(key), without_pickle(value)
     return SinkProgram(
         node.name,
         node.parents,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
-import pickle
 from typing import Any
 
 import msgspec
@@ -15,10 +15,13 @@ from hayase.kernel.columns import EdgeSchema
 from hayase.kernel.compiled import instance
 from hayase.serde import JsonSerde, Serdes, SessionWindowedSerde, TimeWindowedSerde
 from hayase.serde.changes import ChangeCodec, ChangeSerde
+from hayase.serde.pickled import PickleSerde
+from hayase.serde.plain import PlainSerde
 from hayase.serde.protocol import ColumnCodec, Schema, Serde
 from hayase.serde.pydantic_models import is_model
 from hayase.serde.subscription_columns import AnswerCodec, AnswerSchema
 from hayase.serde.subscriptions import AnswerSerde
+from hayase.topology.defaults import DefaultSerde
 
 
 class AutoSerde(Serde[Any]):
@@ -153,23 +156,15 @@ def reading_serde(serde: Serde[Any], schema: Schema | None) -> Serde[Any]:
     return serde
 
 
-class PickleSerde(Serde[Any]):
-    """Any Python value, for rows between tasks of one application; the bytes never leave its shuffles and journals."""
+class LocalPickleSerde(PickleSerde):
+    """Any Python value, in what only this application writes: rows between its tasks, and its stores. Never in a topic."""
 
-    def to_bytes(self, value: Any) -> bytes:
-        """Pickled.
 
-        Raises:
-            SerializationError: the value can not be pickled.
-        """
-        try:
-            return pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
-        except (pickle.PicklingError, TypeError, AttributeError) as error:
-            raise SerializationError(
-                "NOT_PICKLABLE",
-                f"a value of type {type(value).__name__} can not travel between tasks: {error}; give a serde",
-            ) from error
-
-    def from_bytes(self, data: bytes) -> Any:
-        """Unpickled."""
-        return pickle.loads(data)
+def without_pickle(serde: Serde[Any]) -> Serde[Any]:
+    """The serde for a topic: values of which nothing is known are written as PlainSerde writes them."""
+    if isinstance(serde, LocalPickleSerde):
+        return PlainSerde()
+    if isinstance(serde, DefaultSerde):
+        fallback = None if serde.fallback is None else without_pickle(serde.fallback)
+        return dataclasses.replace(serde, fallback=fallback)
+    return serde.map_inner(without_pickle)

@@ -13,6 +13,8 @@ from hayase.serde.numbers import (
     LongSerde,
     ShortSerde,
 )
+from hayase.serde.pickled import PickleSerde
+from hayase.serde.plain import PlainSerde
 from hayase.serde.protocol import BARE_FIELD, ColumnCodec, Decoded, Schema, Serde
 from hayase.serde.serdes import Serdes
 from hayase.serde.struct_serde import StructSerde
@@ -40,6 +42,8 @@ __all__ = [
     "JsonSerde",
     "ListSerde",
     "LongSerde",
+    "PickleSerde",
+    "PlainSerde",
     "Schema",
     "Serde",
     "Serdes",

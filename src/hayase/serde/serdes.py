@@ -10,6 +10,7 @@ from hayase.serde import bare, numbers
 from hayase.serde.headers_serde import HeadersSerde
 from hayase.serde.json_serde import JsonSerde
 from hayase.serde.list_serde import ListSerde
+from hayase.serde.pickled import PickleSerde
 from hayase.serde.protocol import Serde
 from hayase.serde.uuid_serde import UuidSerde
 
@@ -77,6 +78,11 @@ class Serdes:
     def uuid() -> UuidSerde:
         """UUIDs as text."""
         return UuidSerde()
+
+    @staticmethod
+    def pickle() -> PickleSerde:
+        """Any Python value, as a pickle: for topics that only those write to whom you trust to run code; see PickleSerde."""
+        return PickleSerde()
 
     @staticmethod
     def list(inner: Serde[T]) -> ListSerde[T]:
