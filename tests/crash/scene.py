@@ -31,6 +31,7 @@ PATIENCE = float(os.environ.get("HAYASE_TEST_PATIENCE", "1"))
 RUN_TIMEOUT_S = 280.0 * PATIENCE
 PAUSE_S = 240.0 * PATIENCE
 EPOCH_RECORDS_MAX = 100
+PLANNER = "pyspark.sql.streaming.python_streaming_source_runner"
 _FENCE = b"fence"
 EPOCHS_MIN = -(-len(given.records()) // EPOCH_RECORDS_MAX)
 """A run has at least so many epochs; how many more depends on its restarts."""
@@ -85,6 +86,14 @@ class Started:
             except (ProcessLookupError, psutil.NoSuchProcess):
                 continue
         return found
+
+    def jvm(self) -> psutil.Process:
+        """Spark."""
+        return next(process for process in self.members() if process.name() == "java")
+
+    def planner(self) -> psutil.Process:
+        """The process that plans epochs."""
+        return next(process for process in self.members() if _runs(process, PLANNER))
 
     def daemons(self) -> list[psutil.Process]:
         """Spark's Python daemons; their children are the workers."""

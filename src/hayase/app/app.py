@@ -35,8 +35,8 @@ StateListener = Callable[[State, State], None]
 
 _WAIT_POLL_S = 0.01
 _STOP_AT_START_S = 60.0
-_OF_STOPPING = frozenset({"SPARK_FAILED", "SPARK_GONE"})
-"""What Spark may answer when a query is stopped in mid-epoch: no failure of the application."""
+_OF_STOPPING = frozenset({"SPARK_DIED", "SPARK_FAILED", "SPARK_GONE"})
+"""What may come of it when a query is stopped in mid-epoch: no failure of the application."""
 _ENDS = (State.NOT_RUNNING, State.ERROR)
 
 
@@ -319,9 +319,14 @@ class StreamsApp(StoreReading):
         """The only place that ends a started application."""
         from hayase.app.supervisor import Supervisor
 
-        supervisor = Supervisor(self, runner, self._recovery, self.metrics_url, self._standbys, changes)
         with log_context(application_id=self.config.application_id):
-            self._ended(runner, supervisor.until_end())
+            try:
+                supervisor = Supervisor(self, runner, self._recovery, self.metrics_url, self._standbys, changes)
+                error = supervisor.until_end()
+            except BaseException as failed:  # whatever it is, the application ends, and lets go of its lease
+                _LOG.exception("the supervisor failed")
+                error = runner.why_lost(failed)
+            self._ended(runner, error)
 
     def lease_lost(self) -> HayaseError | None:
         """Why another copy may run now; `None` as long as the lease is held."""
@@ -329,21 +334,18 @@ class StreamsApp(StoreReading):
         return lost
 
     def _ended(self, runner: Any, error: HayaseError | None) -> None:
-        self._telemetry.close()
-        if runner is not None:
-            runner.close()
-            clear_memory(self.config)  # here, not with the lease: whoever was refused it has no runner
-        if self._standbys is not None:
-            self._standbys.stop()
-        if self._lease is not None:
-            self._lease.__exit__(None, None, None)
-            self._lease = None
+        self._let_go(runner)
         if self._state is State.PENDING_SHUTDOWN and error is not None and error.condition in _OF_STOPPING:
             error = None
         self._error = error
         if runner is not None:
             end = State.ERROR if error is not None else State.NOT_RUNNING
-            leave_note(self.config, note_of_end(replace(self.progress(), state=end), self._recovery.replaced, error))
+            try:
+                leave_note(
+                    self.config, note_of_end(replace(self.progress(), state=end), self._recovery.replaced, error)
+                )
+            except OSError as failed:
+                _LOG.warning("no note of the end was left for `hayase app status`: %s", failed)
         if error is not None:
             _LOG.error("the application failed: %s", error, extra=log_fields(error, self.config.application_id))
             self._move(State.PENDING_ERROR)
@@ -352,6 +354,23 @@ class StreamsApp(StoreReading):
             self._move(State.PENDING_SHUTDOWN)
             self._move(State.NOT_RUNNING)
         self._ended_event.set()
+
+    def _let_go(self, runner: Any) -> None:
+        """Close all that the run opened, each on its own: what fails must not keep the others, nor the lease."""
+        steps: list[Callable[[], object]] = [self._telemetry.close]
+        if runner is not None:
+            # The memory goes here, not with the lease: whoever was refused it has no runner.
+            steps += [runner.close, partial(clear_memory, self.config)]
+        if self._standbys is not None:
+            steps.append(self._standbys.stop)
+        if self._lease is not None:
+            steps.append(partial(self._lease.__exit__, None, None, None))
+        for step in steps:
+            try:
+                step()
+            except Exception:
+                _LOG.exception("something could not be closed at the end of the application")
+        self._lease = None
 
     def move_if(self, old: State, new: State) -> bool:
         """Change the state if it is `old`; for the supervisor, not for users."""

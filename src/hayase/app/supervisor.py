@@ -13,7 +13,6 @@ from hayase.app.topic_changes import TopicChanges
 from hayase.app.uncaught import Recovery
 from hayase.core.errors import HayaseError, LeaseHeldError
 from hayase.query.standby import Standbys
-from hayase.runtime.failure import spark_gone
 from hayase.runtime.runner import Runner
 
 _LOG = logging.getLogger("hayase.app")
@@ -95,13 +94,21 @@ class Supervisor:
                     return error
                 if self._runner.control.ready():
                     self._app.move_if(State.REBALANCING, State.RUNNING)
-                self._told.say(self._status)
+                self._tell()
                 if self._standbys is not None:
                     self._standbys.check()
                 time.sleep(_POLL_S)
             return self._runner.error()
         except Exception as failed:  # Spark may be torn down beneath us; the application must still come to an end
-            return spark_gone(failed, self._runner.spark_log)
+            error = self._runner.why_lost(failed)
+            self._runner.stop_query()  # a session of the program's may go on
+            return error
+
+    def _tell(self) -> None:
+        try:
+            self._told.say(self._status)
+        except OSError as error:  # no room on the disk, for example: nobody but `hayase app status` needs it
+            _LOG.debug("the status of the run could not be told: %s", error)
 
     def _change(self, changes: TopicChanges) -> HayaseError | None:
         self._app.move_if(State.RUNNING, State.REBALANCING)
@@ -130,7 +137,7 @@ class Supervisor:
         except HayaseError as error:
             return error
         except Exception as failed:  # as above
-            return spark_gone(failed, self._runner.spark_log)
+            return self._runner.why_lost(failed)
         return None
 
     def _stop_if_closed(self) -> None:

@@ -1,6 +1,7 @@
 """Spark's Python daemon with our libraries imported before it forks workers, so that a worker starts in milliseconds.
 
-It only imports: nothing may be opened and no thread started before the fork. `gc.freeze` keeps what was imported out of
+It only imports: nothing may be opened and no thread started before the fork. Spark's daemon ends when the JVM is gone, but has
+no way to end a worker that hangs; so workers are killed with it. `gc.freeze` keeps what was imported out of
 the collections that Spark asks for after every task.
 """
 
@@ -8,6 +9,8 @@ from __future__ import annotations
 
 import gc
 import importlib
+
+from hayase.runtime.orphans import end_with_forker
 
 PRELOADED = (
     "confluent_kafka",
@@ -29,6 +32,7 @@ if __name__ == "__main__":
         importlib.import_module(module)
     gc.collect()
     gc.freeze()
+    end_with_forker()
     from pyspark.daemon import manager
 
     manager()

@@ -73,11 +73,24 @@ def start_failure(text: str, spark_log: Path) -> HayaseError:
     )
 
 
-def spark_gone(error: Exception, spark_log: Path) -> HayaseError:
-    """The error where Spark itself can not be asked any more."""
+def spark_gone(error: Exception, spark_log: Path, end: str | None = None) -> HayaseError:
+    """The error where Spark itself can not be asked any more.
+
+    Args:
+        error: what PySpark raised.
+        spark_log: the file in which more may be.
+        end: how the JVM ended; `None` if it runs, so it was the session that was stopped, by the program.
+    """
+    if end is not None:
+        return ProcessingError(
+            "SPARK_DIED",
+            f"Spark's JVM ended beneath the application ({end}); where nobody did that it was for want of memory perhaps. What it "
+            f"said last is in {spark_log}. Start the application again, or have an uncaught exception handler answer "
+            "REPLACE_THREAD: either goes on with the epoch that is open",
+        )
     return StreamsStoppedError(
         "SPARK_GONE",
-        f"the connection to Spark was lost ({one_line(str(error) or type(error).__name__)}): its JVM ended, or was stopped by the "
+        f"the connection to Spark was lost ({one_line(str(error) or type(error).__name__)}): its session was stopped by the "
         f"program. Start the application again; what Spark said last is in {spark_log}",
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import shutil
 import tempfile
 import threading
@@ -12,18 +13,18 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql.streaming.query import StreamingQuery
 
-from hayase.core.errors import HayaseError
+from hayase.core.errors import HayaseError, StreamsStoppedError
 from hayase.core.private_files import make_folder
 from hayase.core.secrets import Vault
 from hayase.runtime.addresses import RunPlace
 from hayase.runtime.control import Control
 from hayase.runtime.coordinator import PlannerStatus
-from hayase.runtime.failure import query_failure, start_failure
+from hayase.runtime.failure import query_failure, spark_gone, start_failure
 from hayase.runtime.frames.spark_io import FAIR, SparkIO, has_spark_io
+from hayase.runtime.jvm import LOST
 from hayase.runtime.log_relay import LogRelay
 from hayase.runtime.master import driver_addresses
 from hayase.runtime.progress import Progress
@@ -33,6 +34,8 @@ from hayase.runtime.shipped import ShippedApp, delete_other_programs
 from hayase.runtime.spans.neighbours import Neighbours
 from hayase.storage.blobs import BlobStore
 from hayase.topology.topology import Topology
+
+_LOG = logging.getLogger("hayase.runtime")
 
 
 class Runner:
@@ -60,9 +63,13 @@ class Runner:
         self._stopping = threading.Event()
         self._stopped = threading.Event()
         self._waking: threading.Thread | None = None
+        self._open_spark: Callable[[], None] | None = None
         self._new_query: Callable[[], StreamingQuery] | None = None
         self._options: dict[str, str] = {}
         self._queries = 0
+        self._interval_ms = 0
+        self._opening = False
+        """Whether Spark has to be started anew, and has not been."""
         self.spark_log = folder.parent.parent / "spark.log"
 
     @classmethod
@@ -105,60 +112,83 @@ class Runner:
             "fsync": "true" if app.checkpoint_fsync else "false",
             "digest": digest,
         }
-        try:
-            session = self._session = SessionUse(app.application_id, app.slots, spark_settings, self.spark_log)
-        except (Py4JError, PySparkException) as error:
-            raise start_failure(str(error), self.spark_log) from error
-        if app.span_max_ms > 0:
-            self._neighbours = Neighbours(
-                session.active_jobs, lambda: session.shared, session.executors, self.control.ask_yield
+
+        def open_spark() -> None:
+            try:
+                session = self._session = SessionUse(app.application_id, app.slots, spark_settings, self.spark_log)
+            except (*LOST, PySparkException) as error:
+                raise start_failure(str(error), self.spark_log) from error
+            if app.span_max_ms > 0:
+                self._neighbours = Neighbours(
+                    session.active_jobs, lambda: session.shared, session.executors, self.control.ask_yield
+                )
+            if session.started:
+                tasks = app.slots if app.cluster else 1
+                self._waking = threading.Thread(
+                    target=wake_workers, args=(session.session, tasks), name="hayase-wake", daemon=True
+                )
+                self._waking.start()
+            self._io = SparkIO(
+                topology,
+                app,
+                blobs,
+                self.control,
+                session.session,
+                spark_settings,
+                self._options,
+                self._folder,
+                self.spark_log,
             )
-        if session.started:
-            tasks = app.slots if app.cluster else 1
-            self._waking = threading.Thread(
-                target=wake_workers, args=(session.session, tasks), name="hayase-wake", daemon=True
-            )
-            self._waking.start()
 
         def new_query() -> StreamingQuery:
-            frame = build_frame(session.session, self._options, app.plan.levels, app.slots)
+            assert self._session is not None
+            frame = build_frame(self._session.session, self._options, app.plan.levels, app.slots)
             self._queries += 1
             epochs = (self._folder / f"spark-{self._queries}").as_uri()
             return start_query(frame, app.application_id, epochs, interval_ms=interval_ms, bounded=bounded)
 
-        self._new_query, self._bounded = new_query, bounded
-        self._io = SparkIO(
-            topology,
-            app,
-            blobs,
-            self.control,
-            session.session,
-            spark_settings,
-            self._options,
-            self._folder,
-            self.spark_log,
-        )
+        self._open_spark, self._new_query = open_spark, new_query
+        self._interval_ms, self._bounded = interval_ms, bounded
+        open_spark()
+        assert self._io is not None
         self._io.start(interval_ms=interval_ms, bounded=bounded)
         if not (bounded and topology.spark_sources):
             try:
                 self._query = new_query()
-            except (Py4JError, PySparkException) as error:
+            except (*LOST, PySparkException) as error:
                 raise start_failure(str(error), self.spark_log) from error
 
     def restart(self) -> None:
         """Start a new query in place of one that failed; it goes on with the epoch that is open. Likewise what is beside it.
 
-        Python tasks of the failed one may still be at work: every step of an epoch allows for that.
+        Python tasks of the failed one may still be at work: every step of an epoch allows for that. Where Spark's JVM ended, a
+        new session is started first.
         """
         assert self._new_query is not None
         assert self._io is not None
-        self._io.restart()
+        self._opening |= self._end_of_spark() is not None
+        if self._opening:
+            self._open_again()
+        else:
+            self._io.restart()
+            self._take_progress()
         if self._query is None:
             return
-        self._take_progress()
         self.control.forget_planner()
         self.progress.begin_query()
         self._query = self._new_query()
+
+    def _open_again(self) -> None:
+        assert self._open_spark is not None
+        assert self._session is not None
+        self._quietly("what ran beside the query could not be closed", self._io.close if self._io is not None else None)
+        self._session.release()
+        self.progress.take_told(self.control.told())
+        self.control.ask_yield(False)
+        self._open_spark()
+        assert self._io is not None
+        self._io.start(interval_ms=self._interval_ms, bounded=self._bounded)
+        self._opening = False
 
     def replace(self, app: ShippedApp, blobs: BlobStore) -> None:
         """Go on with an application that reads more topics, its levels and slots being the same. The planner holds.
@@ -209,12 +239,30 @@ class Runner:
     def error(self) -> HayaseError | None:
         """Why the query, or what is beside it, ended, if it failed: the worker's own error where there is one."""
         assert self._io is not None
-        if (error := self._io.error()) is not None or self._query is None:
+        error = self._io.error()
+        if error is None and self._query is not None:
+            failure: StreamingQueryException | None = self._query.exception()
+            if failure is not None:
+                error = query_failure(str(failure), self.spark_log, planner_lost=self.control.planner_lost())
+        if error is not None and (end := self._end_of_spark()) is not None:
+            return spark_gone(error, self.spark_log, end)
+        return error
+
+    def why_lost(self, error: Exception) -> HayaseError:
+        """What an error means that came out of a call of this object: that Spark is gone, mostly, and how."""
+        if isinstance(error, HayaseError):
             return error
-        failure: StreamingQueryException | None = self._query.exception()
-        if failure is None:
-            return None
-        return query_failure(str(failure), self.spark_log, planner_lost=self.control.planner_lost())
+        end = self._end_of_spark(wait=True)
+        if end is None and isinstance(error, OSError) and not isinstance(error, ConnectionError):
+            return StreamsStoppedError(
+                "SUPERVISOR_FAILED",
+                f"the application can not be watched any more, so it ends ({type(error).__name__}: {error}). Mend that and start it "
+                "again; it goes on where it was",
+            )
+        return spark_gone(error, self.spark_log, end)
+
+    def _end_of_spark(self, *, wait: bool = False) -> str | None:
+        return self._session.end(wait=wait) if self._session is not None else None
 
     def stop(self, timeout_s: float) -> bool:
         """Stop between epochs; in mid-epoch if that takes longer than the timeout. Whether it was between epochs.
@@ -224,6 +272,9 @@ class Runner:
         self._stopping.set()
         try:
             return self._stop_all(time.monotonic() + timeout_s)
+        except (*LOST, PySparkException) as error:
+            _LOG.warning("Spark can not be asked to stop: %s", error)
+            return False
         finally:
             self._stopped.set()
 
@@ -249,24 +300,35 @@ class Runner:
             with self._ending:
                 if not self._closed and self._query is not None:
                     self._query.stop()
-        except PySparkException:
+        except (*LOST, PySparkException):
             return False
         return True
 
     def close(self) -> None:
-        """Let go of Spark, if this run started it, and of the control folder. Waits for a `stop` in another thread."""
+        """Let go of Spark, if this run started it, and of the control folder. Waits for a `stop` in another thread.
+
+        Never raises: what can not be closed because Spark is gone has ended with it.
+        """
         if self._stopping.is_set():
             self._stopped.wait()
         with self._ending:
             self._closed = True
-            if self._io is not None:
-                self._io.close()
-            if self._session is not None:
-                self._session.release()
-        self.status()
-        self._log_relay.close()
-        self._vault.close()
+            self._quietly(
+                "what ran beside the query could not be closed", self._io.close if self._io is not None else None
+            )
+            self._quietly("Spark could not be let go", self._session.release if self._session is not None else None)
+        self._quietly("the last status could not be read", self.status)
+        self._quietly("the relay of logs could not be closed", self._log_relay.close)
+        self._quietly("the vault of secrets could not be closed", self._vault.close)
         shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _quietly(self, failed: str, close: Callable[[], object] | None) -> None:
+        """One of several things that have to be closed must not keep the others open."""
+        try:
+            if close is not None:
+                close()
+        except Exception:
+            _LOG.warning(failed, exc_info=True)
 
     def _take_progress(self) -> None:
         """Only what is new: PySpark's `recentProgress` would parse all of the last thousand again at every look."""

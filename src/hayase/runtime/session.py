@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import sys
@@ -10,7 +11,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
-from py4j.protocol import Py4JError
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
@@ -18,6 +18,7 @@ from hayase.core.java import find_java, spark_java_home
 from hayase.core.private_files import make_root
 from hayase.core.spark_home import light_spark_home
 from hayase.runtime.class_archive import archive_options
+from hayase.runtime.jvm import LOST, Jvm, forget_ended
 from hayase.runtime.master import (
     BIND_ADDRESS,
     DRIVER_HOST,
@@ -30,6 +31,9 @@ from hayase.runtime.master import (
 )
 from hayase.runtime.source import EpochSource
 
+_LOG = logging.getLogger("hayase.runtime")
+
+_GONE: tuple[type[Exception], ...] = (AttributeError, *LOST)
 _TASK_ATTEMPTS = 4
 # Of the small JVM that only puts together the command line of the real one.
 _LAUNCHER_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
@@ -94,6 +98,15 @@ def default_slots(settings: Mapping[str, str]) -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+class _Shared:
+    """The session that applications of this process use now."""
+
+    def __init__(self, context: object, *, ours: bool) -> None:
+        self.context = context
+        self.ours = ours
+        self.uses = 0
+
+
 class SessionUse:
     """One application's use of the process's session: the last to let go stops it, if Hayase started it.
 
@@ -101,8 +114,7 @@ class SessionUse:
         started: this use started the session, so nothing has run in it yet.
     """
 
-    _open: ClassVar[int] = 0
-    _ours: ClassVar[bool] = False
+    _shared: ClassVar[_Shared | None] = None
     _lock: ClassVar[threading.Lock] = threading.Lock()
 
     def __init__(self, application_id: str, slots: int, overrides: Mapping[str, str], spark_log: Path) -> None:
@@ -110,14 +122,22 @@ class SessionUse:
         with SessionUse._lock:
             self.started = existing_session() is None
             self.session = build_session(application_id, slots, overrides, spark_log)
-            SessionUse._ours |= self.started
-            SessionUse._open += 1
-            self._is_open = True
+            self._jvm = Jvm()
+            context = self.session.sparkContext
+            found = SessionUse._shared
+            if found is None or found.context is not context:
+                found = SessionUse._shared = _Shared(context, ours=self.started)
+            found.uses += 1
+            self._use: _Shared | None = found
 
     @property
     def shared(self) -> bool:
         """Whether other applications of this process use the session too."""
-        return SessionUse._open > 1
+        return self._use is not None and self._use.uses > 1
+
+    def end(self, *, wait: bool = False) -> str | None:
+        """How Spark's JVM ended; `None` as long as it runs. See `Jvm.end`."""
+        return self._jvm.end(wait=wait)
 
     def active_jobs(self) -> int:
         """How many jobs are queued or at work, whoever asked for them."""
@@ -127,24 +147,32 @@ class SessionUse:
         """The addresses of the processes that run tasks, the driver's own included; none once Spark is stopped."""
         try:
             status = self.session.sparkContext._jsc.sc().getExecutorMemoryStatus()
-        except (AttributeError, Py4JError):  # somebody stops it now
+        except _GONE:  # somebody stops it now
             return frozenset()
         return frozenset(status.keySet().mkString(" ").split())
 
     def release(self) -> None:
-        """Let go; calling it again does nothing."""
+        """Let go; calling it again does nothing. Never raises: of a session that can not be stopped nothing is kept."""
         with SessionUse._lock:
-            if not self._is_open:
+            use, self._use = self._use, None
+            if use is None:
                 return
-            self._is_open = False
-            SessionUse._open -= 1
-            if SessionUse._open == 0 and SessionUse._ours:
-                SessionUse._ours = False
-                self.session.stop()
+            use.uses -= 1
+            if use.uses == 0 and use is SessionUse._shared:
+                SessionUse._shared = None
+            if use.uses == 0 and use.ours and self._jvm.end() is None:
+                try:
+                    self.session.stop()
+                except LOST as error:
+                    _LOG.warning("Spark's session could not be stopped, its JVM is about to end: %s", error)
+                    self._jvm.end(wait=True)
+            if self._jvm.end() is not None:
+                self._jvm.forget()
 
 
 def existing_session() -> SparkSession | None:
-    """The session of this process, whichever thread started it."""
+    """The session of this process, whichever thread started it; none whose JVM has ended."""
+    forget_ended()
     try:
         found: SparkSession = SparkSession.active()
     except PySparkRuntimeError:

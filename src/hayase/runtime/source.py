@@ -107,7 +107,9 @@ class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _planner(self) -> EpochCoordinator:
         if self._coordinator is None:
             from hayase.runtime.coordinator import EpochCoordinator
+            from hayase.runtime.orphans import watch_parent
 
+            watch_parent()  # while it waits, for brokers perhaps, it does not see that the JVM is gone
             self._coordinator = EpochCoordinator.open(self._options)
         return self._coordinator
 
