@@ -137,7 +137,8 @@ def standby_of(started: Started) -> psutil.Process:
 
     def look() -> bool:
         children = psutil.Process(started.process.pid).children()
-        found[:] = [each for each in children if "hayase.query.standby" in each.cmdline()]
+        alive = [each for each in children if each.status() != psutil.STATUS_ZOMBIE]
+        found[:] = [each for each in alive if "hayase.query.standby" in each.cmdline()]
         return bool(found)
 
     wait_for(look, WITHIN_S, "a standby")

@@ -122,6 +122,8 @@ def prepare(
         group_access=config.group_access,
         term=begin_term(blobs),
         on_range_lost=config.source_range_lost,
+        max_poll_interval_ms=config.max_poll_interval_ms,
+        task_timeout_ms=config.task_timeout_ms,
         machine=current_boot_id(),
         cluster=cluster,
         state_root=str(config.state_dir),

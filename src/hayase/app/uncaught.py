@@ -22,6 +22,7 @@ _TRANSIENT = frozenset(
         "EXECUTOR_LOST",
         "PLANNER_LOST",
         "PROCESS_NOT_STARTED",
+        "S3_UNREACHABLE",
         "STATE_MOVED",
     }
 )

@@ -58,6 +58,9 @@ class StreamsConfig:
         commit_interval_ms: `commit.interval.ms`: the time from one epoch to the next while there is input; default
             100, Kafka Streams' value under exactly-once; 0: at once.
         max_records_per_epoch: `max.records.per.epoch`: an epoch's input while lagging; default 1,000,000.
+        max_poll_interval_ms: `max.poll.interval.ms`: a worker whose step (what one bundle does in one epoch) makes no progress for
+            so long is ended, and Spark tries the task again; default 300,000. A record that is through, a batch that was read or
+            written, and waiting for brokers that are away count as progress.
         max_task_idle_ms: `max.task.idle.ms`: how long a task with several inputs waits for one that has nothing, before it
             reads the others beyond the time that this one has reached; default 0 (it does not wait), as does -1 (KIP-695).
             A run to the end of the input never waits.
@@ -115,7 +118,8 @@ class StreamsConfig:
         dead_letter_topic: `errors.dead.letter.queue.topic.name`: where handlers send the records of failures; no topic by default.
         replication_factor: `replication.factor`: of topics that Hayase itself makes on Kafka; -1: the brokers' default.
         task_timeout_ms: `task.timeout.ms`: how long errors that pass by themselves (brokers that do not answer, a process of
-            Spark's that died) are tried again without any progress before the application fails; default 300,000.
+            Spark's that died) are tried again without any progress before the application fails; default 300,000. For as long
+            a task waits for brokers, or for the S3 store of the checkpoint, before it fails.
         topology_optimization: `topology.optimization`: `none`, `all`, or a list of `merge.repartition.topics` (one repartition
             below one change of key), `single.store.self.join` (one window store for a stream joined with itself) and
             `reuse.ktable.source.topics` (no effect: changelogs are no topics); counts in `StreamsBuilder.build(settings)`.
@@ -162,6 +166,7 @@ class StreamsConfig:
     processing_guarantee: Guarantee
     commit_interval_ms: int
     max_records_per_epoch: int
+    max_poll_interval_ms: int
     max_task_idle_ms: int
     epoch_memory_max_bytes: int
     epoch_span_max_ms: int

@@ -60,10 +60,12 @@ WITHOUT_EFFECT: dict[str, str] = {
 
 RENAMED: dict[str, str] = {
     "cache.max.bytes.buffering": "statestore.cache.max.bytes",
+    "consumer.max.poll.interval.ms": "max.poll.interval.ms",
     "default.deserialization.exception.handler": "deserialization.exception.handler",
     "default.production.exception.handler": "production.exception.handler",
+    "main.consumer.max.poll.interval.ms": "max.poll.interval.ms",
 }
-"""Kafka Streams' deprecated names; the new name wins if both are given."""
+"""Kafka Streams' deprecated names, and names with a prefix for what is no client's matter here; the new name wins if both are given."""
 
 PREFIXES_WITHOUT_EFFECT: dict[str, str] = {
     "restore.consumer.": "state is restored from the checkpoint, not from changelog topics",

@@ -25,13 +25,23 @@ def users_line() -> str | None:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         file = frame.f_code.co_filename
-        if not file.startswith((_OURS, *_NO_FILES)) and not _is_library(file):
-            return f"{_shown(file)}:{frame.f_lineno}"
+        if is_users_file(file):
+            return f"{shown_file(file)}:{frame.f_lineno}"
         frame = frame.f_back
     return None
 
 
-def _shown(file: str) -> str:
+def is_users_file(file: str) -> bool:
+    """Whether code of that file may be the user's: neither Hayase's nor Python's own, nor that of a package that calls it."""
+    return not file.startswith((_OURS, *_NO_FILES)) and not _is_library(file)
+
+
+def is_installed(file: str) -> bool:
+    """Whether a file is one of an installed package, which the user's program may be, or may use."""
+    return any(folder in Path(file).parts[:-1] for folder in _PACKAGES)
+
+
+def shown_file(file: str) -> str:
     """Below the working directory as seen from there."""
     try:
         return file.removeprefix(str(Path.cwd()) + os.sep)

@@ -23,6 +23,7 @@ _RUN = "run"
 _DUE = "due"
 _YIELD = "yield"
 _TOLD = "told-"
+_WAITING = "waiting-"
 
 
 class Control:
@@ -127,6 +128,24 @@ class Control:
     def status(self) -> bytes | None:
         """Driver: what the planner last said."""
         return self._read(_STATUS)
+
+    def say_waiting(self, who: str, why: str) -> None:
+        """Planner, or a worker on the same machine: it waits for something that is away; empty: it goes on."""
+        try:
+            if why:
+                self._write(f"{_WAITING}{who}", why.encode())
+            else:
+                (self._folder / f"{_WAITING}{who}").unlink(missing_ok=True)
+        except OSError:  # the run is over
+            return
+
+    def waiting(self) -> str:
+        """Driver: why one of them waits; empty if none does."""
+        for path in sorted(self._folder.glob(f"{_WAITING}*")):
+            pid = path.name.rpartition("-")[2]
+            if pid.isdigit() and _alive(int(pid)):  # else it died while it waited, or the file is still being written
+                return (self._read(path.name) or b"").decode()
+        return ""
 
     def say_due(self, epoch: int, due_ms: int) -> None:
         """Driver: as of that epoch, when something of the application is due by the wall clock."""

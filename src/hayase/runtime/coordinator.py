@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from hayase.runtime.due import DueCalls
 from hayase.runtime.forgetting import Floor, OldEpochs, superseded
 from hayase.runtime.idling import IdleHold, task_inputs
 from hayase.runtime.open_epoch import check_program, forget_amendments
+from hayase.runtime.patient import patience_of
 from hayase.runtime.peeks import first_records, last_time_ms
 from hayase.runtime.range_checks import RangeCheck, check_topics
 from hayase.runtime.ranges import Offsets, TimeCut, fair_ends
@@ -110,7 +112,8 @@ class EpochCoordinator:
     @classmethod
     def open(cls, options: Mapping[str, str]) -> EpochCoordinator:
         """From the options of the source."""
-        blobs = open_blobs(options["checkpoint"], fsync=options["fsync"] == "true")
+        patience = patience_of(options, f"planner-{os.getpid()}")
+        blobs = open_blobs(options["checkpoint"], fsync=options["fsync"] == "true", patience=patience)
         app = load_shipped(blobs, options["digest"])
         allow_group_access(app.group_access)
         app.log_to_driver()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from hayase.core import errors
 from hayase.core.errors import HayaseError, ProcessingError, StreamsStoppedError
+from hayase.runtime.hung import find_hung
 
 _RAISED = re.compile(r"hayase\.core\.errors\.(\w+): \[([A-Z_]+)\] (.*)")
 _PYTHON = re.compile(r"^(?:[A-Za-z_][\w.]*\.)?([A-Z]\w*(?:Error|Exception|Interrupt|Exit)): (.+)$", re.MULTILINE)
@@ -25,7 +26,7 @@ def query_failure(text: str, spark_log: Path, *, planner_lost: bool = False) -> 
         spark_log: the file in which more of it is.
         planner_lost: whether the process that plans epochs is gone without having said why.
     """
-    found = find_error(text)
+    found = find_error(text) or find_hung(text)
     if found is not None:
         return found
     if planner_lost and _OF_A_TASK not in text:  # Spark ends the planner with a query that failed for another reason

@@ -111,6 +111,8 @@ class Runner:
             "checkpoint": app.checkpoint,
             "fsync": "true" if app.checkpoint_fsync else "false",
             "digest": digest,
+            "patience_ms": str(app.task_timeout_ms),
+            "control": app.place.control_dir,
         }
 
         def open_spark() -> None:
@@ -234,6 +236,8 @@ class Runner:
         data = self.control.status()
         if data is not None:
             self._status = msgspec.json.decode(data, type=PlannerStatus)
+        if self._status is not None and not self._status.waiting and (waiting := self.control.waiting()):
+            return msgspec.structs.replace(self._status, waiting=waiting)
         return self._status
 
     def error(self) -> HayaseError | None:

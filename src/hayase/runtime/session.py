@@ -53,6 +53,9 @@ SETTINGS: Mapping[str, str] = {
     ),
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.daemon.module": "hayase.runtime.daemon",
+    # What a worker left behind that crashed, or was ended because it hung, becomes part of the task's error.
+    "spark.python.worker.faulthandler.enabled": "true",
+    "spark.sql.execution.pyspark.udf.faulthandler.enabled": "true",
     "spark.sql.codegen.wholeStage": "false",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",

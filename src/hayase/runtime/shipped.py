@@ -53,6 +53,8 @@ class ShippedApp:
         term: of the run, see `hayase.runtime.terms`.
         on_range_lost: what happens where records between two epochs are gone.
         log_level: the least level that they send.
+        max_poll_interval_ms: how long a step may be without progress.
+        task_timeout_ms: how long brokers and stores that are away are waited for.
         machine: that of the driver, as `current_boot_id` knows it.
         cluster: whether workers may be on other machines.
         state_root: the setting `state.dir`, which `folders.disk` and `followers_dir` are below.
@@ -87,6 +89,8 @@ class ShippedApp:
     group_access: bool = False
     term: int = 0
     on_range_lost: OnRangeLost = "fail"
+    max_poll_interval_ms: int = 300_000
+    task_timeout_ms: int = 300_000
     machine: str = ""
     cluster: bool = False
     state_root: str = ""

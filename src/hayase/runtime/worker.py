@@ -14,13 +14,16 @@ import pyarrow as pa
 from hayase.core.errors import ConfigError, UnknownTopicError
 from hayase.core.failpoints import reach
 from hayase.core.private_files import allow_group_access
+from hayase.core.steps import at_work
 from hayase.log.open import open_log
 from hayase.log.protocol import EpochWriter, Log, LogReader
 from hayase.planner.programs import make_programs
 from hayase.runtime.lost_ranges import PassingReader
+from hayase.runtime.patient import PatientReader, PatientWriter, patience_of, patiently
 from hayase.runtime.received import ReceivedRows
 from hayase.runtime.rows import ORDER, ROW, SparkRow, from_batch, to_batches
 from hayase.runtime.shipped import STATE_DIR_VARIABLE, ShippedApp, load_shipped
+from hayase.runtime.watchdog import Watchdog
 from hayase.serde.protocol import Serde
 from hayase.state.boot import current_boot_id
 from hayase.state.bundle import BundleState
@@ -40,9 +43,10 @@ from hayase.task.plan import BundlePlan
 class WorkerHost:
     """What this process keeps for one application: connections, programs, open state. Never carried over a fork."""
 
-    def __init__(self, checkpoint: str, fsync: bool, digest: str) -> None:
-        self.blobs = open_blobs(checkpoint, fsync=fsync)
-        self._app: ShippedApp = load_shipped(self.blobs, digest)
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._patience = patience_of(options, f"worker-{os.getpid()}")
+        self.blobs = open_blobs(options["checkpoint"], fsync=options["fsync"] == "true", patience=self._patience)
+        self._app: ShippedApp = load_shipped(self.blobs, options["digest"])
         app = self._app
         allow_group_access(app.group_access)
         app.log_to_driver()
@@ -73,6 +77,8 @@ class WorkerHost:
             by_level.setdefault(bundle.level, []).append(bundle)
         self._levels = by_level
         self._slot_of = app.slot_of_bundles()
+        self._watchdog = Watchdog(app.max_poll_interval_ms / 1000)
+        self._watchdog.start()
 
     def spark_serdes(self, topic: str) -> tuple[Serde[Any], Serde[Any]]:
         """The serdes that read a topic of `to_spark`."""
@@ -84,19 +90,20 @@ class WorkerHost:
         """The process's reader."""
         if self._reader is None:
             log = self._opened_log()
-            self._reader = PassingReader(log, log.reader()) if self._app.on_range_lost == "reset" else log.reader()
+            reader = PatientReader(log.reader(), self._patience)
+            self._reader = PassingReader(log, reader) if self._app.on_range_lost == "reset" else reader
         return self._reader
 
     def writer(self) -> EpochWriter:
         """The process's writer."""
         if self._writer is None:
-            self._writer = self._opened_log().writer()
+            self._writer = PatientWriter(self._opened_log().writer(), self._patience)
         return self._writer
 
     def partitions_of(self, topic: str) -> int:
         """How many partitions a topic has; asked once, so one that grows is seen to have grown after a restart."""
         if topic not in self._partitions:
-            info = self._opened_log().describe([topic]).get(topic)
+            info = patiently(self._patience, lambda: self._opened_log().describe([topic])).get(topic)
             if info is None:
                 raise UnknownTopicError(
                     "UNKNOWN_TOPIC",
@@ -129,7 +136,8 @@ class WorkerHost:
                 yield SparkRow(target, ORDER, "", "", "", level + 1, data)
         for bundle in self._levels.get(level, []):
             if self._slot_of[bundle.id] == slot:
-                result = self._runner(bundle).run(record, by_bundle.get(bundle.id, []))
+                with at_work(bundle.id, record.epoch):
+                    result = self._runner(bundle).run(record, by_bundle.get(bundle.id, []))
                 for row in result.rows:
                     yield SparkRow.of_edge(self._slot_of[self._bundle_of_task[row.task].id], row)
                 yield SparkRow(0, "summary", "", "", bundle.id, record.epoch, result.summary.to_bytes())
@@ -144,6 +152,7 @@ class WorkerHost:
 
     def close(self) -> None:
         """Let go of everything; waits for a snapshot that is being made."""
+        self._watchdog.stop()
         self._snapshots.close()
         for runner in self._runners.values():
             runner.close()
@@ -194,7 +203,7 @@ def host_for(options: Mapping[str, str]) -> WorkerHost:
             if pid == os.getpid():
                 old.close()
         _HOSTS.clear()
-        found = _HOSTS[key] = WorkerHost(options["checkpoint"], options["fsync"] == "true", options["digest"])
+        found = _HOSTS[key] = WorkerHost(options)
         atexit.register(found.close)
     return found
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from hayase.core.errors import ConfigError, MissingRequirementError
+from hayase.core.patience import IMPATIENT, Patience
 from hayase.storage.blobs import BlobStore
 from hayase.storage.posix_blobs import PosixBlobs
 from hayase.storage.s3_location import S3Location
@@ -19,7 +20,7 @@ _RACERS = 4
 _RACES = 2
 
 
-def open_blobs(url: str | os.PathLike[str], fsync: bool = True) -> BlobStore:
+def open_blobs(url: str | os.PathLike[str], fsync: bool = True, patience: Patience = IMPATIENT) -> BlobStore:
     """The blob store at a path, a `file:` URL or an `s3:` URL; nothing is touched or contacted until it is used.
 
     Args:
@@ -27,6 +28,7 @@ def open_blobs(url: str | os.PathLike[str], fsync: bool = True) -> BlobStore:
             `s3://bucket/folder`, for other stores than Amazon's with `?endpoint=https://host:port`; see `S3Location`
             for more parameters.
         fsync: whether a published blob is on the disk when publishing returns; on S3 it always is.
+        patience: how long an S3 store that is away is waited for, beyond a few attempts.
 
     Raises:
         ConfigError: `UNSUPPORTED_STORAGE`: any other scheme; `INVALID_STORAGE_URL`.
@@ -41,7 +43,7 @@ def open_blobs(url: str | os.PathLike[str], fsync: bool = True) -> BlobStore:
     if not colon or "/" in scheme:
         return PosixBlobs(Path(text).absolute(), fsync)
     if scheme == "s3":
-        return _open_s3(text)
+        return _open_s3(text, patience)
     if scheme != "file":
         raise ConfigError(
             "UNSUPPORTED_STORAGE",
@@ -61,7 +63,7 @@ def open_blobs(url: str | os.PathLike[str], fsync: bool = True) -> BlobStore:
     return PosixBlobs(Path(unquote(path)).absolute(), fsync)
 
 
-def _open_s3(url: str) -> BlobStore:
+def _open_s3(url: str, patience: Patience) -> BlobStore:
     where = S3Location.parse(url)
     if importlib.util.find_spec("botocore") is None:
         raise MissingRequirementError(
@@ -69,7 +71,7 @@ def _open_s3(url: str) -> BlobStore:
         )
     from hayase.storage.s3_blobs import S3Blobs
 
-    return S3Blobs(where)
+    return S3Blobs(where, patience=patience)
 
 
 def probe_put_if_absent(blobs: BlobStore, *, exactly_once: bool = True) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from hayase.core.errors import ConfigError
 from hayase.core.private_files import make_folder, make_root, open_file
+from hayase.core.steps import moved
 from hayase.storage.blobs import check_folder, name_parts
 from hayase.storage.disk_full import disk_full, is_out_of_space
 
@@ -77,6 +78,7 @@ class PosixBlobs:
 
     def get(self, name: str) -> bytes | None:
         """The blob; `None` if there is none."""
+        moved()
         try:
             return self._path(name).read_bytes()
         except (FileNotFoundError, NotADirectoryError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import itertools
 import logging
 import random
 import time
@@ -14,6 +15,8 @@ from typing import Any, TypeVar
 from botocore.exceptions import BotoCoreError, ClientError
 
 from hayase.core.errors import StorageError
+from hayase.core.patience import IMPATIENT, Patience
+from hayase.core.steps import asking
 from hayase.storage.blobs import check_folder, name_parts
 from hayase.storage.s3_client import client_for
 from hayase.storage.s3_errors import code_of, explain, may_pass, status_of
@@ -40,7 +43,8 @@ class S3Blobs:
     lost is sent again, and may then be refused because of itself; so each carries an id in the object's metadata, by which
     a refused writer recognizes its own.
 
-    Everything is tried again while that may help, at most 8 times in about 12 seconds plus the time that requests take.
+    Everything is tried again while that may help: at least 8 times in about 12 seconds plus the time that requests take, and
+    then for as long as the patience lasts, at pauses of up to 5 seconds.
 
     Safe for several processes and threads; may be pickled and inherited over a fork.
 
@@ -48,6 +52,7 @@ class S3Blobs:
         where: bucket, folder and endpoint.
         sleep: waits that many seconds between two attempts.
         chance: a number from 0 to 1, by which pauses differ from writer to writer.
+        patience: how long a store that is away is waited for. It is not pickled: a copy in another process has none.
     """
 
     def __init__(
@@ -56,8 +61,10 @@ class S3Blobs:
         *,
         sleep: Callable[[float], None] = time.sleep,
         chance: Callable[[], float] = random.random,
+        patience: Patience = IMPATIENT,
     ) -> None:
         self.where = where
+        self._patience = patience
         self._sleep = sleep
         self._chance = chance
 
@@ -211,15 +218,22 @@ class S3Blobs:
 
     def _run(self, doing: str, action: Callable[[Any], T]) -> T:
         """Do it, again while that may help."""
-        for attempt in range(1, ATTEMPTS + 1):
+        wait = self._patience.begin()
+        for attempt in itertools.count(1):
             try:
-                return action(client_for(self.where))
+                with asking():
+                    done = action(client_for(self.where))
             except (BotoCoreError, ClientError) as error:
-                if attempt == ATTEMPTS or not may_pass(error):
-                    raise explain(error, self.where, doing) from error
+                found = explain(error, self.where, doing)
+                if not may_pass(error) or (attempt >= ATTEMPTS and not wait.again(found)):
+                    raise found from error
                 pause = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2 ** (attempt - 1)) * (0.5 + self._chance() / 2)
                 _LOG.info("%s: attempt %d of %s failed, again in %.1f s: %s", self.where, attempt, doing, pause, error)
-            self._sleep(pause)
+            else:
+                wait.over()
+                return done
+            if attempt < ATTEMPTS:
+                self._sleep(pause)
         raise AssertionError("the last attempt returns or raises")
 
 

@@ -82,7 +82,13 @@ def app(tmp_path: Path) -> ShippedApp:
 
 def host(app: ShippedApp, scene: Path) -> WorkerHost:
     checkpoint = str(scene / "checkpoint")
-    return WorkerHost(checkpoint, False, app.publish(open_blobs(checkpoint, fsync=False), Vault()))
+    return WorkerHost(
+        {
+            "checkpoint": checkpoint,
+            "fsync": "false",
+            "digest": app.publish(open_blobs(checkpoint, fsync=False), Vault()),
+        }
+    )
 
 
 def test_a_machine_may_keep_state_elsewhere_than_the_driver(

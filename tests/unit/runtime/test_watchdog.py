@@ -1,0 +1,174 @@
+"""A worker whose step gets on no more is ended, and says where it was; one that gets on is left alone, however slow it is."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from hayase.core.errors import ProcessingError
+from hayase.core.steps import STEPS, asking, at_work, moved
+from hayase.runtime.failure import query_failure
+from hayase.runtime.watchdog import FAULT_DIR, Watchdog
+
+LIMIT_S = 10.0
+
+
+class Scene:
+    """A watchdog with a clock that is set by hand, and a process that can not die."""
+
+    def __init__(self, folder: Path) -> None:
+        self.now = 0.0
+        self.kills: list[float] = []
+        self.dog = Watchdog(LIMIT_S, kill=lambda: self.kills.append(self.now), monotonic=lambda: self.now)
+        self.folder = folder
+
+    def look_for(self, seconds: float, between: Callable[[], object] = lambda: None) -> None:
+        """As its thread does: a look a second."""
+        until = self.now + seconds
+        while self.now < until and not self.kills:
+            self.now += 1
+            between()
+            self.dog.look()
+
+
+@pytest.fixture
+def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
+    monkeypatch.setenv(FAULT_DIR, str(tmp_path))
+    made = Scene(tmp_path)
+    yield made
+    made.dog._unwind()
+
+
+def test_a_step_without_a_sign_of_life_is_ended_after_the_interval(scene: Scene) -> None:
+    with at_work("0-1", 7):
+        scene.look_for(100)
+    assert LIMIT_S <= scene.kills[0] <= LIMIT_S + 2
+
+
+def test_signs_of_life_keep_a_step_alive_for_ever(scene: Scene) -> None:
+    with at_work("0-1", 7):
+        scene.look_for(100, moved)
+    assert not scene.kills
+
+
+def test_many_short_steps_are_no_long_one(scene: Scene) -> None:
+    def next_step() -> None:
+        STEPS.step = None
+        with at_work("0-1", 7):
+            scene.dog.look()
+
+    for _ in range(100):
+        scene.now += 1
+        next_step()
+    assert not scene.kills
+
+
+def test_a_worker_that_waits_for_its_next_step_is_left_alone(scene: Scene) -> None:
+    scene.look_for(100)
+    assert not scene.kills
+
+
+def test_calls_that_give_up_by_themselves_are_given_the_time_for_it(scene: Scene) -> None:
+    with at_work("0-1", 7), asking():
+        scene.look_for(100)
+        assert not scene.kills
+        scene.look_for(100)
+    assert scene.kills
+
+
+def test_time_that_the_process_was_stopped_is_not_held_against_it(scene: Scene) -> None:
+    with at_work("0-1", 7):
+        scene.look_for(3)
+        scene.now += 3_600
+        scene.look_for(3)
+    assert not scene.kills
+
+
+def a_program(folder: Path, hang: str) -> Path:
+    """A worker that hangs in a function of its program."""
+    path = folder / "shop.py"
+    path.write_text(f"""
+import ctypes, time
+
+def price(order):
+    {hang}
+
+from hayase.core.steps import at_work
+from hayase.runtime.watchdog import Watchdog
+
+Watchdog(0.5).start()
+with at_work("0-1", 7):
+    price(1)
+""")
+    return path
+
+
+def end_of(program: Path, folder: Path) -> tuple[int, str, str]:
+    """Exit code of a worker, what it left for Spark, and what it said."""
+    account = folder / "accounts"
+    account.mkdir()
+    start = f"import os, runpy; open({str(account)!r} + '/' + str(os.getpid()), 'w'); "
+    run = f"runpy.run_path({str(program)!r}, run_name='__main__')"
+    process = subprocess.Popen(
+        [sys.executable, "-c", start + run], env={FAULT_DIR: str(account)}, stderr=subprocess.PIPE
+    )
+    _, said = process.communicate(timeout=60)
+    return process.returncode, (account / str(process.pid)).read_text(), said.decode()
+
+
+def test_the_error_names_bundle_epoch_file_and_line_and_all_stacks_are_logged(tmp_path: Path) -> None:
+    program = a_program(tmp_path, "time.sleep(100)")
+    began = time.monotonic()
+    code, account, said = end_of(program, tmp_path)
+    assert code == -9
+    assert time.monotonic() - began < 30
+    error = query_failure(f"Python worker exited unexpectedly (crashed): {account}", tmp_path / "spark.log")
+    assert isinstance(error, ProcessingError)
+    assert error.condition == "STEP_HUNG"
+    assert error.context == {"bundle": "0-1", "epoch": "7"}
+    assert f"{program}:5 in price" in error.message
+    assert "max.poll.interval.ms" in error.message
+    assert "500 ms" in error.message
+    assert "thread MainThread" in said
+    assert "hayase-watchdog" not in said
+
+
+def test_a_call_that_keeps_pythons_lock_is_ended_too(tmp_path: Path) -> None:
+    """As a C extension does that does not let go of it: no thread of Python's runs meanwhile."""
+    program = a_program(tmp_path, "ctypes.PyDLL(None).sleep(100)")
+    code, account, _ = end_of(program, tmp_path)
+    assert code == 1
+    error = query_failure(f"Python worker exited unexpectedly (crashed): {account}", tmp_path / "spark.log")
+    assert error.condition == "STEP_HUNG"
+    assert error.context == {"bundle": "0-1", "epoch": 7}
+    assert f"{program}:5 in price" in error.message
+
+
+def test_a_crash_of_a_worker_is_not_taken_for_a_step_that_hung(tmp_path: Path) -> None:
+    text = "crashed): hayase step: bundle 0-1, epoch 7, interval 300 s\nFatal Python error: Segmentation fault\n"
+    assert query_failure(text, tmp_path / "spark.log").condition == "SPARK_FAILED"
+
+
+def test_slow_records_are_progress_one_by_one(tmp_path: Path) -> None:
+    """Each takes most of the interval, all together many times as long; expressions with Python inside are the same."""
+    path = tmp_path / "slow.py"
+    path.write_text("""
+import time
+import polars as pl
+from hayase.core.steps import at_work
+from hayase.runtime.watchdog import Watchdog
+
+def price(order):
+    time.sleep(0.6)
+    return order
+
+Watchdog(1.0).start()
+with at_work("0-1", 7):
+    pl.select(pl.Series([1, 2, 3, 4]).map_elements(price, return_dtype=pl.Int64))
+""")
+    assert end_of(path, tmp_path)[0] == 0
