@@ -29,6 +29,7 @@ from hayase.runtime.peeks import first_records, last_time_ms
 from hayase.runtime.range_checks import RangeCheck, check_topics
 from hayase.runtime.ranges import Offsets, TimeCut, fair_ends
 from hayase.runtime.shipped import ShippedApp, load_shipped
+from hayase.runtime.wall_clock import WallClock
 from hayase.storage.blobs import BlobStore
 from hayase.storage.open import open_blobs
 from hayase.task.epoch_record import EpochRecord, Program, done_name, record_name
@@ -74,6 +75,7 @@ class EpochCoordinator:
         self._blobs = blobs
         self._log = log
         self._clock = clock
+        self._wall = WallClock(clock)
         self.control = control
         self._frozen: Offsets | None = None
         self._cut = TimeCut()
@@ -106,7 +108,7 @@ class EpochCoordinator:
             )
             and len(self._partitions) > 1
         )
-        self._due = DueCalls(app.topology, control, clock)
+        self._due = DueCalls(app.topology, control, self._wall)
         self._hold = IdleHold(task_inputs(app.topology, app.plan), app.max_task_idle_ms / 1000, time.monotonic)
 
     @classmethod
@@ -326,6 +328,8 @@ class EpochCoordinator:
     def _plan(self, after: int, *, waited: bool) -> EpochRecord | None:
         """The next epoch's record; `None` if there is nothing new. While it waits for data it asks only for the ends."""
         previous = self.record(after) if after >= 0 else None
+        if previous is not None:
+            self._wall.at_least(previous.wall_clock_ms)
         topic_ids = {} if waited else check_topics(self._log, self.app.plan.topics, previous)
         starts = self._start_offsets.after(previous)
         ends = self._log.end_offsets(self._partitions)
@@ -348,13 +352,12 @@ class EpochCoordinator:
         ranges: dict[str, dict[int, tuple[int, int]]] = {topic: {} for topic in self.app.plan.topics}
         for partition in self._partitions:
             ranges[partition.topic][partition.partition] = (starts[partition], chosen[partition])
-        now = self._clock.now_ms()
         self._say(after + 1, lag - sum(chosen[p] - starts[p] for p in self._partitions))
         return EpochRecord(
             after + 1,
             self.app.lineage,
             self.app.plan.digest,
-            max(previous.wall_clock_ms, now) if previous is not None else now,
+            self._wall.now_ms(),
             ranges,
             topic_ids,
             previous.digest if previous is not None else "",

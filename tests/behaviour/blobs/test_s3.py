@@ -13,6 +13,7 @@ import pytest
 from tests.behaviour.blobs.wire import Wire
 
 from hayase.core.errors import HayaseError
+from hayase.core.patience import Patience
 from hayase.storage import s3_blobs
 from hayase.storage.open import open_blobs, probe_put_if_absent
 from hayase.storage.s3_blobs import S3Blobs
@@ -167,6 +168,29 @@ def test_a_store_that_is_down_is_named_after_a_bounded_time(aws_environment: Non
     error = error_of(lambda: S3Blobs(where, sleep=pauses.append).get("a"))
     assert error.condition == "S3_UNREACHABLE" and "http://127.0.0.1:9" in error.message
     assert len(pauses) == s3_blobs.ATTEMPTS - 1 and sum(pauses) < 12
+
+
+def test_a_store_that_is_away_for_five_minutes_is_waited_for_by_those_who_have_the_patience(wire: Wire) -> None:
+    now = 0.0
+    said: list[str] = []
+
+    def sleep(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+        if now > 300:
+            wire.busy = 0
+
+    patience = Patience(300.0, said.append, monotonic=lambda: now, sleep=sleep)
+    blobs = S3Blobs(S3Location.parse(wire.url(folder())), sleep=sleep, patience=patience)
+    wire.busy = 100_000
+    assert blobs.put_if_absent("a", b"1")
+    assert now > 300
+    assert len(said) == 2 and "503" in said[0] and said[1] == ""
+    wire.busy = 100_000
+    now = -1e9
+    error = error_of(lambda: blobs.get("a"))
+    assert error.condition == "S3_FAILED"
+    assert 300 <= now + 1e9 <= 330
 
 
 def test_a_blob_that_no_put_can_carry_is_refused(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
