@@ -10,14 +10,16 @@ from hayase.core.time import Clock, to_iso
 
 _LOG = logging.getLogger("hayase.runtime")
 
+WAITS_MAX_MS = 1_000
+"""So far ahead of the machine's clock it stands still until that has caught up."""
 BEHIND_MAX_MS = 60_000
-"""How far ahead of the machine's clock it may be for the machine to catch up: it goes at half speed meanwhile."""
+"""So far ahead it goes at half speed meanwhile."""
 
 
 class WallClock:
     """A clock that goes on from the largest time that was used, whatever the machine's clock does (`Clock`).
 
-    Where the machine's clock was set back by a little it goes at half speed until it agrees with it again. Where that would take
+    Where the machine's clock was set back by a little it stands still, or goes at half speed, until it agrees with it again. Where that would take
     long, because the machine's clock was once far ahead, by years perhaps, it goes on at its own speed instead: what is due at
     intervals stays due at those, and times are ahead of the machine's from then on, also after a restart.
 
@@ -40,7 +42,7 @@ class WallClock:
             self._last_ms = float(now)
         else:
             ahead_ms = self._last_ms - now
-            speed = 1.0 if ahead_ms > BEHIND_MAX_MS else 0.5
+            speed = 1.0 if ahead_ms > BEHIND_MAX_MS else 0.5 if ahead_ms > WAITS_MAX_MS else 0.0
             self._last_ms = max(float(now), self._last_ms + speed * 1000 * (at_s - self._since_s))
             self._warn(now, ahead_ms)
         self._since_s = at_s

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import threading
+import time
 from datetime import timedelta
 
 import numpy as np
@@ -105,6 +106,20 @@ def test_the_wall_clock_of_epochs_never_goes_back(scene: Scene) -> None:
     scene.put(2)
     planner.next_epoch(0)
     assert planner.record(0).wall_clock_ms == planner.record(1).wall_clock_ms == 1_000
+
+
+def test_a_clock_that_was_years_ahead_before_a_restart_does_not_stop_the_wall_clock_of_epochs(scene: Scene) -> None:
+    scene.clock.advance_ms(100_000_000_000)
+    scene.put(1)
+    scene.planner().next_epoch(-1)
+    scene.clock.advance_ms(-100_000_000_000)
+    planner = scene.planner()
+    for epoch in (1, 2):
+        time.sleep(0.05)
+        scene.put(epoch + 1)
+        planner.next_epoch(epoch - 1)
+    times = [planner.record(epoch).wall_clock_ms for epoch in range(3)]
+    assert times[0] <= times[1] < times[2] < times[0] + 60_000
 
 
 def test_a_frozen_planner_reads_to_the_ends_of_that_moment_in_bounded_epochs(scene: Scene) -> None:

@@ -66,15 +66,16 @@ def test_a_clock_that_was_set_back_for_years_while_it_runs_does_not_stall_it() -
     assert machine.wall.now_ms() == before + 5_000
 
 
-def test_a_clock_that_was_set_back_a_little_is_caught_up_with() -> None:
+def test_a_clock_that_was_set_back_a_little_is_caught_up_with_and_nothing_waits_for_more_than_a_second() -> None:
     machine = Machine()
     machine.wall.now_ms()
-    machine.set_by(-1_000)
+    machine.set_by(-5_000)
     times = []
-    for _ in range(40):
+    for _ in range(120):
         machine.pass_ms(100)
         times.append(machine.wall.now_ms())
-    assert all(one < other for one, other in pairwise(times))
+    assert times == sorted(times)
+    assert max(times.count(time) for time in times) <= 12  # tenths of a second
     assert times[-1] == machine.clock.now_ms()
 
 
