@@ -164,6 +164,11 @@ def client_settings(config: LogConfig, role: str) -> dict[str, Any]:
     return _DEFAULTS[role] | given | _FIXED[role] | {"bootstrap.servers": config.location}
 
 
+def given_by_user(config: LogConfig, name: str, role: str = "producer") -> str | None:
+    """The value of a client's setting as the log's options have it; `None` if it is left to us."""
+    return config.options.get(f"{role}.{name}", config.options.get(name))
+
+
 def open_consumer(config: LogConfig, on_commit: Callable[..., None] | None = None, **extra: Any) -> Consumer:
     """A consumer without assignment; `on_commit` gets the answers to its commits, `extra` as in `open_producer`. Raises as that."""
     settings = client_settings(config, "consumer")

@@ -12,6 +12,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from hayase.core.errors import HayaseError, LogError, ProductionError
+from hayase.core.steps import moved
 from hayase.log.kafka.clients import kafka_error, log_error
 from hayase.log.protocol import OutgoingBatch, OutputBatch
 
@@ -108,6 +109,7 @@ class Sender:
             rest = [column[done:] if done and isinstance(column, list) else column for column in columns]
             try:
                 deque(map(self.producer.produce, repeat(batch.topic), remaining, *rest), maxlen=0)
+                moved()
                 return
             except BufferError:
                 done = len(values) - length_hint(remaining) - 1

@@ -7,9 +7,18 @@ from collections.abc import Callable, Sequence
 
 from confluent_kafka import KafkaError, KafkaException
 
+from hayase.core.errors import ConfigError
 from hayase.core.failpoints import reach
 from hayase.core.records import TopicPartition
-from hayase.log.kafka.clients import kafka_error, leak, open_producer, real_errors
+from hayase.core.steps import moved
+from hayase.log.kafka.clients import (
+    client_settings,
+    given_by_user,
+    kafka_error,
+    leak,
+    open_producer,
+    real_errors,
+)
 from hayase.log.kafka.markers import MarkerTopics, encode_marker
 from hayase.log.kafka.produce import Sender
 from hayase.log.protocol import LogConfig, Marker, OutgoingBatch
@@ -18,6 +27,7 @@ from hayase.log.protocol import LogConfig, Marker, OutgoingBatch
 # bundles may share, then has an open transaction for milliseconds only.
 _FLUSH_FIRST = 2_000
 _ABORT_S = 5.0
+_FLUSH_S = 5.0
 _OWNERSHIP_LOST = {
     KafkaError._FENCED,
     KafkaError.PRODUCER_FENCED,
@@ -48,6 +58,27 @@ def unanswered(error: KafkaError) -> bool:
     return error.code() in _UNANSWERED
 
 
+def given_transaction_timeout_s(config: LogConfig) -> float:
+    """How long a transaction may take by the options of the log, or by our default.
+
+    Raises:
+        ConfigError: `INVALID_CLIENT_SETTING`: it is no number.
+    """
+    given = client_settings(config, "producer")["transaction.timeout.ms"]
+    try:
+        return int(given) / 1000
+    except ValueError as error:
+        raise ConfigError(
+            "INVALID_CLIENT_SETTING",
+            f"producer.transaction.timeout.ms is {given!r}; it is a number of milliseconds, e.g. 60000",
+            setting="producer.transaction.timeout.ms",
+        ) from error
+
+
+class TransactionTimeoutError(Exception):
+    """The brokers aborted a transaction because it took longer than it was allowed to; the `KafkaException` is the cause."""
+
+
 class BundleProducer:
     """Owns a transactional id from the moment it is made until another process takes it.
 
@@ -58,6 +89,7 @@ class BundleProducer:
         partition: the partition of the bundle's markers.
         bundle: the bundle.
         timeout_s: how long each step may take.
+        transaction_timeout_s: how long a transaction may take; flushing many records may take as long.
         monotonic: the clock for that, in seconds.
 
     Raises:
@@ -73,13 +105,21 @@ class BundleProducer:
         bundle: str,
         *,
         timeout_s: float,
+        transaction_timeout_s: float,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._partition = partition
         self._bundle = bundle.encode()
         self._timeout_s = timeout_s
+        self._transaction_timeout_s = transaction_timeout_s
         self._monotonic = monotonic
-        producer = open_producer(config, transactional_id=transactional_id)
+        allowed_ms = round(1000 * transaction_timeout_s)
+        timeouts = {"transaction_timeout_ms": allowed_ms}
+        if not given_by_user(
+            config, "message.timeout.ms"
+        ):  # the client refuses a longer one, and a shorter one may end the write
+            timeouts["message_timeout_ms"] = allowed_ms
+        producer = open_producer(config, transactional_id=transactional_id, **timeouts)
         self._producer = producer
         self._sender = Sender(producer, timeout_s=timeout_s, monotonic=monotonic)
         try:
@@ -105,27 +145,48 @@ class BundleProducer:
 
         Raises:
             ProductionError: a record was refused for good.
+            TransactionTimeoutError: it took longer than a transaction may.
             LogError, KafkaException: anything else.
         """
         producer, sender = self._producer, self._sender
+        began: float | None = None
         filled = [batch for batch in batches if len(batch)]
         for batch in filled:
             sender.partition_count(batch.topic)  # an unknown topic is found before anything is begun
         try:
             with real_errors():
                 producer.begin_transaction()
+                began = self._monotonic()
                 for batch in filled:
                     sender.send(batch)
                 if sum(map(len, filled)) >= _FLUSH_FIRST:
-                    producer.flush(self._timeout_s)
+                    self._flush(began)
                 topic, number = self._partition
                 producer.produce(topic, encode_marker(marker), self._bundle, number, None, None, now_ms)
                 reach("inside_publish", bundle=self._bundle.decode(), epoch=marker.epoch)
                 self._until_done(producer.commit_transaction)
-        except KafkaException:
+        except KafkaException as error:
             sender.raise_refused()  # a refused record explains more than the failed transaction
+            if began is not None and self._timed_out(kafka_error(error), began):
+                raise TransactionTimeoutError from error
             raise
         self.last = marker
+
+    def _flush(self, began: float) -> None:
+        """Until all is written, or the transaction has no time left; the commit says what became of it."""
+        deadline = began + max(self._timeout_s, self._transaction_timeout_s)
+        before = len(self._producer)
+        while (remaining_s := deadline - self._monotonic()) > 0:
+            left = self._producer.flush(min(_FLUSH_S, remaining_s))
+            if not left:
+                return
+            if left < before:
+                moved()
+            before = left
+
+    def _timed_out(self, error: KafkaError, began: float) -> bool:
+        """Whether the brokers had reason to abort it. To the producer that looks as if another one had taken its id."""
+        return ownership_lost(error) and self._monotonic() - began >= self._transaction_timeout_s
 
     def _until_done(self, call: Callable[[float], None]) -> None:
         """Some answers mean "call again"; nothing is done twice by that."""

@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 
 from hayase.core.errors import LogError
 from hayase.core.records import TopicPartition
 from hayase.log.kafka.admin import KafkaAdmin
-from hayase.log.kafka.clients import ProcessBound, explained_error, kafka_error, leak, open_producer, real_errors
+from hayase.log.kafka.clients import (
+    ProcessBound,
+    explained_error,
+    given_by_user,
+    kafka_error,
+    leak,
+    open_producer,
+    real_errors,
+)
 from hayase.log.kafka.markers import MarkerTopics
 from hayase.log.kafka.produce import Sender
-from hayase.log.kafka.transactions import BundleProducer, ownership_lost, unanswered
+from hayase.log.kafka.transactions import (
+    BundleProducer,
+    TransactionTimeoutError,
+    given_transaction_timeout_s,
+    ownership_lost,
+    unanswered,
+)
 from hayase.log.protocol import LogConfig, Marker, OutgoingBatch, is_published
 
 _ATTEMPTS = 5
@@ -22,6 +37,11 @@ _FIRST_BACKOFF_S = 0.05
 _BACKOFF_FACTOR = 3
 _MUCH = 2_000
 _MAX_PRODUCERS = 8
+_TRANSACTION_MAX_S = 900.0
+"""Brokers allow no more unless their `transaction.max.timeout.ms` says so."""
+_MORE_TIME = 4
+
+_LOG = logging.getLogger("hayase.log.kafka.writer")
 
 _Key = tuple[str, str]
 """Application id and bundle."""
@@ -35,6 +55,9 @@ class KafkaWriter(ProcessBound):
     Args:
         config: the log.
         timeout_s: how long a step may take without an answer.
+        transaction_timeout_s: how long a transaction may take, unless an option of the log says so. One that took longer is
+            tried again with more time, up to the 15 minutes that brokers allow by default: not from the start, because readers
+            wait for what a producer that died left open.
         monotonic: the clock for timeouts, in seconds.
         wall_clock_s: the time that marker records carry, in seconds since 1970.
         sleep: waits that many seconds after ownership was lost to another process.
@@ -45,6 +68,7 @@ class KafkaWriter(ProcessBound):
         config: LogConfig,
         *,
         timeout_s: float = 60.0,
+        transaction_timeout_s: float = 60.0,
         monotonic: Callable[[], float] = time.monotonic,
         wall_clock_s: Callable[[], float] = time.time,
         sleep: Callable[[float], None] = time.sleep,
@@ -61,6 +85,10 @@ class KafkaWriter(ProcessBound):
         self._places: dict[_Key, int] = {}
         self._bundles: OrderedDict[tuple[str, str], BundleProducer] = OrderedDict()
         self._appender: Sender | None = None
+        self._transaction_timeout_s = transaction_timeout_s
+        self._timeout_given = False
+        if given_by_user(config, "transaction.timeout.ms"):
+            self._transaction_timeout_s, self._timeout_given = given_transaction_timeout_s(config), True
 
     def append(self, batches: Sequence[OutgoingBatch]) -> None:
         """See `EpochWriter.append`; besides ProductionError, LogError and UnknownTopicError.
@@ -117,9 +145,15 @@ class KafkaWriter(ProcessBound):
             kept = key in self._bundles
             try:
                 return self._try_to_publish(key, marker, batches)
+            except TransactionTimeoutError as error:
+                self._discard(key)
+                self._allow_more(marker, bundle, error)
+                continue
             except KafkaException as error:
                 failure = error
                 self._discard(key)
+                if kafka_error(error).code() == KafkaError.INVALID_TRANSACTION_TIMEOUT:
+                    raise _transaction_timeout(marker, bundle, self._transaction_timeout_s, refused=True) from error
                 if unanswered(kafka_error(error)):
                     break  # the caller decides whether to go on
             # A kept producer was fenced by those who had the bundle since; a new one by somebody who has it now.
@@ -137,6 +171,21 @@ class KafkaWriter(ProcessBound):
             "application",
             bundle=bundle,
         ) from failure
+
+    def _allow_more(self, marker: Marker, bundle: str, error: TransactionTimeoutError) -> None:
+        """Give transactions of this process more time, after one that had too little.
+
+        Raises:
+            LogError: `TRANSACTION_TIMEOUT`: they have all that they may have.
+        """
+        had_s = self._transaction_timeout_s
+        if self._timeout_given or had_s >= _TRANSACTION_MAX_S:
+            raise _transaction_timeout(marker, bundle, had_s) from error
+        self._transaction_timeout_s = min(_TRANSACTION_MAX_S, _MORE_TIME * had_s)
+        _LOG.warning(
+            "bundle %s, epoch %d: brokers aborted a transaction after %g s, so it is tried again with %g s",
+            bundle, marker.epoch, had_s, self._transaction_timeout_s,
+        )  # fmt: skip
 
     def _try_to_publish(self, key: _Key, marker: Marker, batches: Sequence[OutgoingBatch]) -> bool:
         producer = self._bundles.get(key)
@@ -180,6 +229,7 @@ class KafkaWriter(ProcessBound):
             self._marker_partition(key),
             bundle,
             timeout_s=self._timeout_s,
+            transaction_timeout_s=self._transaction_timeout_s,
             monotonic=self._monotonic,
         )
         self._bundles[key] = producer
@@ -229,3 +279,20 @@ class KafkaWriter(ProcessBound):
             producer.leak()
         self._bundles = OrderedDict()
         self._marker_partitions = {}
+
+
+def _transaction_timeout(marker: Marker, bundle: str, had_s: float, *, refused: bool = False) -> LogError:
+    longer = "producer.transaction.timeout.ms"
+    why = (
+        f"took longer than the {had_s:g} s that a transaction may take ({longer}), so the brokers aborted it each time"
+    )
+    if refused:
+        why = f"needs a transaction of up to {had_s:g} s ({longer}), which the brokers do not allow"
+    return LogError(
+        "TRANSACTION_TIMEOUT",
+        f"writing the outputs of an epoch {why}; nothing of it can be read. Set {longer} to what is needed, with the brokers' "
+        "transaction.max.timeout.ms not below it (15 minutes unless they say otherwise), or make epochs smaller: "
+        "max.records.per.epoch",
+        bundle=bundle,
+        epoch=marker.epoch,
+    )
