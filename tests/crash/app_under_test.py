@@ -142,11 +142,11 @@ def _has_read_all(app: StreamsApp) -> bool:
     return all(done.get(partition, 0) >= end for partition, end in ends.items())
 
 
-def run(build_topology: Callable[[Spec], Topology]) -> int:
+def run(build_topology: Callable[[Spec], Topology], kind: type[StreamsApp] = StreamsApp) -> int:
     """Run as the spec says; 1 if the application failed, with the reason on standard error."""
     spec = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=Spec)
     threading.Thread(target=_tell_pids, args=(Path(spec.pids),), daemon=True).start()
-    app = StreamsApp(build_topology(spec), spec.settings)
+    app = kind(build_topology(spec), spec.settings)
     signal.signal(signal.SIGTERM, lambda *_: app.close())
     try:
         if spec.bounded:

@@ -82,6 +82,22 @@ def test_a_driver_a_jvm_and_a_daemon_killed_alone_at_work_leave_nothing_behind(
     expect_exactly_once(scene, undisturbed)
 
 
+def test_where_the_handler_says_so_a_jvm_that_was_killed_is_replaced_by_another(
+    make_scene: MakeScene, tell: Tell, undisturbed: Undisturbed
+) -> None:
+    scene = make_scene("embedded", 76, "tests.crash.replaced_app_under_test")
+    scene.load()
+    started = scene.start([at_work(2)])
+    hanging = started.process_at(at_work(2))
+    first = started.jvm()
+    kill([first])
+    tell(scene, "the JVM alone, replaced")
+    assert started.wait() == 0, started.said()
+    assert started.said().count("asked about [SPARK_DIED]") == 1
+    assert not psutil.pid_exists(hanging)
+    expect_exactly_once(scene, undisturbed)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("who", PROCESSES)
 def test_a_process_killed_alone_at_rest_ends_the_application_or_is_replaced(
