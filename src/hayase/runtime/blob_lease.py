@@ -157,7 +157,9 @@ class BlobLease:
             try:
                 if not self.renew():
                     return
-            except HayaseError as error:  # the store may be back before anybody's patience ends
+            except (
+                Exception
+            ) as error:  # the store may be back before anybody's patience ends; without this thread nobody would know
                 _LOG.warning("the lease of %s could not be renewed: %s", self._application_id, error)
 
     def _wait_for_term(self) -> int:

@@ -85,9 +85,9 @@ def spark_gone(error: Exception, spark_log: Path, end: str | None = None) -> Hay
     if end is not None:
         return ProcessingError(
             "SPARK_DIED",
-            f"Spark's JVM ended beneath the application ({end}); where nobody did that it was for want of memory perhaps. What it "
-            f"said last is in {spark_log}. Start the application again, or have an uncaught exception handler answer "
-            "REPLACE_THREAD: either goes on with the epoch that is open",
+            f"Spark's JVM ended beneath the application ({end}). The system may have ended it for want of memory; what it said last "
+            f"is in {spark_log}. Start the application again, or have an uncaught exception handler answer REPLACE_THREAD: either "
+            "goes on with the epoch that is open",
         )
     return StreamsStoppedError(
         "SPARK_GONE",

@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+import time as clock
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -207,3 +208,25 @@ def test_a_holder_is_alive_after_the_clock_of_the_machine_was_set(blobs: PosixBl
         patch.setattr(psutil.Process, "create_time", lambda _: 1.0)
         with pytest.raises(LeaseHeldError), lease(blobs, time):
             pass
+
+
+def test_a_holder_goes_on_saying_that_it_lives_whatever_went_wrong_once(
+    blobs: PosixBlobs, time: Time, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failures = [OSError("no room for a thread"), ValueError("an answer that is none")]
+    real = blobs.list
+
+    def fail_first(prefix: str) -> list[str]:
+        if failures:
+            raise failures.pop()
+        return real(prefix)
+
+    held = BlobLease(blobs, "app", beat_s=0.01, patience_s=20.0, monotonic=time.monotonic, sleep=time.sleep)
+    with held:
+        first = real("lease/")
+        monkeypatch.setattr(blobs, "list", fail_first)
+        deadline = clock.monotonic() + 20
+        while failures or real("lease/") == first:
+            assert clock.monotonic() < deadline, "the thread that renews the lease has died"
+            clock.sleep(0.01)
+        assert held.lost() is None
