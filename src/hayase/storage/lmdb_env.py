@@ -293,6 +293,12 @@ def _open(path: str, map_size: int, max_dbs: int, readonly: bool, sync: bool) ->
         code = error.errno if isinstance(error, OSError) else error.code
         if isinstance(error, lmdb.DiskError) or is_out_of_space(code):
             raise disk_full("An LMDB environment", path, error) from error
+        if code == errno.EAGAIN:  # of the lock on the byte that is numbered like the process
+            raise StateError(
+                "ENVIRONMENT_NOT_OPENED",
+                f"{path} is open in another process with the same process id, {os.getpid()}, which is in another container: let "
+                "both share a PID namespace (docker run --pid=container:NAME), or let only one of them use the folder",
+            ) from error
         raise StateError(
             "ENVIRONMENT_NOT_OPENED",
             f"{path} can not be opened as an LMDB environment: {error}. It must be a writable folder on a local disk; "

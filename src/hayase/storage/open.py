@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import socket
 import threading
+import uuid
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -89,7 +89,7 @@ def probe_put_if_absent(blobs: BlobStore, *, exactly_once: bool = True) -> None:
         ConfigError: `PUBLISH_NOT_ATOMIC`: a second blob of one name was accepted, or the first can not be read.
         StateError: `DISK_FULL`. ConfigError, StorageError: what the store raises when it can not be used.
     """
-    name = f"probe/{socket.gethostname().replace('/', '_')}-{os.getpid()}-{threading.get_ident()}"
+    name = f"probe/{uuid.uuid4().hex}"
     if exactly_once and not blobs.publishes_once:
         raise _not_atomic("is used with conditional_put=false")
     blobs.delete(name)

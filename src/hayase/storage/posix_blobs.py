@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import errno
-import itertools
+import fcntl
 import os
 import shutil
-import socket
+import uuid
 from pathlib import Path
 
 from hayase.core.errors import ConfigError
@@ -23,8 +23,9 @@ class PosixBlobs:
     """A `BlobStore` in a folder of a local file system.
 
     A blob is written to a temporary, synced, and then linked to its name: `link` fails if the name is taken, and is
-    atomic, so that nobody ever sees half a blob. Temporaries that dead processes of this machine left behind are
-    removed at the first write. Safe for several processes and threads; may be pickled and inherited over a fork.
+    atomic, so that nobody ever sees half a blob. A temporary is locked as long as it is written; those that nobody has
+    locked were left behind by dead processes and are removed at the first write. No process ids are involved, which
+    containers may have in common. Safe for several processes and threads; may be pickled and inherited over a fork.
 
     Args:
         root: the folder; made at the first write.
@@ -34,7 +35,6 @@ class PosixBlobs:
     def __init__(self, root: Path, fsync: bool = True) -> None:
         self.root = Path(root)
         self.fsync = fsync
-        self._counter = itertools.count()
         self._ready = False
 
     def __getstate__(self) -> tuple[Path, bool]:
@@ -146,11 +146,8 @@ class PosixBlobs:
         self._make_folder(self.root)
         make_root(self.root)
         self._make_folder(folder)
-        host = _host()
         for path in folder.iterdir():
-            owner, _, pid = path.name.rpartition(".")[0].rpartition(".")
-            if owner == host and pid.isdecimal() and not _alive(int(pid)):
-                path.unlink(missing_ok=True)
+            _remove_if_left_behind(path)
         self._ready = True
 
     def _make_folder(self, folder: Path) -> None:
@@ -164,9 +161,9 @@ class PosixBlobs:
     def _link_new(self, path: Path, data: bytes) -> bool:
         if path.exists():
             return False
-        temporary = self.root / _TEMPORARIES / f"{_host()}.{os.getpid()}.{next(self._counter)}-{id(self):x}"
+        descriptor, temporary = self._new_temporary()
         try:
-            self._write(temporary, data)
+            self._write(descriptor, data)
             try:
                 os.link(temporary, path)
             except FileExistsError:
@@ -174,17 +171,44 @@ class PosixBlobs:
             return True
         finally:
             temporary.unlink(missing_ok=True)
-
-    def _write(self, path: Path, data: bytes) -> None:
-        descriptor = open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
-        try:
-            rest = memoryview(data)
-            while rest:
-                rest = rest[os.write(descriptor, rest) :]
-            if self.fsync:
-                os.fsync(descriptor)
-        finally:
             os.close(descriptor)
+
+    def _new_temporary(self) -> tuple[int, Path]:
+        """A new file that is locked; in between, another process may have taken it for one that was left behind."""
+        while True:
+            path = self.root / _TEMPORARIES / uuid.uuid4().hex
+            descriptor = open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if os.fstat(descriptor).st_nlink:
+                    return descriptor, path
+            except BlockingIOError:
+                pass
+            except BaseException:
+                os.close(descriptor)
+                raise
+            os.close(descriptor)
+
+    def _write(self, descriptor: int, data: bytes) -> None:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
+        if self.fsync:
+            os.fsync(descriptor)
+
+
+def _remove_if_left_behind(path: Path) -> None:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        path.unlink(missing_ok=True)
+    except BlockingIOError:
+        return  # it is being written
+    finally:
+        os.close(descriptor)
 
 
 def _sync_folder(folder: Path) -> None:
@@ -193,17 +217,3 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _host() -> str:
-    return socket.gethostname().replace("/", "_")
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

@@ -235,5 +235,3 @@ def test_a_file_whose_removal_began_is_not_moved_to(tmp_path: Path) -> None:
         log.clean(10_000)
         assert log.storage("t")[0].remote_parts == () and len(rows(log)) == 2
         assert list(tmp_path.rglob("*.parquet")) == []
-
-

@@ -7,6 +7,8 @@ import os
 import resource
 import shutil
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,6 +16,7 @@ from pathlib import Path
 
 import lmdb
 import pytest
+from tests.namespaces import UNSHARED, needs_namespaces
 
 from hayase.core.errors import StateError
 from hayase.storage.lmdb_env import (
@@ -289,3 +292,25 @@ def test_a_snapshot_lasts_although_the_files_are_deleted_and_made_anew_meanwhile
         assert snapshot.get(b"k") == b"old"
         assert _get(folder, b"k") == b"new"
     assert _get(folder, b"k") == b"new"
+
+
+@needs_namespaces
+def test_a_process_of_another_container_with_the_same_id_is_told_so(tmp_path: Path) -> None:
+    opens = """
+import sys
+from hayase import HayaseError
+from hayase.storage.lmdb_env import open_environment, read_transaction
+try:
+    with read_transaction(open_environment(sys.argv[1])):
+        pass
+except HayaseError as error:
+    sys.exit(str(error))
+print("open", flush=True)
+sys.stdin.readline()
+"""
+    command = [*UNSHARED, sys.executable, "-c", opens, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as first:
+        assert first.stdout is not None and first.stdout.readline() == "open\n"
+        second = subprocess.run(command, check=False, capture_output=True, text=True, input="\n")
+        first.communicate("\n")
+    assert "[ENVIRONMENT_NOT_OPENED]" in second.stderr and "the same process id, 1," in second.stderr

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import resource
 import signal
 import subprocess
@@ -10,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.namespaces import UNSHARED, needs_namespaces
 
 from hayase.core.errors import ConfigError, StateError
 from hayase.storage.open import open_blobs, probe_put_if_absent
@@ -21,17 +21,47 @@ def test_the_folder_of_temporaries_holds_no_blobs(tmp_path: Path) -> None:
         PosixBlobs(tmp_path).put_if_absent(".tmp/a", b"")
 
 
+PUBLISHES_SLOWLY = """
+import os, sys, time
+from hayase.storage.posix_blobs import PosixBlobs
+class Slow(PosixBlobs):
+    def _write(self, *given):
+        super()._write(*given)
+        print("written", flush=True)
+        sys.stdin.readline()
+print(Slow(sys.argv[1], fsync=False).put_if_absent(sys.argv[2], b"whole"))
+"""
+
+
+def publishing(root: Path, name: str, *before: str) -> subprocess.Popen[str]:
+    """A process that has written a temporary and waits for a line before it publishes it."""
+    command = [*before, sys.executable, "-c", PUBLISHES_SLOWLY, str(root), name]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "written\n"
+    return process
+
+
 def test_temporaries_of_dead_processes_are_removed_and_those_of_the_living_are_not(tmp_path: Path) -> None:
-    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead = publishing(tmp_path, "dead")
+    dead.kill()
     dead.wait()
-    (tmp_path / ".tmp").mkdir()
-    blobs = PosixBlobs(tmp_path)
-    leftover = tmp_path / ".tmp" / f"{os.uname().nodename}.{dead.pid}.9-abc"
-    leftover.write_bytes(b"half")
-    own = tmp_path / ".tmp" / f"{os.uname().nodename}.{os.getpid()}.9-abc"
-    own.write_bytes(b"being written")
-    blobs.put_if_absent("one", b"")
-    assert not leftover.exists() and own.exists()
+    living = publishing(tmp_path, "living")
+    assert len(list((tmp_path / ".tmp").iterdir())) == 1, "the second has removed what the first left"
+    PosixBlobs(tmp_path).put_if_absent("one", b"")
+    assert living.communicate("\n")[0] == "True\n"
+    assert PosixBlobs(tmp_path).get("living") == b"whole" and not list((tmp_path / ".tmp").iterdir())
+
+
+@needs_namespaces
+def test_processes_of_two_containers_publish_to_the_same_folder_whatever_ids_they_have(tmp_path: Path) -> None:
+    first = publishing(
+        tmp_path, "first", *UNSHARED, "sh", "-c", '"$@"; exit $?', "sh"
+    )  # 2; the other has no such process
+    second = publishing(tmp_path, "second", *UNSHARED)
+    PosixBlobs(tmp_path).put_if_absent("third", b"")
+    assert [process.communicate("\n")[0] for process in (first, second)] == ["True\n", "True\n"]
+    assert PosixBlobs(tmp_path).list("") == ["first", "second", "third"]
 
 
 def test_a_full_disk_is_an_error_that_says_what_to_do_and_publishes_nothing(tmp_path: Path) -> None:

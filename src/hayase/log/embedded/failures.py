@@ -20,13 +20,13 @@ def log_disk_full(folder: str) -> LogError:
 
 
 @contextmanager
-def io_errors(folder: str) -> Iterator[None]:
-    """Errors of the operating system about a log's folder as LogError `DISK_FULL` or `LOG_FAILED`."""
+def io_errors(folder: str, condition: str = "LOG_FAILED") -> Iterator[None]:
+    """Errors of the operating system about a log's folder as LogError `DISK_FULL` or another condition."""
     try:
         yield
     except OSError as error:
         if is_out_of_space(error.errno):
             raise log_disk_full(folder) from error
         raise LogError(
-            "LOG_FAILED", f"the log's files could not be used: {error}. Calling again is safe", location=folder
+            condition, f"the log's files could not be used: {error}. Calling again is safe", location=folder
         ) from error

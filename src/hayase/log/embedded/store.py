@@ -8,13 +8,15 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
 import lmdb
 
 from hayase.core.errors import ConfigError, LogError, StateError
+from hayase.log.embedded import pid_namespace
 from hayase.log.embedded.checked_rows import row_damaged
-from hayase.log.embedded.failures import log_disk_full
+from hayase.log.embedded.failures import io_errors, log_disk_full
 from hayase.log.embedded.group_commit import GroupCommit, Work
 from hayase.log.embedded.settings import read_options
 from hayase.log.embedded.tables import NAMES, Tables
@@ -46,7 +48,8 @@ class LogStore:
     Raises:
         ConfigError: an option is unknown or has a value that is not allowed, or there is no folder.
         LogError: `LOG_NOT_OPENED`: the folder can not be used; `LOG_FORMAT`: it is of another version; `LOG_DAMAGED`: its
-            file is cut off.
+            file is cut off, or rows in it are not what was written; `LOG_IN_OTHER_PID_NAMESPACE`: processes of another
+            container have it open; `DISK_FULL`.
     """
 
     def __init__(self, config: LogConfig) -> None:
@@ -59,9 +62,16 @@ class LogStore:
         self._user = (os.getpid(), self.path)
         self._closed = False
         self._commits = _commits.setdefault(self._user, GroupCommit())
-        self._env()
         with _users_lock:
+            with io_errors(self.path, "LOG_NOT_OPENED"):
+                Path(self.path).mkdir(parents=True, exist_ok=True)
+            pid_namespace.enter(self.path)
             _users[self._user] += 1
+        try:
+            self._env()
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
         """Let go; the last user in the process closes the files."""
@@ -73,9 +83,10 @@ class LogStore:
             if _users[self._user] > 0:
                 return
             del _users[self._user]
-        _commits.pop(self._user, None)
-        if self._user[0] == os.getpid():
-            close_environment(self.path)
+            _commits.pop(self._user, None)
+            if self._user[0] == os.getpid():
+                close_environment(self.path)
+                pid_namespace.leave(self.path)
 
     @contextmanager
     def read(self, *, buffers: bool = False) -> Iterator[Tables]:
