@@ -43,6 +43,7 @@ DEFAULT_MAP_SIZE = 1 << 36
 MAX_READERS = 1024
 """Read transactions that may be open at a time, over all processes."""
 
+_LOCK_FILE_BYTES = 64 * (MAX_READERS + 2)
 _SMALLEST_MAP_SIZE = 64 << 20
 _ALONE_TIMEOUT_S = 30.0
 _WRITES_PER_READER_CHECK = 256
@@ -288,6 +289,7 @@ def _open(path: str, map_size: int, max_dbs: int, readonly: bool, sync: bool) ->
     try:
         if not readonly:
             make_folder(Path(path))
+            _reserve_lock_file(path)
         env = _open_with_largest_map(path, map_size, max_dbs, readonly, sync)
     except (lmdb.Error, OSError) as error:
         code = error.errno if isinstance(error, OSError) else error.code
@@ -308,6 +310,22 @@ def _open(path: str, map_size: int, max_dbs: int, readonly: bool, sync: bool) ->
     if sync and not readonly:
         env.sync(True)
     return _Entry(env, path, max_dbs, readonly, sync)
+
+
+def _reserve_lock_file(path: str) -> None:
+    """Have the file of locks and readers on the disk as a whole: LMDB maps it, so that a hole on a full disk kills the process.
+
+    To be called before LMDB opens it: closing the file ends the locks that this process has on it.
+    """
+    descriptor = os.open(Path(path, "lock.mdb"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(descriptor, 0, os.fstat(descriptor).st_size or _LOCK_FILE_BYTES)
+    except OSError as error:
+        if is_out_of_space(error.errno):
+            raise
+    finally:
+        os.close(descriptor)
 
 
 def _open_with_largest_map(path: str, map_size: int, max_dbs: int, readonly: bool, sync: bool) -> lmdb.Environment:
