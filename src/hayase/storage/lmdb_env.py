@@ -33,7 +33,7 @@ from typing import Any, Literal, TypeVar, overload
 import lmdb
 
 from hayase.core.errors import StateError
-from hayase.core.private_files import file_mode, make_folder
+from hayase.core.private_files import file_mode, make_folder, open_file
 from hayase.storage.disk_full import disk_full, is_out_of_space
 
 T = TypeVar("T")
@@ -317,7 +317,7 @@ def _reserve_lock_file(path: str) -> None:
 
     To be called before LMDB opens it: closing the file ends the locks that this process has on it.
     """
-    descriptor = os.open(Path(path, "lock.mdb"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    descriptor = open_file(Path(path, "lock.mdb"), os.O_RDWR | os.O_CREAT)
     try:
         if hasattr(os, "posix_fallocate"):
             os.posix_fallocate(descriptor, 0, os.fstat(descriptor).st_size or _LOCK_FILE_BYTES)

@@ -23,7 +23,7 @@ class PosixBlobs:
     """A `BlobStore` in a folder of a local file system.
 
     A blob is written to a temporary, synced, and then linked to its name: `link` fails if the name is taken, and is
-    atomic, so that nobody ever sees half a blob. A temporary is locked as long as it is written; those that nobody has
+    atomic, so that no reader ever sees half a blob. A temporary is locked as long as it is written; those that are not
     locked were left behind by dead processes and are removed at the first write. No process ids are involved, which
     containers may have in common. Safe for several processes and threads; may be pickled and inherited over a fork.
 

@@ -9,7 +9,7 @@ records have the time of the append.
 
 The header has two checksums (CRC32C): of the payload as it is stored, and, made when the blob is appended, of the header
 itself and the key. So a blob is taken for what it is only under the key it was written under. Both are compared whenever
-a header or a payload is read. Formats 1 and 2, which earlier versions wrote, have none: there only what can not be at all
+a header or a payload is read. Formats 1 and 2, which earlier versions wrote, have none: there only what is impossible
 is found. Bytes that are not 0 in the new format are 0 in them, so that damage does not turn the one into the other.
 
 Why not Arrow IPC: readers want Python lists of bytes. Measured for 10,000 records of 108 + 10 bytes with LZ4:
@@ -279,7 +279,7 @@ def read_header(data: Any, where: BlobLocation, base: int) -> BlobHeader:
         and 8 * header.records < header.payload_bytes <= _LARGEST_PAYLOAD
         and (header.codec == 0 or header.codec in _CODEC_NAMES)
     ):
-        raise where.damaged(base, "its header says what can not be")
+        raise where.damaged(base, "its header says what is impossible")
     return header
 
 
@@ -332,7 +332,7 @@ def unpack(data: Any, header: BlobHeader, where: BlobLocation, base: int) -> Any
         try:
             payload = _codec(header.codec).decompress(packed, header.payload_bytes)
         except (pa.ArrowException, OSError, ValueError) as error:
-            raise where.damaged(base, f"it can not be decompressed ({error})") from error
+            raise where.damaged(base, f"it cannot be decompressed ({error})") from error
     if len(payload) != header.payload_bytes:
         raise where.damaged(base, f"it has {len(payload)} bytes of content, not {header.payload_bytes}")
     return payload
@@ -357,7 +357,7 @@ def decode(payload: Any, header: BlobHeader, where: BlobLocation, base: int) -> 
         keys, values, headers = _decoder.decode(packed)
         rows = Rows(offsets(payload, header, base), timestamps(payload, header), keys, values, headers)
     except (msgspec.MsgspecError, UnicodeError, ValueError) as error:
-        raise where.damaged(base, f"its content can not be decoded ({error})") from error
+        raise where.damaged(base, f"its content cannot be decoded ({error})") from error
     if len(keys) != count or len(values) != count or (headers is not None and len(headers) != count):
         raise where.damaged(base, f"it has {len(keys)} keys and {len(values)} values for {count} records")
     if header.has_gaps and header.payload_crc is None and not _ascends(rows.offsets, base, header.span):

@@ -104,7 +104,7 @@ class CheckedRows:
         try:
             return decode(raw)
         except (msgspec.MsgspecError, struct.error, UnicodeError, ValueError, TypeError) as error:
-            raise self._damaged(table, key, f"it can not be decoded ({error})") from error
+            raise self._damaged(table, key, f"it cannot be decoded ({error})") from error
 
     def _db(self, table: str) -> Any:
         handle = self._handles.get(table)

@@ -44,7 +44,7 @@ class PartReader:
 
         Raises:
             PartGoneError: `REMOTE_PART_GONE`: there is no such file.
-            LogError: `REMOTE_STORAGE_FAILED`: it can not be read; `LOG_DAMAGED`: it is not what was written.
+            LogError: `REMOTE_STORAGE_FAILED`: it cannot be read; `LOG_DAMAGED`: it is not what was written.
         """
         file = self._opened(partition, part)
         for number in range(file.group_of(start), len(file.groups)):
@@ -136,7 +136,7 @@ class _PartFile:
         try:
             yield
         except Exception as error:  # whatever Parquet makes of it
-            raise self._damaged(f"its {what} can not be read ({error})") from error
+            raise self._damaged(f"its {what} cannot be read ({error})") from error
 
     def close(self) -> None:
         self._stream.close()

@@ -3,7 +3,7 @@
 LMDB tells processes and threads apart by their ids: in its table of readers, in locks on bytes of a file, in robust
 mutexes whose owner the kernel looks up by thread id. In two containers with a PID namespace each, two of them may have
 the same ids. Then a process can be refused a snapshot; or, if it is killed while it waits for the write lock, that lock
-counts as its own and is given to a second writer while the first still writes. So whoever comes from another namespace
+counts as its own and is given to a second writer while the first still writes. So a process of another namespace
 than those that have the log open is refused.
 
 All users share a lock on a file that says which namespace they are of. Record locks are the kernel's own affair: they know

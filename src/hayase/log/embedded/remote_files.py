@@ -45,7 +45,7 @@ def checked_url(url: str) -> str:
     except Exception as error:  # each file system has errors of its own
         raise ConfigError(
             "INVALID_SETTING",
-            f"remote.storage.url={url!r} can not be used: {error}. It is a folder or an fsspec URL, e.g. /data/old or "
+            f"remote.storage.url={url!r} cannot be used: {error}. It is a folder or an fsspec URL, e.g. /data/old or "
             "s3://bucket/topics; the package of its file system must be installed and configured",
             setting="remote.storage.url",
         ) from error
@@ -117,7 +117,7 @@ class _ChecksummedSink:
         return self._end
 
     def flush(self) -> None:
-        """Whoever opened the file closes it."""
+        """Nothing is held back."""
 
     def close(self) -> None:
         self.closed = True

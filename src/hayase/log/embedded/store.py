@@ -47,7 +47,7 @@ class LogStore:
 
     Raises:
         ConfigError: an option is unknown or has a value that is not allowed, or there is no folder.
-        LogError: `LOG_NOT_OPENED`: the folder can not be used; `LOG_FORMAT`: it is of another version; `LOG_DAMAGED`: its
+        LogError: `LOG_NOT_OPENED`: the folder cannot be used; `LOG_FORMAT`: it is of another version; `LOG_DAMAGED`: its
             file is cut off, or rows in it are not what was written; `LOG_IN_OTHER_PID_NAMESPACE`: processes of another
             container have it open; `DISK_FULL`.
     """
@@ -124,7 +124,7 @@ class LogStore:
             if error.condition == "DISK_FULL":
                 raise log_disk_full(self.path) from error
             raise LogError(
-                "LOG_NOT_OPENED", f"the embedded log can not be opened: {error.message}", location=self.path
+                "LOG_NOT_OPENED", f"the embedded log cannot be opened: {error.message}", location=self.path
             ) from error
         if self._prepared is None or self._prepared() is not env:
             if ends_early(env):

@@ -120,7 +120,7 @@ class Tables(CheckedRows):
             return None
         row = _topic_row(name, bytes(raw))
         if row is None:
-            raise self._damaged("topics", name.encode(), "its checksum does not fit, or it can not be decoded")
+            raise self._damaged("topics", name.encode(), "its checksum does not fit, or it cannot be decoded")
         return TopicInfo(name, row.topic_id, row.partitions, dict(row.config))
 
     def known_topic(self, name: str) -> TopicInfo:
@@ -259,7 +259,7 @@ class Tables(CheckedRows):
         return self.get("garbage", key) == url.encode() and self.delete("garbage", key)
 
     def remove_from_now_on(self, url: str) -> bool:
-        """The file can not be taken from the garbage any more; `False` if it was already."""
+        """The file cannot be taken from the garbage any more; `False` if it was already."""
         key = _garbage_key(url)
         if self.get("garbage", key) is None:
             return False
@@ -321,7 +321,7 @@ class Tables(CheckedRows):
         return int(_U64.unpack(self._opened("times", bytes(cursor.key()), cursor.value()))[0])
 
     def upgrade(self) -> None:
-        """Bring rows that formats 1 and 2 wrote up to date; what can not be one is an error."""
+        """Bring rows that formats 1 and 2 wrote up to date; what is none is an error."""
         for table in NAMES:
             if table not in ("meta", "batches", "partitions"):
                 for key, raw in list(self._scan(table, b"")):
@@ -404,7 +404,7 @@ def text_key(*parts: str) -> bytes:
     encoded = [part.encode() for part in parts]
     for part, raw in zip(parts, encoded, strict=True):
         if not raw or len(raw) > _LONGEST_NAME_BYTES or b"\0" in raw:
-            raise LogError("INVALID_NAME", f"{part!r} can not be the name of a group or bundle: use 1 to 249 bytes")
+            raise LogError("INVALID_NAME", f"{part!r} cannot be the name of a group or bundle: use 1 to 249 bytes")
     return b"".join(raw + b"\0" for raw in encoded)
 
 
