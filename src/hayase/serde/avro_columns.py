@@ -274,7 +274,9 @@ def _reading(writer: AvroSchema, reader: AvroSchema) -> Read | None:
     text, columns = writer.physical, [each for each in made if each is not None]
 
     def read(payloads: list[bytes]) -> pl.DataFrame:
-        batch = pl.DataFrame(pyruhvro.deserialize_array(payloads, text))
+        decoded = pyruhvro.deserialize_array(payloads, text)
+        decoded.validate(full=True)  # it takes any bytes for text, and Polars relies on that they are UTF-8
+        batch = pl.DataFrame(decoded)
         frame = batch.select(columns)
         _check_times(frame)
         return frame

@@ -60,7 +60,8 @@ class AvroSchema:
         no_columns: why, if so.
         raw_bytes: whether it is plain bytes, whose payload has no length in front.
         physical: the schema for pyruhvro, without logical types and all integers long; `None` if it can not decode it.
-        over_limit: whether a value has an int beyond 32 bits; `None` if the schema has no int.
+        over_limit: whether a value has an int beyond 32 bits, or a decimal of more digits than its precision, which fastavro has
+            rounded then; `None` if the schema has neither.
         check: looks through a payload before it is decoded; `None` if none of the schema needs that.
 
     Raises:
@@ -217,12 +218,15 @@ class AvroSchema:
         return "long" if kind == "int" else kind
 
     def _int_check(self, schema: Any) -> Callable[[Any], bool] | None:
-        """Says whether an int somewhere in a value is beyond 32 bits: fastavro reads more than the type holds."""
+        """Says whether an int or a decimal somewhere in a value is beyond its type: fastavro reads more than that holds."""
         schema, _ = self.nullable(schema)
         found = self.definition(schema)
         kind = found["type"]
         if kind == "int" and "logicalType" not in found:
             return lambda value: value is not None and not -_INT_LIMIT <= value < _INT_LIMIT
+        if found.get("logicalType") == "decimal":
+            exponent = -found.get("scale", 0)
+            return lambda value: value is not None and value.as_tuple().exponent != exponent
         if kind == "record":
             inner = [(f["name"], self._int_check(f["type"])) for f in found["fields"]]
             checks = [(name, check) for name, check in inner if check is not None]

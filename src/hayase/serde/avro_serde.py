@@ -163,6 +163,12 @@ class AvroSerde(RegistrySerde[Any]):
             same = reader is None or reader.parsed == writer.parsed
             self._resolved[writer] = None if same or reader is None else reader.parsed
         if writer.raw_bytes:
+            if reader is not None and "bytes" not in (reader.parsed if reader.bare else ()):
+                raise SerializationError(
+                    "VALUE_NOT_DESERIALIZABLE",
+                    f"the record is bytes (id {self.schema_id(data)} in {self.registry.url}), which cannot be read as {reader.name}; "
+                    f"the value is {data[:60]!r}",
+                )
             return data[HEAD_SIZE:]
         source = BytesIO(data)
         source.seek(HEAD_SIZE)
@@ -172,7 +178,7 @@ class AvroSerde(RegistrySerde[Any]):
             value = schemaless_reader(source, writer.parsed, self._resolved[writer])
             limit = (reader or writer).over_limit
             if limit is not None and limit(value):
-                raise ValueError("an int beyond 32 bits")
+                raise ValueError("an int beyond 32 bits, or a decimal of more digits than its precision")
         except Exception as error:  # fastavro has no common one for bytes that are no value
             raise SerializationError(
                 "VALUE_NOT_DESERIALIZABLE",

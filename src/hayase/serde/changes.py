@@ -98,6 +98,8 @@ def _split(data: bytes) -> tuple[bytes | None, bytes | None]:
         raise SerializationError("VALUE_NOT_DESERIALIZABLE", f"no update of a table: {data[:40]!r}")
     new, old = _HEAD.unpack_from(data)
     middle = _HEAD.size + max(new, 0)
+    if min(new, old) < _ABSENT or middle + max(old, 0) != len(data):
+        raise SerializationError("VALUE_NOT_DESERIALIZABLE", f"no update of a table: {data[:40]!r}")
     return None if new == _ABSENT else data[_HEAD.size : middle], None if old == _ABSENT else data[middle:]
 
 

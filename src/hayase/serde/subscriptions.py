@@ -67,6 +67,8 @@ def unpacked(data: bytes) -> tuple[int, int, bytes | None, bytes | None]:
     except struct.error as error:
         raise SerializationError("VALUE_NOT_DESERIALIZABLE", f"nothing of a foreign-key join: {data[:40]!r}") from error
     middle = _HEAD.size + length
+    if number > Instruction.ANSWER_IF_THERE or middle > len(data):
+        raise SerializationError("VALUE_NOT_DESERIALIZABLE", f"nothing of a foreign-key join: {data[:40]!r}")
     digest = data[_HEAD.size : middle] if length else None
     return number, partition, digest, data[middle + 1 :] if len(data) > middle else None
 
@@ -190,4 +192,6 @@ class CombinedKeySerde(Serde[tuple[Any, Any]]):
         if len(data) < _LENGTH.size:
             raise SerializationError("VALUE_NOT_DESERIALIZABLE", f"no pair of keys: {data[:40]!r}")
         end = _LENGTH.size + _LENGTH.unpack_from(data)[0]
+        if end > len(data):
+            raise SerializationError("VALUE_NOT_DESERIALIZABLE", f"no pair of keys: {data[:40]!r}")
         return self._foreign.from_bytes(data[_LENGTH.size : end]), self._primary.from_bytes(data[end:])

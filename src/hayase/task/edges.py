@@ -1,15 +1,23 @@
-"""Payloads of rows between tasks: an Arrow IPC stream of serialized records, or of a frame with typed columns."""
+"""Payloads of rows between tasks: an Arrow IPC stream of serialized records, or of a frame with typed columns.
+
+In front stand four letters and a checksum: a damaged stream can kill the process that reads it.
+"""
 
 from __future__ import annotations
 
 import io
+import struct
+import zlib
 from collections.abc import Sequence
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 
+from hayase.core.errors import SerializationError
 from hayase.core.records import Headers, TaskId
 from hayase.kernel.columns import HEADERS, OLD, order_columns
+from hayase.serde.faults import is_fault, said
 from hayase.serde.murmur2 import partition_for_key
 from hayase.state.journal import EdgeRow, ReceivedRow
 from hayase.task.outputs import Outputs
@@ -20,6 +28,9 @@ PAYLOAD_BYTES_MAX = 8_000_000
 """A payload is cut when it would grow beyond this; it crosses the shuffle as one value."""
 
 EDGE_HEADERS = "__headers"
+_HEAD = struct.Struct(">4sI")
+_MAGIC = b"HER1"
+_WITHOUT_CHECKSUM = b"\xff\xff\xff\xff"  # an Arrow stream begins with this
 _HEADERS_TYPE = pl.List(pl.Struct({"name": pl.String, "value": pl.Binary}))
 
 
@@ -80,18 +91,69 @@ def send_rows(outputs: Outputs, sink: SinkProgram, origin: str, target: int, fra
     step = max(1, -(-frame.height // pieces))
     task = f"{sink.target_unit}_{target}"
     for start in range(0, frame.height, step):
-        buffer = io.BytesIO()
-        frame[start : start + step].write_ipc_stream(buffer)
+        payload = to_payload(frame[start : start + step])
         seq = outputs.take_numbers(1, sink.topic, origin, task)
-        outputs.rows.append(EdgeRow(task, sink.topic, origin, seq, buffer.getvalue()))
+        outputs.rows.append(EdgeRow(task, sink.topic, origin, seq, payload))
+
+
+def to_payload(frame: pl.DataFrame) -> bytes:
+    """A frame as the payload of a row."""
+    buffer = io.BytesIO(bytes(_HEAD.size))
+    buffer.seek(_HEAD.size)
+    frame.write_ipc_stream(buffer)
+    with buffer.getbuffer() as content:
+        _HEAD.pack_into(content, 0, _MAGIC, zlib.crc32(content[_HEAD.size :]))
+    return buffer.getvalue()
+
+
+def from_payload(payload: bytes) -> pl.DataFrame:
+    """The frame of a payload; raises ValueError for one that is damaged."""
+    if payload[: len(_MAGIC)] == _MAGIC and len(payload) > _HEAD.size:
+        content = memoryview(payload)[_HEAD.size :]
+        if zlib.crc32(content) == _HEAD.unpack_from(payload)[1]:
+            return pl.read_ipc_stream(io.BytesIO(content))
+    elif payload[: len(_WITHOUT_CHECKSUM)] == _WITHOUT_CHECKSUM:
+        return _validated(payload)
+    raise ValueError(f"the checksum is wrong, or it is none ({len(payload)} bytes: {payload[:16]!r})")
+
+
+def _validated(payload: bytes) -> pl.DataFrame:
+    """The frame of a payload of a version without checksums, in a delta from before: Arrow's own reader survives damage."""
+    with pa.ipc.open_stream(payload) as stream:
+        table = stream.read_all()
+    table.validate(full=True)
+    found = pl.from_arrow(table)
+    assert isinstance(found, pl.DataFrame)
+    return found
 
 
 def read_payloads(rows: Sequence[ReceivedRow]) -> pl.DataFrame:
-    """The frame of consecutive rows of one origin."""
-    frames = [pl.read_ipc_stream(row.payload) for row in rows]
+    """The frame of consecutive rows of one origin.
+
+    Raises:
+        SerializationError: `EDGE_ROW_DAMAGED`.
+    """
+    frames = [_frame_of(row) for row in rows]
     if len(frames) == 1:
         return frames[0]
     return pl.concat(frames, how="diagonal")
+
+
+def _frame_of(row: ReceivedRow) -> pl.DataFrame:
+    try:
+        return from_payload(row.payload)
+    except BaseException as error:
+        if not is_fault(error):
+            raise
+        raise SerializationError(
+            "EDGE_ROW_DAMAGED",
+            f"a row between tasks arrived damaged: {said(error)}; running the epoch again is safe. If it happens again, check the "
+            "memory and the disks of the machines (spark.local.dir, checkpoint.dir)",
+            edge=row.edge,
+            origin=row.origin,
+            task=row.task,
+            row=row.seq,
+        ) from error
 
 
 def raw_records(edge: str, partition: int, frame: pl.DataFrame, first: int = 0) -> RawRecords:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from hayase.core.errors import SerializationError
 from hayase.core.metrics import Count, Measure
 
 
@@ -34,5 +35,15 @@ class BundleSummary(msgspec.Struct, frozen=True):
 
     @classmethod
     def from_bytes(cls, data: bytes) -> BundleSummary:
-        """What `to_bytes` wrote."""
-        return msgspec.json.decode(data, type=cls)
+        """What `to_bytes` wrote.
+
+        Raises:
+            SerializationError: `SUMMARY_DAMAGED`.
+        """
+        try:
+            return msgspec.json.decode(data, type=cls)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise SerializationError(
+                "SUMMARY_DAMAGED",
+                f"what a bundle reports about an epoch arrived damaged ({len(data)} bytes: {error}); running the epoch again is safe",
+            ) from error

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 import polars as pl
 
 from hayase.state.journal import EdgeRow
-from hayase.task.edges import read_payloads
+from hayase.task.edges import read_payloads, to_payload
 from hayase.testing.topics import RawRecord
 
 
@@ -46,4 +46,4 @@ class WaitingQueues:
 
 
 def _payload(frame: pl.DataFrame) -> bytes:
-    return frame.write_ipc_stream(None).getvalue()
+    return to_payload(frame)

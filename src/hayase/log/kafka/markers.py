@@ -189,7 +189,7 @@ def encode_marker(marker: Marker) -> bytes:
 def _decode(value: bytes) -> Marker:
     try:
         return msgspec.json.decode(value, type=Marker)
-    except msgspec.DecodeError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise LogError(
             "MARKER_DAMAGED",
             f"a record of an epochs topic is no marker ({error}): something else writes to that topic",
