@@ -31,6 +31,7 @@ from hayase.runtime.shipped import ShippedApp
 from hayase.runtime.terms import begin_term
 from hayase.state.boot import current_boot_id
 from hayase.state.moving import set_moving
+from hayase.state.snapshot import SnapshotPolicy
 from hayase.storage.blobs import BlobStore
 from hayase.task.epochs import Epochs
 from hayase.topology.topology import Topology
@@ -117,6 +118,12 @@ def prepare(
         epoch_memory_max_bytes=config.epoch_memory_max_bytes,
         resets=resets,
         history_retention_ms=config.state_history_retention_ms,
+        snapshots=SnapshotPolicy(
+            min_delta_bytes=config.state_snapshot_min_bytes,
+            max_deltas=config.state_snapshot_deltas_max,
+            restore_max_ms=config.state_snapshot_restore_max_ms,
+            history_retention_ms=config.state_history_retention_ms,
+        ),
         purge_interval_ms=config.repartition_purge_interval_ms,
         recording_level=config.metrics_recording_level,
         group_access=config.group_access,

@@ -99,6 +99,12 @@ class StreamsConfig:
         repartition_purge_interval_ms: `repartition.purge.interval.ms`: how often records that every reader is through with
             are deleted from internal topics; default 30,000.
         state_history_retention_ms: `state.history.retention.ms`: how long older epochs stay readable; default 0.
+        state_snapshot_deltas_max: `state.snapshot.deltas.max`: after so many deltas (epochs that changed a bundle's stores) at
+            the latest a snapshot of them is taken; default 20,000.
+        state_snapshot_min_bytes: `state.snapshot.min.bytes`: a snapshot is also taken when the deltas since the last one are
+            larger than this and than the last one; default 64 MiB.
+        state_snapshot_restore_max_ms: `state.snapshot.restore.max.ms`: a snapshot is also taken when reading the deltas since
+            the last one is estimated to take longer than this, and than loading the last one; default 10,000.
         statestore_cache_max_bytes: `statestore.cache.max.bytes`: 0 passes on every update of a table; any other
             value passes on the last update of each key of an epoch.
         default_key_serde: `default.key.serde`: a Serde, one of the names of `Serdes`, or `None`.
@@ -185,6 +191,9 @@ class StreamsConfig:
     checkpoint_fsync: bool
     repartition_purge_interval_ms: int
     state_history_retention_ms: int
+    state_snapshot_deltas_max: int
+    state_snapshot_min_bytes: int
+    state_snapshot_restore_max_ms: int
     statestore_cache_max_bytes: int
     default_dsl_store: Literal["persistent", "in_memory"]
     dsl_store_suppliers: Literal["persistent", "in_memory"] | None

@@ -22,6 +22,8 @@ BYTES_PRODUCED = "bytes-produced-total"
 PROCESSED = "process-total"
 RESTORED = "restore-total"
 ENTRIES = "num-keys"
+SNAPSHOTS_FAILED = "snapshots-failed-total"
+STATES_REBUILT = "states-rebuilt-total"
 SUPPRESSION_EMITTED = "suppression-emit-total"
 FINAL_EMITTED = "window-aggregate-final-emit-total"
 

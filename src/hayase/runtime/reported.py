@@ -22,6 +22,8 @@ from hayase.core.metrics import (
     RECORDS_CONSUMED,
     RECORDS_PRODUCED,
     RESTORED,
+    SNAPSHOTS_FAILED,
+    STATES_REBUILT,
     SUPPRESSION_BYTES,
     SUPPRESSION_EMITTED,
     SUPPRESSION_ROWS,
@@ -98,6 +100,8 @@ _COUNTS: Mapping[str, tuple[_Shown, ...]] = {
         _Shown(NODE, "process", "records processed by this source node", "processor-node-id", "DEBUG"),
     ),
     RESTORED: (_Shown(TASK, "restore", "changes of state restored from the changelog"),),
+    SNAPSHOTS_FAILED: (_Shown(THREAD, "snapshots-failed", "snapshots of bundles that failed"),),
+    STATES_REBUILT: (_Shown(THREAD, "states-rebuilt", "local states of bundles that were damaged and rebuilt"),),
     SUPPRESSION_EMITTED: (
         _Shown(NODE, "suppression-emit", "updates sent from the suppression buffer", "processor-node-id", "DEBUG"),
     ),

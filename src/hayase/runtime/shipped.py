@@ -24,6 +24,7 @@ from hayase.runtime.addresses import RunPlace
 from hayase.runtime.log_relay import log_to_driver
 from hayase.serde.protocol import Serde
 from hayase.state.folders import StateFolders
+from hayase.state.snapshot import SnapshotPolicy
 from hayase.storage.blobs import BlobStore
 from hayase.task.plan import Plan
 from hayase.task.program import FailurePolicy
@@ -58,6 +59,7 @@ class ShippedApp:
         machine: that of the driver, as `current_boot_id` knows it.
         cluster: whether workers may be on other machines.
         state_root: the setting `state.dir`, which `folders.disk` and `followers_dir` are below.
+        snapshots: when a bundle's snapshot is due.
         slots: how many Python tasks run at once; bundles of a level are dealt out to them.
         spark_serdes: topic of a `to_spark` → serdes that read keys and values.
     """
@@ -94,6 +96,7 @@ class ShippedApp:
     machine: str = ""
     cluster: bool = False
     state_root: str = ""
+    snapshots: SnapshotPolicy = field(default_factory=SnapshotPolicy)
     spark_serdes: Mapping[str, tuple[Serde[Any], Serde[Any]]] = field(default_factory=dict)
 
     def on_this_machine(self, folder: str) -> Path:

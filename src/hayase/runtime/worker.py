@@ -31,7 +31,6 @@ from hayase.state.changelog import Changelog
 from hayase.state.delta import Delta
 from hayase.state.journal import ReceivedRow
 from hayase.state.moving import set_moving
-from hayase.state.snapshot import SnapshotPolicy
 from hayase.state.snapshot_thread import SnapshotThread
 from hayase.state.spill import EpochSpace
 from hayase.storage.open import open_blobs
@@ -70,8 +69,7 @@ class WorkerHost:
             unit.global_store: unit.id for unit in app.plan.units.values() if unit.global_store is not None
         }
         self._bundle_of_task = {task.id: bundle for bundle in app.plan.bundles for task in bundle.tasks}
-        policy = SnapshotPolicy(history_retention_ms=app.history_retention_ms)
-        self._snapshots = SnapshotThread(self.blobs, policy)
+        self._snapshots = SnapshotThread(self.blobs, app.snapshots)
         by_level: dict[int, list[BundlePlan]] = {}
         for bundle in app.plan.bundles:
             by_level.setdefault(bundle.level, []).append(bundle)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections import Counter, deque
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -80,6 +81,8 @@ class BundleState:
         self.bundle = bundle
         self._boot_id = boot_id or boot.current_boot_id()
         self._fresh = Meta(FORMAT, application_id, lineage, bundle)
+        # Of any thread: appending is atomic, adding up is not.
+        self._events: deque[str] = deque()
         try:
             self._hold = self._open()
         except OSError as error:
@@ -87,6 +90,15 @@ class BundleState:
                 raise disk_full(f"The state of bundle {bundle}", self.path, error) from error
             raise
         self._write(self._empty_if_foreign)
+
+    def count(self, event: str) -> None:
+        """Count something that befell it, under the name of a metric."""
+        self._events.append(event)
+
+    def take_events(self) -> Counter[str]:
+        """What was counted since the last call."""
+        taken = [self._events.popleft() for _ in range(len(self._events))]
+        return Counter(taken)
 
     def position(self) -> Position:
         """The last epoch applied, by whatever process, and its digest."""
@@ -298,6 +310,7 @@ class BundleState:
             digest=step.end[1],
             next_number=next_number,
             delta_bytes=meta.delta_bytes + step.delta_bytes,
+            deltas=meta.deltas + step.deltas,
         )
         txn.put(layout.POSITION_KEY, msgspec.msgpack.encode(meta))
         return True

@@ -31,6 +31,7 @@ class Step:
         start: epoch and digest of the delta that it follows.
         end: epoch and digest of the last delta in it.
         delta_bytes: size of its deltas.
+        deltas: how many they are.
         pieces: gives the changes to the stores, to be made one after the other.
     """
 
@@ -39,13 +40,14 @@ class Step:
     start: tuple[int, str]
     end: tuple[int, str]
     delta_bytes: int
+    deltas: int
     pieces: Callable[[], Iterable[StateChanges]]
 
     @classmethod
     def of(cls, delta: Delta) -> Step:
         """That of one delta."""
         start, end = (delta.prev_epoch, delta.prev_digest), (delta.epoch, delta.digest)
-        return cls(delta.lineage, delta.bundle, start, end, delta.size_bytes, delta.pieces)
+        return cls(delta.lineage, delta.bundle, start, end, delta.size_bytes, 1, delta.pieces)
 
 
 class Chain:
@@ -58,6 +60,7 @@ class Chain:
     def __init__(self) -> None:
         self._steps: tuple[Step, Step] | None = None
         self._delta_bytes = 0
+        self._deltas = 0
         self._merged: dict[StoreKey, _Merged] = {}
 
     def __bool__(self) -> bool:
@@ -100,6 +103,7 @@ class Chain:
             self._merged.setdefault(key, _Merged()).add(changes)
         self._steps = (self._steps[0] if self._steps else step, step)
         self._delta_bytes += step.delta_bytes
+        self._deltas += step.deltas
 
     def take(self) -> Step:
         """Everything added so far as one step; the chain is empty then."""
@@ -114,8 +118,8 @@ class Chain:
                 for changes in each.pieces():
                     yield StateChanges({key: changes})
 
-        taken = Step(last.lineage, last.bundle, first.start, last.end, self._delta_bytes, pieces)
-        self._steps, self._delta_bytes, self._merged = None, 0, {}
+        taken = Step(last.lineage, last.bundle, first.start, last.end, self._delta_bytes, self._deltas, pieces)
+        self._steps, self._delta_bytes, self._deltas, self._merged = None, 0, 0, {}
         return taken
 
     def _holds_more_than(self, entries: int, size: int) -> bool:

@@ -40,6 +40,7 @@ class Meta(msgspec.Struct, frozen=True, array_like=True):
         digest: of that epoch's delta.
         next_number: what the next new store is given.
         delta_bytes: sizes of all deltas since the first, added up; compared with a snapshot's it says how many since.
+        deltas: their number; environments of before 23 Nov 2026 count from then on.
     """
 
     format: int
@@ -50,6 +51,7 @@ class Meta(msgspec.Struct, frozen=True, array_like=True):
     digest: str = ""
     next_number: int = layout.FIRST_NUMBER
     delta_bytes: int = 0
+    deltas: int = 0
 
 
 _decode_meta = msgspec.msgpack.Decoder(Meta).decode

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import lmdb
 import msgspec
 
-from hayase.core.errors import HayaseError, StateError
+from hayase.core.errors import StateError
 from hayase.core.failpoints import reach
 from hayase.core.private_files import open_file
 from hayase.core.time import Clock, SystemClock
@@ -55,6 +55,7 @@ class Manifest(msgspec.Struct, frozen=True):
         delta_bytes: sizes of all deltas up to that epoch.
         created_ms: when it was made.
         parts: its pieces in order.
+        deltas: number of all deltas up to that epoch; see `Meta.deltas`.
     """
 
     lineage: str
@@ -64,6 +65,7 @@ class Manifest(msgspec.Struct, frozen=True):
     delta_bytes: int
     created_ms: int
     parts: list[Part]
+    deltas: int = 0
 
     @property
     def size_bytes(self) -> int:
@@ -77,25 +79,62 @@ def log_failure(error: Exception) -> None:
 
 
 @dataclass(frozen=True, slots=True)
+class RestoreCost:
+    """What a restore takes. Measured on a local disk, on one core: 0.5 ms for a delta of one row, 22 bytes/µs of large ones.
+
+    Attributes:
+        delta_ms: to fetch a delta and read its header, whatever its size.
+        bytes_per_ms: of deltas that are applied, and of a snapshot that is loaded.
+    """
+
+    delta_ms: float = 0.5
+    bytes_per_ms: float = 20_000
+
+    def estimate_ms(self, deltas: int, size_bytes: int) -> float:
+        """How long so many deltas of that size in all take, or (no deltas) a snapshot of that size."""
+        return deltas * self.delta_ms + size_bytes / self.bytes_per_ms
+
+
+_LOCAL = RestoreCost()
+
+
+@dataclass(frozen=True, slots=True)
 class SnapshotPolicy:
     """When a snapshot is due and what may then be deleted.
 
+    It is due by size, by the number of deltas, or by the time that a restore would take: many small deltas are as slow as
+    few large ones. By size and time it is not due before what it saves exceeds what the last one costs.
+
     Attributes:
         min_delta_bytes: it is due when the deltas since the last one exceed this and the size of the last one.
+        max_deltas: it is due when there are more deltas since the last one.
+        restore_max_ms: it is due when replaying the deltas since the last one takes longer, and longer than loading that one.
         history_retention_ms: deltas and snapshots younger than this are kept, so that state can be opened as of then.
         clock: tells the age of snapshots.
         report: called with what went wrong.
     """
 
     min_delta_bytes: int = 64 << 20
+    max_deltas: int = 20_000
+    restore_max_ms: int = 10_000
     history_retention_ms: int = 0
     clock: Clock = field(default_factory=SystemClock)
     report: Callable[[Exception], None] = log_failure
 
-    def due(self, delta_bytes: int, last: Manifest | None) -> bool:
-        """Whether a state with that many bytes of deltas since its beginning needs a new one."""
-        since = delta_bytes - (last.delta_bytes if last else 0)
-        return since > max(self.min_delta_bytes, last.size_bytes if last else 0)
+    def due(self, meta: Meta, last: Manifest | None, cost: RestoreCost = _LOCAL) -> bool:
+        """Whether a state that says that of itself needs a new one.
+
+        Args:
+            meta: of the state.
+            last: the snapshot that there is.
+            cost: of a restore.
+        """
+        loaded = last.size_bytes if last else 0
+        size = meta.delta_bytes - (last.delta_bytes if last else 0)
+        deltas = meta.deltas - (last.deltas if last else 0)
+        if size > max(self.min_delta_bytes, loaded) or deltas > self.max_deltas:
+            return True
+        return cost.estimate_ms(deltas, size) > max(self.restore_max_ms, cost.estimate_ms(0, loaded))
 
 
 class Snapshots:
@@ -135,12 +174,13 @@ class Snapshots:
         return msgspec.msgpack.decode(body, type=Manifest)
 
     def newest_first(self, above: int = -1, up_to: int | None = None) -> Iterator[Manifest]:
-        """Those with `above < epoch <= up_to`; damaged manifests are passed over."""
+        """Those with `above < epoch <= up_to`; damaged manifests are passed over, which the log says."""
         for epoch in reversed(self.epochs()):
             if epoch > above and (up_to is None or epoch <= up_to):
                 try:
                     manifest = self.manifest(epoch)
-                except StateError:
+                except StateError as error:
+                    _log.warning("A snapshot is passed over: %s", error)
                     continue
                 if manifest is not None:
                     yield manifest
@@ -205,7 +245,9 @@ class Snapshots:
                 self._blobs.put_if_absent(name, data)
                 reach("inside_snapshot", bundle=self._bundle)
                 parts.append(Part(name, len(data), digest))
-        manifest = Manifest(meta.lineage, meta.bundle, meta.epoch, meta.digest, meta.delta_bytes, created_ms, parts)
+        manifest = Manifest(
+            meta.lineage, meta.bundle, meta.epoch, meta.digest, meta.delta_bytes, created_ms, parts, meta.deltas
+        )
         body = msgspec.msgpack.encode(manifest)
         if self._blobs.put_if_absent(self._name(meta.epoch), body + _digest(body)):
             reach("after_snapshot", bundle=self._bundle)
@@ -247,6 +289,17 @@ def restore(state: BundleState, snapshots: Snapshots, manifest: Manifest, expect
 
 
 def maybe_snapshot(state: BundleState, changelog: Changelog, policy: SnapshotPolicy) -> Manifest | None:
+    """Take a snapshot as `snapshot_if_due`; nothing is raised, `policy.report` is told, and the next call tries again."""
+    try:
+        return snapshot_if_due(state, changelog, policy)
+    except Exception as error:
+        policy.report(error)
+        return None
+
+
+def snapshot_if_due(
+    state: BundleState, changelog: Changelog, policy: SnapshotPolicy, cost: RestoreCost = _LOCAL
+) -> Manifest | None:
     """Publish a snapshot if one is due, and then delete history that is no longer needed.
 
     Costs next to nothing if none is due, and as long as the state takes to be copied and read back if one is: then
@@ -257,25 +310,25 @@ def maybe_snapshot(state: BundleState, changelog: Changelog, policy: SnapshotPol
     Args:
         state: the state to copy.
         changelog: its changelog; may be in use by another thread.
-        policy: when it is due, what is kept, and who is told of a failure: nothing is raised, the next call tries again.
+        policy: when it is due and what is kept.
+        cost: of a restore.
 
     Returns:
-        The snapshot made; `None` if none was due or it failed.
+        The snapshot made; `None` if none was due.
+
+    Raises:
+        StateError: as `Snapshots.publish`; `lmdb.Error`, `OSError`.
     """
-    try:
-        delta_bytes = state.meta().delta_bytes
-        if not policy.due(delta_bytes, None):
-            return None
-        with _only_one(state.path) as alone:
-            if not alone or not policy.due(delta_bytes, next(changelog.snapshots.newest_first(), None)):
-                return None
-            now_ms = policy.clock.now_ms()
-            made = changelog.snapshots.publish(state, now_ms)
-            delete_history(changelog, now_ms - policy.history_retention_ms)
-            return made
-    except (HayaseError, lmdb.Error, OSError) as error:
-        policy.report(error)
+    meta = state.meta()
+    if not policy.due(meta, None, cost):
         return None
+    with _only_one(state.path) as alone:
+        if not alone or not policy.due(meta, next(changelog.snapshots.newest_first(), None), cost):
+            return None
+        now_ms = policy.clock.now_ms()
+        made = changelog.snapshots.publish(state, now_ms)
+        delete_history(changelog, now_ms - policy.history_retention_ms)
+        return made
 
 
 @contextmanager

@@ -100,7 +100,7 @@ class UnloggedStores:
         start, end = (delta.prev_epoch, delta.prev_digest), (delta.epoch, delta.digest)
         for part, names in self._parts:
             pieces = partial(epoch.unlogged_pieces, names, _PIECE_BYTES)
-            step = Step(delta.lineage, delta.bundle, start, end, 0, pieces)
+            step = Step(delta.lineage, delta.bundle, start, end, 0, 0, pieces)
             try:
                 part.apply_step(step)
             except StateError as error:

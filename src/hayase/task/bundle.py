@@ -233,6 +233,8 @@ class BundleRunner:
             metrics.for_task(task).add(RESTORED, "", changes)
         self._changelog.restored.clear()
         if self._state is not None:
+            for name, times in self._state.take_events().items():
+                metrics.add(name, "", times)
             found = self._state.entries() | (self._unlogged.entries() if self._unlogged is not None else {})
             for (task, store), entries in found.items():
                 if store != CLOCK_STORE:

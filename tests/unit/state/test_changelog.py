@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -19,9 +21,9 @@ from hayase.state.bundle import BundleState
 from hayase.state.changelog import Changelog
 from hayase.state.changes import StateChanges, StoreChanges
 from hayase.state.delta import Delta
-from hayase.state.environment import START
+from hayase.state.environment import START, Meta
 from hayase.state.journal import Journal
-from hayase.state.snapshot import SnapshotPolicy, delete_history, maybe_snapshot
+from hayase.state.snapshot import Manifest, Part, SnapshotPolicy, delete_history, maybe_snapshot
 from hayase.storage.lmdb_env import close_environment
 from hayase.storage.posix_blobs import PosixBlobs
 
@@ -336,6 +338,51 @@ def test_snapshots_are_made_as_deltas_grow_and_what_lies_below_is_deleted(tmp_pa
     with opened(tmp_path / "new") as state:
         assert Changelog(PosixBlobs(tmp_path / "c"), "b0").catch_up(state, 59)
         assert content_of(state) == expected
+
+
+def test_snapshots_are_made_after_many_deltas_however_small_they_are(tmp_path: Path) -> None:
+    changelog = Changelog(PosixBlobs(tmp_path / "c", fsync=False), "b0")
+    with opened(tmp_path / "s") as state:
+        made = run_epochs(changelog, state, SnapshotPolicy(max_deltas=10), 35)
+    assert made == [10, 21, 32] and changelog.epochs() == [32, 33, 34]
+
+
+def test_snapshots_are_made_when_replaying_the_deltas_would_take_too_long(tmp_path: Path) -> None:
+    changelog = Changelog(PosixBlobs(tmp_path / "c", fsync=False), "b0")
+    with opened(tmp_path / "s") as state:
+        made = run_epochs(changelog, state, SnapshotPolicy(restore_max_ms=10), 45)
+        assert [later - earlier for earlier, later in itertools.pairwise([-1, *made])] == [19, 19]
+        assert state.meta().deltas == 45
+
+
+def test_a_snapshot_is_not_repeated_before_it_saves_as_much_as_loading_the_last_one_takes() -> None:
+    rule, large = SnapshotPolicy(), 1 << 40
+    last = Manifest("l", "b0", 0, "d", 0, 0, [Part("p", large, b"")])
+    meta = Meta(1, "app", "l", "b0", deltas=rule.max_deltas, delta_bytes=1 << 30)
+    assert rule.due(meta, None) and not rule.due(meta, last)
+    assert rule.due(msgspec.structs.replace(meta, deltas=rule.max_deltas + 1), last)
+
+
+def test_states_and_snapshots_of_before_deltas_were_counted_are_read(tmp_path: Path) -> None:
+    old = msgspec.msgpack.encode([1, "app", "l", "b0", 5, "d", 257, 1000])
+    assert msgspec.msgpack.decode(old, type=Meta).deltas == 0
+    changelog = Changelog(PosixBlobs(tmp_path / "c"), "b0")
+    truth = history(changelog, list(range(4)))
+    with opened(tmp_path / "maker") as maker:
+        changelog.catch_up(maker, 3)
+        manifest = changelog.snapshots.publish(maker, 0)
+    name = f"snapshots/b0/{3:020d}"
+    fields = msgspec.structs.asdict(manifest)
+    del fields["deltas"]
+    body = msgspec.msgpack.encode(fields)
+    blobs = PosixBlobs(tmp_path / "c")
+    blobs.delete(name)
+    blobs.put_if_absent(name, body + hashlib.blake2b(body, digest_size=16).digest())
+    for epoch in range(3):
+        changelog.delete(epoch)
+    with opened(tmp_path / "s") as state:
+        Changelog(blobs, "b0").catch_up(state, 3)
+        assert (*state.position(), content_of(state)) == at(truth, 3)
 
 
 def test_history_younger_than_the_retention_is_kept(tmp_path: Path) -> None:
