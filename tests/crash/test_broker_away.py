@@ -12,12 +12,14 @@ from tests.crash.scene import Scene, wait_for
 from tests.crash.test_at_any_time import expect_end, running
 from tests.crash.test_s3_checkpoint import said_waiting
 
+from hayase.core.errors import LogError
 from hayase.log.protocol import LogConfig
 from hayase.testing.kafka_broker import PATIENT, KafkaBroker
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.timeout(900)]
-AWAY_S = 90.0
-"""Longer than the clients' own timeouts."""
+SAID_S = 200.0
+"""The clients wait for a minute before they say that nobody answers."""
+AWAY_S = 20.0
 
 
 @pytest.mark.slow
@@ -32,12 +34,22 @@ def test_brokers_that_are_away_for_more_than_a_minute_are_waited_for_and_the_sta
             started = running(scene)
             scene.load(everything[200:])
             broker.stop()
-            wait_for(lambda: bool(said_waiting(scene)), 90, "a status that says what is waited for")
+            wait_for(lambda: bool(said_waiting(scene)), SAID_S, "a status that says what is waited for")
             time.sleep(AWAY_S)
             assert started.process.poll() is None, started.said()
             broker.start()
+            wait_for(lambda: knows_groups(scene), 120, "a coordinator of groups")
             expect_end(scene, started)
             assert "is started again" not in started.said(), "the query was replaced"
             expect_exactly_once(scene, undisturbed)
         finally:
             scene.close()
+
+
+def knows_groups(scene: Scene) -> bool:
+    """Whether the coordinator of groups has come back after the broker."""
+    try:
+        scene.log.group_offsets(scene.name)
+    except LogError:
+        return False
+    return True

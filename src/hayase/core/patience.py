@@ -49,15 +49,21 @@ class Patience:
 
 
 class Wait:
-    """One call's wait. Costs nothing until something fails."""
+    """One call's wait. Costs next to nothing until something fails."""
 
-    __slots__ = ("_attempts", "_patience", "_since", "_told")
+    __slots__ = ("_asked", "_attempts", "_patience", "_since", "_told")
 
     def __init__(self, patience: Patience) -> None:
         self._patience = patience
+        self._asked = patience.monotonic()
         self._since: float | None = None
         self._attempts = 0
         self._told = False
+
+    def ask(self) -> None:
+        """An attempt begins; for calls that have been idle since they were begun, or since the last answer."""
+        if self._since is None:
+            self._asked = self._patience.monotonic()
 
     def again(self, why: object) -> bool:
         """After a failure that may pass: wait a moment; `False` at once if that has been done for long enough."""
@@ -69,7 +75,7 @@ class Wait:
         if waited_s >= patience.limit_s:
             self._tell_over()
             return False
-        if waited_s >= _SAY_AFTER_S and not self._told:
+        if now - self._asked >= _SAY_AFTER_S and not self._told:
             self._told = True
             _LOG.warning("waiting, for up to %g s: %s", patience.limit_s, why)
             patience.tell(str(why))
@@ -87,6 +93,7 @@ class Wait:
                 _LOG.warning("goes on after %.0f s", self._patience.monotonic() - self._since)
             self._tell_over()
             self._since, self._attempts = None, 0
+            self._asked = self._patience.monotonic()
 
     def _tell_over(self) -> None:
         if self._told:

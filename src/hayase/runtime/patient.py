@@ -38,6 +38,7 @@ class PatientReader:
             batches = self._reader.fetch(partition, at, end)
             try:
                 while True:
+                    wait.ask()
                     with asking():
                         batch = next(batches, None)
                     if batch is None:

@@ -105,6 +105,19 @@ def test_an_outage_of_a_moment_is_not_worth_a_word() -> None:
     assert outage.said == []
 
 
+def test_an_attempt_that_took_a_minute_to_fail_is_told_of_at_once() -> None:
+    outage = Outage(61)
+
+    def ask() -> None:
+        away = outage.now < outage.until_s
+        outage.now += 60 if away else 0
+        if away:
+            raise AWAY
+
+    patiently(outage.patience, ask)
+    assert outage.said == [str(AWAY), ""]
+
+
 def test_other_errors_are_raised_at_once() -> None:
     outage = Outage(0)
 
