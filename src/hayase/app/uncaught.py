@@ -34,7 +34,8 @@ _FINAL = frozenset({"SPARK_GONE"})
 class StreamThreadExceptionResponse(Enum):
     """What to do about an error that no exception handler of a record took care of (Kafka Streams' KIP-671).
 
-    REPLACE_THREAD: the query is started again, in the same process, and goes on with the epoch that is open. An error that
+    REPLACE_THREAD: the query is started again, in the same process, and goes on with the epoch that is open; where Spark's JVM
+        died (SPARK_DIED), in a new session. An error that
         comes back, such as a poison record, comes back at once; so replacements are some time apart (0.5 s, doubled up to
         30 s), and after ten of them without progress the application ends with the error.
     SHUTDOWN_CLIENT: the application ends in the state ERROR. The default.
