@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from hayase.core.errors import LogError
+from hayase.core.private_files import open_file
 from hayase.log.embedded.failures import io_errors
 
 _NAME = "cleaner.lock"
@@ -87,7 +88,7 @@ class CleanerLock:
         """A turn, if there is none in this process or another, or that one hangs."""
         if holder is None:
             while True:
-                descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                descriptor = open_file(self._path, os.O_RDWR | os.O_CREAT)
                 try:
                     fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except OSError:
@@ -107,7 +108,7 @@ class CleanerLock:
 
     def _take_over(self) -> CleanerTurn:
         mine = self._path.with_name(f"{_NAME}.{uuid.uuid4().hex}")
-        descriptor = os.open(mine, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        descriptor = open_file(mine, os.O_RDWR | os.O_CREAT | os.O_EXCL)
         try:
             fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             mine.replace(self._path)

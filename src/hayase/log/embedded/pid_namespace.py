@@ -19,6 +19,7 @@ import time
 from pathlib import Path
 
 from hayase.core.errors import LogError
+from hayase.core.private_files import open_file
 from hayase.log.embedded.failures import io_errors
 
 _NAME = "users.lock"
@@ -36,7 +37,7 @@ def enter(folder: str) -> None:
     """
     with _held_lock, io_errors(folder, "LOG_NOT_OPENED"):
         if (os.getpid(), folder) not in _held:
-            descriptor = os.open(Path(folder, _NAME), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            descriptor = open_file(Path(folder, _NAME), os.O_RDWR | os.O_CREAT)
             try:
                 _lock(folder, descriptor)
             except BaseException:

@@ -21,6 +21,7 @@ from typing import Any
 from crc32c import crc32c
 
 from hayase.core.errors import ConfigError, LogError
+from hayase.core.private_files import file_mode, make_folder
 from hayase.core.records import Headers
 from hayase.log.embedded.blob import Rows
 from hayase.log.embedded.remote_part import CheckedRange
@@ -78,8 +79,9 @@ def write_part(url: str, batches: Iterator[Rows], *, sync: bool) -> WrittenPart:
     groups = []
     with translated(url):
         files, path = open_files(url)
-        files.makedirs(path.rpartition("/")[0], exist_ok=True)
+        _make_folder(files, path.rpartition("/")[0])
         with files.open(path, "wb") as file:
+            _make_private(files, path)
             sink = _ChecksummedSink(file)
             writer = pq.ParquetWriter(pa.PythonFile(sink, mode="w"), _schema(), compression="zstd")
             with writer:
@@ -175,10 +177,26 @@ def open_files(url: str) -> tuple[Any, str]:
     return files, str(path)
 
 
-def _sync_local(files: Any, path: str) -> None:
+def _make_folder(files: Any, folder: str) -> None:
+    if _is_local(files):
+        make_folder(Path(folder))
+    else:
+        files.makedirs(folder, exist_ok=True)
+
+
+def _make_private(files: Any, path: str) -> None:
+    if _is_local(files):
+        Path(path).chmod(file_mode())
+
+
+def _is_local(files: Any) -> bool:
     from fsspec.implementations.local import LocalFileSystem
 
-    if not isinstance(files, LocalFileSystem):
+    return isinstance(files, LocalFileSystem)
+
+
+def _sync_local(files: Any, path: str) -> None:
+    if not _is_local(files):
         return
     for place in (Path(path), *list(Path(path).parents)[:3]):  # the file, and the folders that may be new
         descriptor = os.open(place, os.O_RDONLY | os.O_CLOEXEC)

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import lmdb
 
 from hayase.core.errors import ConfigError, LogError, StateError
+from hayase.core.private_files import make_root
 from hayase.log.embedded import pid_namespace
 from hayase.log.embedded.checked_rows import row_damaged
 from hayase.log.embedded.failures import io_errors, log_disk_full
@@ -64,7 +65,7 @@ class LogStore:
         self._commits = _commits.setdefault(self._user, GroupCommit())
         with _users_lock:
             with io_errors(self.path, "LOG_NOT_OPENED"):
-                Path(self.path).mkdir(parents=True, exist_ok=True)
+                make_root(Path(self.path))
             pid_namespace.enter(self.path)
             _users[self._user] += 1
         try:
