@@ -97,6 +97,7 @@ def test_whatever_happens_to_a_stored_batch_its_records_are_not_read_as_others(
             assert [*rows(log, 0, which * 10), *rows(log, which * 10 + 10, 30)] == others
 
 
+@pytest.mark.long
 def test_every_single_bit_of_a_stored_batch_is_checked(tmp_path: Path) -> None:
     written(tmp_path, {"compression.type": "uncompressed"}, headers=False)
     key, value = stored(tmp_path, "batches")[1]
