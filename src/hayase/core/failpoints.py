@@ -11,6 +11,8 @@ snapshots are of no epoch. Followers have one of their own,
 manages to create the file `token`, which then holds its process id. Actions: `kill_worker` (SIGKILL to this process), `kill_app` (SIGKILL to the
 processes listed, one pid a line, in the file `pids`, then to this one), `pause` (sleep `seconds`, or less: until the
 file `until` exists), `raise` (an error as user code would raise).
+
+A simulation that runs many processes in one sets `listener` instead.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import json
 import os
 import signal
 import time
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -64,6 +67,10 @@ RARE_NAMES = (
 delta is in the changelog; all is done but to clear up)."""
 
 
+listener: Callable[[str, str | None, int | None], None] | None = None
+"""Called with name, bundle and epoch of every failpoint that is reached; for tests."""
+
+
 class FailpointError(Exception):
     """What the action `raise` raises."""
 
@@ -75,6 +82,8 @@ def _armed(text: str) -> tuple[dict[str, Any], ...]:
 
 def reach(name: str, *, bundle: str | None = None, epoch: int | None = None) -> None:
     """Say that a step has been reached; returns at once unless a test armed it."""
+    if listener is not None:
+        listener(name, bundle, epoch)
     text = os.environ.get(VARIABLE)
     if not text:
         return

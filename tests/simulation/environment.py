@@ -1,0 +1,131 @@
+"""What the product's modules get in place of clocks, threads, identities and clients while a simulation runs."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from unittest import mock
+
+from pyspark import cloudpickle
+from tests.simulation.kafka_clients import Clients
+from tests.simulation.logs import SimulatedLog
+from tests.simulation.object_store import ObjectStore
+from tests.simulation.scheduler import Sim, SimThreading, SimTime, transaction_of
+
+from hayase.app import prepare
+from hayase.core import failpoints
+from hayase.log.kafka import clients as kafka_clients
+from hayase.runtime import blob_lease, coordinator, forgetting, worker
+from hayase.runtime.shipped import ShippedApp
+from hayase.state import changelog, snapshot
+from hayase.state.folders import StateFolders
+from hayase.storage import lmdb_env, s3_blobs
+
+_MACHINE = "simulated-machine-{}"
+
+
+@contextmanager
+def simulated(
+    sim: Sim, store: ObjectStore, log: SimulatedLog, machines: list[StateFolders], clients: Clients | None
+) -> Iterator[None]:
+    """Inside, processes of the product belong to the simulation."""
+
+    def current_machine() -> str:
+        return _MACHINE.format(sim.process.machine if sim.process is not None else "none")
+
+    def born(pid: int) -> float | None:
+        return next((1.0 for each in sim.processes if each.pid == pid and each.alive), None)
+
+    def holder(*_: object) -> blob_lease.Holder:
+        process = sim.process
+        assert process is not None
+        return blob_lease.Holder(uuid.uuid4().hex, current_machine(), process.name, process.pid, 1.0)
+
+    real_lease = blob_lease.BlobLease.__init__
+    # Quicker than the real ones, so that more happens in a short life.
+    quick = {"monotonic": sim.monotonic, "sleep": sim.sleep, "beat_s": 1.5, "patience_s": 6.0}
+
+    def lease(self: Any, blobs: Any, application_id: str, **kwargs: Any) -> None:
+        real_lease(self, blobs, application_id, **(quick | kwargs))
+        self._me = holder()
+
+    real_transaction = lmdb_env._transaction
+
+    @contextmanager
+    def transaction(entry: Any, *, write: bool, buffers: bool) -> Iterator[Any]:
+        with ExitStack() as stack:
+            if write:
+                stack.enter_context(transaction_of(sim))
+            yield stack.enter_context(real_transaction(entry, write=write, buffers=buffers))
+
+    def reached(name: str, bundle: str | None, epoch: int | None) -> None:
+        sim.step(f"at {name} {bundle or ''} {'' if epoch is None else epoch}".rstrip())
+
+    def machine_folders(_: ShippedApp) -> StateFolders:
+        process = sim.process
+        return machines[process.machine if process is not None else 0]
+
+    def new_id() -> uuid.UUID:
+        return uuid.UUID(int=sim.ids.getrandbits(128), version=4)
+
+    def client_for(_: object) -> Any:
+        return store.client()
+
+    def open_log(_: object) -> Any:
+        return log.open()
+
+    def open_blobs(_: str, **__: object) -> Any:
+        return store.blobs()
+
+    def clock_of_wall() -> Any:
+        return sim
+
+    def no_relay(_: ShippedApp) -> None:
+        return None
+
+    def unexplained(_: object, error: Any) -> Any:
+        return error
+
+    policy = functools.partial(snapshot.SnapshotPolicy, min_delta_bytes=600, clock=sim)
+    threads, clock = SimThreading(sim), SimTime(sim)
+    patches: list[Any] = [
+        # Polars pickles functions in expressions with a package that is only there as a part of PySpark.
+        mock.patch.dict(sys.modules, {"cloudpickle": cloudpickle}),
+        mock.patch.object(uuid, "uuid4", new_id),
+        mock.patch.object(failpoints, "listener", reached),
+        mock.patch.object(lmdb_env, "_transaction", transaction),
+        mock.patch.object(s3_blobs, "client_for", client_for),
+        mock.patch.object(blob_lease, "_machine", current_machine),
+        mock.patch.object(blob_lease, "_born", born),
+        mock.patch.object(blob_lease, "threading", threads),
+        mock.patch.object(blob_lease.BlobLease, "__init__", lease),
+        mock.patch.object(coordinator, "time", clock),
+        mock.patch.object(forgetting, "RECORDS_KEPT", 4),
+        mock.patch.object(changelog, "_WORTH_A_SNAPSHOT", 2),
+        mock.patch.object(changelog, "_PROBED", 2),
+        mock.patch.object(prepare, "open_log", open_log),
+        mock.patch.object(prepare, "threading", threads),
+        mock.patch.object(prepare, "SystemClock", clock_of_wall),
+        mock.patch.object(worker, "open_blobs", open_blobs),
+        mock.patch.object(worker, "open_log", open_log),
+        mock.patch.object(worker, "SnapshotPolicy", policy),
+        mock.patch("hayase.state.snapshot_thread.threading", threads),
+        mock.patch.object(ShippedApp, "folders_here", machine_folders),
+        mock.patch.object(ShippedApp, "log_to_driver", no_relay),
+    ]
+    if clients is not None:
+        patches += [
+            mock.patch.object(kafka_clients, "Producer", clients.producer),
+            mock.patch.object(kafka_clients, "Consumer", clients.consumer),
+            mock.patch.object(kafka_clients, "AdminClient", clients.admin),
+            mock.patch.object(kafka_clients, "why_unanswered", unexplained),
+            mock.patch("hayase.log.kafka.cursor.why_unanswered", unexplained),
+        ]
+    with ExitStack() as stack:
+        for patch in patches:
+            stack.enter_context(patch)
+        yield

@@ -1,0 +1,43 @@
+"""Random schedules: whatever happens, each record comes out once, in order, and state is what came out."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+from tests.simulation.chaos import run_seed
+
+_ALWAYS, _OFTEN, _ALL, _TOGETHER = 5, 50, 1000, 10
+
+
+def _seeds() -> list[object]:
+    """A handful at every run, fifty in `make test`, a thousand in `make test-slow`."""
+    found: list[object] = [pytest.param([seed], id=str(seed)) for seed in range(_ALWAYS)]
+    found += [pytest.param([seed], id=str(seed), marks=pytest.mark.long) for seed in range(_ALWAYS, _OFTEN)]
+    for first in range(_OFTEN, _ALL, _TOGETHER):
+        seeds = list(range(first, first + _TOGETHER))
+        found.append(pytest.param(seeds, id=f"{first}-{seeds[-1]}", marks=pytest.mark.slow))
+    return found
+
+
+@pytest.mark.parametrize("seeds", _seeds())
+def test_whatever_happens_each_record_comes_out_once_and_in_order(seeds: list[int]) -> None:
+    for seed in seeds:
+        outcome = run_seed(seed, keep_trace=False)
+        assert not outcome.problem, (
+            f"{outcome.description}\n{outcome.problem}\nSee what happened: python -m tests.simulation {seed}"
+        )
+
+
+def test_a_seed_gives_the_same_schedule_in_every_process() -> None:
+    digests = set()
+    for hash_seed in ("1", "2"):
+        command = [sys.executable, "-m", "tests.simulation", "7"]
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        digests.add(done.stdout.splitlines()[-1])
+    run_seed(3, keep_trace=False)
+    digests.add(run_seed(7, keep_trace=False).digest)
+    assert len(digests) == 1
