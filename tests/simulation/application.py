@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +23,8 @@ from hayase.app.prepare import prepare
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import HayaseError, LeaseHeldError
 from hayase.planner.options import configured
+from hayase.query.checkpoint import followers_folder
+from hayase.query.tail import Tail
 from hayase.runtime.addresses import RunPlace
 from hayase.runtime.control import Control
 from hayase.runtime.coordinator import EpochCoordinator
@@ -192,7 +196,7 @@ class Run:
             self._drive()
         except HayaseError as error:
             self.error = error
-            sim.trace(f"{self.name} ends: {error.condition} {error.message[:160]}")
+            sim.trace(f"{self.name} ends: {shown(error)}")
         else:
             sim.trace(f"{self.name} ends in order")
         finally:
@@ -242,7 +246,7 @@ class Run:
             try:
                 self._plan(folder)
             except HayaseError as error:
-                sim.trace(f"{planner.name} failed: {error.condition} {error.message[:120]}")
+                sim.trace(f"{planner.name} failed: {shown(error)}")
                 answer.put(error)
             else:
                 answer.put("end")
@@ -336,17 +340,68 @@ class Run:
         return made
 
 
+class Follower:
+    """A process that follows the checkpoint; workers whose state is missing begin with a copy of its."""
+
+    def __init__(self, place: Place, name: str) -> None:
+        self._place = place
+        self.folder = followers_folder(place.config()) / "copy"
+        self.process = place.sim.new_process(name, 0)
+        self.process.spawn(self._main)
+        self._tail: Tail | None = None
+
+    def _main(self) -> None:
+        sim = self._place.sim
+        try:
+            while True:
+                try:
+                    self._follow()
+                except HayaseError as error:
+                    sim.trace(f"{self.process.name} failed: {error.condition}")
+                    self._release()
+                sim.sleep(1.0)
+        except Crashed:
+            self._release()
+            raise
+
+    def _follow(self) -> None:
+        sim, place = self._place.sim, self._place
+        if self._tail is None:
+            blobs = place.store.blobs()
+            self._tail = Tail(blobs, APPLICATION, self.folder, clock=sim, monotonic=sim.monotonic)
+        while self._tail.step():
+            pass
+
+    def _release(self) -> None:
+        if self._tail is not None:
+            for followed in self._tail._followed.values():
+                followed.state._hold.release()
+            os.close(self._tail._lock)
+            self._tail = None
+
+
 def make_coordinator(app: ShippedApp, blobs: Any, place: Place, control: Control) -> EpochCoordinator:
     """As `EpochCoordinator.open`, with the simulation's clock and log."""
     return EpochCoordinator(app, blobs, place.log.open(), place.sim, control)
 
 
+_DIGEST = re.compile(r"programs/[0-9a-f]+")
 _PASSING = frozenset(
     {
         "BROKER_UNAVAILABLE", "BUNDLE_OWNED_ELSEWHERE", "S3_UNREACHABLE", "S3_FAILED", "STATE_MOVED", "STATE_CONTENDED",
         "EPOCH_IS_HISTORY", "REQUEST_REFUSED", "PROGRAM_NOT_FOUND",
     }
 )  # fmt: skip
+
+
+def without_digests(text: str) -> str:
+    """For the trace: a program's digest depends on where this process keeps its files."""
+    return _DIGEST.sub("programs/...", text)
+
+
+def shown(error: HayaseError) -> str:
+    """For the trace."""
+    return f"{error.condition} {without_digests(error.message)[:200]}"
 
 
 def may_pass(error: HayaseError) -> bool:

@@ -122,6 +122,7 @@ def simulated(
             mock.patch.object(kafka_clients, "Producer", clients.producer),
             mock.patch.object(kafka_clients, "Consumer", clients.consumer),
             mock.patch.object(kafka_clients, "AdminClient", clients.admin),
+            mock.patch("hayase.log.kafka.group_member.time", clock),
             mock.patch.object(kafka_clients, "why_unanswered", unexplained),
             mock.patch("hayase.log.kafka.cursor.why_unanswered", unexplained),
         ]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from tests.simulation.programs import IMPURE_EXPRESSION, PATTERN_FROM_THE_END, PROGRAMS, Program
+from tests.simulation.object_store import Blob
+from tests.simulation.programs import PATTERN_FROM_THE_END, PROGRAMS, Program
 from tests.simulation.scheduler import Process
-from tests.simulation.world import World, quiet_world
+from tests.simulation.world import MACHINES, World, quiet_world
 
 STATELESS, GROUPED, SHUFFLED = PROGRAMS["stateless"], PROGRAMS["grouped"], PROGRAMS["shuffled"]
 
@@ -89,7 +90,7 @@ def test_an_expression_may_become_a_function_between_runs(back: bool, kafka: boo
         world.check()
 
 
-@pytest.mark.parametrize("program", [PROGRAMS["impure"], IMPURE_EXPRESSION], ids=lambda each: each.name)
+@pytest.mark.parametrize("program", [PROGRAMS["impure"], PROGRAMS["impure expression"]], ids=lambda each: each.name)
 def test_what_is_not_deterministic_is_sent_once_even_if_one_of_two_receivers_is_through(
     program: Program, kafka: bool
 ) -> None:
@@ -182,3 +183,34 @@ def test_a_range_that_retention_took_is_refused_before_it_is_recorded(kafka: boo
         assert _refusal(world) == "SOURCE_RANGE_LOST"
         assert world.store.names("epochs/") == recorded
         world.check(complete=False)
+
+
+@pytest.mark.xfail(
+    reason="source.range.lost=reset passes over rows that were purged from an internal topic", strict=True
+)
+def test_an_open_epoch_is_not_finished_without_the_rows_that_were_purged_from_an_internal_topic() -> None:
+    settings = {"source.range.lost": "reset", "repartition.purge.interval.ms": 1, "num.bundles": 1}
+    with quiet_world(9, PROGRAMS["through a topic"], kafka=False, **settings) as world:
+        copies: list[dict[str, Blob]] = []
+
+        def copy(process: Process, label: str) -> None:
+            if label.startswith("at before_delta 1-0"):
+                copies.append(world.store.backup())
+
+        world.start()
+        _run(world, 10)
+        world.sim.run_for(5.0)
+        # One epoch writes rows to the internal topic, the next reads them; the copy has its record, and no delta of it.
+        world.sim.on_step = copy
+        _run(world, 10)
+        world.sim.run_for(5.0)
+        world.stop()
+        world.store.restore(copies[1])
+        for machine in range(MACHINES):
+            world.wipe(machine)
+        world.sim.run_for(1.0)
+        _put(world, 10)
+        world.start()
+        refused = _refusal(world) != "goes on"
+        world.stop_quietly()
+        world.check(complete=not refused)

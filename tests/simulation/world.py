@@ -21,6 +21,7 @@ from tests.simulation.object_store import Network, ObjectStore
 from tests.simulation.programs import Evidence, Given, Output, Program
 from tests.simulation.scheduler import Sim
 
+from hayase.query.checkpoint import followers_folder
 from hayase.state.bundle import BundleState
 from hayase.state.changelog import Changelog
 from hayase.state.folders import StateFolders
@@ -56,9 +57,11 @@ class World:
         self.store = ObjectStore(self.sim, self.network)
         self.version = self.program.versions[0]
         self.runs: list[Run] = []
-        self.inputs: list[Given] = []
+        self.written: list[Given] = []
+        self.inputs: list[Given] = []  # what has to come out since the generation began
         self.optional: set[int] = set()
         self.expired = False
+        self.counted: dict[str, int] = {}
         self.generation: dict[str, dict[int, int]] = {}
         self._asked_at = 0.0
         self._next_id = 0
@@ -117,6 +120,7 @@ class World:
         # Ascending over all partitions, as if all producers had one clock: the joins then have one right order.
         self.log.write(topic, number, key.encode(), value, self.sim.now_ms() - self.sim.jumped_ms)
         given = Given(topic, number, ends[number], key, id_, to)
+        self.written.append(given)
         self.inputs.append(given)
         return given
 
@@ -224,6 +228,7 @@ class World:
         """Start over, as `hayase app reset` does; outputs that are there are of the generation before."""
         self.sim.trace("RESET")
         self.kill()
+        self.sim.run_for(16.0)  # requests that are on their way arrive, and transactions of the dead end
         from hayase.app import reset
 
         with contextlib.ExitStack() as stack:
@@ -239,13 +244,36 @@ class World:
                 blobs.delete_below(each)
             log.delete_markers(APPLICATION)
             blobs.delete_below("lease/")
-        if isinstance(self.log, KafkaTopics):
-            self.sim.run_for(15.0)  # transactions of the dead end
         self.generation = {topic: self.log.ends(topic) for topic in ("out", "other")}
-        kept = {(s.partition, s.offset, topic) for topic in self.topics() for s in self.log.read(topic)}
-        gone = {each.id for each in self.inputs if (each.partition, each.offset, each.topic) not in kept}
-        self.inputs = [each for each in self.inputs if each.id not in gone]
+        gone = self._expired_ids()
+        self.inputs = [each for each in self.written if each.id not in gone]
         self.optional = set()
+        self.counted = {}
+
+    def _expired_ids(self) -> set[int]:
+        there = {(each.partition, each.offset, topic) for topic in self.topics() for each in self.log.read(topic)}
+        return {each.id for each in self.written if (each.partition, each.offset, each.topic) not in there}
+
+    def forget_markers(self) -> None:
+        """Go on with an older copy of the checkpoint, as `hayase app reset --markers-only`: what came since comes again."""
+        self.sim.trace("FORGET MARKERS")
+        self.kill()
+        self.sim.run_for(16.0)
+        log = self.log.open()
+        log.delete_markers(APPLICATION)
+        log.close()
+        self.generation = {topic: self.log.ends(topic) for topic in ("out", "other")}
+        record = self.last_done()
+        kept = []
+        self.counted = {}
+        for each in self.written:
+            partitions = record.ranges.get(each.topic, {}) if record is not None else {}
+            if each.topic == "rows" or each.offset >= partitions.get(each.partition, (0, 0))[1]:
+                kept.append(each)
+            elif each.id not in self.optional and (key := self.program.key_of(each)) is not None:
+                self.counted[key] = self.counted.get(key, 0) + 1
+        self.inputs = kept
+        self.optional |= self._expired_ids()
 
     # the oracle
 
@@ -260,7 +288,7 @@ class World:
             begin = self.generation.get(topic, {})
             stored = [each for each in self.log.read(topic) if each.offset >= begin.get(each.partition, 0)]
             outputs[topic] = [Output.of(each) for each in stored]
-        found = self.program.problems(Evidence(self.inputs, outputs, complete, self.optional))
+        found = self.program.problems(Evidence(self.inputs, outputs, complete, self.optional, self.counted))
         if found:
             raise Violation("; ".join(found))
         self._check_records()
@@ -299,13 +327,14 @@ class World:
             if not changelog.has_state():
                 continue
             fresh = _content(self.folder / "oracle" / bundle, bundle, lineage, changelog, record.epoch, plan)
-            for number, machine in enumerate(self.machines):
-                path = machine.logged(bundle, in_memory=False)
+            copies = [machine.logged(bundle, in_memory=False) for machine in self.machines]
+            for path in (*copies, followers_folder(self.place.config()) / "copy" / bundle):
                 if not (path / "data.mdb").exists():
                     continue
                 kept = _content(path, bundle, lineage, Changelog(blobs, bundle), record.epoch, plan)
                 if kept != fresh:
-                    raise Violation(f"the state of bundle {bundle} on machine {number} differs from the changelog's")
+                    where = path.relative_to(self.folder)
+                    raise Violation(f"the state of bundle {bundle} in {where} differs from the changelog's")
         shutil.rmtree(self.folder / "oracle", ignore_errors=True)
 
 
