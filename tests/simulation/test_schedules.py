@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from unittest import mock
 
 import pytest
 from tests.simulation.object_store import Blob
 from tests.simulation.programs import PATTERN_FROM_THE_END, PROGRAMS, Program
 from tests.simulation.scheduler import Process
 from tests.simulation.world import MACHINES, World, quiet_world
+
+from hayase.state import changelog
 
 STATELESS, GROUPED, SHUFFLED = PROGRAMS["stateless"], PROGRAMS["grouped"], PROGRAMS["shuffled"]
 
@@ -185,32 +188,83 @@ def test_a_range_that_retention_took_is_refused_before_it_is_recorded(kafka: boo
         world.check(complete=False)
 
 
-@pytest.mark.xfail(
-    reason="source.range.lost=reset passes over rows that were purged from an internal topic", strict=True
+_OLDER_COPY = (
+    "an older copy is not found out where the newest epoch that it knows has outputs in the log, and it no delta"
 )
+
+
+def _copies_before_deltas(world: World, bundle: str) -> list[dict[str, Blob]]:
+    """Copies of the checkpoint, each with the record of an epoch and without the delta of a bundle."""
+    copies: list[dict[str, Blob]] = []
+
+    def copy(process: Process, label: str) -> None:
+        if label.startswith(f"at before_delta {bundle}"):
+            copies.append(world.store.backup())
+
+    world.sim.on_step = copy
+    return copies
+
+
+def _go_on_with(world: World, copy: dict[str, Blob]) -> None:
+    """Put an older copy in place, lose the local states, and start: that is refused, or goes well."""
+    world.stop()
+    world.store.restore(copy)
+    for machine in range(MACHINES):
+        world.wipe(machine)
+    world.sim.run_for(1.0)
+    _put(world, 10)
+    world.start()
+    refused = _refusal(world) != "goes on"
+    world.stop_quietly()
+    world.check(complete=not refused)
+
+
+@pytest.mark.xfail(reason=_OLDER_COPY)
 def test_an_open_epoch_is_not_finished_without_the_rows_that_were_purged_from_an_internal_topic() -> None:
     settings = {"source.range.lost": "reset", "repartition.purge.interval.ms": 1, "num.bundles": 1}
     with quiet_world(9, PROGRAMS["through a topic"], kafka=False, **settings) as world:
-        copies: list[dict[str, Blob]] = []
-
-        def copy(process: Process, label: str) -> None:
-            if label.startswith("at before_delta 1-0"):
-                copies.append(world.store.backup())
-
         world.start()
         _run(world, 10)
         world.sim.run_for(5.0)
-        # One epoch writes rows to the internal topic, the next reads them; the copy has its record, and no delta of it.
-        world.sim.on_step = copy
+        # One epoch writes rows to the internal topic, the next reads them.
+        copies = _copies_before_deltas(world, "1-0")
         _run(world, 10)
         world.sim.run_for(5.0)
+        _go_on_with(world, copies[1])
+
+
+@pytest.mark.xfail(reason=_OLDER_COPY)
+def test_an_open_epoch_whose_outputs_are_written_is_not_processed_anew_by_functions_that_are_not_deterministic(
+    kafka: bool,
+) -> None:
+    with quiet_world(10, PROGRAMS["impure"], kafka=kafka, **{"num.bundles": 1}) as world:
+        copies = _copies_before_deltas(world, "0-0")
+        _put(world, 20)
+        world.start()
+        world.run_through()
+        world.sim.run_for(5.0)
+        _go_on_with(world, copies[0])
+
+
+@pytest.mark.xfail(reason="the first delta of a bundle hides the snapshot that it was deleted below")
+def test_a_delta_that_comes_late_hides_no_snapshot() -> None:
+    with (
+        quiet_world(11, GROUPED, kafka=False, **{"num.bundles": 1}) as world,
+        mock.patch.object(changelog, "_WORTH_A_SNAPSHOT", 16),
+    ):
+        first = "app/changelog/0-0/00000000000000000000"
+        world.start()
+        _run(world, 6)
+        late = world.store.objects[first]
+        for _ in range(12):
+            _run(world, 6)
         world.stop()
-        world.store.restore(copies[1])
+        assert first not in world.store.objects
+        world.store.objects[first] = late  # a request that its sender gave up, or a straggler that died behind it
         for machine in range(MACHINES):
             world.wipe(machine)
         world.sim.run_for(1.0)
-        _put(world, 10)
         world.start()
-        refused = _refusal(world) != "goes on"
+        _run(world, 6)
         world.stop_quietly()
-        world.check(complete=not refused)
+        world.check()
