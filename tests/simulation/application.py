@@ -122,7 +122,7 @@ class Worker:
         self.sim.trace(f"{self.process.name} runs level {level} slot {slot} of epoch {record.epoch}, attempt {attempt}")
         try:
             if self._host is None:
-                self._host = WorkerHost(URL, True, self._digest)
+                self._host = WorkerHost({"checkpoint": URL, "fsync": "true", "digest": self._digest})
             result = list(self._host.run_level(level, slot, record, rows))
         except HayaseError as error:
             self.sim.trace(f"{self.process.name} failed: {error.condition}")

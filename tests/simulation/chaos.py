@@ -65,7 +65,7 @@ class Chaos:
             "num.bundles": rng.choice((1, 2, 4)),
             "source.range.lost": rng.choice(("fail", "reset")),
         }
-        self._tiny_memory = kafka and rng.random() < 0.2
+        self._tiny_memory = rng.random() < 0.2
         self._follow = rng.random() < 0.3
         some = self._some
         network = Network(lost=some(0.02), unknown=some(0.03), late=some(0.03))

@@ -18,14 +18,30 @@ from tests.simulation.scheduler import Sim, SimThreading, SimTime, transaction_o
 
 from hayase.app import prepare
 from hayase.core import failpoints
+from hayase.core.patience import Patience
 from hayase.log.kafka import clients as kafka_clients
 from hayase.runtime import blob_lease, coordinator, forgetting, worker
 from hayase.runtime.shipped import ShippedApp
+from hayase.runtime.wall_clock import WallClock
 from hayase.state import changelog, snapshot
 from hayase.state.folders import StateFolders
 from hayase.storage import lmdb_env, s3_blobs
 
+_PATIENCE_S = 8.0
 _MACHINE = "simulated-machine-{}"
+
+
+class NoWatchdog:
+    """Nothing is watched: a watchdog looks at real threads."""
+
+    def __init__(self, limit_s: float) -> None:
+        pass
+
+    def start(self) -> None:
+        pass
+
+    def stop(self) -> None:
+        pass
 
 
 @contextmanager
@@ -78,8 +94,11 @@ def simulated(
     def open_log(_: object) -> Any:
         return log.open()
 
-    def open_blobs(_: str, **__: object) -> Any:
-        return store.blobs()
+    def patience_of(*_: object) -> Patience:
+        return Patience(_PATIENCE_S, monotonic=sim.monotonic, sleep=sim.sleep, chance=sim.rng.random)
+
+    def open_blobs(_: str, *, patience: Patience, **__: object) -> Any:
+        return store.blobs(patience)
 
     def clock_of_wall() -> Any:
         return sim
@@ -112,6 +131,9 @@ def simulated(
         mock.patch.object(prepare, "SystemClock", clock_of_wall),
         mock.patch.object(worker, "open_blobs", open_blobs),
         mock.patch.object(worker, "open_log", open_log),
+        mock.patch.object(worker, "patience_of", patience_of),
+        mock.patch.object(worker, "Watchdog", NoWatchdog),  # it watches real threads
+        mock.patch.object(coordinator, "WallClock", functools.partial(WallClock, monotonic_s=sim.monotonic)),
         mock.patch.object(worker, "SnapshotPolicy", policy),
         mock.patch("hayase.state.snapshot_thread.threading", threads),
         mock.patch.object(ShippedApp, "folders_here", machine_folders),

@@ -13,6 +13,7 @@ from typing import Any
 from botocore.exceptions import ClientError, ReadTimeoutError
 from tests.simulation.scheduler import Sim
 
+from hayase.core.patience import IMPATIENT, Patience
 from hayase.storage.s3_blobs import S3Blobs
 from hayase.storage.s3_location import S3Location
 
@@ -47,9 +48,10 @@ class ObjectStore:
     objects: dict[str, Blob] = field(default_factory=dict)
     down_until: float = 0.0
 
-    def blobs(self) -> S3Blobs:
+    def blobs(self, patience: Patience = IMPATIENT) -> S3Blobs:
         """A `BlobStore` of the current process."""
-        return S3Blobs(S3Location.parse(URL), sleep=self.sim.sleep, chance=self.sim.rng.random)
+        where = S3Location.parse(URL)
+        return S3Blobs(where, sleep=self.sim.sleep, chance=self.sim.rng.random, patience=patience)
 
     def client(self) -> StoreClient:
         return StoreClient(self)

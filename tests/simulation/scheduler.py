@@ -225,7 +225,7 @@ class Sim:
         for process in self.processes:
             process.alive = False
             for each in list(process.greenlets):
-                if not each.dead and each is not greenlet.getcurrent():
+                if each and each is not greenlet.getcurrent():  # begun, and not ended
                     each.throw(Crashed)
 
     # the trace
