@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import sys
 import uuid
@@ -23,8 +24,10 @@ from hayase.log.kafka import clients as kafka_clients
 from hayase.runtime import blob_lease, coordinator, forgetting, worker
 from hayase.runtime.shipped import ShippedApp
 from hayase.runtime.wall_clock import WallClock
-from hayase.state import changelog, snapshot
+from hayase.state import changelog
 from hayase.state.folders import StateFolders
+from hayase.state.snapshot import SnapshotPolicy
+from hayase.state.snapshot_thread import SnapshotThread
 from hayase.storage import lmdb_env, s3_blobs
 
 _PATIENCE_S = 8.0
@@ -109,7 +112,10 @@ def simulated(
     def unexplained(_: object, error: Any) -> Any:
         return error
 
-    policy = functools.partial(snapshot.SnapshotPolicy, min_delta_bytes=600, clock=sim)
+    def snapshots(blobs: Any, policy: SnapshotPolicy) -> SnapshotThread:
+        often = dataclasses.replace(policy, min_delta_bytes=600, clock=sim)
+        return SnapshotThread(blobs, often, clock=sim.monotonic)
+
     threads, clock = SimThreading(sim), SimTime(sim)
     patches: list[Any] = [
         # Polars pickles functions in expressions with a package that is only there as a part of PySpark.
@@ -134,7 +140,7 @@ def simulated(
         mock.patch.object(worker, "patience_of", patience_of),
         mock.patch.object(worker, "Watchdog", NoWatchdog),  # it watches real threads
         mock.patch.object(coordinator, "WallClock", functools.partial(WallClock, monotonic_s=sim.monotonic)),
-        mock.patch.object(worker, "SnapshotPolicy", policy),
+        mock.patch.object(worker, "SnapshotThread", snapshots),
         mock.patch("hayase.state.snapshot_thread.threading", threads),
         mock.patch.object(ShippedApp, "folders_here", machine_folders),
         mock.patch.object(ShippedApp, "log_to_driver", no_relay),

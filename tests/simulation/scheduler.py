@@ -286,9 +286,12 @@ class SimThread:
         assert process is not None
         self._greenlet = process.spawn(self._target)
 
+    def is_alive(self) -> bool:
+        return self._greenlet is not None and not self._greenlet.dead
+
     def join(self, timeout: float | None = None) -> None:
         deadline = self._sim.now + (timeout if timeout is not None else 1e9)
-        while self._greenlet is not None and not self._greenlet.dead and self._sim.now < deadline:
+        while self.is_alive() and self._sim.now < deadline:
             if self._sim.process is None:
                 return
             self._sim.sleep(0.05)

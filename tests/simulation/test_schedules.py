@@ -187,11 +187,6 @@ def test_a_range_that_retention_took_is_refused_before_it_is_recorded(kafka: boo
         world.check(complete=False)
 
 
-_OLDER_COPY = (
-    "an older copy is not found out where the newest epoch that it knows has outputs in the log, and it no delta"
-)
-
-
 def _copies_before_deltas(world: World, bundle: str) -> list[dict[str, Blob]]:
     """Copies of the checkpoint, each with the record of an epoch and without the delta of a bundle."""
     copies: list[dict[str, Blob]] = []
@@ -218,7 +213,6 @@ def _go_on_with(world: World, copy: dict[str, Blob]) -> None:
     world.check(complete=not refused)
 
 
-@pytest.mark.xfail(reason=_OLDER_COPY)
 def test_an_open_epoch_is_not_finished_without_the_rows_that_were_purged_from_an_internal_topic() -> None:
     settings = {"source.range.lost": "reset", "repartition.purge.interval.ms": 1, "num.bundles": 1}
     with quiet_world(9, PROGRAMS["through a topic"], kafka=False, **settings) as world:
@@ -232,7 +226,6 @@ def test_an_open_epoch_is_not_finished_without_the_rows_that_were_purged_from_an
         _go_on_with(world, copies[1])
 
 
-@pytest.mark.xfail(reason=_OLDER_COPY)
 def test_an_open_epoch_whose_outputs_are_written_is_not_processed_anew_by_functions_that_are_not_deterministic(
     kafka: bool,
 ) -> None:
@@ -245,7 +238,6 @@ def test_an_open_epoch_whose_outputs_are_written_is_not_processed_anew_by_functi
         _go_on_with(world, copies[0])
 
 
-@pytest.mark.xfail(reason="the first delta of a bundle hides the snapshot that it was deleted below")
 def test_a_delta_that_comes_late_hides_no_snapshot() -> None:
     with (
         quiet_world(11, GROUPED, kafka=False, **{"num.bundles": 1}) as world,

@@ -11,6 +11,7 @@ from collections.abc import Container, Mapping
 
 from hayase.core.errors import CheckpointError
 from hayase.log.protocol import Log, Marker
+from hayase.state.changelog import Changelog
 from hayase.storage.blobs import BlobStore
 from hayase.task.epochs import Epochs
 
@@ -53,7 +54,7 @@ def check_ownership(
         raise _in_use(application_id, "committed offsets of a group of that name")
     for bundle, marker in sorted(markers.items()):
         if marker.lineage == lineage and bundle in bundles:
-            _check_marker(epochs, newest, bundle, marker)
+            _check_marker(blobs, epochs, newest, bundle, marker)
     return owner is not None
 
 
@@ -81,7 +82,7 @@ def _other(markers: Mapping[str, Marker], lineage: str) -> str:
     return next((marker.lineage for marker in markers.values() if marker.lineage != lineage), lineage)
 
 
-def _check_marker(epochs: Epochs, newest: int, bundle: str, marker: Marker) -> None:
+def _check_marker(blobs: BlobStore, epochs: Epochs, newest: int, bundle: str, marker: Marker) -> None:
     if marker.epoch > newest:
         found = f"the newest epoch of the checkpoint is {newest}" if newest >= 0 else "the checkpoint has no epochs"
         raise CheckpointError(
@@ -97,6 +98,14 @@ def _check_marker(epochs: Epochs, newest: int, bundle: str, marker: Marker) -> N
             "CHECKPOINT_OLDER_THAN_LOG",
             f"bundle {bundle} has written outputs of epoch {marker.epoch} to the log, but of another epoch record than that of the "
             f"checkpoint: an older copy was restored, and has gone on since. What is to be done: {_WAYS_OUT}",
+            bundle=bundle,
+            epoch=marker.epoch,
+        )
+    if record is not None and record.journals(bundle) and not Changelog(blobs, bundle).reaches(marker.epoch):
+        raise CheckpointError(
+            "CHECKPOINT_OLDER_THAN_LOG",
+            f"bundle {bundle} has written outputs of epoch {marker.epoch} to the log, but the checkpoint does not have its delta, which "
+            f"was published before: the checkpoint is an older copy. What is to be done: {_WAYS_OUT}",
             bundle=bundle,
             epoch=marker.epoch,
         )

@@ -120,6 +120,10 @@ class Changelog:
         """Whether there is any delta or snapshot; there is none of bundles that keep nothing."""
         return bool(self.epochs() or self.snapshots.epochs())
 
+    def reaches(self, epoch: int) -> bool:
+        """Whether the delta of an epoch is there, or was deleted below a snapshot."""
+        return self._blobs.exists(self._name(epoch)) or any(each >= epoch for each in self.snapshots.epochs())
+
     def epochs(self) -> list[int]:
         """Epochs of which there is a delta, ascending."""
         return [int(name.removeprefix(self._folder)) for name in self._blobs.list(self._folder)]
@@ -253,6 +257,10 @@ class Changelog:
         for epoch in pending:
             delta = self._head(epoch)
             if delta is None or (delta.prev_epoch, delta.prev_digest) != position:
+                # A straggler may have published a delta again that was deleted below a snapshot. Behind it the chain
+                # breaks; from there the next look finds the snapshot.
+                if chain:
+                    state.apply_step(chain.take())
                 raise self._gap(position, epoch)
             if chain and not chain.takes(delta):
                 state.apply_step(chain.take())

@@ -9,6 +9,8 @@ from hayase.core.errors import CheckpointError
 from hayase.core.records import TopicPartition
 from hayase.log.protocol import Marker
 from hayase.runtime.ownership import OWNER, check_ownership, claim
+from hayase.state.changelog import Changelog
+from hayase.state.delta import Delta
 
 BUNDLES = {"0-0", "0-1"}
 
@@ -41,8 +43,21 @@ def mark(scene: Scene, bundle: str, epoch: int, digest: str, lineage: str = "L")
     writer.close()
 
 
+def write(scene: Scene, bundle: str, epoch: int, digest: str) -> None:
+    """What a bundle does: first its delta, then its outputs with the marker."""
+    Changelog(scene.blobs, bundle).publish(Delta("app", "L", bundle, epoch, digest, -1, ""))
+    mark(scene, bundle, epoch, digest)
+
+
+def test_outputs_whose_delta_the_checkpoint_does_not_have_are_refused(scene: Scene) -> None:
+    digest = run_epochs(scene, 3)
+    write(scene, "0-0", 2, digest)
+    Changelog(scene.blobs, "0-0").delete(2)
+    assert "does not have its delta" in refused(scene, "CHECKPOINT_OLDER_THAN_LOG")
+
+
 def test_a_checkpoint_that_fits_its_markers_is_fine(scene: Scene) -> None:
-    mark(scene, "0-0", 2, run_epochs(scene, 3))
+    write(scene, "0-0", 2, run_epochs(scene, 3))
     assert check(scene) is False
     claim(scene.log, "app", "L")
     assert check(scene) is True
@@ -92,7 +107,7 @@ def test_a_second_copy_with_another_checkpoint_is_refused_even_where_nothing_was
 
 def test_markers_that_a_removed_checkpoint_left_in_an_earlier_version_are_no_obstacle(scene: Scene) -> None:
     mark(scene, "0-1", 50, "d", lineage="gone")
-    mark(scene, "0-0", 2, run_epochs(scene, 3))
+    write(scene, "0-0", 2, run_epochs(scene, 3))
     check(scene)
 
 
