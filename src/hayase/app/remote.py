@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -10,13 +11,15 @@ import msgspec
 
 from hayase.app.report import ProgressReport
 from hayase.core.config import StreamsConfig
-from hayase.core.errors import HayaseError, StreamsStoppedError
+from hayase.core.errors import HayaseError, StateError, StreamsStoppedError
 from hayase.core.private_files import write_file
 from hayase.runtime.control import Control
 from hayase.runtime.lease import lease_holder
 from hayase.storage.blobs import BlobStore
 from hayase.storage.open import open_blobs
 from hayase.task.epochs import Epochs
+
+_LOG = logging.getLogger("hayase.app")
 
 RUNS = "run"
 """Folder of an application's runs, inside its state folder."""
@@ -80,7 +83,11 @@ class RunTold:
             return
         self._when = now
         if (new := status()) != self._told:
-            self._control.say_run(msgspec.json.encode(new))
+            try:
+                self._control.say_run(msgspec.json.encode(new))
+            except StateError as error:  # a full disk: the run is worth more than what is said of it
+                _LOG.debug("other processes are not told of the run: %s", error)
+                return
             self._told = new
 
 

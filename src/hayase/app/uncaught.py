@@ -19,6 +19,7 @@ _TRANSIENT = frozenset(
     {
         "BROKER_UNAVAILABLE",
         "BUNDLE_OWNED_ELSEWHERE",
+        "DISK_FULL",
         "EXECUTOR_LOST",
         "PLANNER_LOST",
         "PROCESS_NOT_STARTED",

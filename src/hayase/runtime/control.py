@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 
 from hayase.core.private_files import open_file, write_file
+from hayase.storage.disk_full import naming_full_disk
 
 _PAUSE = "pause"
 _STOP = "stop"
@@ -24,6 +25,7 @@ _DUE = "due"
 _YIELD = "yield"
 _TOLD = "told-"
 _WAITING = "waiting-"
+_WHAT = "What the driver and the planner of epochs tell each other"
 
 
 class Control:
@@ -164,7 +166,15 @@ class Control:
         """Planner: while a span goes on, one line, without line ends in it, for each epoch that came through."""
         path = self._folder / f"{_TOLD}{time.time_ns():020d}"
         with os.fdopen(open_file(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND), "ab", buffering=0) as file:
-            yield lambda line: file.write(line + b"\n")
+
+            def tell(line: bytes) -> None:
+                rest = memoryview(line + b"\n")
+                # A line that is cut short ends the span, and the next one has a file of its own.
+                with naming_full_disk(_WHAT, self._folder):
+                    while rest:
+                        rest = rest[file.write(rest) :]
+
+            yield tell
 
     def told(self) -> list[bytes]:
         """Driver: the lines since the last call, in order. Files of former spans are removed."""
@@ -196,8 +206,12 @@ class Control:
 
     def _write(self, name: str, data: bytes) -> None:
         temporary = self._folder / f"{name}.{uuid.uuid4().hex}.new"
-        write_file(temporary, data)
-        temporary.replace(self._folder / name)
+        with naming_full_disk(_WHAT, self._folder):
+            try:
+                write_file(temporary, data)
+                temporary.replace(self._folder / name)
+            finally:
+                temporary.unlink(missing_ok=True)
 
     def _read(self, name: str) -> bytes | None:
         try:

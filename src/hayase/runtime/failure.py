@@ -8,12 +8,14 @@ from pathlib import Path
 from hayase.core import errors
 from hayase.core.errors import HayaseError, ProcessingError, StreamsStoppedError
 from hayase.runtime.hung import find_hung
+from hayase.storage.disk_full import disk_full, is_out_of_space
 
 _RAISED = re.compile(r"hayase\.core\.errors\.(\w+): \[([A-Z_]+)\] (.*)")
 _PYTHON = re.compile(r"^(?:[A-Za-z_][\w.]*\.)?([A-Z]\w*(?:Error|Exception|Interrupt|Exit)): (.+)$", re.MULTILINE)
 _NO_START = "Python worker failed to connect back"
 _OF_A_TASK = "stage failure"
 _EXECUTOR_LOST = re.compile(r"ExecutorLostFailure|FetchFailed|MetadataFetchFailed")
+_NO_SPACE = re.compile(r"No space left on device|Disk quota exceeded")
 _STATE_OF_QUERY = "=== Streaming Query ==="
 _REASON_CHARACTERS = 300
 
@@ -29,6 +31,9 @@ def query_failure(text: str, spark_log: Path, *, planner_lost: bool = False) -> 
     found = find_error(text) or find_hung(text)
     if found is not None:
         return found
+    full = _NO_SPACE.search(text)
+    if full is not None:  # Spark's own files, or Python's
+        return _disk_full(full.group(), spark_log)
     if planner_lost and _OF_A_TASK not in text:  # Spark ends the planner with a query that failed for another reason
         return ProcessingError(
             "PLANNER_LOST",
@@ -82,6 +87,13 @@ def spark_gone(error: Exception, spark_log: Path, end: str | None = None) -> Hay
         spark_log: the file in which more may be.
         end: how the JVM ended; `None` if it runs, so it was the session that was stopped, by the program.
     """
+    if isinstance(error, HayaseError):
+        return error
+    if isinstance(error, OSError) and is_out_of_space(error.errno):
+        return disk_full("What a run keeps beside its state", error.filename or spark_log.parent, error)
+    full = _NO_SPACE.search(str(error))
+    if full is not None:  # what Spark says when a query is to be started
+        return _disk_full(full.group(), spark_log)
     if end is not None:
         return ProcessingError(
             "SPARK_DIED",
@@ -94,6 +106,10 @@ def spark_gone(error: Exception, spark_log: Path, end: str | None = None) -> Hay
         f"the connection to Spark was lost ({one_line(str(error) or type(error).__name__)}): its session was stopped by the "
         f"program. Start the application again; what Spark said last is in {spark_log}",
     )
+
+
+def _disk_full(said: str, spark_log: Path) -> HayaseError:
+    return disk_full("Something that Spark, or a process of its, keeps", f"{spark_log.parent}, or /tmp", said)
 
 
 def find_error(text: str) -> HayaseError | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import shutil
@@ -16,7 +17,7 @@ import msgspec
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql.streaming.query import StreamingQuery
 
-from hayase.core.errors import HayaseError, StreamsStoppedError
+from hayase.core.errors import HayaseError, StateError, StreamsStoppedError
 from hayase.core.private_files import make_folder
 from hayase.core.secrets import Vault
 from hayase.runtime.addresses import RunPlace
@@ -33,6 +34,7 @@ from hayase.runtime.session import SessionUse
 from hayase.runtime.shipped import ShippedApp, delete_other_programs
 from hayase.runtime.spans.neighbours import Neighbours
 from hayase.storage.blobs import BlobStore
+from hayase.storage.disk_full import is_out_of_space
 from hayase.topology.topology import Topology
 
 _LOG = logging.getLogger("hayase.runtime")
@@ -257,6 +259,8 @@ class Runner:
         if isinstance(error, HayaseError):
             return error
         end = self._end_of_spark(wait=True)
+        if isinstance(error, OSError) and is_out_of_space(error.errno):
+            return spark_gone(error, self.spark_log)
         if end is None and isinstance(error, OSError) and not isinstance(error, ConnectionError):
             return StreamsStoppedError(
                 "SUPERVISOR_FAILED",
@@ -288,7 +292,8 @@ class Runner:
         self._io.ask_stop()
         clean = [self._io.stop_feeds(deadline)]
         if self._query is not None and self._query.isActive:
-            self.control.ask_stop()
+            with contextlib.suppress(StateError):  # a full disk: then it is stopped in mid-epoch
+                self.control.ask_stop()
             while not self.control.holding() and self._query.isActive and time.monotonic() < deadline:
                 time.sleep(0.01)
             clean.append(self.control.holding() or not self._query.isActive)

@@ -7,7 +7,6 @@ import hashlib
 import logging
 import os
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,7 +22,7 @@ from hayase.core.private_files import open_file
 from hayase.core.time import Clock, SystemClock
 from hayase.state.bundle import BundleState
 from hayase.state.environment import Meta, Position, open_state_environment, read_meta
-from hayase.state.spill import TEMPORARY_PREFIX
+from hayase.state.spill import temporary_folder
 from hayase.storage.blobs import BlobStore
 from hayase.storage.disk_full import disk_full, is_out_of_space
 from hayase.storage.lmdb_env import close_environment, open_environment, read_transaction
@@ -193,10 +192,10 @@ class Snapshots:
         Raises:
             StateError: `DISK_FULL`; `SNAPSHOT_CORRUPT`: what was published does not read back.
         """
-        with tempfile.TemporaryDirectory(prefix=TEMPORARY_PREFIX, dir=state.path) as folder:
+        with temporary_folder(state.path, "A copy of the state") as folder:
             reach("before_snapshot", bundle=self._bundle)
-            copy = _copy_environment(state.path, Path(folder))
-            meta = _meta_of(Path(folder))
+            copy = _copy_environment(state.path, folder)
+            meta = _meta_of(folder)
             manifest = self.manifest(meta.epoch) or self._upload(copy, meta, created_ms)
         self.verify(manifest)
         return manifest
@@ -283,9 +282,9 @@ def restore(state: BundleState, snapshots: Snapshots, manifest: Manifest, expect
     Raises:
         StateError: `SNAPSHOT_CORRUPT`, `SNAPSHOT_FOREIGN`, `DISK_FULL`.
     """
-    with tempfile.TemporaryDirectory(prefix=TEMPORARY_PREFIX, dir=state.path) as folder:
-        snapshots.load(manifest, Path(folder))
-        return state.reset_from(Path(folder), expected)
+    with temporary_folder(state.path, "A snapshot that is loaded") as folder:
+        snapshots.load(manifest, folder)
+        return state.reset_from(folder, expected)
 
 
 def maybe_snapshot(state: BundleState, changelog: Changelog, policy: SnapshotPolicy) -> Manifest | None:

@@ -31,7 +31,7 @@ Take = Callable[[BundleState, Changelog, SnapshotPolicy, RestoreCost], object]
 class _Failures(NamedTuple):
     """Failures one after the other, and when the next attempt may be made."""
 
-    in_a_row: int
+    times: int
     again_at: float
 
 
@@ -172,7 +172,7 @@ class SnapshotThread:
 
     def _failed(self, state: BundleState, error: Exception) -> None:
         before = self._failures.get(state.bundle)
-        count = before.in_a_row + 1 if before else 1
+        count = before.times + 1 if before else 1
         # Not 2 ** count: after a thousand failures that is no float any more.
         pause_s = min(_FIRST_PAUSE_S * 2 ** min(count - 1, 16), _LONGEST_PAUSE_S)
         self._failures[state.bundle] = _Failures(count, self._clock() + pause_s)

@@ -12,7 +12,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -21,7 +21,7 @@ import lmdb
 from hayase.core.private_files import make_folder
 from hayase.state import layout
 from hayase.state.base import Entries
-from hayase.storage.disk_full import disk_full, is_out_of_space
+from hayase.storage.disk_full import disk_full, is_out_of_space, naming_full_disk
 from hayase.storage.lmdb_env import close_environment, is_disk_full, open_environment, read_transaction, run_write
 
 T = TypeVar("T")
@@ -32,6 +32,19 @@ TEMPORARY_PREFIX = "temporary-"
 _DELETED = b"\x00"
 _WRITTEN = b"\x01"
 _WHAT = "What an epoch holds beyond epoch.memory.max.bytes"
+
+
+@contextmanager
+def temporary_folder(parent: Path, what: str) -> Iterator[Path]:
+    """A folder in a state's folder, removed afterwards; a process that is killed leaves it to the next one.
+
+    Raises:
+        StateError: `DISK_FULL`, saying what it was for.
+    """
+    with naming_full_disk(what, parent):
+        folder = tempfile.TemporaryDirectory(prefix=TEMPORARY_PREFIX, dir=parent)
+    with folder as name:
+        yield Path(name)
 
 
 class Spilled(NamedTuple):
@@ -130,8 +143,9 @@ class SpillMaps:
     def env(self) -> lmdb.Environment:
         """The environment; made when first asked for."""
         if self._path is None:
-            make_folder(self._parent)
-            self._path = Path(tempfile.mkdtemp(prefix=TEMPORARY_PREFIX, dir=self._parent)).resolve()
+            with naming_full_disk(_WHAT, self._parent):
+                make_folder(self._parent)
+                self._path = Path(tempfile.mkdtemp(prefix=TEMPORARY_PREFIX, dir=self._parent)).resolve()
         return open_environment(self._path, max_dbs=0, sync=False)
 
     def txn(self) -> layout.Txn:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from hayase.core.errors import StateError
 
@@ -14,10 +16,22 @@ def is_out_of_space(code: int | None) -> bool:
     return code in _NO_SPACE
 
 
-def disk_full(what: str, where: object, error: Exception) -> StateError:
+def disk_full(what: str, where: object, error: Exception | str) -> StateError:
     """`DISK_FULL`, saying what could not be written, where, and what to do."""
     return StateError(
         "DISK_FULL",
         f"{what} could not be written at {where}: no space, or a quota or file size limit was hit ({error}). Nothing was "
-        "changed and nothing is lost: free space on that file system (or lift the limit) and start again.",
+        "changed and nothing is lost: free space on that file system (or lift the limit). A running application goes on when "
+        "there is room within task.timeout.ms; after that, start it again.",
     )
+
+
+@contextmanager
+def naming_full_disk(what: str, where: object) -> Iterator[None]:
+    """Make an `OSError` for want of space `DISK_FULL`; other errors are passed on."""
+    try:
+        yield
+    except OSError as error:
+        if is_out_of_space(error.errno):
+            raise disk_full(what, where, error) from error
+        raise

@@ -48,6 +48,9 @@ _SMALLEST_MAP_SIZE = 64 << 20
 _ALONE_TIMEOUT_S = 30.0
 _WRITES_PER_READER_CHECK = 256
 _NEARLY_FULL_BYTES = 64 << 20
+_LOCK_FILE_BYTES = 64 * MAX_READERS + 128
+_BLOCK_BYTES = 512
+_NOT_WRITABLE = (errno.EACCES, errno.EROFS, errno.ENOENT, errno.EPERM)
 
 
 class _Entry:
@@ -289,7 +292,7 @@ def _open(path: str, map_size: int, max_dbs: int, readonly: bool, sync: bool) ->
     try:
         if not readonly:
             make_folder(Path(path))
-            _reserve_lock_file(path)
+        _reserve_lock_file(path)
         env = _open_with_largest_map(path, map_size, max_dbs, readonly, sync)
     except (lmdb.Error, OSError) as error:
         code = error.errno if isinstance(error, OSError) else error.code
@@ -313,17 +316,25 @@ def _open(path: str, map_size: int, max_dbs: int, readonly: bool, sync: bool) ->
 
 
 def _reserve_lock_file(path: str) -> None:
-    """Have the file of locks and readers on the disk as a whole: LMDB maps it, so that a hole on a full disk kills the process.
+    """Give the lock file its blocks, which LMDB maps and writes to as readers come: on a full disk that would be a SIGBUS.
 
-    To be called before LMDB opens it: closing the file ends the locks that this process has on it.
+    Nothing happens where they are there: closing a descriptor of the file would give up LMDB's own locks on it.
     """
-    descriptor = open_file(Path(path, "lock.mdb"), os.O_RDWR | os.O_CREAT)
+    file = f"{path}/lock.mdb"
     try:
-        if hasattr(os, "posix_fallocate"):
-            os.posix_fallocate(descriptor, 0, os.fstat(descriptor).st_size or _LOCK_FILE_BYTES)
+        found = os.stat(file)  # noqa: PTH116 - as above
+    except FileNotFoundError:
+        found = None
+    if found is not None and found.st_blocks * _BLOCK_BYTES >= _LOCK_FILE_BYTES:
+        return
+    try:
+        descriptor = open_file(file, os.O_RDWR | os.O_CREAT)
     except OSError as error:
-        if is_out_of_space(error.errno):
-            raise
+        if error.errno in _NOT_WRITABLE:
+            return  # LMDB will say so, or do without
+        raise
+    try:
+        os.posix_fallocate(descriptor, 0, _LOCK_FILE_BYTES)
     finally:
         os.close(descriptor)
 

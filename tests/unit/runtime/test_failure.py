@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 from hayase.core.errors import SerializationError
-from hayase.runtime.failure import find_error, query_failure, start_failure
+from hayase.runtime.failure import find_error, query_failure, spark_gone, start_failure
 
 
 def test_the_error_of_a_worker_comes_back_with_type_condition_and_context() -> None:
@@ -64,3 +65,14 @@ def test_spark_that_does_not_start_is_told_in_one_line() -> None:
     error = start_failure(text, Path("/var/spark.log"))
     assert error.condition == "SPARK_FAILED"
     assert error.message.endswith("IllegalStateException: stopped; Spark's account is in /var/spark.log")
+
+
+def test_a_full_disk_is_the_same_error_whichever_process_met_it() -> None:
+    java = "org.apache.spark.SparkException: java.io.IOException: No space left on device"
+    python = "Traceback ...\nOSError: [Errno 28] No space left on device: '/data/x'"
+    for text in (java, python):
+        error = query_failure(text, Path("/state/app/spark.log"))
+        assert error.condition == "DISK_FULL" and "/state/app" in error.message
+    for raised in (RuntimeError(java), OSError(errno.ENOSPC, "No space left on device", "/data/x")):
+        assert spark_gone(raised, Path("/state/app/spark.log")).condition == "DISK_FULL"
+    assert spark_gone(RuntimeError("gone"), Path("/state/app/spark.log")).condition == "SPARK_GONE"
