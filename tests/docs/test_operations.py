@@ -88,6 +88,7 @@ def _exists(level: str) -> set[str]:
     names = (
         *(m.DROPPED_RECORDS, m.LATE_RECORDS, m.DEAD_LETTERS, m.RECORDS_CONSUMED, m.RECORDS_PRODUCED, m.BYTES_CONSUMED),
         *(m.BYTES_PRODUCED, m.PROCESSED, m.RESTORED, m.ENTRIES, m.SUPPRESSION_EMITTED, m.FINAL_EMITTED),
+        *(m.SNAPSHOTS_FAILED, m.STATES_REBUILT),
     )
     counts = [m.Count(name, "0_0", "owner", 1) for name in names]
     measured = (
