@@ -97,7 +97,9 @@ class EpochCoordinator:
         self._internal = [p for p in self._partitions if p.topic in app.topology.internal_topics]
         self._purge_at = time.monotonic() + app.purge_interval_ms / 1000
         self._start_offsets = StartOffsets(log, blobs, app.plan.topics, app.resets, clock)
-        self._ranges = RangeCheck(log, app.on_range_lost, self._start_offsets.first, time.monotonic)
+        self._ranges = RangeCheck(
+            log, app.on_range_lost, self._start_offsets.first, time.monotonic, frozenset(app.topology.internal_topics)
+        )
         self._program = Program.of(app.plan, app.term)
         # Borders matter only where a task merges several inputs.
         self._by_time = (

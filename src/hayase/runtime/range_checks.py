@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 
 from hayase.core.config import OnRangeLost
 from hayase.core.errors import SourceRangeLostError
@@ -65,6 +65,8 @@ class RangeCheck:
         on_lost: `fail`, or `reset`: go on where `first_offsets` says.
         first_offsets: where partitions without a position begin.
         monotonic: the clock for intervals, in seconds.
+        internal: topics of the application's own, from which only it deletes: what is gone there was read before, so the
+            checkpoint is an older copy, and passing it over would lose rows.
     """
 
     def __init__(
@@ -73,7 +75,9 @@ class RangeCheck:
         on_lost: OnRangeLost,
         first_offsets: Callable[[Sequence[TopicPartition]], Offsets],
         monotonic: Callable[[], float],
+        internal: Container[str] = frozenset(),
     ) -> None:
+        self._internal = internal
         self._log = log
         self._on_lost = on_lost
         self._first_offsets = first_offsets
@@ -122,6 +126,15 @@ class RangeCheck:
             self._pass_over(partition, why, start, min(first[partition], end))
 
     def _refuse(self, lost: Mapping[TopicPartition, str]) -> None:
+        for partition, why in lost.items():
+            if partition.topic in self._internal:
+                raise SourceRangeLostError(
+                    "SOURCE_RANGE_LOST",
+                    f"{why}. It is an internal topic, from which only rows are deleted that were read: the checkpoint is an older copy "
+                    "than what was read. Restore the newest copy, or start over with `hayase app reset`",
+                    topic=partition.topic,
+                    partition=partition.partition,
+                )
         if lost and self._on_lost == "fail":
             partition, why = next(iter(lost.items()))
             raise SourceRangeLostError(

@@ -13,6 +13,7 @@ from hayase.core.offset_reset import AutoOffsetReset
 from hayase.core.records import TopicPartition
 from hayase.log.protocol import FetchedBatch
 from hayase.runtime.lost_ranges import PassingReader
+from hayase.runtime.range_checks import RangeCheck
 from hayase.task.epochs import Epochs
 
 FIRST = TopicPartition("in", 0)
@@ -129,3 +130,10 @@ def test_a_range_that_ends_behind_the_log_is_still_an_error(scene: Scene) -> Non
     with pytest.raises(SourceRangeLostError):
         list(reader.fetch(FIRST, 0, 1_000))
     reader.close()
+
+
+def test_what_is_gone_from_an_internal_topic_is_never_passed_over(scene: Scene) -> None:
+    lose(scene)
+    check = RangeCheck(scene.log, "reset", lambda _: {}, lambda: 0.0, {"in"})
+    with pytest.raises(SourceRangeLostError, match="the checkpoint is an older copy"):
+        check.starts({FIRST: 0}, scene.log.end_offsets([FIRST]))
