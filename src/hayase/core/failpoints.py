@@ -17,9 +17,11 @@ A simulation that runs many processes in one sets `listener` instead.
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable
 from functools import lru_cache
@@ -117,7 +119,16 @@ def _act(entry: dict[str, Any]) -> None:
         _kill(os.getpid())
 
 
+def _outlive_parent() -> None:
+    """Stand for an attempt on a machine that is out of reach: it goes on, although what it was started by is gone."""
+    if sys.platform == "linux":
+        pr_set_pdeathsig = 1
+        ctypes.CDLL(None).prctl(pr_set_pdeathsig, 0, 0, 0, 0)
+
+
 def _pause(seconds: float, until: str | None) -> None:
+    if until:
+        _outlive_parent()
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline and not (until and Path(until).exists()):
         time.sleep(min(0.01, seconds))
