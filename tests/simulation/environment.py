@@ -20,6 +20,7 @@ from tests.simulation.scheduler import Sim, SimThreading, SimTime, transaction_o
 from hayase.app import prepare
 from hayase.core import failpoints
 from hayase.core.patience import Patience
+from hayase.core.steps import STEPS
 from hayase.log.kafka import clients as kafka_clients
 from hayase.runtime import blob_lease, coordinator, forgetting, worker
 from hayase.runtime.shipped import ShippedApp
@@ -157,4 +158,7 @@ def simulated(
     with ExitStack() as stack:
         for patch in patches:
             stack.enter_context(patch)
+        # Simulated processes share one thread, and leave in the middle of a request.
+        stack.callback(setattr, STEPS, "asking", False)
+        stack.callback(setattr, STEPS, "step", None)
         yield
