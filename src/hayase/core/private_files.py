@@ -38,6 +38,11 @@ def file_mode() -> int:
     return _GROUP_FILE if _Access.group else _PRIVATE_FILE
 
 
+def umask() -> int:
+    """What other processes that this one starts may not allow: 077, with group access 007."""
+    return 0o777 & ~folder_mode()
+
+
 def make_folder(path: Path) -> None:
     """Make a folder, and what is missing above it, private. One that is there already is left as it is.
 

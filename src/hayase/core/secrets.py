@@ -59,10 +59,10 @@ class Settings(Mapping[str, Any]):
         return len(self._values)
 
     def __repr__(self) -> str:
-        return repr({key: MASK if _in_clear(key, value) else value for key, value in self._values.items()})
+        return repr({key: MASK if in_clear(key, value) else value for key, value in self._values.items()})
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Settings, ({key: seal(value) if _in_clear(key, value) else value for key, value in self.items()},)
+        return Settings, ({key: seal(value) if in_clear(key, value) else value for key, value in self.items()},)
 
 
 def is_reference(value: object) -> bool:
@@ -137,7 +137,7 @@ def only_reference(value: object) -> bool:
     return isinstance(value, str) and _REFERENCE.fullmatch(value) is not None
 
 
-def _in_clear(key: str, value: Any) -> bool:
+def in_clear(key: str, value: Any) -> bool:
     """Whether a value is, or holds, a secret that anybody could read; a URL may hold a password."""
     if not isinstance(value, str) or is_reference(value):
         return False

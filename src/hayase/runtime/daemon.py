@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import os
 
 from hayase.runtime.orphans import end_with_forker
 
@@ -33,6 +34,11 @@ if __name__ == "__main__":
     gc.collect()
     gc.freeze()
     end_with_forker()
+
+    from hayase.runtime.gateway import UMASK_VARIABLE
+
+    if UMASK_VARIABLE in os.environ:  # files of the user's functions are as if the program had made them
+        os.umask(int(os.environ[UMASK_VARIABLE], 8))
     from pyspark.daemon import manager
 
     manager()

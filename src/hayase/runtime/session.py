@@ -15,9 +15,10 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from hayase.core.java import find_java, spark_java_home
-from hayase.core.private_files import make_root
+from hayase.core.private_files import make_root, umask
 from hayase.core.spark_home import light_spark_home
 from hayase.runtime.class_archive import archive_options
+from hayase.runtime.gateway import launch_jvm, socket_folder
 from hayase.runtime.jvm import LOST, Jvm, forget_ended
 from hayase.runtime.master import (
     BIND_ADDRESS,
@@ -72,6 +73,7 @@ SETTINGS: Mapping[str, str] = {
     JAVA_OPTIONS: "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
 LOCAL_DIR = "spark.local.dir"
+_SOCKET_DIR = "spark.python.unix.domain.socket.dir"
 _LOCAL_SETTINGS: Mapping[str, str] = {
     DRIVER_HOST: "127.0.0.1",
     BIND_ADDRESS: "127.0.0.1",
@@ -220,13 +222,19 @@ def build_session(application_id: str, slots: int, overrides: Mapping[str, str],
             place = cluster_settings(known, slots)
         else:
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-            place = {**_LOCAL_SETTINGS, LOCAL_DIR: str(_local_dir(spark_log.parent))}
+            place = {
+                **_LOCAL_SETTINGS,
+                LOCAL_DIR: str(_local_dir(spark_log.parent)),
+                _SOCKET_DIR: socket_folder(),
+            }
         builder = SparkSession.builder.appName(application_id)
         logging_options = f'"-Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()}" "-Dhayase.spark.log={spark_log}"'
         given = known.get(JAVA_OPTIONS, "")
         archived = archive_options(java, given)
         java_options = " ".join(filter(None, (SETTINGS[JAVA_OPTIONS], archived, logging_options, given)))
-        for key, value in {**SETTINGS, **place, **known, JAVA_OPTIONS: java_options}.items():
+        settings = {**SETTINGS, **place, **known, JAVA_OPTIONS: java_options}
+        launch_jvm(settings, umask())
+        for key, value in settings.items():
             builder = builder.config(key, value)
         session = builder.getOrCreate()
     session.dataSource.register(EpochSource)
