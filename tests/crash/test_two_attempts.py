@@ -19,7 +19,7 @@ READY_S = 200
 def beside_its_replay(scene: Scene, tell: Tell, undisturbed: Undisturbed, step: str, *, late: bool) -> None:
     """Stop a worker at a step, kill everything around it, start again; wake it beside (or after) its replay."""
     draw = random.Random(scene.seed)
-    here = Failpoint(step, "pause", draw.randrange(1, EPOCHS_MIN), draw.choice(BUNDLES))
+    here = Failpoint(step, "pause_alone", draw.randrange(1, EPOCHS_MIN), draw.choice(BUNDLES))
     scene.load()
     first = scene.start([here])
     wait_for(lambda: first.fired(here) or first.process.poll() is not None, READY_S, str(here))

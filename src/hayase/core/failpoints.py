@@ -108,7 +108,9 @@ def _claim(token: str) -> bool:
 
 def _act(entry: dict[str, Any]) -> None:
     action = entry["action"]
-    if action == "pause":
+    if action == "pause_alone":
+        _outlive_parent()
+    if action in ("pause", "pause_alone"):
         _pause(float(entry["seconds"]), entry.get("until"))
     elif action == "raise":
         raise FailpointError(f"failpoint {entry['name']}")
@@ -127,8 +129,6 @@ def _outlive_parent() -> None:
 
 
 def _pause(seconds: float, until: str | None) -> None:
-    if until:
-        _outlive_parent()
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline and not (until and Path(until).exists()):
         time.sleep(min(0.01, seconds))
