@@ -23,7 +23,7 @@ from hayase.core.errors import ConfigError, HayaseError, StreamsStoppedError
 from hayase.core.logs import configure_logging, log_context, log_fields
 from hayase.core.registry import MetricName, Value
 from hayase.planner.options import configured
-from hayase.query.checkpoint import clear_memory, secure_folders
+from hayase.query.checkpoint import clear_memory
 from hayase.query.standby import Standbys, standbys_of
 from hayase.storage.open import open_blobs, probe_put_if_absent
 from hayase.topology.topology import Topology
@@ -260,7 +260,6 @@ class StreamsApp(StoreReading):
     def _start(self, *, bounded: bool) -> None:
         from hayase.app.prepare import prepare
         from hayase.app.topic_changes import TopicChanges
-        from hayase.runtime.lease import lease_for
         from hayase.runtime.runner import Runner
         from hayase.runtime.session import settings_of_session
 
@@ -275,11 +274,7 @@ class StreamsApp(StoreReading):
             configure_logging(form=form, level=level, secrets=self.config.secrets)
         runner: Runner | None = None
         try:
-            secure_folders(self.config)
-            probe_put_if_absent(self._blobs, exactly_once=self.config.exactly_once)
-            self._lease = lease_for(self._blobs, self.config.application_id)
-            self._lease.__enter__()
-            clear_memory(self.config)
+            self._take_folders()
             spark_settings = settings_of_session(self.config.spark_properties)
             runner = Runner.make(self.config.state_dir / self.config.application_id / RUNS, spark_settings)
             self._telemetry.serve()
@@ -314,6 +309,17 @@ class StreamsApp(StoreReading):
             asked_to_stop = self.state is State.PENDING_SHUTDOWN
         if asked_to_stop:
             runner.stop(_STOP_AT_START_S)
+
+    def _take_folders(self) -> None:
+        """Make the application's folders private and take its lease: what is in them is then this process's alone."""
+        from hayase.app.folders import settle_folders
+        from hayase.runtime.lease import lease_for
+
+        settle_folders(self.topology, self.config, self._blobs)
+        probe_put_if_absent(self._blobs, exactly_once=self.config.exactly_once)
+        self._lease = lease_for(self._blobs, self.config.application_id)
+        self._lease.__enter__()
+        clear_memory(self.config)
 
     def _watch(self, runner: Any, changes: Any) -> None:
         """The only place that ends a started application."""

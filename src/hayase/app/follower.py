@@ -15,7 +15,15 @@ from hayase.core.config import StreamsConfig
 from hayase.core.errors import HayaseError, StreamsStoppedError
 from hayase.planner.options import configured
 from hayase.query.access import PinnedStores, bundles_of, pinned_stores
-from hayase.query.checkpoint import Checkpoint, check_logged, followers_folder, open_checkpoint, unit_of_store
+from hayase.query.checkpoint import (
+    Checkpoint,
+    application_folder,
+    check_logged,
+    followers_folder,
+    open_checkpoint,
+    settle_application_folder,
+    unit_of_store,
+)
 from hayase.query.source import PinnedSource, StateSource
 from hayase.query.standby import follow_until, poll_s
 from hayase.query.stores import StoreHandle, open_store
@@ -89,6 +97,8 @@ class Follower:
                 "ALREADY_STARTED", "the follower was started already; make a new one to start again"
             )
         blobs = open_blobs(self.config.checkpoint_dir, fsync=False)
+        if self.folder.is_relative_to(application_folder(self.config)):
+            settle_application_folder(self.config)
         self._tail = Tail(blobs, self.config.application_id, self.folder)
         self._thread = threading.Thread(target=self._follow, args=(self._tail,), name="hayase-follower", daemon=True)
         self._thread.start()

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
-import ipaddress
 import json
-import logging
-import socket
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator
-from socketserver import ThreadingMixIn
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
-from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from prometheus_client import CollectorRegistry, make_wsgi_app
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from hayase.app.http_server import POLL_S, BoundedHandler, BoundedServer, is_allowed_host
 from hayase.app.report import ProgressReport
 from hayase.app.states import State
 from hayase.core.errors import ConfigError
@@ -28,14 +22,6 @@ if TYPE_CHECKING:
 
 PREFIX = "kafka_streams_"
 """Samples are called as the JMX exporter calls Kafka Streams' own, so that dashboards for those can be used."""
-
-REQUEST_S = 10.0
-"""How long a request may take, from the connection to its last byte."""
-CONNECTIONS_MAX = 16
-"""So many are answered at once; more are refused."""
-_TOO_MANY = b"HTTP/1.0 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n"
-_POLL_S = 0.1  # how long closing may wait
-_LOG = logging.getLogger("hayase.app")
 
 Snapshot = Callable[[], dict[MetricName, Value]]
 
@@ -48,7 +34,7 @@ class MetricsServer:
         application_id: label of all samples.
         metrics: gives the metrics at the time of the call.
         report: gives the state at the time of the call.
-        allowed_hosts: names by which the server may be asked, besides addresses, `localhost` and the machine's name.
+        allowed_hosts: further names under which it may be asked; see `metrics.allowed.hosts`.
 
     Raises:
         ConfigError: PORT_NOT_AVAILABLE.
@@ -68,7 +54,7 @@ class MetricsServer:
         self._metrics_app = make_wsgi_app(registry)
         self._report = report
         try:
-            self._server = make_server(host, port, self._answer, _Server, _QuietHandler)
+            self._server = BoundedServer((host, port), BoundedHandler)
         except OSError as error:
             raise ConfigError(
                 "PORT_NOT_AVAILABLE",
@@ -76,9 +62,9 @@ class MetricsServer:
                 "that is free), or metrics.host to an address of this machine",
                 setting="metrics.port",
             ) from error
-        self._host = host
-        self._allowed_hosts = allowed_hosts
-        threading.Thread(target=self._server.serve_forever, args=(_POLL_S,), name="hayase-metrics", daemon=True).start()
+        self._host, self._allowed_hosts = host, allowed_hosts
+        self._server.set_app(self._answer)
+        threading.Thread(target=self._server.serve_forever, args=(POLL_S,), name="hayase-metrics", daemon=True).start()
 
     @property
     def url(self) -> str:
@@ -92,13 +78,20 @@ class MetricsServer:
         self._server.server_close()
 
     def _answer(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        path = environ.get("PATH_INFO", "/")
-        if not is_allowed_host(environ.get("HTTP_HOST"), self._allowed_hosts):
-            return _json(
-                start_response, "421 Misdirected Request", {"error": "no host of that name; see metrics.allowed.hosts"}
-            )
         if environ["REQUEST_METHOD"] not in ("GET", "HEAD"):
-            return _json(start_response, "405 Method Not Allowed", {"error": "only GET is answered"})
+            return _json(start_response, "405 Method Not Allowed", {"error": "only GET and HEAD are answered"})
+        host = environ.get("HTTP_HOST")
+        if host is None and environ.get("SERVER_PROTOCOL") != "HTTP/1.0":
+            return _json(start_response, "400 Bad Request", {"error": "there is no Host header"})
+        if host is not None and not is_allowed_host(host, self._host, self._allowed_hosts):
+            return _json(
+                start_response, "403 Forbidden", {"error": "this name of the host is not in metrics.allowed.hosts"}
+            )
+        answer = self._page({**environ, "REQUEST_METHOD": "GET"}, start_response)
+        return answer if environ["REQUEST_METHOD"] == "GET" else [b"" for _ in answer]
+
+    def _page(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        path = environ.get("PATH_INFO", "/")
         if path == "/metrics":
             answer: Iterable[bytes] = self._metrics_app(environ, start_response)
             return answer
@@ -161,81 +154,3 @@ def family_name(name: MetricName) -> str:
 
 def _label(text: str) -> str:
     return text.replace("-", "_").replace(".", "_")
-
-
-class _Server(ThreadingMixIn, WSGIServer):
-    """One thread a connection, few of them, each for a few seconds."""
-
-    daemon_threads = True
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self._free = threading.BoundedSemaphore(CONNECTIONS_MAX)
-        super().__init__(*args, **kwargs)
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        """Take the connection, or refuse it at once if there are too many."""
-        if not self._free.acquire(blocking=False):
-            with contextlib.suppress(OSError):
-                request.settimeout(_POLL_S)
-                request.sendall(_TOO_MANY)
-            self.shutdown_request(request)
-            return
-        super().process_request(request, client_address)
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Answer, within the time there is: a client that sends a byte now and then does not keep the thread."""
-        ended = threading.Timer(REQUEST_S, _cut_off, (request,))
-        ended.daemon = True
-        ended.start()
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            ended.cancel()
-            self._free.release()
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that goes away, or is cut off, is no error of ours."""
-        _LOG.debug("a request for metrics from %s was not answered", client_address, exc_info=True)
-
-
-def _cut_off(request: socket.socket) -> None:
-    with contextlib.suppress(OSError):
-        request.shutdown(socket.SHUT_RDWR)
-
-
-class _QuietHandler(WSGIRequestHandler):
-    """Requests are no news; and nobody waits for the name of who asks."""
-
-    timeout = REQUEST_S
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        """Nothing."""
-
-    def address_string(self) -> str:
-        """The address, not looked up."""
-        return str(self.client_address[0])
-
-
-def is_allowed_host(header: str | None, allowed: Collection[str]) -> bool:
-    """Whether a request is meant for this server: by address, or by a name that it has.
-
-    A page in a browser can have its own name lead to this address (DNS rebinding); its requests carry that name.
-
-    Example:
-        >>> [
-        ...     is_allowed_host(host, {"metrics.example"})
-        ...     for host in ("127.0.0.1:9464", "metrics.example", "evil.example")
-        ... ]
-        [True, True, False]
-    """
-    if not header:
-        return True  # HTTP/1.0, which no browser speaks
-    try:
-        name = urlsplit(f"//{header}").hostname or ""
-    except ValueError:
-        return False
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return name in {"localhost", socket.gethostname().lower(), *(each.lower() for each in allowed)}
-    return True

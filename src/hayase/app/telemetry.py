@@ -82,9 +82,13 @@ class Telemetry:
         config = self._config
         if config.metrics_port is not None and self._server is None:
             self._server = MetricsServer(
-                config.metrics_host, config.metrics_port, config.application_id, self.registry.snapshot, self._report,
+                config.metrics_host,
+                config.metrics_port,
+                config.application_id,
+                self.registry.snapshot,
+                self._report,
                 config.metrics_allowed_hosts,
-            )  # fmt: skip
+            )
 
     def follow(self, app: ShippedApp, progress: Progress) -> None:
         """Take what the bundles of a run report."""

@@ -16,7 +16,7 @@ def stderr_to(path: Path) -> Iterator[None]:
     """Send standard error of this process, and of those it starts, to a file while the context lasts."""
     sys.stderr.flush()
     before = os.dup(2)
-    target = open_file(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    target = open_file(path, os.O_WRONLY | os.O_APPEND)
     try:
         os.dup2(target, 2)
         yield

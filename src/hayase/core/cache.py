@@ -5,6 +5,7 @@ They live under `<root>/hayase/`, where root is `HAYASE_CACHE`, else `XDG_CACHE_
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import shutil
@@ -12,9 +13,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from hayase.core.private_files import make_folder
+from hayase.core.file_locks import lock_file
+from hayase.core.private_files import check_owner, is_own_folder, make_folder, write_file
 
 MARKER = ".complete"
+_NAME = "hayase"
 
 
 def cache_root(environ: Mapping[str, str] | None = None) -> Path:
@@ -26,9 +29,9 @@ def cache_root(environ: Mapping[str, str] | None = None) -> Path:
     env = os.environ if environ is None else environ
     for name in ("HAYASE_CACHE", "XDG_CACHE_HOME"):
         if env.get(name):
-            return Path(env[name]).expanduser() / "hayase"
+            return Path(env[name]).expanduser() / _NAME
     home = Path(env["HOME"]) if env.get("HOME") else Path.home()
-    return home / ".cache" / "hayase"
+    return home / ".cache" / _NAME
 
 
 def cached_folder(folder: Path, fill: Callable[[Path], None]) -> Path:
@@ -42,8 +45,15 @@ def cached_folder(folder: Path, fill: Callable[[Path], None]) -> Path:
     Args:
         folder: the final place.
         fill: writes the content into the folder it is given.
+
+    Raises:
+        FolderError: `FOLDER_NOT_PRIVATE`: another user put it there, and what is in it is run; `LOCK_HELD`.
     """
+    if folder.parent.name == _NAME and is_own_folder(folder.parent):
+        with contextlib.suppress(OSError):  # of a read-only cache
+            folder.parent.chmod(0o700)  # versions before left it open
     if (folder / MARKER).exists():
+        check_owner(folder)
         return folder
     make_folder(folder.parent)
     with _locked(folder.with_name(folder.name + ".lock")):
@@ -52,10 +62,10 @@ def cached_folder(folder: Path, fill: Callable[[Path], None]) -> Path:
         partial = folder.with_name(folder.name + ".partial")
         for leftover in (partial, folder):  # of a process that died, or a folder that somebody emptied
             shutil.rmtree(leftover, ignore_errors=True)
-        partial.mkdir()
+        make_folder(partial)
         try:
             fill(partial)
-            (partial / MARKER).touch()
+            write_file(partial / MARKER, b"")
             partial.rename(folder)
         except BaseException:
             shutil.rmtree(partial, ignore_errors=True)
@@ -66,6 +76,8 @@ def cached_folder(folder: Path, fill: Callable[[Path], None]) -> Path:
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
     """Hold an exclusive lock on a file. The kernel releases it when the process dies."""
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    descriptor = lock_file(path, fcntl.LOCK_EX)
+    try:
         yield
+    finally:
+        os.close(descriptor)

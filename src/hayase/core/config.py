@@ -40,9 +40,10 @@ class StreamsConfig:
     Attributes:
         application_id: `application.id`, required: the application's identity, consumer group and state folder.
         bootstrap_servers: `bootstrap.servers`: Kafka brokers; empty: the embedded log in `log_dir`.
-        group_access: `allow.os.group.write.access`: whether members of a folder's group may read and write state, checkpoint,
-            topics of the embedded log and whatever else the application makes (modes 0770 and 0660); default `False`: nobody but its user may
-            (0700 and 0600), whatever the umask says.
+        files_group_access: `files.group.access`: what the group of folders and files that Hayase makes may do: `none` (default: only
+            the user who runs it has access, whatever the umask), `read` (0750 and 0640) or `write` (0770 and 0660, which commands and
+            readers of other users need, as reading takes locks). With a group, folders have the setgid bit: what is made in them
+            belongs to their group, and has its access. Without the setting, folders that were given to a group stay so.
         log_dir: `log.dir`: folder of the embedded log; default `hayase/log` in the user's data folder.
         log_format: `log.format`: `text` or `json`: everything the process and its workers log goes to standard error in that
             form; default `None`: the program's own logging is left as it is, and workers' lines go there.
@@ -72,12 +73,12 @@ class StreamsConfig:
             other jobs want the cores too, nor on a cluster that encrypts. Results do not depend on it.
         metadata_max_age_ms: `metadata.max.age.ms`: how often the log is asked for new topics that a pattern matches; default
             300,000. Kafka's clients get it too, if it is set.
+        metrics_allowed_hosts: `metrics.allowed.hosts`: names, with commas between, under which the metrics may be asked for beside the
+            address that they are served at and `localhost`; `*`: any. Other names are refused (a web page could use one to read
+            them through its visitor's browser).
         metrics_host: `metrics.host`: where `/metrics`, `/health` and `/ready` are served; default 127.0.0.1. Whoever can
             reach it can read them: there is no password.
         metrics_port: `metrics.port`: 0: any free one; default `None`: they are not served.
-        metrics_allowed_hosts: `metrics.allowed.hosts`: names, separated by commas, by which metrics may be asked for, besides
-            addresses, `localhost` and the name of the machine: a name of a Kubernetes service, for example. Requests for
-            other names are refused, as a web page may send them (DNS rebinding).
         metrics_recording_level: `metrics.recording.level`: `INFO` (default), `DEBUG` or `TRACE` (here as DEBUG).
         metrics_sample_window_ms: `metrics.sample.window.ms`: length of a sample of rates, averages and maxima; default 30,000.
         metrics_num_samples: `metrics.num.samples`: how many of them are looked at; default 2.
@@ -161,8 +162,8 @@ class StreamsConfig:
     """
 
     application_id: str
-    group_access: bool
     bootstrap_servers: tuple[str, ...]
+    files_group_access: Literal["none", "read", "write"] | None
     log_dir: Path
     num_standby_replicas: int
     log_format: Literal["text", "json"] | None
@@ -177,8 +178,8 @@ class StreamsConfig:
     epoch_memory_max_bytes: int
     epoch_span_max_ms: int
     metadata_max_age_ms: int
-    metrics_host: str
     metrics_allowed_hosts: tuple[str, ...]
+    metrics_host: str
     metrics_port: int | None
     metrics_recording_level: Literal["INFO", "DEBUG", "TRACE"]
     metrics_sample_window_ms: int

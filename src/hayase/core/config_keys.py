@@ -12,6 +12,7 @@ _POLL = "the worker that processes a range fetches it; there is no polling loop"
 WITHOUT_EFFECT: dict[str, str] = {
     "application.server": "stores are read on the machine where they are; there is nothing yet that answers for another one",
     "acceptable.recovery.lag": _ASSIGNOR,
+    "allow.os.group.write.access": "files.group.access says what the group may do",
     "buffered.records.per.partition": "an epoch is bounded by max.records.per.epoch",
     "built.in.metrics.version": _METRICS,
     "config.providers": "env, file and dir are always there: ${env:NAME}, ${file:PATH:KEY}, ${dir:PATH:FILE}",

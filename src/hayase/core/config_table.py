@@ -13,7 +13,6 @@ from hayase.core.offset_reset import AutoOffsetReset
 _WHOLE = values.whole(0)
 _REMOVED = " (exactly_once and exactly_once_beta are gone since Kafka Streams 4: use exactly_once_v2)"
 SETTINGS: dict[str, tuple[str, values.Parse]] = {
-    "allow.os.group.write.access": ("group_access", values.boolean),
     "application.id": ("application_id", values.application_id),
     "auto.offset.reset": ("auto_offset_reset", values.offset_reset),
     "bootstrap.servers": ("bootstrap_servers", values.servers),
@@ -30,6 +29,7 @@ SETTINGS: dict[str, tuple[str, values.Parse]] = {
     "epoch.memory.max.bytes": ("epoch_memory_max_bytes", values.whole(1 << 20)),
     "epoch.span.max.ms": ("epoch_span_max_ms", _WHOLE),
     "errors.dead.letter.queue.topic.name": ("dead_letter_topic", values.optional(values.text)),
+    "files.group.access": ("files_group_access", values.optional(values.one_of("none", "read", "write"))),
     "log.dir": ("log_dir", values.folder),
     "log.format": ("log_format", values.optional(values.one_of("text", "json"))),
     "log.level": ("log_level", values.optional(values.one_of("DEBUG", "INFO", "WARNING", "ERROR"))),
@@ -37,7 +37,7 @@ SETTINGS: dict[str, tuple[str, values.Parse]] = {
     "max.records.per.epoch": ("max_records_per_epoch", values.whole(1)),
     "max.task.idle.ms": ("max_task_idle_ms", values.whole(-1)),
     "metadata.max.age.ms": ("metadata_max_age_ms", values.whole(1)),
-    "metrics.allowed.hosts": ("metrics_allowed_hosts", values.names),
+    "metrics.allowed.hosts": ("metrics_allowed_hosts", values.host_names),
     "metrics.host": ("metrics_host", values.text),
     "metrics.num.samples": ("metrics_num_samples", values.whole(1)),
     "metrics.port": ("metrics_port", values.optional(values.whole(0, 65535))),
@@ -79,7 +79,6 @@ def defaults(env: Mapping[str, str]) -> dict[str, Any]:
     state = Path(env["XDG_STATE_HOME"]) if env.get("XDG_STATE_HOME") else home / ".local" / "state"
     data = Path(env["XDG_DATA_HOME"]) if env.get("XDG_DATA_HOME") else home / ".local" / "share"
     return {
-        "group_access": False,
         "auto_offset_reset": AutoOffsetReset.earliest(),
         "bootstrap_servers": (),
         "checkpoint_fsync": True,
@@ -93,6 +92,7 @@ def defaults(env: Mapping[str, str]) -> dict[str, Any]:
         "dsl_store_suppliers": None,
         "epoch_memory_max_bytes": 1 << 30,
         "epoch_span_max_ms": 60_000,
+        "files_group_access": None,
         "log_dir": data / "hayase" / "log",
         "log_format": None,
         "log_level": None,

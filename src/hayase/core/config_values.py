@@ -138,16 +138,15 @@ def servers(key: str, value: Any) -> tuple[str, ...]:
     return found
 
 
-def names(key: str, value: Any) -> tuple[str, ...]:
-    """Names, a list or text with commas; none at all is allowed."""
+def host_names(key: str, value: Any) -> tuple[str, ...]:
+    """Names or addresses of hosts without ports, a list or text with commas; `*` is any."""
     items = value.split(",") if isinstance(value, str) else value
-    if (
-        not isinstance(items, Iterable)
-        or isinstance(items, Mapping)
-        or not all(isinstance(item, str) for item in items)
-    ):
-        raise refuse(key, value, "names, with commas between")
-    return tuple(item.strip() for item in items if item.strip())
+    if not isinstance(items, Iterable) or isinstance(items, Mapping):
+        raise refuse(key, value, "names of hosts with commas between, or *")
+    found = tuple(item.strip().lower().strip("[]") if isinstance(item, str) else "" for item in items)
+    if not all(re.fullmatch(r"\*|[a-z0-9._:-]+", item) for item in found):
+        raise refuse(key, value, "names of hosts with commas between, or *")
+    return found
 
 
 def is_host_port(item: str) -> bool:

@@ -14,6 +14,7 @@ HayaseError
 │   └── UnknownStoreError (KeyError)
 ├── CheckpointError                   the checkpoint does not fit what is started on it
 ├── StorageError                      the storage of the checkpoint can not be read or written
+├── FolderError                       a folder or file of ours is not private, or another process keeps it locked
 ├── LeaseHeldError                    another copy of the application runs
 ├── MissingRequirementError (RuntimeError) something is missing on this machine
 └── StreamsStoppedError               the application is not in a state that allows the call
@@ -136,6 +137,10 @@ class CheckpointError(HayaseError):
 
 class StorageError(HayaseError):
     """The storage of the checkpoint can not be read or written."""
+
+
+class FolderError(HayaseError):
+    """A folder or file that Hayase would use is another user's, or is kept locked by another process."""
 
 
 class LeaseHeldError(HayaseError):

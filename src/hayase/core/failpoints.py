@@ -98,7 +98,7 @@ def reach(name: str, *, bundle: str | None = None, epoch: int | None = None) -> 
 
 def _claim(token: str) -> bool:
     try:
-        descriptor = os.open(token, os.O_CREAT | os.O_EXCL | os.O_WRONLY)
+        descriptor = os.open(token, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     except FileExistsError:
         return False
     os.write(descriptor, str(os.getpid()).encode())

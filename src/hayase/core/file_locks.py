@@ -1,20 +1,136 @@
-"""Locks on files that say which process keeps a folder: held by one, looked at by many."""
+"""Locks on files, waited for no longer than makes sense, and who holds them."""
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
 import os
+import pwd
+import struct
 import time
 from pathlib import Path
 
-import psutil
+from hayase.core.errors import FolderError
+from hayase.core.private_files import open_file
 
-from hayase.core.errors import StateError
-
-_LOCK_S = 30.0
 _PROBE_S = 2.0
 """Who looks at a lock holds it for microseconds, or as long as the machine stops it there; who wants it waits for so long."""
+
+WAIT_S = 30.0
+"""How long a lock is waited for whose holder is stopped, unknown, or of another user."""
+_WORKING_WAIT_S = 600.0
+"""How long if its holder is a process of this user's that is at work: a large copy takes its time."""
+_POLL_S = 0.005
+_POLL_MAX_S = 0.1
+_FLOCK = "hhqqi"
+"""`struct flock` on 64-bit Linux: type, whence, start, length, pid."""
+
+
+def lock_file(path: Path, kind: int) -> int:
+    """Open a lock file, made if it is missing, and lock it; a descriptor, to be closed.
+
+    Args:
+        path: of the file.
+        kind: LOCK_SH or LOCK_EX.
+
+    Raises:
+        FolderError: `LOCK_HELD`, and as `open_file`.
+    """
+    descriptor = open_file(path, os.O_RDWR)
+    try:
+        lock_within(descriptor, kind, path)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def lock_within(descriptor: int, kind: int, path: Path) -> None:
+    """Lock an open file, waiting for its holder for half a minute, or ten if that is a process of ours that is at work.
+
+    Raises:
+        FolderError: `LOCK_HELD`: it did not let go.
+    """
+    begun, pause = time.monotonic(), _POLL_S
+    while True:
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+            return
+        waited = time.monotonic() - begun
+        if waited > WAIT_S and (waited > _WORKING_WAIT_S or not _at_work(_flock_holders(descriptor))):
+            raise _held(path, _flock_holders(descriptor), waited)
+        time.sleep(pause)
+        pause = min(2 * pause, _POLL_MAX_S)
+
+
+def wait_until_readable(path: Path) -> None:
+    """Wait until no process has a file, if it is there, locked for itself by `fcntl`; the file must not be open in this process.
+
+    Raises:
+        FolderError: `LOCK_HELD`: it did not let go for half a minute.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:  # who opens it for use says what is wrong with it
+        return
+    try:
+        begun = time.monotonic()
+        while True:
+            asked = struct.pack(_FLOCK, fcntl.F_RDLCK, os.SEEK_SET, 0, 1, 0)
+            kind, _, _, _, pid = struct.unpack(_FLOCK, fcntl.fcntl(descriptor, fcntl.F_GETLK, asked))
+            if kind == fcntl.F_UNLCK:
+                return
+            if (waited := time.monotonic() - begun) > WAIT_S:
+                raise _held(path, [pid], waited)
+            time.sleep(_POLL_MAX_S)
+    finally:
+        os.close(descriptor)
+
+
+def _flock_holders(descriptor: int) -> list[int]:
+    """The processes that hold a lock of a file, as far as the system says so."""
+    inode = os.fstat(descriptor).st_ino
+    try:
+        lines = Path("/proc/locks").read_text().splitlines()
+    except OSError:
+        return []
+    # "1: FLOCK  ADVISORY  WRITE 4711 08:01:123456 0 EOF"; one that waits has an arrow: "1: -> FLOCK …"
+    fields = [line.split() for line in lines if "->" not in line]
+    return [int(each[4]) for each in fields if each[1] == "FLOCK" and each[5].rpartition(":")[2] == str(inode)]
+
+
+def _at_work(pids: list[int]) -> bool:
+    """Whether all of them are this user's, and none is stopped."""
+    for pid in pids:
+        try:
+            place = Path(f"/proc/{pid}")
+            if place.stat().st_uid != os.geteuid() or place.joinpath("stat").read_text().rpartition(")")[2][1] in "Tt":
+                return False
+        except OSError:  # of another container, or gone
+            return False
+    return bool(pids)
+
+
+def _held(path: Path, pids: list[int], waited_s: float) -> FolderError:
+    holder = ", ".join(map(_described, pids)) or "a process that cannot be seen from here"
+    return FolderError(
+        "LOCK_HELD",
+        f"{path} has been locked for {waited_s:.0f} s by {holder}; nothing was changed. End that process, or have it go on if it "
+        "was stopped",
+        file=str(path),
+        holder=holder,
+    )
+
+
+def _described(pid: int) -> str:
+    try:
+        owner = Path(f"/proc/{pid}").stat().st_uid
+    except OSError:
+        return f"pid {pid}"
+    try:
+        return f"pid {pid} of user {pwd.getpwuid(owner).pw_name}"
+    except KeyError:
+        return f"pid {pid} of user {owner}"
 
 
 def lock_alone(handle: int) -> bool:
@@ -34,39 +150,6 @@ def lock_alone(handle: int) -> bool:
             return True
 
 
-def take_lock(handle: int, path: Path, *, shared: bool = False, timeout_s: float = _LOCK_S) -> None:
-    """Take the lock of an open file that others hold for moments only.
-
-    Raises:
-        StateError: `LOCK_HELD`: another process has held it for the whole time.
-    """
-    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
-    deadline = time.monotonic() + timeout_s
-    while True:
-        try:
-            fcntl.flock(handle, kind | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                raise StateError(
-                    "LOCK_HELD",
-                    f"the lock on {path} was not free for {timeout_s:g} s ({_holders(path)}). End that process, or continue it if "
-                    "it was stopped, and start again",
-                ) from None
-            time.sleep(0.005)
-        else:
-            return
-
-
-def _holders(path: Path) -> str:
-    """The processes that have the file open, as far as the system tells."""
-    found = []
-    for process in psutil.process_iter(["pid", "username"]):
-        with contextlib.suppress(psutil.Error, OSError):
-            if process.pid != os.getpid() and any(opened.path == str(path) for opened in process.open_files()):
-                found.append(f"pid {process.pid} of {process.info['username']}")
-    return "held by " + ", ".join(found) if found else "its holder is not known"
-
-
 def lock_holder(path: Path) -> str | None:
     """What the process that has the lock wrote into the file; `None` if no process has it, or there is no file.
 
@@ -77,7 +160,8 @@ def lock_holder(path: Path) -> str | None:
         True
     """
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        # Not what another user put in its place: opening a pipe would wait for its other end.
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
         return None
     try:

@@ -14,7 +14,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from hayase.core.cache import cache_root, cached_folder
-from hayase.core.errors import MissingRequirementError
+from hayase.core.errors import FolderError, MissingRequirementError
 
 MINIMUM_VERSION = 17
 """Spark 4 and Kafka 4 need Java 17 or newer."""
@@ -109,7 +109,7 @@ def spark_java_home(java: JavaHome, cache: Path | None = None) -> Path:
     folder = (cache or cache_root()) / f"java-{java.version}-{place}"
     try:
         return cached_folder(folder, lambda made: _write_wrapper(made, java.java_home))
-    except OSError:
+    except (OSError, FolderError):
         return java.java_home
 
 
@@ -167,4 +167,4 @@ def _write_wrapper(folder: Path, real_home: Path) -> None:
     script = folder / "bin" / "java"
     quoted = "'" + str(real_home / "bin" / "java").replace("'", "'\\''") + "'"
     script.write_text(_WRAPPER.format(java=quoted))
-    script.chmod(0o755)
+    script.chmod(0o700)

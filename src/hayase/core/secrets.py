@@ -132,16 +132,16 @@ def known_secrets(settings: Mapping[str, Any]) -> tuple[str, ...]:
     return secret_values(seen)
 
 
-def only_reference(value: object) -> bool:
-    """Whether a value is one reference and nothing else."""
-    return isinstance(value, str) and _REFERENCE.fullmatch(value) is not None
-
-
 def in_clear(key: str, value: Any) -> bool:
     """Whether a value is, or holds, a secret that anybody could read; a URL may hold a password."""
     if not isinstance(value, str) or is_reference(value):
         return False
     return is_secret(key) or _URL_WITH_PASSWORD.search(value) is not None
+
+
+def only_reference(value: object) -> bool:
+    """Whether a value is one reference and nothing else."""
+    return isinstance(value, str) and _REFERENCE.fullmatch(value) is not None
 
 
 def _unknown_provider(setting: str, found: re.Match[str]) -> ConfigError:
@@ -210,6 +210,7 @@ class Vault:
         self._address = str(self._folder / "socket")
         self._values: dict[str, str] = {}
         self._server = _Server(self._address, self._values)
+        Path(self._address).chmod(0o600)
         threading.Thread(target=self._server.serve_forever, args=(_POLL_S,), name="hayase-secrets", daemon=True).start()
 
     @contextlib.contextmanager

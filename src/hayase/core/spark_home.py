@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from hayase.core.cache import cache_root, cached_folder
+from hayase.core.errors import FolderError
 
 _NEEDED = ("bin", "jars")
 
@@ -33,7 +34,7 @@ def light_spark_home(cache: Path | None = None) -> Path | None:
     place = hashlib.blake2b(str(installed).encode(), digest_size=8).hexdigest()
     try:
         return cached_folder((cache or cache_root()) / f"spark-{place}", lambda folder: _link(folder, installed))
-    except OSError:
+    except (OSError, FolderError):
         return None
 
 

@@ -21,6 +21,7 @@ from hayase.query.checkpoint import (
     followers_folder,
     history_folder,
     open_checkpoint,
+    settle_application_folder,
     state_folders,
     state_of_store,
     unit_of_store,
@@ -166,6 +167,7 @@ class StoreAccess:
             }
             return StateSource(workers, checkpoint.lineage, paths=paths, others=others)
         check_logged(self._topology, names)
+        settle_application_folder(self._config)
         past = open_past_states(history_folder(self._config), epoch)
         past.build(
             checkpoint.blobs,

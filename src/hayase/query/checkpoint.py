@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
 import shutil
-import stat
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +13,7 @@ from typing import Any
 
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import CheckpointError, StateError, UnknownStoreError
-from hayase.core.private_files import allow_group_access, make_folder, make_predictable, make_root
+from hayase.core.private_files import is_own_folder, make_folder, private_folder
 from hayase.planner.build import global_unit_id, levels_of
 from hayase.planner.compile import units_of
 from hayase.state.folders import StateFolders, logged_in_memory
@@ -179,26 +177,20 @@ def state_folders(config: StreamsConfig) -> StateFolders:
     return StateFolders(folder, config.state_memory_dir / f"{config.application_id}-{whose}")
 
 
-def secure_folders(config: StreamsConfig) -> None:
-    """Have what this process makes be private, and the folders that are there already.
-
-    Raises:
-        StateError: `FOLDER_NOT_PRIVATE`.
-    """
-    allow_group_access(config.group_access)
-    make_folder(config.state_dir)
-    make_root(application_folder(config))
-    memory = config.state_memory_dir
-    if memory.parent.is_dir() and memory.parent.stat().st_mode & stat.S_ISVTX:
-        make_predictable(memory)  # even if no store is in memory: nobody can make another one of that name then
+def settle_application_folder(config: StreamsConfig) -> None:
+    """Make the folder of an application's local state, or see to it that it is private; raises FolderError."""
+    state_dir, access = Path(config.state_dir), config.files_group_access
+    make_folder(state_dir, access or "none")
+    if is_own_folder(state_dir):
+        private_folder(state_dir, access, contents=None if state_dir.name == "hayase" else ())
+    private_folder(application_folder(config), access)
 
 
 def clear_memory(config: StreamsConfig) -> None:
     """Give back the memory that stores of an application took on this machine; it must not be running."""
-    folder = state_folders(config).memory
-    shutil.rmtree(folder, ignore_errors=True)
-    with contextlib.suppress(OSError):  # another application has stores in it, or there is none
-        folder.parent.rmdir()
+    memory = state_folders(config).memory
+    if is_own_folder(memory.parent):  # in a place like /dev/shm another user may have made it
+        shutil.rmtree(memory, ignore_errors=True)
 
 
 def followers_folder(config: StreamsConfig) -> Path:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import HayaseError
-from hayase.core.private_files import make_folder
+from hayase.core.private_files import make_folder, open_file
 from hayase.query.checkpoint import followers_folder
 from hayase.query.tail import Tail
 from hayase.storage.open import open_blobs
@@ -100,7 +100,7 @@ class Standbys:
             sys.executable, "-m", "hayase.query.standby",
             self._checkpoint, self._application_id, str(folder), str(os.getpid()),
         ]  # fmt: skip
-        with (folder / LOG_FILE).open("wb") as log:
+        with os.fdopen(open_file(folder / LOG_FILE, os.O_WRONLY | os.O_TRUNC), "wb") as log:
             # A session of its own: Ctrl-C in the terminal is for the application, which then ends its standbys.
             process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True

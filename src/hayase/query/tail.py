@@ -14,7 +14,7 @@ import msgspec
 from hayase.core.errors import StateError
 from hayase.core.failpoints import reach
 from hayase.core.file_locks import lock_alone, lock_holder
-from hayase.core.private_files import make_folder, open_file, write_file
+from hayase.core.private_files import make_folder, open_file, private_folder, write_file
 from hayase.core.time import Clock, SystemClock
 from hayase.query.checkpoint import Checkpoint, find_checkpoint
 from hayase.state.bundle import BundleState
@@ -257,7 +257,8 @@ def is_running(folder: Path) -> bool:
 
 def _take(folder: Path) -> int:
     make_folder(folder)
-    lock = open_file(folder / _LOCK_FILE, os.O_RDWR | os.O_CREAT)
+    private_folder(folder, contents=())
+    lock = open_file(folder / _LOCK_FILE, os.O_RDWR)
     if not lock_alone(lock):
         holder = os.read(lock, 100).decode(errors="replace").strip()
         os.close(lock)

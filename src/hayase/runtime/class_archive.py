@@ -16,6 +16,7 @@ import pyspark
 
 from hayase.core.cache import cache_root
 from hayase.core.java import JavaHome
+from hayase.core.private_files import check_owner
 from hayase.core.spark_home import light_spark_home
 
 RECORD_OPTION = "-XX:ArchiveClassesAtExit="
@@ -40,4 +41,7 @@ def archive_options(java: JavaHome, given: str) -> str:
         return ""
     file = archive_file(java)
     # What does not fit is no reason to write to a user's terminal.
-    return f"-XX:SharedArchiveFile={file} -Xshare:auto -Xlog:cds=off -Xlog:cds+dynamic=off" if file.exists() else ""
+    if not file.exists():
+        return ""
+    check_owner(file)
+    return f"-XX:SharedArchiveFile={file} -Xshare:auto -Xlog:cds=off -Xlog:cds+dynamic=off"

@@ -165,7 +165,7 @@ class Control:
     def telling(self) -> Iterator[Callable[[bytes], object]]:
         """Planner: while a span goes on, one line, without line ends in it, for each epoch that came through."""
         path = self._folder / f"{_TOLD}{time.time_ns():020d}"
-        with os.fdopen(open_file(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND), "ab", buffering=0) as file:
+        with os.fdopen(open_file(path, os.O_WRONLY | os.O_APPEND), "ab", buffering=0) as file:
 
             def tell(line: bytes) -> None:
                 rest = memoryview(line + b"\n")

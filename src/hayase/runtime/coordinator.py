@@ -13,7 +13,6 @@ import msgspec
 
 from hayase.core.errors import CheckpointError, LogError
 from hayase.core.failpoints import reach
-from hayase.core.private_files import allow_group_access
 from hayase.core.records import TopicPartition
 from hayase.core.time import Clock, SystemClock
 from hayase.log.open import open_log
@@ -119,7 +118,6 @@ class EpochCoordinator:
         patience = patience_of(options, f"planner-{os.getpid()}")
         blobs = open_blobs(options["checkpoint"], fsync=options["fsync"] == "true", patience=patience)
         app = load_shipped(blobs, options["digest"])
-        allow_group_access(app.group_access)
         app.log_to_driver()
         return cls(app, blobs, open_log(app.log), SystemClock(), Control(Path(app.place.control_dir)))
 

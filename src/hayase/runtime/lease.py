@@ -78,7 +78,7 @@ class FileLease:
 
     def _open_locked(self) -> int:
         make_folder(self._path.parent)
-        handle = open_file(self._path, os.O_RDWR | os.O_CREAT)
+        handle = open_file(self._path, os.O_RDWR)
         if not lock_alone(handle):
             holder = os.read(handle, 200).decode(errors="replace").strip()
             os.close(handle)

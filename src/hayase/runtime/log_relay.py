@@ -56,6 +56,7 @@ class LogRelay:
         else:
             self.address = str(self.folder / "log")
             self._server = _Server(self.address, _Receiver)
+            Path(self.address).chmod(0o600)
         threading.Thread(
             target=self._server.serve_forever, args=(_POLL_S,), name="hayase-log-relay", daemon=True
         ).start()

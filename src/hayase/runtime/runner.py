@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import os
 import shutil
 import tempfile
 import threading
@@ -18,7 +19,7 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql.streaming.query import StreamingQuery
 
 from hayase.core.errors import HayaseError, StateError, StreamsStoppedError
-from hayase.core.private_files import make_folder
+from hayase.core.private_files import make_folder, open_file, umask_of
 from hayase.core.secrets import Vault
 from hayase.runtime.addresses import RunPlace
 from hayase.runtime.control import Control
@@ -30,7 +31,7 @@ from hayase.runtime.log_relay import LogRelay
 from hayase.runtime.master import driver_addresses
 from hayase.runtime.progress import Progress
 from hayase.runtime.query import build_frame, start_query, wake_workers
-from hayase.runtime.session import SessionUse
+from hayase.runtime.session import HADOOP_UMASK, SessionUse
 from hayase.runtime.shipped import ShippedApp, delete_other_programs
 from hayase.runtime.spans.neighbours import Neighbours
 from hayase.storage.blobs import BlobStore
@@ -73,6 +74,7 @@ class Runner:
         self._opening = False
         """Whether Spark has to be started anew, and has not been."""
         self.spark_log = folder.parent.parent / "spark.log"
+        os.close(open_file(self.spark_log, os.O_WRONLY))  # the JVM may not be ours, and have another umask
 
     @classmethod
     def make(cls, folder: Path, spark_settings: Mapping[str, str]) -> Runner:
@@ -107,6 +109,8 @@ class Runner:
         """
         if has_spark_io(topology):
             spark_settings = {**FAIR, **spark_settings}
+        else:  # what Spark writes is its own alone
+            spark_settings = {HADOOP_UMASK: f"{umask_of(self._folder.parent):03o}", **spark_settings}
         digest = app.publish(blobs, self._vault)
         delete_other_programs(blobs, digest)
         self._options = {

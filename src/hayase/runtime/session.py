@@ -15,7 +15,7 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from hayase.core.java import find_java, spark_java_home
-from hayase.core.private_files import make_root, umask
+from hayase.core.private_files import make_folder, umask_of
 from hayase.core.spark_home import light_spark_home
 from hayase.runtime.class_archive import archive_options
 from hayase.runtime.gateway import launch_jvm, socket_folder
@@ -40,6 +40,8 @@ _TASK_ATTEMPTS = 4
 _LAUNCHER_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
 
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+HADOOP_UMASK = "spark.hadoop.fs.permissions.umask-mode"
+"""Hadoop's file systems give files the mode that this says, whatever the umask of the process is."""
 LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 
 SETTINGS: Mapping[str, str] = {
@@ -77,9 +79,10 @@ _SOCKET_DIR = "spark.python.unix.domain.socket.dir"
 _LOCAL_SETTINGS: Mapping[str, str] = {
     DRIVER_HOST: "127.0.0.1",
     BIND_ADDRESS: "127.0.0.1",
-    # Other users of the machine reach loopback, too. Spark makes up a secret by itself on a local master.
+    # Other users of the machine can connect to loopback. Spark makes up the secret, in memory.
     "spark.authenticate": "true",
 }
+_SOCKET_DIR = "spark.python.unix.domain.socket.dir"
 
 
 def settings_of_session(overrides: Mapping[str, str]) -> dict[str, str]:
@@ -222,18 +225,14 @@ def build_session(application_id: str, slots: int, overrides: Mapping[str, str],
             place = cluster_settings(known, slots)
         else:
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-            place = {
-                **_LOCAL_SETTINGS,
-                LOCAL_DIR: str(_local_dir(spark_log.parent)),
-                _SOCKET_DIR: socket_folder(),
-            }
+            place = {**_LOCAL_SETTINGS, LOCAL_DIR: str(_local_dir(spark_log.parent)), _SOCKET_DIR: socket_folder()}
         builder = SparkSession.builder.appName(application_id)
         logging_options = f'"-Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()}" "-Dhayase.spark.log={spark_log}"'
         given = known.get(JAVA_OPTIONS, "")
         archived = archive_options(java, given)
         java_options = " ".join(filter(None, (SETTINGS[JAVA_OPTIONS], archived, logging_options, given)))
         settings = {**SETTINGS, **place, **known, JAVA_OPTIONS: java_options}
-        launch_jvm(settings, umask())
+        launch_jvm(settings, umask_of(spark_log.parent))
         for key, value in settings.items():
             builder = builder.config(key, value)
         session = builder.getOrCreate()
@@ -245,5 +244,5 @@ def _local_dir(folder: Path) -> Path:
     """Where Spark keeps shuffled records: others could read them in its own folders in `/tmp`. Left empty by runs that ended."""
     found = folder / "spark-local"
     shutil.rmtree(found, ignore_errors=True)
-    make_root(found)
+    make_folder(found)
     return found

@@ -17,6 +17,7 @@ from hayase.core.config import OnRangeLost
 from hayase.core.errors import CheckpointError, ConfigError
 from hayase.core.kafka_security import client_secrets
 from hayase.core.offset_reset import AutoOffsetReset
+from hayase.core.private_files import Access
 from hayase.core.secrets import Vault, known_secrets
 from hayase.log.protocol import LogConfig
 from hayase.planner.compile import CompileOptions
@@ -50,7 +51,7 @@ class ShippedApp:
         span_max_ms: how long a Spark job may go on with more epochs; 0: one epoch a job.
         resets: topic → where the first epoch begins.
         recording_level: which metrics are recorded.
-        group_access: see `hayase.core.private_files`.
+        files_access: what a group may do in the folders of the application; see `hayase.core.private_files`.
         term: of the run, see `hayase.runtime.terms`.
         on_range_lost: what happens where records between two epochs are gone.
         log_level: the least level that they send.
@@ -88,13 +89,13 @@ class ShippedApp:
     epoch_memory_max_bytes: int
     recording_level: str = "INFO"
     log_level: str = "WARNING"
-    group_access: bool = False
     term: int = 0
     on_range_lost: OnRangeLost = "fail"
     max_poll_interval_ms: int = 300_000
     task_timeout_ms: int = 300_000
     machine: str = ""
     cluster: bool = False
+    files_access: Access | None = None
     state_root: str = ""
     snapshots: SnapshotPolicy = field(default_factory=SnapshotPolicy)
     spark_serdes: Mapping[str, tuple[Serde[Any], Serde[Any]]] = field(default_factory=dict)

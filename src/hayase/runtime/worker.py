@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from hayase.core.errors import ConfigError, UnknownTopicError
 from hayase.core.failpoints import reach
-from hayase.core.private_files import allow_group_access
+from hayase.core.private_files import private_folder
 from hayase.core.steps import at_work
 from hayase.log.open import open_log
 from hayase.log.protocol import EpochWriter, Log, LogReader
@@ -47,7 +47,6 @@ class WorkerHost:
         self.blobs = open_blobs(options["checkpoint"], fsync=options["fsync"] == "true", patience=self._patience)
         self._app: ShippedApp = load_shipped(self.blobs, options["digest"])
         app = self._app
-        allow_group_access(app.group_access)
         app.log_to_driver()
         self.application_id = app.application_id
         self.lineage = app.lineage
@@ -175,6 +174,7 @@ class WorkerHost:
                 "program; on several machines topics are in Kafka: set bootstrap.servers",
             )
         try:
+            private_folder(self.folders.disk, self._app.files_access)
             set_moving(self.folders.disk / "state", moving=True)
         except OSError as error:
             raise ConfigError(

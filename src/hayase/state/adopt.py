@@ -11,7 +11,7 @@ from pathlib import Path
 import lmdb
 
 from hayase.core.errors import StateError
-from hayase.core.private_files import make_folder
+from hayase.core.private_files import make_folder, settle_file
 from hayase.state import boot
 from hayase.state.environment import (
     FORMAT,
@@ -112,3 +112,4 @@ def _copy(copy: Path, path: Path) -> None:
         # Page by page: a compacting copy would take three times as long.
         open_state_environment(copy).copy(folder, compact=False)
         (Path(folder) / "data.mdb").replace(path / "data.mdb")
+    settle_file(path / "data.mdb")

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from hayase.core.file_locks import take_lock
+from hayase.core.file_locks import lock_file, lock_within
 from hayase.core.private_files import open_file
 
 BOOT_FILE = "BOOT"
@@ -64,7 +64,7 @@ def read_boot(folder: Path) -> Boot | None:
 def write_boot(folder: Path, boot: Boot) -> None:
     """Replace the BOOT file, on the disk when this returns."""
     temporary = folder / f"{BOOT_FILE}.{os.getpid()}"
-    with os.fdopen(open_file(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as file:
+    with os.fdopen(open_file(temporary, os.O_WRONLY | os.O_TRUNC), "wb") as file:
         file.write(msgspec.json.encode(boot))
         file.flush()
         os.fsync(file.fileno())
@@ -78,10 +78,9 @@ def write_boot(folder: Path, boot: Boot) -> None:
 
 @contextmanager
 def opening(folder: Path) -> Iterator[None]:
-    """Only one process of the machine at a time is in here for a folder."""
-    descriptor = open_file(folder / _OPENING_FILE, os.O_RDWR | os.O_CREAT)
+    """Only one process of the machine at a time is in here for a folder; raises FolderError `LOCK_HELD` if one stays too long."""
+    descriptor = lock_file(folder / _OPENING_FILE, fcntl.LOCK_EX)
     try:
-        take_lock(descriptor, folder / _OPENING_FILE)
         yield
     finally:
         os.close(descriptor)
@@ -91,8 +90,8 @@ class Hold:
     """Says that this process may write to the environment; the system lets go of it when the process ends."""
 
     def __init__(self, folder: Path) -> None:
-        self._descriptor: int | None = open_file(folder / _HOLD_FILE, os.O_RDWR | os.O_CREAT)
-        take_lock(self._descriptor, folder / _HOLD_FILE, shared=True)
+        self._path = folder / _HOLD_FILE
+        self._descriptor: int | None = lock_file(self._path, fcntl.LOCK_SH)
 
     def alone(self) -> bool:
         """Whether nobody else holds it; call it in `opening`, so that nobody comes meanwhile."""
@@ -105,7 +104,7 @@ class Hold:
             return False
         finally:
             # An attempt to convert a lock gives it up even if it fails.
-            fcntl.flock(self._descriptor, fcntl.LOCK_SH)
+            lock_within(self._descriptor, fcntl.LOCK_SH, self._path)
 
     @property
     def released(self) -> bool:

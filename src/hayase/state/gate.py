@@ -61,7 +61,7 @@ class Gate:
 
     @contextmanager
     def _open(self, name: str) -> Iterator[int]:
-        descriptor = open_file(self._folder / name, os.O_RDWR | os.O_CREAT)
+        descriptor = open_file(self._folder / name, os.O_RDWR)
         try:
             yield descriptor
         finally:

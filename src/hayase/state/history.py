@@ -10,7 +10,8 @@ from pathlib import Path
 from weakref import WeakSet
 
 from hayase.core.errors import StateError
-from hayase.core.private_files import make_folder, open_file
+from hayase.core.file_locks import lock_file
+from hayase.core.private_files import make_folder
 from hayase.state.bundle import BundleState
 from hayase.state.changelog import Changelog
 from hayase.storage.blobs import BlobStore
@@ -131,10 +132,9 @@ def _locked(folder: Path) -> int:
     while True:
         make_folder(folder)
         try:
-            lock = open_file(folder / _LOCK, os.O_RDWR | os.O_CREAT)
+            lock = lock_file(folder / _LOCK, fcntl.LOCK_SH)
         except FileNotFoundError:
             continue
-        fcntl.flock(lock, fcntl.LOCK_SH)
         if os.fstat(lock).st_nlink:
             return lock
         os.close(lock)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hayase.core.private_files import make_folder
+from hayase.core.private_files import make_folder, write_file
 
 _MARK = "MOVING"
 
@@ -17,7 +17,7 @@ def set_moving(folder: Path, *, moving: bool) -> None:
     """Say it, for all runs to come; raises OSError if the folder can not be made or written."""
     if moving:
         make_folder(folder)
-        (folder / _MARK).touch()
+        write_file(folder / _MARK, b"")
     else:
         (folder / _MARK).unlink(missing_ok=True)
 

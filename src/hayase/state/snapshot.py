@@ -207,7 +207,7 @@ class Snapshots:
             StateError: `SNAPSHOT_CORRUPT`, `DISK_FULL`.
         """
         try:
-            with (folder / "data.mdb").open("wb") as file:
+            with os.fdopen(open_file(folder / "data.mdb", os.O_WRONLY | os.O_TRUNC), "wb") as file:
                 for part in manifest.parts:
                     file.write(self._read(manifest, part))
         except OSError as error:
@@ -333,7 +333,7 @@ def snapshot_if_due(
 @contextmanager
 def _only_one(path: Path) -> Iterator[bool]:
     """Whether nobody else is in here for that folder."""
-    descriptor = open_file(path / "SNAPSHOT", os.O_RDWR | os.O_CREAT)
+    descriptor = open_file(path / "SNAPSHOT", os.O_RDWR)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -33,7 +33,8 @@ from typing import Any, Literal, TypeVar, overload
 import lmdb
 
 from hayase.core.errors import StateError
-from hayase.core.private_files import file_mode, make_folder, open_file
+from hayase.core.file_locks import wait_until_readable
+from hayase.core.private_files import check_file, file_mode, make_folder, open_file, settle_file
 from hayase.storage.disk_full import disk_full, is_out_of_space
 
 T = TypeVar("T")
@@ -292,6 +293,9 @@ def _open(path: str, map_size: int, max_dbs: int, readonly: bool, sync: bool) ->
     try:
         if not readonly:
             make_folder(Path(path))
+            for name in ("data.mdb", "lock.mdb"):
+                check_file(Path(path, name))
+            wait_until_readable(Path(path, "lock.mdb"))
         _reserve_lock_file(path)
         env = _open_with_largest_map(path, map_size, max_dbs, readonly, sync)
     except (lmdb.Error, OSError) as error:
@@ -309,6 +313,9 @@ def _open(path: str, map_size: int, max_dbs: int, readonly: bool, sync: bool) ->
             f"{path} can not be opened as an LMDB environment: {error}. It must be a writable folder on a local disk; "
             "after a fork nobody may still hold the parent's environment object.",
         ) from error
+    if not readonly:
+        for name in ("data.mdb", "lock.mdb"):
+            settle_file(Path(path, name))
     env.reader_check()
     if sync and not readonly:
         env.sync(True)
@@ -320,15 +327,15 @@ def _reserve_lock_file(path: str) -> None:
 
     Nothing happens where they are there: closing a descriptor of the file would give up LMDB's own locks on it.
     """
-    file = f"{path}/lock.mdb"
+    file = Path(path, "lock.mdb")
     try:
-        found = os.stat(file)  # noqa: PTH116 - as above
+        found = file.stat()
     except FileNotFoundError:
         found = None
     if found is not None and found.st_blocks * _BLOCK_BYTES >= _LOCK_FILE_BYTES:
         return
     try:
-        descriptor = open_file(file, os.O_RDWR | os.O_CREAT)
+        descriptor = open_file(file, os.O_RDWR)
     except OSError as error:
         if error.errno in _NOT_WRITABLE:
             return  # LMDB will say so, or do without
@@ -351,7 +358,7 @@ def _open_with_largest_map(path: str, map_size: int, max_dbs: int, readonly: boo
                 metasync=sync,
                 max_readers=MAX_READERS,
                 create=not readonly,
-                mode=file_mode(),
+                mode=file_mode(Path(path)),
             )
         except lmdb.MemoryError:
             if map_size <= _SMALLEST_MAP_SIZE:

@@ -10,12 +10,13 @@ import uuid
 from pathlib import Path
 
 from hayase.core.errors import ConfigError
-from hayase.core.private_files import make_folder, make_root, open_file
+from hayase.core.private_files import make_folder, open_file, private_folder
 from hayase.core.steps import moved
 from hayase.storage.blobs import check_folder, name_parts
 from hayase.storage.disk_full import disk_full, is_out_of_space
 
-_TEMPORARIES = ".tmp"
+TEMPORARIES = ".tmp"
+"""Folder of blobs that are not published yet."""
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK)
 
 
@@ -121,14 +122,14 @@ class PosixBlobs:
         """Whether there is nothing but temporaries in the folder, or no folder."""
         try:
             with os.scandir(self.root) as entries:
-                return all(entry.name == _TEMPORARIES for entry in entries)
+                return all(entry.name == TEMPORARIES for entry in entries)
         except (FileNotFoundError, NotADirectoryError):
             return True
 
     def tidy(self) -> None:
         """Remove the temporaries, and the folder if it is empty then."""
         if self.is_empty() and self.root.exists():
-            shutil.rmtree(self.root / _TEMPORARIES, ignore_errors=True)
+            shutil.rmtree(self.root / TEMPORARIES, ignore_errors=True)
             self._ready = False
             try:
                 self.root.rmdir()
@@ -137,14 +138,14 @@ class PosixBlobs:
 
     def _path(self, name: str) -> Path:
         parts = name_parts(name)
-        if parts[0] == _TEMPORARIES:
-            raise ValueError(f"{name!r} is no name of a blob: '{_TEMPORARIES}' is where unfinished ones are")
+        if parts[0] == TEMPORARIES:
+            raise ValueError(f"{name!r} is no name of a blob: '{TEMPORARIES}' is where unfinished ones are")
         return self.root.joinpath(*parts)
 
     def _prepare(self) -> None:
-        folder = self.root / _TEMPORARIES
         self._make_folder(self.root)
-        make_root(self.root)
+        private_folder(self.root, contents=())
+        folder = self.root / TEMPORARIES
         self._make_folder(folder)
         for path in folder.iterdir():
             _remove_if_left_behind(path)
@@ -176,8 +177,8 @@ class PosixBlobs:
     def _new_temporary(self) -> tuple[int, Path]:
         """A new file that is locked; in between, another process may have taken it for one that was left behind."""
         while True:
-            path = self.root / _TEMPORARIES / uuid.uuid4().hex
-            descriptor = open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+            path = self.root / TEMPORARIES / uuid.uuid4().hex
+            descriptor = open_file(path, os.O_WRONLY | os.O_EXCL)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if os.fstat(descriptor).st_nlink:

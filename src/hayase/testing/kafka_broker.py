@@ -18,6 +18,7 @@ from confluent_kafka.admin import AdminClient
 
 from hayase.core.errors import LogError
 from hayase.core.java import JavaHome, find_java
+from hayase.core.private_files import make_folder, write_file
 from hayase.testing.kafka_listeners import SecureListener, listener_properties
 from hayase.testing.maven_jars import Artifact, maven_jars
 from hayase.testing.servers import HOST, ServerProcess, free_ports
@@ -264,7 +265,7 @@ class KafkaBroker:
 
     def _write_config(self) -> Path:
         folder = self.data_folder
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         broker, controller, *secure = self._ports or (0, 0)
         config = {
             **_CONFIG,
@@ -274,8 +275,8 @@ class KafkaBroker:
             **self._extra_config,
         }
         path = folder / "server.properties"
-        path.write_text("".join(f"{name}={value}\n" for name, value in config.items()))
-        (folder / "log4j2.properties").write_text(_LOG4J)
+        write_file(path, "".join(f"{name}={value}\n" for name, value in config.items()).encode())
+        write_file(folder / "log4j2.properties", _LOG4J.encode())
         return path
 
     def _format(self, jars: Path, config: Path) -> None:

@@ -13,6 +13,7 @@ from types import TracebackType
 
 from hayase.core.errors import StorageError
 from hayase.core.java import JavaHome, find_java
+from hayase.core.private_files import write_file
 from hayase.testing.maven_jars import Artifact, maven_jars
 from hayase.testing.servers import HOST, ServerProcess, free_ports
 
@@ -141,7 +142,7 @@ class S3Server:
             "jclouds.filesystem.basedir": str(buckets),
         }
         path = folder / "s3proxy.conf"
-        path.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+        write_file(path, "".join(f"{name}={value}\n" for name, value in settings.items()).encode())
         return path
 
     def _wait_for_answer(self, process: ServerProcess) -> None:

@@ -59,6 +59,7 @@ class ServerProcess:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
                 env=environment,
+                umask=0o077,
             )
 
     @property

@@ -87,7 +87,6 @@ KAFKA_STREAMS_4_3_KEYS = [
 ]
 
 EXAMPLES = {
-    "allow.os.group.write.access": True,
     "application.id": "orders",
     "application.server": "host:7070",
     "bootstrap.servers": "a:9092",

@@ -1,36 +1,48 @@
-"""Locks that another process keeps do not hang a start."""
+"""Locks that one process holds and others look at."""
 
 from __future__ import annotations
 
 import fcntl
 import os
+import threading
 from pathlib import Path
 
 import pytest
 
-from hayase.core.errors import StateError
-from hayase.core.file_locks import take_lock
-from hayase.core.private_files import open_file
+from hayase.core import file_locks
+from hayase.core.file_locks import lock_alone, lock_holder
 
 
-def test_a_lock_that_is_never_free_is_an_error_that_names_the_file(tmp_path: Path) -> None:
-    path = tmp_path / "OPENING"
-    first, second = (open_file(path, os.O_RDWR | os.O_CREAT) for _ in range(2))
-    fcntl.flock(first, fcntl.LOCK_EX)
-    with pytest.raises(StateError) as refused:
-        take_lock(second, path, timeout_s=0.05)
-    assert refused.value.condition == "LOCK_HELD"
-    assert str(path) in refused.value.message
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    (tmp_path / "lock").write_text("pid 7")
+    return tmp_path / "lock"
+
+
+def test_the_holder_is_named_while_it_holds_and_not_after(path: Path) -> None:
+    assert lock_holder(path) is None
+    handle = os.open(path, os.O_RDWR)
+    assert lock_alone(handle)
+    assert lock_holder(path) == "pid 7"
+    os.close(handle)
+    assert lock_holder(path) is None
+
+
+def test_one_holder_keeps_the_other_out(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_locks, "_PROBE_S", 0.05)
+    first, second = os.open(path, os.O_RDWR), os.open(path, os.O_RDWR)
+    assert lock_alone(first)
+    assert not lock_alone(second)
     os.close(first)
-    take_lock(second, path, timeout_s=0.05)
+    assert lock_alone(second)
     os.close(second)
 
 
-def test_shared_locks_do_not_exclude_each_other(tmp_path: Path) -> None:
-    path = tmp_path / "HOLD"
-    handles = [open_file(path, os.O_RDWR | os.O_CREAT) for _ in range(2)]
-    for handle in handles:
-        take_lock(handle, path, shared=True, timeout_s=0.05)
-
-    for handle in handles:
-        os.close(handle)
+def test_who_looks_at_a_lock_does_not_keep_its_taker_out(path: Path) -> None:
+    looking, taking = os.open(path, os.O_RDONLY), os.open(path, os.O_RDWR)
+    fcntl.flock(looking, fcntl.LOCK_SH)
+    timer = threading.Timer(0.2, os.close, [looking])
+    timer.start()
+    assert lock_alone(taking)
+    timer.join()
+    os.close(taking)

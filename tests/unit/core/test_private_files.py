@@ -1,136 +1,122 @@
-"""What is made on disk is for its user alone."""
+"""Folders that are closed, and those that are left as they are."""
 
 from __future__ import annotations
 
+import logging
 import os
 import stat
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.other_user import NOBODY, needs_root, open_below
 
-from hayase.core.errors import StateError
-from hayase.core.private_files import (
-    allow_group_access,
-    make_folder,
-    make_predictable,
-    make_root,
-    open_file,
-    write_file,
-)
-from hayase.state.bundle import BundleState
-from hayase.storage.posix_blobs import PosixBlobs
-
-AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")
-NOBODY = 65534
+from hayase.core.errors import FolderError
+from hayase.core.private_files import is_own_folder, open_file, private_folder, write_file
 
 
 def mode(path: Path) -> int:
-    return stat.S_IMODE(path.stat().st_mode)
+    return stat.S_IMODE(path.lstat().st_mode)
 
 
-@pytest.fixture(autouse=True, params=[0o022, 0o000], ids=["umask 022", "umask 000"])
-def umask(request: pytest.FixtureRequest) -> Iterator[None]:
-    before = os.umask(request.param)
-    yield
-    os.umask(before)
-    allow_group_access(False)
+def test_an_open_folder_is_closed_with_everything_in_it_and_the_log_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tmp_path / "state"
+    (folder / "a" / "b").mkdir(parents=True)
+    (folder / "a" / "b" / "file").write_text("x")
+    for path in (folder, *folder.rglob("*")):
+        path.chmod(0o777 if path.is_dir() else 0o666)
+    with caplog.at_level(logging.WARNING):
+        private_folder(folder)
+    assert open_below(folder) == []
+    assert str(folder) in caplog.text
+    assert "0777" in caplog.text
+    caplog.clear()
+    private_folder(folder)
+    assert caplog.text == ""
 
 
-def everything(folder: Path) -> dict[str, int]:
-    return {str(path.relative_to(folder)): mode(path) for path in folder.rglob("*")}
+def test_a_folder_that_holds_files_of_the_user_is_not_touched_and_what_is_hayases_in_it_is_closed(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "project"
+    (folder / "lease").parent.mkdir(0o755)
+    for name in ("lease", "thesis.txt"):
+        (folder / name).write_text("x")
+        (folder / name).chmod(0o644)
+    private_folder(folder, contents=("lease",))
+    assert (mode(folder), mode(folder / "lease"), mode(folder / "thesis.txt")) == (0o755, 0o600, 0o644)
 
 
-def test_folders_are_0700_and_files_0600_whatever_the_umask(tmp_path: Path) -> None:
-    make_folder(tmp_path / "a" / "b")
-    write_file(tmp_path / "a" / "file", b"x")
-    os.close(open_file(tmp_path / "a" / "lock", os.O_RDWR | os.O_CREAT))
-    assert everything(tmp_path) == {"a": 0o700, "a/b": 0o700, "a/file": 0o600, "a/lock": 0o600}
+@pytest.mark.parametrize("which", ["home", "sticky"])
+def test_a_home_and_a_place_for_all_users_are_never_closed(
+    tmp_path: Path, which: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "place"
+    folder.mkdir()
+    folder.chmod(0o1777 if which == "sticky" else 0o755)
+    if which == "home":
+        monkeypatch.setenv("HOME", str(folder))
+    before = mode(folder)
+    private_folder(folder)
+    assert mode(folder) == before
 
 
-def test_group_access_is_a_setting(tmp_path: Path) -> None:
-    allow_group_access(True)
-    make_root(tmp_path / "a")
-    write_file(tmp_path / "a" / "file", b"x")
-    assert everything(tmp_path) == {"a": 0o770, "a/file": 0o660}
+def test_a_link_of_the_users_own_is_followed_unless_its_place_is_open_to_all(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir(0o700)
+    (tmp_path / "state").symlink_to(tmp_path / "disk")
+    private_folder(tmp_path / "state")
+    with pytest.raises(FolderError, match="symbolic link") as error:
+        private_folder(tmp_path / "state", predictable=True)
+    assert error.value.condition == "FOLDER_NOT_PRIVATE"
+    assert not is_own_folder(tmp_path / "state")
 
 
-def test_a_checkpoint_and_a_state_are_private(tmp_path: Path) -> None:
-    PosixBlobs(tmp_path / "checkpoint", fsync=False).put_if_absent("epochs/0", b"x")
-    BundleState(tmp_path / "state" / "0-0", application_id="app", lineage="L", bundle="0-0").close()
-    for path, found in everything(tmp_path).items():
-        assert found == (0o700 if (tmp_path / path).is_dir() else 0o600), path
+@needs_root
+def test_files_that_another_user_planted_while_a_folder_was_open_are_found(tmp_path: Path) -> None:
+    folder = tmp_path / "state"
+    folder.mkdir()
+    folder.chmod(0o777)
+    (folder / "planted").write_text("x")
+    os.chown(folder / "planted", NOBODY, NOBODY)
+    with pytest.raises(FolderError, match=r"planted.*nobody"):
+        private_folder(folder)
 
 
-def test_a_folder_of_ours_that_is_open_to_others_is_closed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    (tmp_path / "state").mkdir()
-    (tmp_path / "state").chmod(0o755)
-    make_root(tmp_path / "state")
-    assert mode(tmp_path / "state") == 0o700
-    assert "0o755" in caplog.text
+@needs_root
+def test_a_group_that_another_user_opened_a_predictable_folder_to_is_no_reason_to_use_it(tmp_path: Path) -> None:
+    folder = tmp_path / "hayase-0"
+    folder.mkdir()
+    os.chown(folder, NOBODY, os.getegid())
+    folder.chmod(0o2770)
+    private_folder(folder)  # named by the user, shared by its owner with a group that the user is in
+    with pytest.raises(FolderError, match="belongs to nobody"):
+        private_folder(folder, predictable=True)
 
 
-def test_a_folder_where_all_may_write_stays_as_it_is(tmp_path: Path) -> None:
-    (tmp_path / "shared").mkdir()
-    (tmp_path / "shared").chmod(0o1777)
-    make_root(tmp_path / "shared")
-    assert mode(tmp_path / "shared") == 0o1777
+def test_a_file_is_emptied_only_when_it_is_known_to_be_ours(tmp_path: Path) -> None:
+    write_file(tmp_path / "file", b"first, and longer")
+    write_file(tmp_path / "file", b"second")
+    assert (tmp_path / "file").read_bytes() == b"second"
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    with pytest.raises(FolderError) as error:
+        open_file(tmp_path / "link", os.O_WRONLY | os.O_TRUNC)
+    assert error.value.condition == "FILE_NOT_PRIVATE"
+    assert (tmp_path / "file").read_bytes() == b"second"
 
 
-def test_a_predictable_folder_that_is_a_link_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "victim").mkdir()
-    (tmp_path / "hayase-0").symlink_to(tmp_path / "victim")
-    with pytest.raises(StateError) as refused:
-        make_predictable(tmp_path / "hayase-0")
-    assert refused.value.condition == "FOLDER_NOT_PRIVATE"
+def test_a_second_name_is_allowed_where_only_the_user_could_have_given_it(tmp_path: Path) -> None:
+    """Backups are made of hard links."""
+    write_file(tmp_path / "file", b"")
+    os.link(tmp_path / "file", tmp_path / "backup")
+    os.close(open_file(tmp_path / "file", os.O_RDWR))
 
 
-def test_a_predictable_folder_that_others_may_write_to_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "hayase-0").mkdir()
-    (tmp_path / "hayase-0").chmod(0o777)
-    with pytest.raises(StateError, match="other users may write to it"):
-        make_predictable(tmp_path / "hayase-0")
-
-
-@AS_ROOT
-def test_a_predictable_folder_of_another_user_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "hayase-0").mkdir()
-    os.chown(tmp_path / "hayase-0", NOBODY, NOBODY)
-    with pytest.raises(StateError, match="it belongs to user"):
-        make_predictable(tmp_path / "hayase-0")
-
-
-def test_a_link_where_a_lock_should_be_is_not_followed(tmp_path: Path) -> None:
-    (tmp_path / "victim").write_text("mine")
-    (tmp_path / "lock").symlink_to(tmp_path / "victim")
-    with pytest.raises(OSError, match="symbolic links"):
-        open_file(tmp_path / "lock", os.O_RDWR | os.O_CREAT)
-
-
-_READ_ALL = """
-import os, sys
-os.setgid(65534), os.setuid(65534)
-found = []
-for parent, folders, files in os.walk(sys.argv[1]):
-    for name in files:
-        try:
-            open(os.path.join(parent, name), "rb").read(1)
-            found.append(name)
-        except OSError:
-            pass
-print(len(found))
-"""
-
-
-@AS_ROOT
-def test_another_user_reads_nothing(tmp_path: Path) -> None:
-    for parent in (tmp_path, *tmp_path.parents):
-        if parent.stat().st_uid == 0 and parent != Path(parent.anchor):
-            parent.chmod(mode(parent) | 0o055)
-    PosixBlobs(tmp_path / "checkpoint", fsync=False).put_if_absent("epochs/0", b"x")
-    BundleState(tmp_path / "state" / "0-0", application_id="app", lineage="L", bundle="0-0").close()
-    (tmp_path / "open").write_text("to prove that the folders above are no obstacle")
-    done = subprocess.run([sys.executable, "-c", _READ_ALL, str(tmp_path)], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "1"
+def test_what_could_be_run_by_its_user_can_still_be_when_its_folder_was_closed(tmp_path: Path) -> None:
+    folder = tmp_path / "tools"
+    folder.mkdir()
+    (folder / "script").touch()
+    (folder / "script").chmod(0o755)
+    folder.chmod(0o755)
+    private_folder(folder)
+    assert mode(folder / "script") == 0o700

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from hayase.core.errors import ConfigError, LeaseHeldError
-from hayase.core.private_files import make_folder, open_file
+from hayase.core.private_files import open_file, private_folder
 
 _MARK = ".hayase-demo"
 
@@ -28,8 +28,8 @@ def demo_folder(folder: Path) -> Iterator[Path]:
         raise ConfigError(
             "FOLDER_NOT_EMPTY", f"{folder} holds files that are not the demo's; give --dir a new or empty folder"
         )
-    make_folder(folder)
-    handle = open_file(mark, os.O_RDWR | os.O_CREAT)
+    private_folder(folder)
+    handle = open_file(mark, os.O_RDWR)
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

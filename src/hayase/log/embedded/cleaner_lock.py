@@ -88,7 +88,7 @@ class CleanerLock:
         """A turn, if there is none in this process or another, or that one hangs."""
         if holder is None:
             while True:
-                descriptor = open_file(self._path, os.O_RDWR | os.O_CREAT)
+                descriptor = open_file(self._path, os.O_RDWR)
                 try:
                     fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except OSError:
@@ -108,7 +108,7 @@ class CleanerLock:
 
     def _take_over(self) -> CleanerTurn:
         mine = self._path.with_name(f"{_NAME}.{uuid.uuid4().hex}")
-        descriptor = open_file(mine, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+        descriptor = open_file(mine, os.O_RDWR | os.O_EXCL)
         try:
             fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             mine.replace(self._path)

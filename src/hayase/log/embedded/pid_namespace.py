@@ -37,7 +37,7 @@ def enter(folder: str) -> None:
     """
     with _held_lock, io_errors(folder, "LOG_NOT_OPENED"):
         if (os.getpid(), folder) not in _held:
-            descriptor = open_file(Path(folder, _NAME), os.O_RDWR | os.O_CREAT)
+            descriptor = open_file(Path(folder, _NAME), os.O_RDWR)
             try:
                 _lock(folder, descriptor)
             except BaseException:

@@ -21,7 +21,7 @@ from typing import Any
 from crc32c import crc32c
 
 from hayase.core.errors import ConfigError, LogError
-from hayase.core.private_files import file_mode, make_folder
+from hayase.core.private_files import make_folder, open_file
 from hayase.core.records import Headers
 from hayase.log.embedded.blob import Rows
 from hayase.log.embedded.remote_part import CheckedRange
@@ -79,9 +79,8 @@ def write_part(url: str, batches: Iterator[Rows], *, sync: bool) -> WrittenPart:
     groups = []
     with translated(url):
         files, path = open_files(url)
-        _make_folder(files, path.rpartition("/")[0])
+        _make_place(files, path)
         with files.open(path, "wb") as file:
-            _make_private(files, path)
             sink = _ChecksummedSink(file)
             writer = pq.ParquetWriter(pa.PythonFile(sink, mode="w"), _schema(), compression="zstd")
             with writer:
@@ -177,16 +176,13 @@ def open_files(url: str) -> tuple[Any, str]:
     return files, str(path)
 
 
-def _make_folder(files: Any, folder: str) -> None:
+def _make_place(files: Any, path: str) -> None:
+    """The folder of a file; where the file system is a local one also the file, which is to be private."""
     if _is_local(files):
-        make_folder(Path(folder))
+        make_folder(Path(path).parent)
+        os.close(open_file(Path(path), os.O_WRONLY))
     else:
-        files.makedirs(folder, exist_ok=True)
-
-
-def _make_private(files: Any, path: str) -> None:
-    if _is_local(files):
-        Path(path).chmod(file_mode())
+        files.makedirs(path.rpartition("/")[0], exist_ok=True)
 
 
 def _is_local(files: Any) -> bool:

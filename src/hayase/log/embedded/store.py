@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import lmdb
 
 from hayase.core.errors import ConfigError, LogError, StateError
-from hayase.core.private_files import make_root
+from hayase.core.private_files import private_folder
 from hayase.log.embedded import pid_namespace
 from hayase.log.embedded.checked_rows import row_damaged
 from hayase.log.embedded.failures import io_errors, log_disk_full
@@ -35,6 +35,8 @@ T = TypeVar("T")
 
 _FORMAT = b"3"
 _OLDER = (b"1", b"2")
+FILES = ("data.mdb", "lock.mdb", "cleaner.lock", "users.lock")
+"""What is in the folder."""
 _commits: dict[tuple[int, str], GroupCommit] = {}
 _users: Counter[tuple[int, str]] = Counter()
 _users_lock = threading.Lock()
@@ -48,6 +50,7 @@ class LogStore:
 
     Raises:
         ConfigError: an option is unknown or has a value that is not allowed, or there is no folder.
+        FolderError: the folder belongs to another user.
         LogError: `LOG_NOT_OPENED`: the folder cannot be used; `LOG_FORMAT`: it is of another version; `LOG_DAMAGED`: its
             file is cut off, or rows in it are not what was written; `LOG_IN_OTHER_PID_NAMESPACE`: processes of another
             container have it open; `DISK_FULL`.
@@ -56,16 +59,16 @@ class LogStore:
     def __init__(self, config: LogConfig) -> None:
         if not config.location:
             raise ConfigError("INVALID_SETTING", "an embedded log needs a folder as its location")
-        self.path = os.path.realpath(config.location)
         self.settings = read_options(config)
+        with io_errors(config.location, "LOG_NOT_OPENED"):
+            private_folder(Path(config.location).absolute(), contents=FILES)
+        self.path = os.path.realpath(config.location)
         self._handles: dict[str, Any] = {}
         self._prepared: weakref.ref[lmdb.Environment] | None = None
         self._user = (os.getpid(), self.path)
         self._closed = False
         self._commits = _commits.setdefault(self._user, GroupCommit())
         with _users_lock:
-            with io_errors(self.path, "LOG_NOT_OPENED"):
-                make_root(Path(self.path))
             pid_namespace.enter(self.path)
             _users[self._user] += 1
         try:

@@ -40,6 +40,7 @@ class Door:
             self.address = str(Path(place.sockets_dir) / uuid.uuid4().hex[:8])
             self._listener = socket.socket(socket.AF_UNIX)
             self._listener.bind(self.address)
+            Path(self.address).chmod(0o600)
             self._listener.listen(backlog)
 
     def accept(self) -> Connection:
