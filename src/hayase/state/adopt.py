@@ -22,6 +22,7 @@ from hayase.state.environment import (
 )
 from hayase.state.spill import TEMPORARY_PREFIX
 from hayase.storage.lmdb_env import close_environment, is_environment_open, read_transaction
+from hayase.storage.page_checksums import PAGES_FILE
 
 _LOG = logging.getLogger("hayase.state")
 
@@ -111,5 +112,6 @@ def _copy(copy: Path, path: Path) -> None:
     with tempfile.TemporaryDirectory(prefix=TEMPORARY_PREFIX, dir=path) as folder:
         # Page by page: a compacting copy would take three times as long.
         open_state_environment(copy).copy(folder, compact=False)
+        (path / PAGES_FILE).unlink(missing_ok=True)
         (Path(folder) / "data.mdb").replace(path / "data.mdb")
     settle_file(path / "data.mdb")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import shutil
 from collections import Counter, deque
 from collections.abc import Callable
@@ -13,6 +15,7 @@ import lmdb
 import msgspec
 
 from hayase.core.errors import StateError
+from hayase.core.metrics import STATES_REBUILT
 from hayase.core.private_files import make_folder
 from hayase.state import boot, layout
 from hayase.state.base import BaseStore
@@ -20,11 +23,14 @@ from hayase.state.chain import Step
 from hayase.state.changes import StoreChanges, StoreKey
 from hayase.state.delta import Delta
 from hayase.state.environment import (
+    DAMAGE,
+    DAMAGED_FILE,
     FORMAT,
     START,
     Meta,
     Position,
     base_in,
+    damaged,
     is_cut_off,
     open_state_environment,
     position_in,
@@ -40,14 +46,17 @@ from hayase.storage.lmdb_env import (
     read_transaction,
     run_write,
 )
+from hayase.storage.page_checksums import PAGES_FILE, PageChecksums, PagesDamaged
 
 T = TypeVar("T")
+
+_LOG = logging.getLogger("hayase.state")
 
 
 class BundleState:
     """The stores of a bundle, epoch by epoch. Several processes may have it open; one applies at a time.
 
-    Opening it throws away what can not be trusted: after a power loss without a clean close, and if the file is shorter
+    Opening it compares all pages with their checksums and throws away what can not be trusted: a damaged file, after a power loss without a clean close, and if the file is shorter
     than what is in it or no environment at all, the files are deleted;
     the state of another checkpoint (lineage), application, bundle or format is emptied. It is then at epoch -1, and
     `Changelog.catch_up` rebuilds it.
@@ -75,6 +84,9 @@ class BundleState:
         spill: Path | None = None,
     ) -> None:
         self.path = path.resolve()
+        self._mark = str(self.path / DAMAGED_FILE)
+        self._pages = PageChecksums(self.path)
+        self._pages_for_checks = PageChecksums(self.path)  # of another thread
         self._spill = spill
         self.application_id = application_id
         self.lineage = lineage
@@ -162,6 +174,32 @@ class BundleState:
         """
         return self._write(lambda txn: self._apply(txn, step))
 
+    @property
+    def damaged(self) -> bool:
+        """Whether a process of this machine has found it damaged since it was made."""
+        return os.path.exists(self._mark)  # noqa: PTH110 - for every epoch; a Path costs as much again
+
+    def suspect(self, error: Exception) -> None:
+        """Have it rebuilt before it is used again: reading it failed with that error."""
+        damaged(self.path, error)
+
+    def check(self) -> None:
+        """Compare all pages with their checksums while epochs go on; raises StateError `STATE_DAMAGED`."""
+        with ExitStack() as stack:
+            env = open_state_environment(self.path)
+            try:
+                self._pages_for_checks.check(lambda: stack.enter_context(read_transaction(env)))
+            except PagesDamaged as error:
+                raise damaged(self.path, error) from error
+
+    def discard(self) -> None:
+        """Delete a damaged state; it is then empty, at epoch -1. Nothing happens if another process has done so."""
+        with boot.opening(self.path):
+            if self.damaged:
+                self._warn_of_damage()
+                self._delete_files()
+        self._write(self._empty_if_foreign)
+
     def wipe(self, expected: Position | None = None) -> None:
         """Empty all stores; the state is then at epoch -1. Nothing happens if it is no longer at `expected`."""
 
@@ -238,6 +276,7 @@ class BundleState:
         with boot.opening(self.path):
             if clean and self._hold.alone():
                 open_state_environment(self.path).sync(True)
+                self._pages.sync()
                 boot.write_boot(self.path, boot.Boot(self._boot_id, self.lineage, clean=True))
             self._hold.release()
 
@@ -245,19 +284,45 @@ class BundleState:
         make_folder(self.path)
         with boot.opening(self.path):
             hold = boot.Hold(self.path)
-            if hold.alone():
-                self._discard_untrusted()
+            alone = hold.alone()
+            if alone and not self._trusted():
+                self._delete_files()
+            elif self._is_damaged():
+                self._warn_of_damage()
+                self._delete_files()
+            if alone:
+                if is_cut_off(self.path):
+                    self._delete_files()
                 self._discard_temporaries()
             boot.write_boot(self.path, boot.Boot(self._boot_id, self.lineage, clean=False))
             return hold
 
-    def _discard_untrusted(self) -> None:
+    def _trusted(self) -> bool:
         written = boot.read_boot(self.path)
-        if written is not None and written.trusted(self._boot_id) and not is_cut_off(self.path):
-            return
+        return written is not None and written.trusted(self._boot_id)
+
+    def _is_damaged(self) -> bool:
+        """Looks at every page, without LMDB, which may crash over a damaged one."""
+        try:
+            self._pages.verify()
+        except PagesDamaged as error:
+            raised = damaged(self.path, error)
+            _LOG.debug("%s", raised)
+        return self.damaged
+
+    def _delete_files(self) -> None:
         close_environment(self.path)
-        for name in ("data.mdb", "lock.mdb"):
+        # The lock file first: a process that opens the old data meanwhile makes a new one, and finds out with its next use.
+        for name in ("lock.mdb", "data.mdb", PAGES_FILE, DAMAGED_FILE):
             (self.path / name).unlink(missing_ok=True)
+
+    def _warn_of_damage(self) -> None:
+        _LOG.warning(
+            "%s is damaged: it is deleted, and the state of bundle %s is rebuilt from the checkpoint",
+            self.path / "data.mdb",
+            self.bundle,
+        )
+        self.count(STATES_REBUILT)
 
     def _discard_temporaries(self) -> None:
         for parent in (self.path, self._spill or self.path):
@@ -319,8 +384,17 @@ class BundleState:
         if self._hold.released:
             raise StateError("STATE_CLOSED", f"The state at {self.path} was closed here; open it again to write to it.")
         try:
-            return run_write(open_state_environment(self.path), work)
+            env = open_state_environment(self.path)
+            return self._pages.commit(lambda: run_write(env, work))
+        except PagesDamaged as error:
+            raise damaged(self.path, error) from error
+        except OSError as error:
+            if is_out_of_space(error.errno):
+                raise disk_full(f"The state of bundle {self.bundle}", self.path, error) from error
+            raise
         except lmdb.Error as error:
+            if isinstance(error, DAMAGE):
+                raise damaged(self.path, error) from error
             if not is_disk_full(self.path, error):
                 raise StateError(
                     "STATE_WRITE_FAILED",

@@ -143,7 +143,7 @@ class Changelog:
     def catch_up(self, state: BundleState, to_epoch: int) -> bool:
         """Bring a state to the bundle's last delta up to and including `to_epoch`.
 
-        A state that is behind follows the chain of deltas, or a snapshot and the deltas behind it. One whose last
+        A state that was found damaged is deleted and rebuilt. One that is behind follows the chain of deltas, or a snapshot and the deltas behind it. One whose last
         delta is not that of the changelog, and one that is ahead of the changelog, is emptied and rebuilt.
 
         Returns:
@@ -153,6 +153,8 @@ class Changelog:
         Raises:
             StateError: `CHANGELOG_GAP`: a delta is missing and no snapshot bridges it; `DELTA_CORRUPT`; `DISK_FULL`.
         """
+        if state.damaged:
+            state.discard()
         for attempt in range(_ATTEMPTS):
             position = state.position()
             if position.epoch > to_epoch and self._is_published(position):

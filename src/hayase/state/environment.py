@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,6 +14,10 @@ from hayase.state import layout
 from hayase.state.base import BaseStore, MemoryBase
 from hayase.storage.lmdb_env import ends_early, open_environment
 
+DAMAGED_FILE = "DAMAGED"
+"""Beside an environment: a process found it damaged; it is rebuilt before it is used again."""
+DAMAGE = (lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.PanicError, lmdb.InvalidError, lmdb.CursorFullError)
+"""What LMDB raises about pages that cannot be right."""
 FORMAT = 1
 NOTHING_APPLIED = -1
 _NO_ENVIRONMENT = (lmdb.InvalidError, lmdb.CorruptedError, lmdb.VersionMismatchError)
@@ -60,6 +65,18 @@ _decode_meta = msgspec.msgpack.Decoder(Meta).decode
 def open_state_environment(path: Path) -> lmdb.Environment:
     """The environment of a bundle's state. Commits are not synced: what is durable are the deltas."""
     return open_environment(path, max_dbs=0, sync=False)
+
+
+def damaged(folder: Path, why: object) -> StateError:
+    """`STATE_DAMAGED`; leaves a mark beside the environment, so that it is rebuilt before it is used again."""
+    with contextlib.suppress(OSError):
+        (folder / DAMAGED_FILE).touch()
+    return StateError(
+        "STATE_DAMAGED",
+        f"{folder / 'data.mdb'} is damaged: {why}. Nothing of it is used: the application deletes it and rebuilds the state from "
+        "the checkpoint with the bundle's next epoch. Look after the disk.",
+        folder=str(folder),
+    )
 
 
 def read_meta(txn: layout.Txn) -> Meta | None:

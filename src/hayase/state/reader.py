@@ -12,8 +12,9 @@ from typing import NoReturn
 from hayase.core.errors import StateError
 from hayase.state import boot, layout
 from hayase.state.base import BaseStore, Entries
-from hayase.state.environment import NOTHING_APPLIED, base_in, open_state_environment, read_meta
-from hayase.storage.lmdb_env import read_transaction
+from hayase.state.environment import DAMAGED_FILE, NOTHING_APPLIED, base_in, damaged, open_state_environment, read_meta
+from hayase.storage.lmdb_env import is_environment_open, read_transaction
+from hayase.storage.page_checksums import PageChecksums, PagesDamaged
 
 _CHECKED_EVERY = 512
 """Entries of a scan between two looks at the clock."""
@@ -142,7 +143,7 @@ class BundleReader:
             max_seconds: how long it may be read. Looked at when something is read, not in between.
 
         Raises:
-            StateError: `STATE_NOT_THERE`: there is no state at the path yet, or none that survived the last power loss.
+            StateError: `STATE_DAMAGED`: a page is not what was written; the application rebuilds it. `STATE_NOT_THERE`: there is no state at the path yet, or none that survived the last power loss.
                 `SCAN_TOO_LONG`, from the methods of its stores.
         """
         # Never open what the application would delete: opening a damaged environment may crash.
@@ -153,8 +154,21 @@ class BundleReader:
                 f"There is no state at {self.path} that can be read: the application has not run here since the machine "
                 "started, or keeps these stores in memory and does not run now. Start it, or look at its state.dir.",
             )
+        _check_once(self.path)
         with read_transaction(open_state_environment(self.path)) as txn:
             yield ReaderSnapshot(txn, _Deadline(max_seconds, self._clock))
+
+
+def _check_once(path: Path) -> None:
+    """Compare the pages with their checksums before this process opens the environment; raises StateError `STATE_DAMAGED`."""
+    if (path / DAMAGED_FILE).exists():
+        raise damaged(path, "a process found it so")
+    if is_environment_open(path):
+        return
+    try:
+        PageChecksums(path).check()
+    except PagesDamaged as error:
+        raise damaged(path, error) from error
 
 
 def _refuse() -> NoReturn:

@@ -194,6 +194,7 @@ class Snapshots:
         """
         with temporary_folder(state.path, "A copy of the state") as folder:
             reach("before_snapshot", bundle=self._bundle)
+            state.check()  # what is damaged here must not become part of the checkpoint
             copy = _copy_environment(state.path, folder)
             meta = _meta_of(folder)
             manifest = self.manifest(meta.epoch) or self._upload(copy, meta, created_ms)

@@ -119,6 +119,8 @@ class UnloggedStores:
     @contextmanager
     def _at(self, part: BundleState, names: frozenset[str], position: Position) -> Iterator[layout.Txn]:
         """A transaction in which the part is at the position: as it is if it fits, else emptied."""
+        if part.damaged:
+            part.discard()
         for attempt in range(_TRIES):
             with read_transaction(open_state_environment(part.path)) as txn:
                 seen = position_in(txn)

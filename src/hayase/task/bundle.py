@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,6 +25,7 @@ from hayase.state.adopt import adopt_copy
 from hayase.state.bundle import BundleState
 from hayase.state.changelog import Changelog
 from hayase.state.delta import Delta, Piece, encode_piece
+from hayase.state.environment import DAMAGE
 from hayase.state.epoch import EpochState
 from hayase.state.folders import logged_in_memory
 from hayase.state.journal import EdgeRow, Journal, ReceivedRow
@@ -43,6 +45,8 @@ from hayase.task.row_epoch import run_rows
 from hayase.task.row_task import RowTask
 from hayase.task.services import TaskServices
 from hayase.task.summary import BundleSummary
+
+_LOG = logging.getLogger("hayase.task")
 
 _PIECE_BYTES_MAX = 16 << 20
 """A part of a delta is cut when it grows beyond this."""
@@ -123,7 +127,22 @@ class BundleRunner:
             rows: what tasks of lower levels sent to the tasks of this bundle.
         """
         with log_context(bundle=self._bundle.id, epoch=record.epoch):
-            return self._run(record, rows)
+            try:
+                return self._run(record, rows)
+            except (StateError, *DAMAGE) as error:
+                if not self._rebuilds_after(error):
+                    raise
+                _LOG.warning("the epoch is run again, over a state that is rebuilt: %s", error)
+                return self._run(record, rows)
+
+    def _rebuilds_after(self, error: Exception) -> bool:
+        """Whether the next attempt rebuilds what this one could not read."""
+        if isinstance(error, StateError):
+            return error.condition == "STATE_DAMAGED"
+        for state in (self._state, *self._globals.values()):  # LMDB does not say which
+            if state is not None:
+                state.suspect(error)
+        return True
 
     def _run(self, record: EpochRecord, rows: Sequence[ReceivedRow]) -> BundleResult:
         steps = _Steps()
