@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -14,6 +15,8 @@ from hayase.state.delta import DIGEST_BYTES, Delta, Part, Piece, delta_corrupt
 from hayase.state.environment import START, Position
 from hayase.state.snapshot import Manifest, Snapshots, restore
 from hayase.storage.blobs import BlobStore
+
+_LOG = logging.getLogger("hayase.state")
 
 _ATTEMPTS = 5
 _PROBED = 8
@@ -160,6 +163,13 @@ class Changelog:
             if position.epoch > to_epoch and self._is_published(position):
                 return False
             if position.epoch > to_epoch or not self._on_chain(position):
+                _LOG.warning(
+                    "the state of bundle %s at %s is at epoch %d, which the checkpoint does not know: it is of a run that is not in "
+                    "this checkpoint, of which an older copy was restored perhaps. It is emptied and rebuilt",
+                    self._bundle,
+                    state.path,
+                    position.epoch,
+                )
                 state.wipe(expected=position)
                 continue
             try:
@@ -205,8 +215,11 @@ class Changelog:
         data = self._blobs.get(part.name)
         epoch = int(part.name.removeprefix(self._parts).partition("-")[0])
         if data is None or len(data) != part.length or data[-DIGEST_BYTES:].hex() != part.digest:
-            raise delta_corrupt(self._bundle, epoch, f"its part {part.name} is missing or not what was published")
-        return Delta.from_bytes(data, bundle=self._bundle, epoch=epoch)
+            raise delta_corrupt(self._bundle, epoch, "a part that is missing or not what was published", part.name)
+        try:
+            return Delta.from_bytes(data, bundle=self._bundle, epoch=epoch)
+        except StateError as error:
+            raise delta_corrupt(self._bundle, epoch, "a part with a wrong checksum", part.name) from error
 
     def _head(self, epoch: int) -> Delta | None:
         """A delta of which only `columns` tells the changes: nothing of it is decoded before that."""
@@ -336,6 +349,7 @@ class Changelog:
         except StateError as error:
             if error.condition != "SNAPSHOT_CORRUPT":
                 raise
+            _LOG.warning("a snapshot is passed over, an older one or deltas are read instead: %s", error)
             return False
         return True
 

@@ -244,11 +244,14 @@ class Delta:
         return b"".join([*parts, _digest(parts)])
 
 
-def delta_corrupt(bundle: str | None, epoch: int | None, why: str) -> StateError:
+def delta_corrupt(bundle: str | None, epoch: int | None, why: str, blob: str | None = None) -> StateError:
     """`DELTA_CORRUPT`, saying what to do."""
+    if blob is None and bundle is not None and epoch is not None:
+        blob = f"changelog/{bundle}/{epoch:020d}"
+    where = f", {blob}," if blob else ""
     return StateError(
         "DELTA_CORRUPT",
-        f"The delta of epoch {epoch} of bundle {bundle} is damaged ({why}). Restore that blob of the checkpoint from a copy; "
+        f"The delta of epoch {epoch} of bundle {bundle}{where} is damaged ({why}). Restore that blob of the checkpoint from a copy; "
         "`hayase app reset` starts over without it.",
         bundle=bundle,
         epoch=epoch,

@@ -86,7 +86,7 @@ def read_meta(txn: layout.Txn) -> Meta | None:
         return None
     try:
         return _decode_meta(data)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
 
 

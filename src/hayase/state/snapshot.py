@@ -169,8 +169,11 @@ class Snapshots:
             return None
         body, digest = data[:-_DIGEST_BYTES], data[-_DIGEST_BYTES:]
         if _digest(body) != digest:
-            raise self._corrupt(epoch, "its manifest has a wrong checksum")
-        return msgspec.msgpack.decode(body, type=Manifest)
+            raise self._corrupt(epoch, f"its manifest {self._name(epoch)} has a wrong checksum")
+        try:
+            return msgspec.msgpack.decode(body, type=Manifest)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:  # of another version
+            raise self._corrupt(epoch, f"its manifest {self._name(epoch)} cannot be read ({error})") from error
 
     def newest_first(self, above: int = -1, up_to: int | None = None) -> Iterator[Manifest]:
         """Those with `above < epoch <= up_to`; damaged manifests are passed over, which the log says."""

@@ -46,6 +46,7 @@ _PAGE_HEADER = 16
 _NODE_HEADER = 8
 _BIG = 0x01
 _METAS = 2
+_PAGE_SIZES = frozenset(1 << power for power in range(9, 17))
 
 
 class PagesDamaged(Exception):  # noqa: N818 - the caller makes it a condition of its own
@@ -103,7 +104,7 @@ class _File:
             if self._identity != (found.st_ino, found.st_size):
                 self._map = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
                 self.bytes = memoryview(self._map)
-                self.words = np.frombuffer(self._map, np.uint16)
+                self.words = np.frombuffer(self._map, np.uint16, found.st_size // 2)
                 self._identity = (found.st_ino, found.st_size)
             return metas
         finally:
@@ -132,9 +133,7 @@ class _File:
     def overflow(self, pages: Numbers) -> Numbers:
         """The pages with values that leaf pages refer to."""
         nodes, words, size = self._nodes(pages), self.words, self.page_size
-        nodes = nodes[words[nodes + 2] & _BIG != 0]
-        if not len(nodes):
-            return nodes
+        nodes = np.asarray(nodes[words[nodes + 2] & _BIG != 0], np.int64)
         lengths = words[nodes].astype(np.int64) | words[nodes + 1].astype(np.int64) << 16
         counts = (_PAGE_HEADER - 1 + lengths) // size + 1
         at = nodes * 2 + _NODE_HEADER + words[nodes + 3].astype(np.int64)
@@ -246,9 +245,10 @@ class PageChecksums:
     def _compare_all(self, newest: _Meta) -> None:
         if newest.checksum != self._meta:
             raise PagesDamaged("its meta page has a wrong checksum")
-        for tree in newest.trees:
-            for pages in self._levels(tree, newest.last_page):
-                self._compare(pages)
+        with _damage_where_it_leads_nowhere():
+            for tree in newest.trees:
+                for pages in self._levels(tree, newest.last_page):
+                    self._compare(pages)
 
     def _compare(self, pages: Numbers) -> None:
         wrong = pages[self._data.checksums(pages) != self._sums[pages]]
@@ -293,9 +293,9 @@ class PageChecksums:
             self._sums = np.concatenate([self._sums, np.zeros(length - len(self._sums), np.uint32)])
         touched: list[Numbers] = []
         for number, tree in enumerate(newest.trees):
-            touched += self._changed(
-                older.trees[number] if older else _Tree(_NO_PAGE, 0, False), tree, newest.last_page
-            )
+            before = older.trees[number] if older else _Tree(_NO_PAGE, 0, False)
+            with _damage_where_it_leads_nowhere():
+                touched += self._changed(before, tree, newest.last_page)
         changed = np.concatenate([*touched, np.zeros(0, np.int64)])
         self._sums[changed] = self._data.checksums(changed)
         self._store(table, newest, changed if older else np.arange(len(self._sums)))
@@ -366,6 +366,15 @@ class PageChecksums:
             os.close(descriptor)
 
 
+@contextmanager
+def _damage_where_it_leads_nowhere() -> Iterator[None]:
+    """What numbers on pages that are no numbers of pages end in."""
+    try:
+        yield
+    except (IndexError, ValueError, OverflowError, MemoryError) as error:
+        raise PagesDamaged(f"its pages cannot be followed ({error})") from error
+
+
 def _write(descriptor: int, data: bytes, at: int) -> None:
     if os.pwrite(descriptor, data, at) != len(data):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -378,7 +387,7 @@ def _meta_of(head: bytes, at: int) -> _Meta | None:
         magic, version, page_size, _, free_depth, free_overflow, free_root,
         _, _, depth, overflow, root, last_page, txn,
     ) = _META.unpack_from(head, at + _PAGE_HEADER)  # fmt: skip
-    if magic != _LMDB_MAGIC or version != _LMDB_VERSION or not 512 <= page_size <= 1 << 16:
+    if magic != _LMDB_MAGIC or version != _LMDB_VERSION or page_size not in _PAGE_SIZES:
         return None
     trees = (
         _Tree(free_root, free_depth if free_root != _NO_PAGE else 0, free_overflow > 0),

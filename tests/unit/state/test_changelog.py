@@ -437,3 +437,27 @@ def test_snapshots_are_listed_once_not_for_every_delta(tmp_path: Path) -> None:
     blobs = Counting(tmp_path)
     history(Changelog(blobs, "b0"), list(range(10)))
     assert blobs.listed == 1
+
+
+def test_a_state_ahead_of_a_restored_checkpoint_is_rebuilt_from_it_and_the_log_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    blobs = PosixBlobs(tmp_path / "c", fsync=False)
+    truth = history(Changelog(blobs, "b0"), list(range(10)))
+    with opened(tmp_path / "s") as state:
+        Changelog(blobs, "b0").catch_up(state, 9)
+        for epoch in range(4, 10):  # a copy of the checkpoint of epoch 3 is restored
+            Changelog(blobs, "b0").delete(epoch)
+        assert Changelog(blobs, "b0").catch_up(state, 3)
+        assert (*state.position(), content_of(state)) == at(truth, 3)
+        assert "is at epoch 9, which the checkpoint does not know" in caplog.text
+        history_again = Changelog(blobs, "b0")
+        for epoch in range(4, 8):  # and other epochs follow
+            history_again.publish(make(history_again.get(epoch - 1), epoch, record="another"))
+    with opened(tmp_path / "old") as state:
+        other = PosixBlobs(tmp_path / "first", fsync=False)
+        history(Changelog(other, "b0"), list(range(6)))
+        Changelog(other, "b0").catch_up(state, 5)
+        assert Changelog(blobs, "b0").catch_up(state, 7)
+        last = Changelog(blobs, "b0").get(7)
+        assert last is not None and state.position() == (7, last.digest)
