@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from hayase.core.errors import CheckpointError, StateError
+from hayase.state.blob_names import epochs_of, parts_of
 from hayase.state.bundle import BundleState
 from hayase.state.chain import Chain, Step
 from hayase.state.changes import StateChanges
@@ -129,7 +130,7 @@ class Changelog:
 
     def epochs(self) -> list[int]:
         """Epochs of which there is a delta, ascending."""
-        return [int(name.removeprefix(self._folder)) for name in self._blobs.list(self._folder)]
+        return epochs_of(self._blobs.list(self._folder), self._folder)
 
     def delete(self, epoch: int) -> None:
         """Delete a delta; see `snapshot.delete_history` for when that is allowed."""
@@ -201,8 +202,8 @@ class Changelog:
             )
 
     def _delete_parts(self, unwanted: Callable[[int], bool]) -> None:
-        for name in self._blobs.list(self._parts):
-            if unwanted(int(name.removeprefix(self._parts).partition("-")[0])):
+        for epoch, name in parts_of(self._blobs.list(self._parts), self._parts):
+            if unwanted(epoch):
                 self._blobs.delete(name)
 
     def _delete_parts_of(self, delta: Delta, but: Delta | None = None) -> None:
@@ -365,11 +366,14 @@ class Changelog:
         )
 
     def _gap(self, position: Position, epoch: int) -> StateError:
+        following = self._head(epoch)
+        before = following.prev_epoch if following is not None else epoch
+        missing = self._name(before) if before > position.epoch else f"what follows it in {self._folder}"
         return StateError(
             _GAP,
             f"The changelog of bundle {self._bundle} has a gap: the delta that follows epoch {position.epoch} is missing "
-            f"(next is epoch {epoch}), and no intact snapshot bridges it. Restore the checkpoint's changelog/ and "
-            "snapshots/ from a copy; `hayase app reset` starts over without it.",
+            f"(next is epoch {epoch}), and no intact snapshot bridges it: {missing} is not in the checkpoint. Restore that blob, or "
+            "all of the checkpoint's changelog/ and snapshots/, from a copy; `hayase app reset` starts over without it.",
             bundle=self._bundle,
             epoch=epoch,
         )

@@ -20,6 +20,7 @@ from hayase.core.errors import StateError
 from hayase.core.failpoints import reach
 from hayase.core.private_files import open_file
 from hayase.core.time import Clock, SystemClock
+from hayase.state.blob_names import epochs_of, parts_of
 from hayase.state.bundle import BundleState
 from hayase.state.environment import Meta, Position, open_state_environment, read_meta
 from hayase.state.spill import temporary_folder
@@ -156,7 +157,7 @@ class Snapshots:
 
     def epochs(self) -> list[int]:
         """Epochs of which there is one, ascending."""
-        return [int(name.removeprefix(self._folder)) for name in self._blobs.list(self._folder)]
+        return epochs_of(self._blobs.list(self._folder), self._folder)
 
     def manifest(self, epoch: int) -> Manifest | None:
         """What the snapshot of that epoch is; `None` if there is none.
@@ -231,8 +232,8 @@ class Snapshots:
             if earlier < base.epoch:
                 self._blobs.delete(self._name(earlier))
         kept = {part.name for part in base.parts}
-        for name in self._blobs.list(self._parts):
-            if name not in kept and int(name.removeprefix(self._parts).partition("-")[0]) <= base.epoch:
+        for epoch, name in parts_of(self._blobs.list(self._parts), self._parts):
+            if name not in kept and epoch <= base.epoch:
                 self._blobs.delete(name)
 
     def _name(self, epoch: int) -> str:

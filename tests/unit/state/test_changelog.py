@@ -461,3 +461,29 @@ def test_a_state_ahead_of_a_restored_checkpoint_is_rebuilt_from_it_and_the_log_s
         assert Changelog(blobs, "b0").catch_up(state, 7)
         last = Changelog(blobs, "b0").get(7)
         assert last is not None and state.position() == (7, last.digest)
+
+
+def test_a_gap_names_the_blob_that_is_missing(tmp_path: Path) -> None:
+    blobs = PosixBlobs(tmp_path / "c", fsync=False)
+    history(Changelog(blobs, "b0"), list(range(6)))
+    Changelog(blobs, "b0").delete(3)
+    with opened(tmp_path / "s") as state, suppress_gap() as met:
+        Changelog(blobs, "b0").catch_up(state, 5)
+    assert f"changelog/b0/{3:020d} is not in the checkpoint" in met[0].message
+
+
+def test_files_of_others_in_the_checkpoint_are_no_epochs(tmp_path: Path) -> None:
+    blobs = PosixBlobs(tmp_path / "c", fsync=False)
+    changelog = Changelog(blobs, "b0")
+    truth = history(changelog, list(range(12)))
+    for folder in ("changelog/b0", "changelog/b0/parts", "snapshots/b0", "snapshots/b0/parts"):
+        (tmp_path / "c" / folder).mkdir(parents=True, exist_ok=True)
+        for name in (".DS_Store", f"{3:020d}~", f"{3:020d} (copy)", "notes.txt"):
+            (tmp_path / "c" / folder / name).write_text("not ours")
+    with opened(tmp_path / "s") as state:
+        assert changelog.catch_up(state, 11)
+        assert (*state.position(), content_of(state)) == at(truth, 11)
+        changelog.snapshots.publish(state, 0)
+    delete_history(changelog, 1)
+    assert changelog.epochs() == [11] and changelog.snapshots.epochs() == [11]
+    assert (tmp_path / "c/changelog/b0/notes.txt").exists()
