@@ -20,7 +20,7 @@ EQUAL = "Compared with an independent batch computation (DuckDB over the same in
 pytestmark = pytest.mark.spark
 
 
-def _hayase(*arguments: str | Path, folder: Path, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+def run_hayase(*arguments: str | Path, folder: Path, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [HAYASE, *arguments],
         input=stdin,
@@ -41,7 +41,7 @@ def _environment(folder: Path) -> dict[str, str]:
 
 
 def test_the_demo_works_from_nothing_and_its_result_is_equal_to_the_batch_computation(tmp_path: Path) -> None:
-    done = _hayase("demo", "--orders", "5000", folder=tmp_path)
+    done = run_hayase("demo", "--orders", "5000", folder=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert EQUAL in done.stdout
     assert "Sales per product and region, latest windows of 6 hours" in done.stdout
@@ -62,7 +62,7 @@ def test_the_demo_does_the_same_on_kafka_again_and_again(tmp_path: Path, broker:
 
 
 def _works_on_kafka(folder: Path, broker: KafkaBroker) -> None:
-    done = _hayase("demo", "--orders", "5000", "--kafka", broker.bootstrap_servers, folder=folder)
+    done = run_hayase("demo", "--orders", "5000", "--kafka", broker.bootstrap_servers, folder=folder)
     assert done.returncode == 0, done.stdout + done.stderr
     assert EQUAL in done.stdout
 
@@ -93,15 +93,15 @@ def _records(line: str) -> int:
 
 def test_an_application_runs_to_the_end_and_on_from_there_until_sigterm(tmp_path: Path) -> None:
     for topic in ("purchases", "spending"):
-        assert _hayase("topics", "create", topic, "-p", "2", folder=tmp_path).returncode == 0
+        assert run_hayase("topics", "create", topic, "-p", "2", folder=tmp_path).returncode == 0
     purchases = 'ada:{"item": "book", "cents": 1250}\nbob:{"item": "pen", "cents": 300}\n'
-    _hayase("topics", "produce", "purchases", stdin=purchases, folder=tmp_path)
+    run_hayase("topics", "produce", "purchases", stdin=purchases, folder=tmp_path)
     program = ROOT / "examples" / "quickstart.py"
-    done = _hayase("run", program, "--to-end", folder=tmp_path)
+    done = run_hayase("run", program, "--to-end", folder=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "stopped: 2 records read, 2 written, 0 dropped" in done.stdout
 
-    _hayase("topics", "produce", "purchases", stdin='ada:{"item": "lamp", "cents": 50}\n', folder=tmp_path)
+    run_hayase("topics", "produce", "purchases", stdin='ada:{"item": "lamp", "cents": 50}\n', folder=tmp_path)
     with subprocess.Popen(
         [HAYASE, "run", program], stdout=subprocess.PIPE, text=True, env=_environment(tmp_path), cwd=tmp_path
     ) as process:
@@ -109,7 +109,7 @@ def test_an_application_runs_to_the_end_and_on_from_there_until_sigterm(tmp_path
             deadline = time.monotonic() + 120
             while time.monotonic() < deadline and '"cents":1300' not in _spending(tmp_path):
                 time.sleep(1)
-            refused = _hayase("app", "reset", "quickstart", "--yes", folder=tmp_path)
+            refused = run_hayase("app", "reset", "quickstart", "--yes", folder=tmp_path)
             process.send_signal(signal.SIGTERM)
             assert process.wait(60) == 0
         finally:
@@ -124,4 +124,4 @@ def test_an_application_runs_to_the_end_and_on_from_there_until_sigterm(tmp_path
 
 
 def _spending(folder: Path) -> str:
-    return _hayase("topics", "consume", "spending", "--from-beginning", "--stop-at-end", folder=folder).stdout
+    return run_hayase("topics", "consume", "spending", "--from-beginning", "--stop-at-end", folder=folder).stdout

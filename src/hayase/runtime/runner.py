@@ -31,9 +31,10 @@ from hayase.runtime.log_relay import LogRelay
 from hayase.runtime.master import driver_addresses
 from hayase.runtime.progress import Progress
 from hayase.runtime.query import build_frame, start_query, wake_workers
-from hayase.runtime.session import HADOOP_UMASK, SessionUse
+from hayase.runtime.session import HADOOP_UMASK, SessionUse, existing_session
 from hayase.runtime.shipped import ShippedApp, delete_other_programs
 from hayase.runtime.spans.neighbours import Neighbours
+from hayase.state.seal import seal_states
 from hayase.storage.blobs import BlobStore
 from hayase.storage.disk_full import is_out_of_space
 from hayase.topology.topology import Topology
@@ -54,6 +55,7 @@ class Runner:
         self.place = RunPlace(str(folder), str(self._log_relay.folder), self._log_relay.address, host, bind)
         self._vault = Vault()
         self._neighbours: Neighbours | None = None
+        self._folders: Path | None = None
         self.progress = Progress()
         self._query: StreamingQuery | None = None
         self._io: SparkIO | None = None
@@ -111,6 +113,7 @@ class Runner:
             spark_settings = {**FAIR, **spark_settings}
         else:  # what Spark writes is its own alone
             spark_settings = {HADOOP_UMASK: f"{umask_of(self._folder.parent):03o}", **spark_settings}
+        self._folders = None if app.cluster else app.folders.disk
         digest = app.publish(blobs, self._vault)
         delete_other_programs(blobs, digest)
         self._options = {
@@ -330,10 +333,16 @@ class Runner:
                 "what ran beside the query could not be closed", self._io.close if self._io is not None else None
             )
             self._quietly("Spark could not be let go", self._session.release if self._session is not None else None)
+        self._quietly("states could not be closed cleanly", self._close_states)
         self._quietly("the last status could not be read", self.status)
         self._quietly("the relay of logs could not be closed", self._log_relay.close)
         self._quietly("the vault of secrets could not be closed", self._vault.close)
         shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _close_states(self) -> None:
+        """Close the states that workers had on this machine's disks, if Spark has ended and its workers with it."""
+        if self._folders is not None and existing_session() is None:
+            seal_states([*self._folders.glob("state/*"), *self._folders.glob("unlogged/*")])
 
     def _quietly(self, failed: str, close: Callable[[], object] | None) -> None:
         """One of several things that have to be closed must not keep the others open."""

@@ -20,6 +20,7 @@ DAMAGE = (lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.PanicError, lmdb.Inv
 """What LMDB raises about pages that cannot be right."""
 FORMAT = 1
 NOTHING_APPLIED = -1
+DATA_FILE = "data.mdb"
 _NO_ENVIRONMENT = (lmdb.InvalidError, lmdb.CorruptedError, lmdb.VersionMismatchError)
 
 
@@ -109,7 +110,7 @@ def is_cut_off(path: Path) -> bool:
 
     Looks only at the first two pages and the length; other damage is not found.
     """
-    file = path / "data.mdb"
+    file = path / DATA_FILE
     if not file.exists():
         return False
     try:
