@@ -10,6 +10,7 @@ import lmdb
 import msgspec
 
 from hayase.core.errors import StateError
+from hayase.core.private_files import write_file
 from hayase.state import layout
 from hayase.state.base import BaseStore, MemoryBase
 from hayase.storage.lmdb_env import ends_early, open_environment
@@ -71,7 +72,7 @@ def open_state_environment(path: Path) -> lmdb.Environment:
 def damaged(folder: Path, why: object) -> StateError:
     """`STATE_DAMAGED`; leaves a mark beside the environment, so that it is rebuilt before it is used again."""
     with contextlib.suppress(OSError):
-        (folder / DAMAGED_FILE).touch()
+        write_file(folder / DAMAGED_FILE, b"")
     return StateError(
         "STATE_DAMAGED",
         f"{folder / 'data.mdb'} is damaged: {why}. Nothing of it is used: the application deletes it and rebuilds the state from "

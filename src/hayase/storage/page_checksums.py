@@ -26,6 +26,8 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from hayase.core.private_files import open_file
+
 T = TypeVar("T")
 
 _LOG = logging.getLogger("hayase.storage")
@@ -357,8 +359,10 @@ class PageChecksums:
 
     @contextmanager
     def _locked(self, *, readonly: bool = False) -> Iterator[int]:
-        how = os.O_RDONLY if readonly else os.O_RDWR | os.O_CREAT
-        descriptor = os.open(self._table, how | os.O_CLOEXEC, 0o644)
+        if readonly:
+            descriptor = os.open(self._table, os.O_RDONLY | os.O_CLOEXEC)
+        else:
+            descriptor = open_file(self._table, os.O_RDWR)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield descriptor
