@@ -359,10 +359,7 @@ class PageChecksums:
 
     @contextmanager
     def _locked(self, *, readonly: bool = False) -> Iterator[int]:
-        if readonly:
-            descriptor = os.open(self._table, os.O_RDONLY | os.O_CLOEXEC)
-        else:
-            descriptor = open_file(self._table, os.O_RDWR)
+        descriptor = os.open(self._table, os.O_RDONLY | os.O_CLOEXEC) if readonly else open_file(self._table, os.O_RDWR)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield descriptor
