@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import lmdb
@@ -16,13 +16,14 @@ from hayase.state import boot
 from hayase.state.environment import (
     FORMAT,
     NOTHING_APPLIED,
+    damaged,
     is_cut_off,
     open_state_environment,
     read_meta,
 )
 from hayase.state.spill import TEMPORARY_PREFIX
 from hayase.storage.lmdb_env import close_environment, is_environment_open, read_transaction
-from hayase.storage.page_checksums import PAGES_FILE
+from hayase.storage.page_checksums import PAGES_FILE, PageChecksums, PagesDamaged
 
 _LOG = logging.getLogger("hayase.state")
 
@@ -109,9 +110,19 @@ def _epoch_of(copy: Path, identity: tuple[int, str, str, str], boot_id: str) -> 
 
 def _copy(copy: Path, path: Path) -> None:
     close_environment(path)
+    _check_pages(copy)  # the copy gets checksums of its own, which would make damage look right
     with tempfile.TemporaryDirectory(prefix=TEMPORARY_PREFIX, dir=path) as folder:
         # Page by page: a compacting copy would take three times as long.
         open_state_environment(copy).copy(folder, compact=False)
         (path / PAGES_FILE).unlink(missing_ok=True)
         (Path(folder) / "data.mdb").replace(path / "data.mdb")
     settle_file(path / "data.mdb")
+
+
+def _check_pages(copy: Path) -> None:
+    env = open_state_environment(copy)
+    with ExitStack() as stack:
+        try:
+            PageChecksums(copy).check(lambda: stack.enter_context(read_transaction(env)))
+        except PagesDamaged as error:
+            raise damaged(copy, error) from error

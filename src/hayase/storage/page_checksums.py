@@ -44,6 +44,8 @@ _META = struct.Struct("<II16x" + "IHH16xQ8xQ" * 2 + "QQ")
 _LMDB_MAGIC = 0xBEEFC0DE
 _LMDB_VERSION = 1
 _NO_PAGE = (1 << 64) - 1
+_NO_TXN = -1
+"""There are no checksums."""
 _PAGE_HEADER = 16
 _NODE_HEADER = 8
 _BIG = 0x01
@@ -168,7 +170,7 @@ class PageChecksums:
         self._folder = folder
         self._data = _File(folder / "data.mdb")
         self._table = folder / PAGES_FILE
-        self._txn = -1
+        self._txn = _NO_TXN
         self._inode = 0
         self._meta = 0
         self._sums: npt.NDArray[np.uint32] = np.zeros(0, np.uint32)
@@ -189,7 +191,7 @@ class PageChecksums:
                 # The commit stands. Without checksums the file is taken as it is by the next commit.
                 _LOG.warning("%s: checksums could not be written: %s", self._table, error)
                 os.ftruncate(table, 0)
-                self._txn = -1
+                self._txn = _NO_TXN
             return done
 
     def sync(self) -> None:
@@ -242,7 +244,7 @@ class PageChecksums:
         """The newest meta page; `None` if the checksums are of another commit."""
         newest = self._data.metas()[0]
         self._load(table)
-        return newest if (self._txn, self._inode) == (newest.txn, self._data.inode) else None
+        return newest if self._txn == newest.txn else None
 
     def _compare_all(self, newest: _Meta) -> None:
         if newest.checksum != self._meta:
@@ -283,21 +285,27 @@ class PageChecksums:
         newest = metas[0]
         if (self._txn, self._inode) not in [(meta.txn, self._data.inode) for meta in metas]:
             self._load(table)
-        if (self._txn, self._inode) == (newest.txn, self._data.inode):
-            return
-        older = None
-        if self._inode == self._data.inode:
-            older = metas[-1]
-            if older.txn != self._txn:
-                raise PagesDamaged(f"it is as of transaction {newest.txn}, its checksums as of {self._txn}")
+        moved = self._inode != self._data.inode and self._txn != _NO_TXN
+        if self._txn != newest.txn:
+            self._take_in(table, newest, metas[-1])
+        if moved:
+            # Copied with its checksums, or put in the place of another: what no commit changed since is compared.
+            self._compare_all(newest)
+            self._store(table, newest, np.zeros(0, np.int64))
+
+    def _take_in(self, table: int, newest: _Meta, before: _Meta) -> None:
+        """Make the checksums those of the newest commit, from those of the one before it or from nothing."""
+        older = before if self._txn != _NO_TXN else None
+        if older and older.txn != self._txn:
+            raise PagesDamaged(f"it is as of transaction {newest.txn}, its checksums as of {self._txn}")
         if len(self._sums) <= newest.last_page:
             length = -(-(newest.last_page + 1) // _BLOCK) * _BLOCK
             self._sums = np.concatenate([self._sums, np.zeros(length - len(self._sums), np.uint32)])
         touched: list[Numbers] = []
         for number, tree in enumerate(newest.trees):
-            before = older.trees[number] if older else _Tree(_NO_PAGE, 0, False)
+            old = older.trees[number] if older else _Tree(_NO_PAGE, 0, False)
             with _damage_where_it_leads_nowhere():
-                touched += self._changed(before, tree, newest.last_page)
+                touched += self._changed(old, tree, newest.last_page)
         changed = np.concatenate([*touched, np.zeros(0, np.int64)])
         self._sums[changed] = self._data.checksums(changed)
         self._store(table, newest, changed if older else np.arange(len(self._sums)))
@@ -335,7 +343,7 @@ class PageChecksums:
 
     def _load(self, table: int) -> None:
         head = os.pread(table, _HEADER.size, 0)
-        self._txn, self._inode, self._meta, self._sums = -1, 0, 0, np.zeros(0, np.uint32)
+        self._txn, self._inode, self._meta, self._sums = _NO_TXN, 0, 0, np.zeros(0, np.uint32)
         if len(head) < _HEADER.size:
             return
         magic, txn, inode, meta, count = _HEADER.unpack(head)
@@ -346,7 +354,7 @@ class PageChecksums:
 
     def _store(self, table: int, newest: _Meta, changed: Numbers) -> None:
         # An attempt that fails on the way leaves what is made anew: it has not got the commit it says.
-        self._txn = -1
+        self._txn = _NO_TXN
         for block in np.unique(changed // _BLOCK).tolist():
             _write(
                 table, self._sums[block * _BLOCK : (block + 1) * _BLOCK].tobytes(), _HEADER.size + block * _BLOCK * 4

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import uuid
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from tests.unit.log.keeping import WHERE, Row, bounds, kept_log, local_bytes, put, put_each, rows
 
 from hayase.core.errors import ConfigError, LogError, SourceRangeLostError
+from hayase.log.embedded import part_reader
 
 TIERED = {"remote.storage.enable": "true", "local.retention.ms": "100", "segment.ms": "1"}
 THREE = ((b"a", b"1", 10), (None, None, 20), (b"", b"3", 500))
@@ -30,6 +32,24 @@ def test_old_records_move_and_the_reader_does_not_notice() -> None:
             Row(0, b"a", b"1", 10, (("h", b"x"), ("n", None))), Row(1, None, None, 20), Row(2, b"", b"3", 500)
         ]  # fmt: skip
         assert bounds(log) == (0, 3)
+
+
+def test_a_part_is_read_in_the_thread_that_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread of Arrow's that frees a Python buffer while the interpreter ends aborts the process."""
+    readers = set()
+    read = part_reader._Piece.read
+
+    def noted(piece: part_reader._Piece, size: int = -1) -> bytes:
+        readers.add(threading.get_ident())
+        return read(piece, size)
+
+    monkeypatch.setattr(part_reader._Piece, "read", noted)
+    with kept_log(TIERED) as log:
+        put(log, *THREE)
+        log.clean(1_000)
+        assert len(log.storage("t")[0].remote_parts) == 1
+        assert len(rows(log)) == 3
+    assert readers == {threading.get_ident()}
 
 
 def test_ranges_that_begin_and_end_anywhere_are_found(tmp_path: Path) -> None:

@@ -76,6 +76,15 @@ def test_a_copy_that_can_not_be_trusted_is_not_taken(tmp_path: Path, damage: str
     assert adopt_copy(tmp_path / "mine", [tmp_path / "copy"], **IDENTITY) is None
 
 
+def test_a_copy_with_a_damaged_page_is_not_taken(tmp_path: Path) -> None:
+    made(tmp_path / "copy", 3).close()
+    close_environment(tmp_path / "copy")
+    data = tmp_path / "copy" / "data.mdb"
+    data.write_bytes(data.read_bytes().replace(b"k1", b"k8"))
+    assert adopt_copy(tmp_path / "mine", [tmp_path / "copy"], **IDENTITY) is None
+    assert not (tmp_path / "mine" / "data.mdb").exists()
+
+
 def test_a_copy_that_is_behind_or_ahead_of_the_changelog_is_brought_to_it(tmp_path: Path) -> None:
     changelog = Changelog(PosixBlobs(tmp_path / "checkpoint", fsync=False), "b0")
     ahead = made(tmp_path / "copy", 5, changelog)

@@ -123,8 +123,10 @@ class _PartFile:
         group = self.groups[number]
         data = self._read(CheckedRange(group.start, group.length, 0), group.crc)
         with self._readable(f"row group {number}"):
-            file = pq.ParquetFile(_Piece(group.start, data, self.part.bytes), metadata=self._metadata)
-            table = file.read_row_group(number, columns=columns)
+            # In this thread alone: a thread of Arrow's that frees a Python buffer while the interpreter ends aborts it.
+            piece = _Piece(group.start, data, self.part.bytes)
+            file = pq.ParquetFile(piece, metadata=self._metadata, pre_buffer=False)
+            table = file.read_row_group(number, columns=columns, use_threads=False)
             offsets = table.column("offset").to_numpy()
         low = self.groups[number - 1].last_offset if number else self.part.base - 1
         if not (len(offsets) and low < offsets[0] and offsets[-1] == group.last_offset and _ascends(offsets)):
