@@ -7,12 +7,16 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from hayase.core.errors import CheckpointError
 from hayase.serde.evolution import Description, described, shown, unreadable
 from hayase.storage.blobs import BlobStore
+from hayase.storage.numbered_names import numbers_of
 from hayase.topology.topology import Topology
 
 _FOLDER = "schemas/"
+_DIGITS = 6
 _REWRITTEN = "rewritten"
 """Beside the sides of a store: its values were rewritten then, so what was before does not count."""
 
@@ -87,13 +91,31 @@ def _changes(blobs: BlobStore, topology: Topology) -> Iterator[SchemaChange]:
 
 
 def _earlier(blobs: BlobStore) -> list[Schemas]:
-    return [json.loads(data) for name in sorted(blobs.list(_FOLDER)) if (data := blobs.get(name)) is not None]
+    return [_decoded(name, data) for name in _names(blobs) if (data := blobs.get(name)) is not None]
+
+
+def _decoded(name: str, data: bytes) -> Schemas:
+    try:
+        return msgspec.json.decode(data, type=Schemas)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise CheckpointError(
+            "STORE_SCHEMAS_CORRUPT",
+            f"{name} in the checkpoint, which says how earlier programs wrote the stores, is damaged ({len(data)} bytes: {error}). "
+            "Restore the checkpoint from a copy, or start over with `hayase app reset`",
+        ) from error
 
 
 def _next_name(blobs: BlobStore) -> str:
-    names = sorted(blobs.list(_FOLDER))
-    last = int(names[-1].removeprefix(_FOLDER)) if names else -1
-    return f"{_FOLDER}{last + 1:06}"
+    last = max(numbers_of(blobs.list(_FOLDER), _FOLDER, _DIGITS), default=-1)
+    return _name(last + 1)
+
+
+def _names(blobs: BlobStore) -> list[str]:
+    return [_name(number) for number in sorted(numbers_of(blobs.list(_FOLDER), _FOLDER, _DIGITS))]
+
+
+def _name(number: int) -> str:
+    return f"{_FOLDER}{number:0{_DIGITS}d}"
 
 
 def _changed(change: SchemaChange) -> CheckpointError:

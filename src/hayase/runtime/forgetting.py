@@ -5,7 +5,8 @@ from __future__ import annotations
 from hayase.core.errors import LeaseHeldError
 from hayase.core.time import Clock
 from hayase.storage.blobs import BlobStore
-from hayase.task.epoch_record import done_name, record_name
+from hayase.storage.numbered_names import numbers_of
+from hayase.task.epoch_record import EPOCH_DIGITS, done_name, record_name
 from hayase.task.epochs import Epochs
 
 RECORDS_KEPT = 1_000
@@ -32,14 +33,13 @@ class Floor:
 
     def get(self) -> int:
         """The floor as it is now; -1 if nothing was ever deleted."""
-        names = self._blobs.list(FLOOR_FOLDER)
-        return max((int(name.removeprefix(FLOOR_FOLDER)) for name in names), default=-1)
+        return max(self._all(), default=-1)
 
     def raise_to(self, epoch: int) -> None:
         """Raise it; a floor that is higher already stays."""
-        self._blobs.put_if_absent(f"{FLOOR_FOLDER}{epoch:020d}", b"")
-        for name in self._blobs.list(FLOOR_FOLDER)[:-1]:
-            self._blobs.delete(name)
+        self._blobs.put_if_absent(self._name(epoch), b"")
+        for lower in self._all()[:-1]:
+            self._blobs.delete(self._name(lower))
 
     def check(self, epoch: int) -> None:
         """Check that an epoch, whose record was just created, was not done and forgotten before.
@@ -53,6 +53,13 @@ class Floor:
             raise superseded(
                 f"epoch {epoch} was done, and forgotten, by another run (records up to {floor} are deleted)"
             )
+
+    def _all(self) -> list[int]:
+        return numbers_of(self._blobs.list(FLOOR_FOLDER), FLOOR_FOLDER, EPOCH_DIGITS)
+
+    @staticmethod
+    def _name(epoch: int) -> str:
+        return f"{FLOOR_FOLDER}{epoch:0{EPOCH_DIGITS}d}"
 
 
 class OldEpochs:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 import msgspec
@@ -11,11 +12,13 @@ from hayase.core.errors import CheckpointError
 from hayase.log.protocol import Log
 from hayase.state.changelog import Changelog
 from hayase.storage.blobs import BlobStore
-from hayase.task.epoch_record import EpochRecord
+from hayase.task.epoch_record import EPOCH_DIGITS, EpochRecord, record_corrupt
 from hayase.task.plan import Plan
 from hayase.topology.topology import Topology
 
 AMENDMENTS_FOLDER = "amendments/"
+_AMENDMENT = re.compile(rf"{AMENDMENTS_FOLDER}([0-9]{{{EPOCH_DIGITS},}})-[0-9]{{6,}}")
+"""Blobs of other names are not Hayase's: file managers and tools for backups leave files in a folder."""
 _JOURNALLED = ""
 """In place of a definition: the sub-topology is journalled, or sends nothing, by now."""
 
@@ -55,23 +58,28 @@ def check_program(
 def forget_amendments(blobs: BlobStore, done: int) -> None:
     """Delete what was published for epochs that are done."""
     for name in blobs.list(AMENDMENTS_FOLDER):
-        if int(name.removeprefix(AMENDMENTS_FOLDER).partition("-")[0]) <= done:
+        found = _AMENDMENT.fullmatch(name)
+        if found is not None and int(found[1]) <= done:
             blobs.delete(name)
 
 
 def _amended(blobs: BlobStore, epoch: int) -> dict[str, str] | None:
     names = _names(blobs, epoch)
     data = blobs.get(names[-1]) if names else None
-    return msgspec.json.decode(data, type=dict[str, str]) if data is not None else None
+    try:
+        return msgspec.json.decode(data, type=dict[str, str]) if data is not None else None
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise record_corrupt(f"{names[-1]}, which goes with it, can not be read: {error}", epoch) from error
 
 
 def _amend(blobs: BlobStore, epoch: int, definitions: Mapping[str, str]) -> None:
     number = len(_names(blobs, epoch))
-    blobs.put_if_absent(f"{AMENDMENTS_FOLDER}{epoch:020d}-{number:06d}", msgspec.json.encode(definitions))
+    blobs.put_if_absent(f"{AMENDMENTS_FOLDER}{epoch:0{EPOCH_DIGITS}d}-{number:06d}", msgspec.json.encode(definitions))
 
 
 def _names(blobs: BlobStore, epoch: int) -> list[str]:
-    return [name for name in blobs.list(AMENDMENTS_FOLDER) if name.startswith(f"{AMENDMENTS_FOLDER}{epoch:020d}-")]
+    matches = (_AMENDMENT.fullmatch(name) for name in blobs.list(AMENDMENTS_FOLDER))
+    return [found[0] for found in matches if found is not None and int(found[1]) == epoch]
 
 
 def _downstream(topology: Topology, units: list[str]) -> set[str]:

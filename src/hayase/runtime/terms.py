@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from hayase.storage.blobs import BlobStore
+from hayase.storage.numbered_names import numbers_of
 
 TERMS_FOLDER = "terms/"
+_DIGITS = 12
 
 
 def begin_term(blobs: BlobStore) -> int:
@@ -13,10 +15,18 @@ def begin_term(blobs: BlobStore) -> int:
     Two that hold the lease at once, because one of them was taken for dead, never get the same one.
     """
     while True:
-        term = max((int(name.removeprefix(TERMS_FOLDER)) for name in blobs.list(TERMS_FOLDER)), default=0) + 1
-        if blobs.put_if_absent(f"{TERMS_FOLDER}{term:012d}", b""):
+        term = max(_terms(blobs), default=0) + 1
+        if blobs.put_if_absent(_name(term), b""):
             break
-    for name in blobs.list(TERMS_FOLDER):
-        if name < f"{TERMS_FOLDER}{term:012d}":
-            blobs.delete(name)
+    for earlier in _terms(blobs):
+        if earlier < term:
+            blobs.delete(_name(earlier))
     return term
+
+
+def _terms(blobs: BlobStore) -> list[int]:
+    return numbers_of(blobs.list(TERMS_FOLDER), TERMS_FOLDER, _DIGITS)
+
+
+def _name(term: int) -> str:
+    return f"{TERMS_FOLDER}{term:0{_DIGITS}d}"

@@ -8,14 +8,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-_OF_EPOCH = re.compile(r"[0-9]{20}")
+from hayase.storage.numbered_names import numbers_of
+
 _OF_PART = re.compile(r"([0-9]{20})-[0-9]{6,}-[0-9a-f]+")
 
 
 def epochs_of(names: Iterable[str], folder: str) -> list[int]:
     """The epochs in the names of a folder's blobs, in their order."""
-    found = (name.removeprefix(folder) for name in names)
-    return [int(name) for name in found if _OF_EPOCH.fullmatch(name)]
+    return numbers_of(names, folder, 20)
 
 
 def parts_of(names: Iterable[str], folder: str) -> Iterator[tuple[int, str]]:

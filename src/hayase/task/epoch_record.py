@@ -12,6 +12,7 @@ from hayase.core.errors import CheckpointError
 from hayase.task.plan import Plan
 
 EPOCH_FOLDER = "epochs/"
+EPOCH_DIGITS = 20
 _DIGEST_BYTES = 16
 _TRAILER_BYTES = 1 + 2 * _DIGEST_BYTES
 """A line end and the digest of what is before it, in hexadecimal; records of earlier versions have none."""
@@ -144,12 +145,12 @@ def record_corrupt(why: str, epoch: int | None = None) -> CheckpointError:
 
 def record_name(epoch: int) -> str:
     """Blob name of an epoch's record."""
-    return f"{EPOCH_FOLDER}{epoch:020d}"
+    return f"{EPOCH_FOLDER}{epoch:0{EPOCH_DIGITS}d}"
 
 
 def done_name(epoch: int) -> str:
     """Blob name of the mark that every bundle of the epoch is through."""
-    return f"{EPOCH_FOLDER}{epoch:020d}.done"
+    return f"{EPOCH_FOLDER}{epoch:0{EPOCH_DIGITS}d}.done"
 
 
 def _digest(body: bytes) -> str:

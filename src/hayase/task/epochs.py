@@ -7,7 +7,8 @@ from bisect import bisect_right
 from hayase.core.errors import StateError
 from hayase.core.time import to_iso
 from hayase.storage.blobs import BlobStore
-from hayase.task.epoch_record import EPOCH_FOLDER, EpochRecord, done_name, record_corrupt, record_name
+from hayase.storage.numbered_names import numbers_of
+from hayase.task.epoch_record import EPOCH_DIGITS, EPOCH_FOLDER, EpochRecord, done_name, record_corrupt, record_name
 
 _DONE = ".done"
 _PROBES = 24
@@ -47,13 +48,11 @@ class Epochs:
 
     def recorded(self) -> list[int]:
         """Epochs of which there is a record, ascending."""
-        names = (name.removeprefix(EPOCH_FOLDER) for name in self._blobs.list(EPOCH_FOLDER))
-        return [int(name) for name in names if not name.endswith(_DONE)]
+        return numbers_of(self._blobs.list(EPOCH_FOLDER), EPOCH_FOLDER, EPOCH_DIGITS)
 
     def last_done(self) -> int:
         """The last epoch of which every bundle is through; -1 before the first. Lists all of them."""
-        names = (name.removeprefix(EPOCH_FOLDER) for name in self._blobs.list(EPOCH_FOLDER))
-        return max((int(name.removesuffix(_DONE)) for name in names if name.endswith(_DONE)), default=-1)
+        return max(numbers_of(self._blobs.list(EPOCH_FOLDER), EPOCH_FOLDER, EPOCH_DIGITS, _DONE), default=-1)
 
     def last_done_after(self, known: int) -> int:
         """The same, found from an epoch that is known to be through; `known` itself if the mark behind it is not there.

@@ -52,6 +52,18 @@ def program(kind: Any, *, logged: bool = True) -> Topology:
     return configured(builder.build(), StreamsConfig({"application.id": "app"}))
 
 
+def test_damaged_schemas_are_named(blobs: BlobStore, tmp_path: Path) -> None:
+    check_store_schemas(blobs, program(First))
+    (name,) = blobs.list("schemas/")
+    path = tmp_path / "checkpoint" / name
+    for data in (b"", b"{", b"[1]", b'{"orders": 1}', b"\xff"):
+        path.unlink()
+        path.write_bytes(data)
+        with pytest.raises(CheckpointError, match=name) as raised:
+            check_store_schemas(blobs, program(First))
+        assert raised.value.condition == "STORE_SCHEMAS_CORRUPT"
+
+
 def test_fields_may_be_added_with_a_default_and_taken_away_and_the_older_program_may_come_back(
     blobs: BlobStore,
 ) -> None:

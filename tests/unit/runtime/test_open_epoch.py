@@ -76,6 +76,17 @@ def test_once_it_was_begun_anew_the_first_expressions_are_the_other_ones(scene: 
     assert finish(scene, NEW, 5) == 0
 
 
+def test_a_damaged_amendment_is_named(scene: Scene) -> None:
+    begin(scene)
+    assert finish(scene, NEW, 2) == 0
+    (name,) = scene.blobs.list(AMENDMENTS_FOLDER)
+    (scene.folder / "checkpoint" / name).unlink()
+    (scene.folder / "checkpoint" / name).write_bytes(b"{")
+    with pytest.raises(CheckpointError, match=name) as caught:
+        finish(scene, NEW, 3)
+    assert caught.value.condition == "EPOCH_RECORD_CORRUPT"
+
+
 def test_markers_of_tasks_without_state_count_too(scene: Scene) -> None:
     begin(scene)
     bundle = next(each.id for each in scene.plan_of(OLD).bundles if each.level == 1)

@@ -57,6 +57,15 @@ def test_ranges_follow_each_other_without_gaps(sink: Sink) -> None:
         assert {p: end for p, (_, end) in before.ranges.items()} == {p: start for p, (start, _) in after.ranges.items()}
 
 
+def test_files_of_others_are_no_ranges(sink: Sink, tmp_path: Path) -> None:
+    sink.put("a")
+    sink.ranges().next()
+    for name in (".DS_Store", f"{3:020d}~", f"{3:020d} (copy)"):
+        (tmp_path / "checkpoint/spark/out/archive" / name).write_text("not ours")
+    again = sink.ranges().next()
+    assert again is not None and again.number == 0
+
+
 def test_a_range_that_is_not_done_comes_again_under_its_number_whatever_came_since(sink: Sink) -> None:
     sink.put("a", "b")
     first = sink.ranges().next()

@@ -11,8 +11,10 @@ from hayase.core.records import TopicPartition
 from hayase.log.protocol import Log
 from hayase.runtime.ranges import fair_ends
 from hayase.storage.blobs import BlobStore
+from hayase.storage.numbered_names import numbers_of
 
 _DONE = ".done"
+_DIGITS = 20
 
 
 class SparkRange(msgspec.Struct, frozen=True):
@@ -118,7 +120,7 @@ class SparkRanges:
 
     def _find_last(self) -> None:
         names = self._blobs.list(self._prefix)
-        numbers = [int(name.removeprefix(self._prefix)) for name in names if not name.endswith(_DONE)]
+        numbers = numbers_of(names, self._prefix, _DIGITS)
         if numbers:
             name = self._blob(max(numbers))
             self._last, self._open = self._read(name), name + _DONE not in names
@@ -136,7 +138,7 @@ class SparkRanges:
             ) from error
 
     def _blob(self, number: int) -> str:
-        return f"{self._prefix}{number:020d}"
+        return f"{self._prefix}{number:0{_DIGITS}d}"
 
     def _check_starts(self, there: Mapping[TopicPartition, int], wanted: Mapping[TopicPartition, int]) -> None:
         for partition, start in wanted.items():
