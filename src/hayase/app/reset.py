@@ -10,12 +10,15 @@ from hayase.app.checkpoint import stored_plan
 from hayase.app.remote import forget_note
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import CheckpointError
+from hayase.core.records import TopicPartition
+from hayase.dsl.graph import REPARTITION_SUFFIX
 from hayase.log.protocol import Log
 from hayase.query.checkpoint import followers_folder, history_folder, state_folders
 from hayase.query.tail import is_running
 from hayase.runtime.lease import lease_for
 from hayase.storage.blobs import BlobStore
 from hayase.storage.open import open_blobs
+from hayase.task.epochs import Epochs
 
 _FILES = ("lineage", "plan.json")
 _FOLDERS = (
@@ -103,11 +106,39 @@ def forget_markers(config: StreamsConfig, log: Log) -> None:
     last epoch, and what was written since then is written again.
 
     Raises:
+        CheckpointError: `INTERNAL_TOPIC_AHEAD`: records of a repartition, which epochs after the copy may have written, would
+            be counted twice.
         LeaseHeldError: the application is running.
         ConfigError, StorageError: the checkpoint can not be read.
     """
-    with lease_for(open_blobs(config.checkpoint_dir, fsync=False), config.application_id):
+    blobs = open_blobs(config.checkpoint_dir, fsync=False)
+    with lease_for(blobs, config.application_id):
+        _check_repartitions(blobs, log)
         log.delete_markers(config.application_id)
+
+
+def _check_repartitions(blobs: BlobStore, log: Log) -> None:
+    """Records behind the newest epoch's position may be of that epoch or of later ones, and nothing tells them apart.
+
+    Answers of foreign-key joins are left out: they say which row they are for, so one that comes twice changes nothing.
+    """
+    epochs, stored = Epochs(blobs), stored_plan(blobs)
+    record = epochs.record(max(epochs.recorded(), default=-1))
+    if record is None or stored is None:
+        return
+    for topic in stored.internal_topics:
+        ranges = record.ranges.get(topic, {}) if topic.endswith(REPARTITION_SUFFIX) and log.describe([topic]) else {}
+        ends = log.end_offsets([TopicPartition(topic, partition) for partition in ranges])
+        ahead = sum(max(ends[TopicPartition(topic, partition)] - end, 0) for partition, (_, end) in ranges.items())
+        if ahead:
+            raise CheckpointError(
+                "INTERNAL_TOPIC_AHEAD",
+                f"topic {topic!r} holds {ahead} records that epochs of after the restored copy may have written: the next start would "
+                "process them, and write them again. Nothing was changed. Restore the newest copy of the checkpoint, or start "
+                "over with `hayase app reset`",
+                topic=topic,
+                epoch=record.epoch,
+            )
 
 
 def _plan(config: StreamsConfig, blobs: BlobStore) -> ResetPlan:
