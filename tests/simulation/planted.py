@@ -324,10 +324,6 @@ BUGS = (
     ),
     Bug("the wall clock of the epoch before is ignored", _replaced(EpochCoordinator, "_plan", _clock_of_now)),
     Bug("the digest of a state's last delta is not compared", _replaced(Changelog, "_is_published", _digest_unchecked)),
-)
-
-MORE_BUGS = (
-    Bug("the loser of a race for a delta goes on with its own", _replaced(Changelog, "publish", _own_work)),
     Bug(
         "rows that are not deterministic are not journalled",
         _both(
@@ -339,6 +335,10 @@ MORE_BUGS = (
         _replaced(prepare, "check_ownership", _constant(True)),
     ),
     Bug("the floor is ignored", _replaced(Floor, "check", _constant(None))),
+)
+
+MORE_BUGS = (
+    Bug("the loser of a race for a delta goes on with its own", _replaced(Changelog, "publish", _own_work)),
     Bug("the lease is ignored", _replaced(BlobLease, "__enter__", _not_entered)),
 )
 """Not shown to be found: other checks stand behind some of these, so that one alone does little harm."""

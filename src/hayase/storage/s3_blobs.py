@@ -227,7 +227,7 @@ class S3Blobs:
                 found = explain(error, self.where, doing)
                 if not may_pass(error) or (attempt >= ATTEMPTS and not wait.again(found)):
                     raise found from error
-                pause = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2 ** (attempt - 1)) * (0.5 + self._chance() / 2)
+                pause = self._pause_s(attempt)
                 _LOG.info("%s: attempt %d of %s failed, again in %.1f s: %s", self.where, attempt, doing, pause, error)
             else:
                 wait.over()
@@ -235,6 +235,10 @@ class S3Blobs:
             if attempt < ATTEMPTS:
                 self._sleep(pause)
         raise AssertionError("the last attempt returns or raises")
+
+    def _pause_s(self, attempt: int) -> float:
+        doublings = min(attempt - 1, 10)  # a store may be away for days
+        return min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2.0**doublings) * (0.5 + self._chance() / 2)
 
 
 def _is_absent(error: ClientError) -> bool:
