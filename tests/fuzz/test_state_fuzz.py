@@ -23,7 +23,8 @@ from hayase.state.delta import Delta, Piece, encode_piece
 from hayase.state.environment import Meta, read_meta
 from hayase.state.snapshot import Manifest
 from hayase.storage.lmdb_env import close_environment
-from hayase.storage.page_checksums import PageChecksums, PagesDamaged
+from hayase.storage.lmdb_pages import PagesDamaged
+from hayase.storage.page_checksums import PageChecksums
 from hayase.storage.posix_blobs import PosixBlobs
 
 INPUTS = int(os.environ.get("HAYASE_FUZZ_INPUTS", "200"))

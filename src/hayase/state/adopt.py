@@ -23,7 +23,8 @@ from hayase.state.environment import (
 )
 from hayase.state.spill import TEMPORARY_PREFIX
 from hayase.storage.lmdb_env import close_environment, is_environment_open, read_transaction
-from hayase.storage.page_checksums import PAGES_FILE, PageChecksums, PagesDamaged
+from hayase.storage.lmdb_pages import PagesDamaged
+from hayase.storage.page_checksums import PAGES_FILE, PageChecksums
 
 _LOG = logging.getLogger("hayase.state")
 

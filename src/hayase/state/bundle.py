@@ -46,7 +46,8 @@ from hayase.storage.lmdb_env import (
     read_transaction,
     run_write,
 )
-from hayase.storage.page_checksums import PAGES_FILE, PageChecksums, PagesDamaged
+from hayase.storage.lmdb_pages import PagesDamaged
+from hayase.storage.page_checksums import PAGES_FILE, PageChecksums
 
 T = TypeVar("T")
 

@@ -14,7 +14,8 @@ from hayase.state import boot, layout
 from hayase.state.base import BaseStore, Entries
 from hayase.state.environment import DAMAGED_FILE, NOTHING_APPLIED, base_in, damaged, open_state_environment, read_meta
 from hayase.storage.lmdb_env import is_environment_open, read_transaction
-from hayase.storage.page_checksums import PageChecksums, PagesDamaged
+from hayase.storage.lmdb_pages import PagesDamaged
+from hayase.storage.page_checksums import PageChecksums
 
 _CHECKED_EVERY = 512
 """Entries of a scan between two looks at the clock."""

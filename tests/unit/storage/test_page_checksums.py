@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ from hypothesis import strategies as st
 from tests.budget import examples
 
 from hayase.storage.lmdb_env import close_environment, open_environment, read_transaction, run_write
-from hayase.storage.page_checksums import PAGES_FILE, PageChecksums, PagesDamaged
+from hayase.storage.lmdb_pages import PagesDamaged
+from hayase.storage.page_checksums import PAGES_FILE, PageChecksums
 
 folders = itertools.count()
 Writes = dict[int, int | None]
@@ -100,6 +102,33 @@ def test_pages_are_compared_while_another_goes_on_writing(tmp_path: Path) -> Non
     for _ in range(20):
         with ExitStack() as stack:
             checker.check(lambda: stack.enter_context(read_transaction(env)))
+    close_environment(folder)
+
+
+@pytest.mark.parametrize("pinned", [True, False])
+def test_a_reader_does_not_wait_for_a_commit_that_takes_long(tmp_path: Path, *, pinned: bool) -> None:
+    folder = tmp_path / "e"
+    env = open_environment(folder, max_dbs=0, sync=False)
+    writer = PageChecksums(folder)
+    writer.commit(lambda: run_write(env, lambda txn: write(txn, "fill", 0)))
+    began, go_on = threading.Event(), threading.Event()
+
+    def take_long(txn: Any) -> None:
+        write(txn, {7: 100}, 1)
+        began.set()
+        assert go_on.wait(60)
+
+    committing = threading.Thread(target=lambda: writer.commit(lambda: run_write(env, take_long)))
+    committing.start()
+    try:
+        assert began.wait(60)
+        with ExitStack() as stack:
+            PageChecksums(folder).check((lambda: stack.enter_context(read_transaction(env))) if pinned else None)
+        assert committing.is_alive()
+    finally:
+        go_on.set()
+        committing.join()
+    PageChecksums(folder).verify()
     close_environment(folder)
 
 
