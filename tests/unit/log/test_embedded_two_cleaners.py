@@ -127,6 +127,10 @@ def test_the_next_writer_brings_back_a_background_cleaner_whose_thread_died(
         def run(self) -> None:
             return
 
+        def start(self) -> None:
+            super().start()
+            self.join()
+
     with made(tmp_path, {"retention.ms": "1"}) as log:
         log.close()
     log = opened(tmp_path / "log", **{"cleaner.interval.ms": "5"})
