@@ -18,6 +18,9 @@ from tests.crash.checks import (
 from tests.crash.conftest import MakeScene
 from tests.crash.scene import Failpoint, Scene, kill, wait_for
 
+from hayase.app.reset import forget_markers
+from hayase.core.config import StreamsConfig
+
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 Tell = Callable[[Scene, object], None]
 
@@ -85,10 +88,10 @@ def test_a_spark_log_damaged_under_a_running_application_does_no_harm(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [33])
-def test_a_new_checkpoint_under_an_old_application_id_starts_over(
+def test_a_new_checkpoint_under_an_old_application_id_is_refused_until_the_log_forgets_the_old_one(
     seed: int, make_scene: MakeScene, tell: Tell, undisturbed: Undisturbed
 ) -> None:
-    """Expected: state and markers of the old checkpoint count as absent, and everything is processed from the start.
+    """Once the markers are given up, everything is processed from the start.
 
     So the output topics hold what the old run wrote, and behind it one complete new sequence; the stores, whose files
     are still those of the old run, are emptied first, so they hold the new sequence only.
@@ -102,6 +105,9 @@ def test_a_new_checkpoint_under_an_old_application_id_starts_over(
     shutil.rmtree(scene.checkpoint)
     old = {topic: by_key(scene.output(topic)) for topic in ("noisy", "noise", "groups", *undisturbed.outputs)}
     assert old["noisy"]
+    refused = scene.start()
+    assert refused.wait() == 1 and "APPLICATION_ID_IN_USE" in refused.said()
+    forget_markers(StreamsConfig(scene.settings), scene.log)
     scene.run()
 
     new = {topic: behind(before, by_key(scene.output(topic))) for topic, before in old.items()}
