@@ -67,7 +67,7 @@ def running() -> Iterator[tuple[Path, subprocess.Popen[str]]]:
         temporaries = place / "tmp"
         temporaries.mkdir()
         temporaries.chmod(0o1777)
-        environment = {**os.environ, "TMPDIR": str(temporaries), "_JAVA_OPTIONS": f"-Djava.io.tmpdir={temporaries}"}
+        environment = {**os.environ, "TMPDIR": str(temporaries)}
         process = subprocess.Popen(
             [sys.executable, "-c", _PROGRAM, str(place)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment,
@@ -96,6 +96,15 @@ def test_no_file_or_folder_of_a_running_application_is_open_to_others(running: t
     top = [path for path in (place / "tmp").iterdir() if path.lstat().st_mode & 0o077]
     ours = [path for path in top if not path.name.startswith("hsperfdata")]  # the JVM's own, for tools like jps
     assert (opened, ours) == ([], [])
+
+
+def test_native_libraries_are_loaded_from_folders_that_others_cannot_write_to(running: tuple[Path, Any]) -> None:
+    """Java packages unpack them when they are first used: the codec of Spark's shuffle among them."""
+    (jvm,) = [each for each in processes(running[1]) if "org.apache.spark.deploy.SparkSubmit" in each.cmdline()]
+    files = {Path(each.path.removesuffix(" (deleted)")) for each in jvm.memory_maps() if ".so" in each.path}
+    open_to_others = [str(file) for file in files if any(folder.stat().st_mode & 0o022 for folder in file.parents[:1])]
+    assert any("lz4" in file.name for file in files), files
+    assert open_to_others == []
 
 
 def test_files_that_a_function_of_the_user_makes_get_the_umask_of_the_program(running: tuple[Path, Any]) -> None:

@@ -42,8 +42,12 @@ def launch_jvm(settings: Mapping[str, str], umask: int) -> None:
     SparkContext._ensure_initialized(gateway=launch_gateway(shown, {"umask": umask}))
 
 
-def socket_folder() -> str:
-    """A new folder for the sockets between the JVM and its Python processes: Spark asks for no secret there. Gone at exit."""
+def folder_of_jvm() -> str:
+    """A new private folder for what the JVM makes in passing. Gone at exit.
+
+    Sockets between it and its Python processes: Spark asks for no secret there. And native libraries that Java packages unpack
+    and load: in `/tmp`, another user could put a file of that name there first.
+    """
     made = tempfile.mkdtemp(prefix="hayase-spark-")
     if len(made) > _SOCKET_FOLDER_MAX:
         Path(made).rmdir()

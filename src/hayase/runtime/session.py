@@ -18,7 +18,7 @@ from hayase.core.java import find_java, spark_java_home
 from hayase.core.private_files import make_folder, umask_of
 from hayase.core.spark_home import light_spark_home
 from hayase.runtime.class_archive import archive_options
-from hayase.runtime.gateway import launch_jvm, socket_folder
+from hayase.runtime.gateway import folder_of_jvm, launch_jvm
 from hayase.runtime.jvm import LOST, Jvm, forget_ended
 from hayase.runtime.master import (
     BIND_ADDRESS,
@@ -82,7 +82,6 @@ _LOCAL_SETTINGS: Mapping[str, str] = {
     # Other users of the machine can connect to loopback. Spark makes up the secret, in memory.
     "spark.authenticate": "true",
 }
-_SOCKET_DIR = "spark.python.unix.domain.socket.dir"
 
 
 def settings_of_session(overrides: Mapping[str, str]) -> dict[str, str]:
@@ -221,16 +220,19 @@ def build_session(application_id: str, slots: int, overrides: Mapping[str, str],
         os.environ.setdefault("SPARK_LAUNCHER_OPTS", _LAUNCHER_OPTIONS)
         if not known[MASTER].startswith("yarn") and (home := light_spark_home()):
             os.environ.setdefault("SPARK_HOME", str(home))
+        private = folder_of_jvm()
         if is_cluster(known[MASTER]):
             place = cluster_settings(known, slots)
         else:
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-            place = {**_LOCAL_SETTINGS, LOCAL_DIR: str(_local_dir(spark_log.parent)), _SOCKET_DIR: socket_folder()}
+            place = {**_LOCAL_SETTINGS, LOCAL_DIR: str(_local_dir(spark_log.parent)), _SOCKET_DIR: private}
         builder = SparkSession.builder.appName(application_id)
         logging_options = f'"-Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()}" "-Dhayase.spark.log={spark_log}"'
         given = known.get(JAVA_OPTIONS, "")
         archived = archive_options(java, given)
-        java_options = " ".join(filter(None, (SETTINGS[JAVA_OPTIONS], archived, logging_options, given)))
+        temporaries = f'"-Djava.io.tmpdir={private}"'
+        options = (SETTINGS[JAVA_OPTIONS], archived, logging_options, temporaries, given)
+        java_options = " ".join(filter(None, options))
         settings = {**SETTINGS, **place, **known, JAVA_OPTIONS: java_options}
         launch_jvm(settings, umask_of(spark_log.parent))
         for key, value in settings.items():

@@ -56,7 +56,7 @@ def test_sockets_lie_in_a_private_folder_with_a_short_path(tmp_path: Path, monke
     long.mkdir()
     for place in ("/tmp", str(long)):
         monkeypatch.setattr("tempfile.tempdir", place)
-        made = Path(gateway.socket_folder())
+        made = Path(gateway.folder_of_jvm())
         assert made.stat().st_mode & 0o777 == 0o700
         assert len(str(made)) <= 60
         made.rmdir()
