@@ -24,6 +24,7 @@ from hayase.planner.programs import written_serdes
 from hayase.query.checkpoint import followers_folder, state_folders
 from hayase.runtime.addresses import RunPlace
 from hayase.runtime.begins import check_resets, forget_positions, record_positions
+from hayase.runtime.forgetting import Floor
 from hayase.runtime.master import MASTER, is_cluster, is_encrypted
 from hayase.runtime.ownership import check_ownership, claim
 from hayase.runtime.session import default_slots
@@ -66,6 +67,9 @@ def prepare(
     set_moving(state_folders(config).disk / "state", moving=cluster)
     log = open_log(log_config(config))
     try:
+        stored = stored_plan(blobs)
+        if stored is None:  # before anything is made: the folder may be the wrong one
+            check_ownership(blobs, log, config.application_id, "", (), exactly_once=config.exactly_once)
         finish_migration(blobs)
         stored = stored_plan(blobs)
         topology, infos = prepare_topics(log, given, first=stored is None)
@@ -126,7 +130,7 @@ def prepare(
         ),
         purge_interval_ms=config.repartition_purge_interval_ms,
         recording_level=config.metrics_recording_level,
-        term=begin_term(blobs),
+        term=_begin(blobs, lineage),
         on_range_lost=config.source_range_lost,
         max_poll_interval_ms=config.max_poll_interval_ms,
         task_timeout_ms=config.task_timeout_ms,
@@ -170,3 +174,8 @@ def _check_stores_can_move(topology: Topology) -> None:
             f"stores without a changelog ({', '.join(unlogged)}) can not be used on a cluster: bundles move between its machines, "
             "and only what is in the changelog comes along. Leave out with_logging_disabled",
         )
+
+
+def _begin(blobs: BlobStore, lineage: str) -> int:
+    Floor(blobs, lineage).begin()
+    return begin_term(blobs)

@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from hayase.core.errors import CheckpointError
+from hayase.core.errors import CheckpointError, LogError
 from hayase.core.records import Headers, TopicPartition
 from hayase.core.secrets import Settings
 
@@ -128,9 +128,18 @@ def is_published(last: Marker | None, marker: Marker) -> bool:
 
     Raises:
         CheckpointError: `CHECKPOINT_OLDER_THAN_LOG`: the outputs there are of another epoch with the same number.
+        LogError: `STATE_MOVED`: they are of a later epoch, so another attempt has overtaken this one, and none waits for it.
     """
     if last is None or last.lineage != marker.lineage or last.epoch < marker.epoch:
         return False
+    if last.epoch > marker.epoch:
+        raise LogError(
+            "STATE_MOVED",
+            f"outputs of epoch {last.epoch} are in the log, and epoch {marker.epoch} is about to be written: another attempt has "
+            "overtaken this one. Nothing was written. If that comes again and no other run is at work, the checkpoint is an older copy: "
+            "restore the newest one, or start over with `hayase app reset`",
+            epoch=marker.epoch,
+        )
     if last.epoch == marker.epoch and last.digest != marker.digest:
         raise CheckpointError(
             "CHECKPOINT_OLDER_THAN_LOG",

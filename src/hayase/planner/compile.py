@@ -183,14 +183,14 @@ def _compile(
     pure = (
         not stateful
         and options.own_handlers
-        and is_pure(unit.sources, sources, unit.processors, unit.sinks, options.compacted)
+        and is_pure(unit.sources, sources, unit.processors, unit.sinks, sinks, options.compacted)
     )
     sends_rows = any(sink.edge for sink in sinks)
     return CompiledUnit(
         unit, "rows" if columns is None else "columns", reason, stateful,
         pure, sources, sinks, stores, columns, schemas, merges, prefix_nodes(sources),
         journalled=stateful or (sends_rows and not pure),
-        definition=definition_digest(sources, unit.processors) if pure and sends_rows else "",
+        definition=definition_digest(sources, unit.processors, sinks) if pure and sends_rows else "",
     )  # fmt: skip
 
 

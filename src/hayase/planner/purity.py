@@ -11,7 +11,7 @@ import polars as pl
 
 from hayase.kernel.expressions import is_pure_expression
 from hayase.serde.protocol import Schema, Serde
-from hayase.task.program import SourceProgram
+from hayase.task.program import SinkProgram, SourceProgram
 from hayase.topology import operators as op
 from hayase.topology.nodes import ProcessorNode, SinkNode, SourceNode
 
@@ -23,6 +23,7 @@ def is_pure(
     sources: Sequence[SourceProgram],
     processors: Sequence[ProcessorNode],
     sinks: Sequence[SinkNode],
+    sent: Sequence[SinkProgram],
     compacted: frozenset[str],
 ) -> bool:
     """Whether outputs are a function of the input ranges alone: no code of the application is called on the way.
@@ -32,11 +33,16 @@ def is_pure(
         sources: the same, with the serdes and extractors in effect.
         processors: of the sub-topology.
         sinks: of the sub-topology.
+        sent: the same, with the serdes in effect.
         compacted: topics with compaction: a replay may find fewer records.
     """
     if any(topic in compacted for node in source_nodes for topic in node.topics):
         return False
-    if any(source.extractor.function is not None or not _is_own(source) for source in sources):
+    if any(source.extractor.function is not None for source in sources):
+        return False
+    read = [serde for source in sources for serde in (source.key_serde, source.value_serde)]
+    written = [serde for sink in sent for serde in (sink.key_serde, sink.value_serde)]
+    if not all(map(_is_own, [*read, *written])):
         return False
     if any(calls_python(function) for sink in sinks for function in (sink.extractor, sink.partitioner)):
         return False
@@ -45,8 +51,16 @@ def is_pure(
     )
 
 
-def _is_own(source: SourceProgram) -> bool:
-    return all(type(serde).__module__.startswith(_OWN) for serde in (source.key_serde, source.value_serde))
+def _is_own(serde: Serde[Any]) -> bool:
+    """Whether a serde, and each that it is made of, is Hayase's."""
+    inner: list[Serde[Any]] = []
+
+    def noted(found: Serde[Any]) -> Serde[Any]:
+        inner.append(found)
+        return found
+
+    serde.map_inner(noted)
+    return type(serde).__module__.startswith(_OWN) and all(map(_is_own, inner))
 
 
 def calls_python(value: Any) -> bool:
@@ -67,7 +81,9 @@ def calls_python(value: Any) -> bool:
     return callable(value)
 
 
-def definition_digest(sources: Sequence[SourceProgram], processors: Sequence[ProcessorNode]) -> str:
+def definition_digest(
+    sources: Sequence[SourceProgram], processors: Sequence[ProcessorNode], sent: Sequence[SinkProgram]
+) -> str:
     """Digest of what a pure sub-topology does to its records: nodes, expressions, serdes and extractors."""
     digest = hashlib.blake2b(digest_size=16)
     for source in sources:
@@ -80,6 +96,9 @@ def definition_digest(sources: Sequence[SourceProgram], processors: Sequence[Pro
         digest.update(f"{node.name} {node.parents} {type(node.operator).__name__}\n".encode())
         for text in _texts(node.operator):
             digest.update(text.encode() + b"\n")
+    for sink in sent:
+        for serde in (sink.key_serde, sink.value_serde):
+            digest.update(_serde_text(serde).encode())
     return digest.hexdigest()
 
 

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from hayase.core.errors import TopologyError
+from hayase.core.errors import CheckpointError, TopologyError
 from hayase.core.offset_reset import AutoOffsetReset
 from hayase.core.records import TopicPartition
 from hayase.core.time import Clock
 from hayase.log.protocol import Log, TopicInfo
 from hayase.storage.blobs import BlobStore
+from hayase.storage.checksum import with_checksum, without_checksum
 from hayase.task.epoch_record import EpochRecord
 from hayase.task.plan import partitions_changed
 
@@ -83,7 +84,7 @@ def record_positions(
             continue
         partitions = [TopicPartition(info.name, number) for number in range(info.partitions)]
         offsets = {p.partition: offset for p, offset in first_offsets(log, partitions, resets, now_ms).items()}
-        blobs.put_if_absent(name, msgspec.json.encode(Position(info.name, offsets)))
+        blobs.put_if_absent(name, with_checksum(msgspec.json.encode(Position(info.name, offsets))))
 
 
 class StartOffsets:
@@ -160,9 +161,20 @@ def recorded_offsets(blobs: BlobStore, log: Log, partitions: Sequence[TopicParti
     for info in log.describe(sorted({p.topic for p in partitions})).values():
         data = blobs.get(f"{POSITIONS_FOLDER}{info.topic_id}")
         if data is not None:
-            kept = msgspec.json.decode(data, type=Position)
+            kept = _decoded(f"{POSITIONS_FOLDER}{info.topic_id}", data)
             found |= {TopicPartition(info.name, number): offset for number, offset in kept.offsets.items()}
     return {p: found[p] for p in partitions if p in found}
+
+
+def _decoded(name: str, data: bytes) -> Position:
+    body = without_checksum(data)
+    if body is None:
+        raise CheckpointError(
+            "POSITION_CORRUPT",
+            f"{name} in the checkpoint, which says where a topic is begun, is damaged ({len(data)} bytes, wrong checksum). "
+            "Restore the checkpoint from a copy, or start over with `hayase app reset`",
+        )
+    return msgspec.json.decode(body, type=Position)
 
 
 def forget_positions(blobs: BlobStore, topic_ids: Iterable[str]) -> None:

@@ -86,10 +86,10 @@ class EpochCoordinator:
         self._lag = 0
         self._epochs = Epochs(blobs)
         self._done = self._epochs.last_done()
-        self._floor = Floor(blobs)
+        self._floor = Floor(blobs, app.lineage)
         self.planning_s = 0.0
         """How long it took to mark the epoch before as done and to plan the last one, waiting for input not included."""
-        self._old = OldEpochs(blobs, clock, app.history_retention_ms)
+        self._old = OldEpochs(blobs, clock, app.history_retention_ms, self._floor)
         self._partitions = [
             TopicPartition(topic, partition) for topic, count in app.plan.topics.items() for partition in range(count)
         ]
@@ -247,6 +247,7 @@ class EpochCoordinator:
     def _mark_done(self, epoch: int) -> None:
         record = self.record(epoch)
         reach("before_done", epoch=epoch)
+        self._floor.check_lineage()
         if not self._blobs.put_if_absent(done_name(epoch), record.digest.encode()):
             self._epochs.checked_record(epoch)
         reach("after_done", epoch=epoch)
@@ -334,6 +335,7 @@ class EpochCoordinator:
         starts = self._start_offsets.after(previous)
         ends = self._log.end_offsets(self._partitions)
         starts = self._ranges.starts(starts, ends)
+        ends = {p: max(end, starts[p]) for p, end in ends.items()}  # they were asked for before
         if self._frozen is not None:
             ends = {p: max(starts[p], min(ends[p], self._frozen.get(p, ends[p]))) for p in self._partitions}
         else:

@@ -41,9 +41,4 @@ if __name__ == "__main__":
         os.umask(int(os.environ[UMASK_VARIABLE], 8))
     from pyspark.daemon import manager
 
-    from hayase.runtime.gateway import UMASK_VARIABLE
-
-    if UMASK_VARIABLE in os.environ:  # files of the user's functions are as if the program had made them
-        os.umask(int(os.environ[UMASK_VARIABLE], 8))
-
     manager()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
+
 from hayase.core.errors import LeaseHeldError
 from hayase.core.time import Clock
 from hayase.storage.blobs import BlobStore
@@ -16,6 +19,8 @@ _FORGOTTEN_AT_ONCE = 16
 _FLOOR_STEP = 64
 """The floor is raised by so many epochs at once, so that few deletions need another one."""
 FLOOR_FOLDER = "floor/"
+_LINEAGE = "lineage-"
+_LOOK_AGAIN_S = 10.0
 
 
 class Floor:
@@ -24,12 +29,22 @@ class Floor:
     Records are published once by creating a blob, which proves nothing once the blob was deleted. So the floor is raised,
     durably, before the first record below it goes, and whatever creates a record looks at the floor afterwards.
 
+    Beside it lies the name of the lineage that the records are of: a reset removes both, so that a run of before the reset, which
+    was stopped meanwhile, finds that the checkpoint is another one.
+
     Args:
         blobs: the checkpoint.
+        lineage: of the run.
     """
 
-    def __init__(self, blobs: BlobStore) -> None:
+    def __init__(self, blobs: BlobStore, lineage: str) -> None:
         self._blobs = blobs
+        self._lineage = f"{FLOOR_FOLDER}{_LINEAGE}{lineage}"
+        self._looked_s = time.monotonic()
+
+    def begin(self) -> None:
+        """A run of the lineage begins, with the lease held."""
+        self._blobs.put_if_absent(self._lineage, b"")
 
     def get(self) -> int:
         """The floor as it is now; -1 if nothing was ever deleted."""
@@ -42,36 +57,61 @@ class Floor:
             self._blobs.delete(self._name(lower))
 
     def check(self, epoch: int) -> None:
-        """Check that an epoch, whose record was just created, was not done and forgotten before.
+        """Check that an epoch, whose record was just created, was not done and forgotten before, and is of this checkpoint.
 
         Raises:
-            LeaseHeldError: `LEASE_LOST`: it was, so another run has gone on for long. The record is deleted again.
+            LeaseHeldError: `LEASE_LOST`: it was, so another run has gone on for long, or started over. The record is deleted again.
         """
-        floor = self.get()
+        names = self._look()
+        if self._lineage not in names:
+            self._blobs.delete(record_name(epoch))
+            raise _started_over()
+        floor = max(_floors(names), default=-1)
         if epoch <= floor:
             self._blobs.delete(record_name(epoch))
             raise superseded(
                 f"epoch {epoch} was done, and forgotten, by another run (records up to {floor} are deleted)"
             )
 
+    def check_lineage(self) -> None:
+        """Check that the checkpoint was not started over, if it was not looked at for a while, as in a run that was stopped.
+
+        Raises:
+            LeaseHeldError: `LEASE_LOST`.
+        """
+        if time.monotonic() - self._looked_s >= _LOOK_AGAIN_S and self._lineage not in self._look():
+            raise _started_over()
+
+    def _look(self) -> list[str]:
+        self._looked_s = time.monotonic()
+        return self._blobs.list(FLOOR_FOLDER)
+
     def _all(self) -> list[int]:
-        return numbers_of(self._blobs.list(FLOOR_FOLDER), FLOOR_FOLDER, EPOCH_DIGITS)
+        return _floors(self._blobs.list(FLOOR_FOLDER))
 
     @staticmethod
     def _name(epoch: int) -> str:
         return f"{FLOOR_FOLDER}{epoch:0{EPOCH_DIGITS}d}"
 
 
+def _floors(names: Sequence[str]) -> list[int]:
+    return numbers_of(names, FLOOR_FOLDER, EPOCH_DIGITS)
+
+
+def _started_over() -> LeaseHeldError:
+    return superseded("the checkpoint was started over")
+
+
 class OldEpochs:
     """Deletes records and marks that nobody needs: of epochs long ago that ended before the retention begins."""
 
-    def __init__(self, blobs: BlobStore, clock: Clock, retention_ms: int) -> None:
+    def __init__(self, blobs: BlobStore, clock: Clock, retention_ms: int, floor: Floor) -> None:
         self._blobs = blobs
         self._epochs = Epochs(blobs)
         self._clock = clock
         self._retention_ms = retention_ms
         self._oldest: tuple[int, int] | None = None
-        self._floor = Floor(blobs)
+        self._floor = floor
         self._raised_to: int | None = None
 
     def forget(self, last: int) -> None:
@@ -96,8 +136,14 @@ class OldEpochs:
             self._floor.raise_to(self._raised_to)
 
     def _find_oldest(self) -> tuple[int, int]:
-        epoch = min(self._epochs.recorded(), default=0)
-        return epoch, self._wall_clock_ms(epoch + 1)
+        recorded = set(self._epochs.recorded())
+        oldest = max(recorded, default=0)
+        while oldest - 1 in recorded:
+            oldest -= 1
+        floor = self._floor.get()
+        for stray in (epoch for epoch in recorded if epoch < oldest and epoch <= floor):
+            self._blobs.delete(record_name(stray))  # created by a run that ended before it looked at the floor
+        return oldest, self._wall_clock_ms(oldest + 1)
 
     def _wall_clock_ms(self, epoch: int) -> int:
         record = self._epochs.record(epoch)

@@ -10,8 +10,10 @@ from msgspec import UNSET
 
 from hayase.core.errors import CheckpointError
 from hayase.log.protocol import Log
+from hayase.runtime.forgetting import superseded
 from hayase.state.changelog import Changelog
 from hayase.storage.blobs import BlobStore
+from hayase.storage.checksum import with_checksum, without_checksum
 from hayase.task.epoch_record import EPOCH_DIGITS, EpochRecord, record_corrupt
 from hayase.task.plan import Plan
 from hayase.topology.topology import Topology
@@ -66,15 +68,19 @@ def forget_amendments(blobs: BlobStore, done: int) -> None:
 def _amended(blobs: BlobStore, epoch: int) -> dict[str, str] | None:
     names = _names(blobs, epoch)
     data = blobs.get(names[-1]) if names else None
-    try:
-        return msgspec.json.decode(data, type=dict[str, str]) if data is not None else None
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise record_corrupt(f"{names[-1]}, which goes with it, can not be read: {error}", epoch) from error
+    if data is None:
+        return None
+    body = without_checksum(data)
+    if body is None:
+        raise record_corrupt(f"{names[-1]}, which goes with it, has a wrong checksum", epoch)
+    return msgspec.json.decode(body, type=dict[str, str])
 
 
 def _amend(blobs: BlobStore, epoch: int, definitions: Mapping[str, str]) -> None:
     number = len(_names(blobs, epoch))
-    blobs.put_if_absent(f"{AMENDMENTS_FOLDER}{epoch:0{EPOCH_DIGITS}d}-{number:06d}", msgspec.json.encode(definitions))
+    name = f"{AMENDMENTS_FOLDER}{epoch:0{EPOCH_DIGITS}d}-{number:06d}"
+    if not blobs.put_if_absent(name, with_checksum(msgspec.json.encode(definitions))):
+        raise superseded(f"epoch {epoch} was begun anew by another run")
 
 
 def _names(blobs: BlobStore, epoch: int) -> list[str]:

@@ -16,21 +16,27 @@ _LOOK_S = 1.0
 def end_with_forker() -> None:
     """Have every child that this process forks from now on be killed when this process ends. Call it in the main thread.
 
-    On Linux the kernel does that, even while the child is inside of a call that never returns. It counts from the end of the
+    What a child forks itself is not touched. On Linux the kernel does that, even while the child is inside of a call that never returns. It counts from the end of the
     thread that forks, so this is not for a process that forks in threads. Elsewhere a thread of the child looks once a second.
     """
     prctl = ctypes.CDLL(None, use_errno=True).prctl if sys.platform == "linux" else None
-    forker = os.getpid()
+    forker = forks = os.getpid()
+
+    def before_fork() -> None:
+        nonlocal forks
+        forks = os.getpid()
 
     def after_fork() -> None:
+        if forks != forker:
+            return
         if prctl is None:
             watch_parent(forker)
-        elif os.getpid() != forker:
+        else:
             prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
             if os.getppid() != forker:  # it has ended before the kernel was told
                 os._exit(1)
 
-    os.register_at_fork(after_in_child=after_fork)
+    os.register_at_fork(before=before_fork, after_in_child=after_fork)
 
 
 def watch_parent(parent: int | None = None) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Container, Mapping
 
 from hayase.core.errors import CheckpointError
 from hayase.log.protocol import Log, Marker
+from hayase.runtime.forgetting import Floor
 from hayase.state.changelog import Changelog
 from hayase.storage.blobs import BlobStore
 from hayase.task.epochs import Epochs
@@ -52,8 +53,9 @@ def check_ownership(
         raise _in_use(application_id, f"epochs of another checkpoint (lineage {owner or _other(markers, lineage)})")
     if newest < 0 and owner is None and log.group_offsets(application_id):
         raise _in_use(application_id, "committed offsets of a group of that name")
+    floor = Floor(blobs, lineage).get()  # records up to it are deleted, and one that is there was created too late
     for bundle, marker in sorted(markers.items()):
-        if marker.lineage == lineage and bundle in bundles:
+        if marker.lineage == lineage and bundle in bundles and marker.epoch > floor:
             _check_marker(blobs, epochs, newest, bundle, marker)
     return owner is not None
 

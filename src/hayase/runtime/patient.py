@@ -118,5 +118,8 @@ def patiently(patience: Patience, ask: Callable[[], T]) -> T:
 
 
 def _wait_or_raise(wait: Wait, error: LogError) -> None:
-    if error.condition != _AWAY or not wait.again(error):
+    if error.condition != _AWAY:
+        wait.over()  # an answer, if no good one
+        raise error
+    if not wait.again(error):
         raise error

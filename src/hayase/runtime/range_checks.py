@@ -83,6 +83,7 @@ class RangeCheck:
         self._first_offsets = first_offsets
         self._monotonic = monotonic
         self._checked_s: float | None = None
+        self._replaced: dict[TopicPartition, tuple[int, int]] = {}
         self.passed_over = 0
         """Offsets that were passed over since the run began: records that are gone."""
 
@@ -92,6 +93,7 @@ class RangeCheck:
         Raises:
             SourceRangeLostError: SOURCE_RANGE_LOST: records between the last epoch and now are gone.
         """
+        starts = {p: self._begun(p, start) for p, start in starts.items()}
         lost = {p: _beyond(start, ends[p]) for p, start in starts.items() if ends[p] < start}
         now = self._monotonic()
         if self._checked_s is None or now - self._checked_s >= _CHECKED_EVERY_S:
@@ -104,7 +106,16 @@ class RangeCheck:
         found = self._first_offsets(list(lost))
         for partition, why in lost.items():
             self._pass_over(partition, why, starts[partition], found[partition])
+            self._replaced[partition] = starts[partition], found[partition]
         return {**starts, **found}
+
+    def _begun(self, partition: TopicPartition, start: int) -> int:
+        """Where a partition goes on: what replaced its start holds until an epoch record says so."""
+        before, now = self._replaced.get(partition, (start, start))
+        if start != before:
+            self._replaced.pop(partition, None)
+            return start
+        return now
 
     def open_epoch(self, record: EpochRecord) -> None:
         """Check what an epoch reads that an earlier run left open. What is gone of it is passed over if it may be.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hayase.runtime.forgetting import superseded
 from hayase.storage.blobs import BlobStore
 from hayase.storage.numbered_names import numbers_of
 
@@ -12,13 +13,21 @@ _DIGITS = 12
 def begin_term(blobs: BlobStore) -> int:
     """The term of a run that begins now, from 1. Call it with the application's lease held.
 
-    Two that hold the lease at once, because one of them was taken for dead, never get the same one.
+    Two that hold the lease at once, because one of them was taken for dead, never get the same one: names of terms are
+    deleted only by a run that sees a higher one, which whoever creates a lower one afterwards sees as well.
+
+    Raises:
+        LeaseHeldError: `LEASE_LOST`: another run has begun meanwhile.
     """
     while True:
         term = max(_terms(blobs), default=0) + 1
         if blobs.put_if_absent(_name(term), b""):
             break
-    for earlier in _terms(blobs):
+    known = _terms(blobs)
+    if max(known, default=0) > term:
+        blobs.delete(_name(term))
+        raise superseded(f"term {max(known)} has begun while this run was taking term {term}")
+    for earlier in known:
         if earlier < term:
             blobs.delete(_name(earlier))
     return term

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -52,6 +52,11 @@ class ListSerde(Serde[list[T]]):
     def inner(self) -> Serde[T]:
         """The serde of the items."""
         return self._inner
+
+    def map_inner(self, replace: Callable[[Serde[Any]], Serde[Any]]) -> ListSerde[T]:
+        """The lists with another serde of items."""
+        inner = replace(self._inner)
+        return self if inner is self._inner else ListSerde(inner)
 
     def for_topic(self, topic: str, side: Side, settings: Mapping[str, Any]) -> ListSerde[T]:
         """With the inner serde for that topic."""

@@ -13,6 +13,7 @@ import msgspec
 from hayase.core.errors import StateError
 from hayase.state import boot
 from hayase.state.environment import DATA_FILE
+from hayase.storage.page_checksums import PAGES_FILE
 
 _LOG = logging.getLogger("hayase.state")
 
@@ -63,6 +64,8 @@ def _sealed(folder: Path, boot_id: str, waits_until: float) -> bool:
                 return False
             if not written.clean:
                 _sync(folder / DATA_FILE)
+                if (folder / PAGES_FILE).exists():
+                    _sync(folder / PAGES_FILE)
                 boot.write_boot(folder, msgspec.structs.replace(written, clean=True))
             return True
         finally:

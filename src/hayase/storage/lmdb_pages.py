@@ -119,6 +119,8 @@ class PagesFile:
         nodes = np.asarray(nodes[words[nodes + 2] & _BIG != 0], np.int64)
         lengths = words[nodes].astype(np.int64) | words[nodes + 1].astype(np.int64) << 16
         counts = (_PAGE_HEADER - 1 + lengths) // size + 1
+        if counts.sum() > len(self.bytes) // size:
+            raise PagesDamaged("its values are longer than the file")
         at = nodes * 2 + _NODE_HEADER + words[nodes + 3].astype(np.int64)
         data = np.frombuffer(self.bytes, np.uint8)
         first = data[at[:, None] + np.arange(8)].copy().view(np.int64).ravel()

@@ -22,6 +22,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from hayase.core.file_locks import lock_within
 from hayase.core.private_files import open_file
 from hayase.storage.lmdb_pages import METAS, NO_PAGE, Meta, Numbers, PagesDamaged, PagesFile, Tree
 
@@ -260,7 +261,7 @@ class PageChecksums:
     @contextmanager
     def _locked(self, *, readonly: bool = False) -> Iterator[int]:
         with self._opened(os.O_RDONLY if readonly else os.O_RDWR) as descriptor:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            lock_within(descriptor, fcntl.LOCK_EX, self._table)
             yield descriptor
 
     @contextmanager
@@ -290,7 +291,7 @@ def _damage_where_it_leads_nowhere() -> Iterator[None]:
     """What numbers on pages that are no numbers of pages end in."""
     try:
         yield
-    except (IndexError, ValueError, OverflowError, MemoryError) as error:
+    except (IndexError, ValueError, OverflowError) as error:
         raise PagesDamaged(f"its pages cannot be followed ({error})") from error
 
 

@@ -225,7 +225,10 @@ class S3Blobs:
                     done = action(client_for(self.where))
             except (BotoCoreError, ClientError) as error:
                 found = explain(error, self.where, doing)
-                if not may_pass(error) or (attempt >= ATTEMPTS and not wait.again(found)):
+                if not may_pass(error):
+                    wait.over()
+                    raise found from error
+                if attempt >= ATTEMPTS and not wait.again(found):
                     raise found from error
                 pause = self._pause_s(attempt)
                 _LOG.info("%s: attempt %d of %s failed, again in %.1f s: %s", self.where, attempt, doing, pause, error)

@@ -396,7 +396,7 @@ class BundleRunner:
         state = self._globals.get(bundle)
         if state is None:
             state = self._globals[bundle] = self._open(bundle, in_memory=in_memory)
-        if state.epoch != epoch:
+        if state.damaged or state.epoch != epoch:
             Changelog(self._host.blobs, bundle).catch_up(state, epoch)
         return state
 

@@ -16,7 +16,7 @@ from tests.behaviour.log.helpers import (
     settled_values,
 )
 
-from hayase.core.errors import CheckpointError, HayaseError, UnknownTopicError
+from hayase.core.errors import CheckpointError, HayaseError, LogError, UnknownTopicError
 from hayase.core.records import TopicPartition
 from hayase.log.protocol import Log, LogConfig, Marker
 
@@ -54,7 +54,9 @@ def test_one_writer_publishes_epoch_after_epoch(log: Log, application: str, topi
 
 def test_an_older_epoch_is_refused(log: Log, application: str, topic: str) -> None:
     publish(log, application, "b0", Marker("L", 5, "d"), batch(topic, [b"new"]))
-    assert not publish(log, application, "b0", Marker("L", 4, "d"), batch(topic, [b"old"]))
+    with pytest.raises(LogError, match="another attempt has overtaken") as refused:
+        publish(log, application, "b0", Marker("L", 4, "d"), batch(topic, [b"old"]))
+    assert refused.value.condition == "STATE_MOVED"
     assert settled_values(log, topic) == [b"new"]
     assert log.markers(application)["b0"].epoch == 5
 

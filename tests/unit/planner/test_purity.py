@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from hayase import Consumed, JsonSerde, Serdes, StreamsBuilder, count
+from hayase import Consumed, Grouped, JsonSerde, Serde, Serdes, StreamsBuilder, count
 from hayase.core.config import StreamsConfig
 from hayase.kernel.expressions import is_pure_expression
 from hayase.planner.build import levels_of
@@ -100,3 +100,37 @@ def test_another_expression_is_another_definition() -> None:
     assert unit(by(A)).definition == unit(by(A)).definition
     assert unit(by(A)).definition != unit(by(A + 1)).definition
     assert unit(by(UDF)).definition == ""
+
+
+class OwnSerde(Serde[str]):
+    """A serde of the application."""
+
+    def to_bytes(self, value: str) -> bytes:
+        return value.encode()
+
+    def from_bytes(self, data: bytes) -> str:
+        return data.decode()
+
+
+def grouped(read: Serde[Any], key: Serde[Any], value: Serde[Any]) -> CompiledUnit:
+    builder = StreamsBuilder()
+    given = builder.stream("in", Consumed.with_(Serdes.string(), read))
+    given.group_by(pl.col("value"), Grouped.with_(key, value)).count()
+    topology = builder.build()
+    options = compile_options(StreamsConfig({"application.id": "app", "processing.form": "rows"}))
+    return compile_units(topology, levels_of(topology), options)["0"]
+
+
+def test_a_serde_of_the_application_makes_a_sub_topology_journalled_wherever_it_is() -> None:
+    text = Serdes.string()
+    assert not grouped(text, text, text).journalled
+    assert grouped(OwnSerde(), text, text).journalled
+    assert grouped(text, OwnSerde(), text).journalled
+    assert grouped(text, text, OwnSerde()).journalled
+    assert grouped(Serdes.list(OwnSerde()), Serdes.list(text), Serdes.list(text)).journalled
+    assert not grouped(Serdes.list(text), Serdes.list(text), Serdes.list(text)).journalled
+
+
+def test_another_serde_of_what_is_sent_is_another_definition() -> None:
+    text = Serdes.string()
+    assert grouped(text, text, text).definition != grouped(text, text, Serdes.bytes()).definition

@@ -22,6 +22,7 @@ from hayase.planner.options import compile_options, failure_policy
 from hayase.runtime.addresses import RunPlace
 from hayase.runtime.control import Control
 from hayase.runtime.coordinator import EpochCoordinator, PlannerStatus
+from hayase.runtime.forgetting import Floor
 from hayase.runtime.shipped import ShippedApp
 from hayase.state.folders import StateFolders
 from hayase.storage.open import open_blobs
@@ -37,6 +38,7 @@ class Scene:
         self.log.create_topic("in", 2)
         self.log.create_topic("other", 2)
         self.blobs = open_blobs(str(folder / "checkpoint"), fsync=False)
+        Floor(self.blobs, "L").begin()
         self.clock = ManualClock(1_000)
         self.folder = folder
         (folder / "control").mkdir()

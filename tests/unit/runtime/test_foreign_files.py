@@ -39,11 +39,13 @@ def test_in_the_folder_of_terms(scene: Scene) -> None:
 
 def test_in_the_folder_of_the_floor(scene: Scene) -> None:
     found = put_strange_files(scene, "floor")
-    floor = Floor(scene.blobs)
+    floor = Floor(scene.blobs, "L")
     floor.raise_to(7)
     floor.raise_to(71)
     assert floor.get() == 71
-    assert sorted(path.name for path in found.iterdir() if path.is_file()) == sorted([*STRANGE, f"{71:020d}"])
+    assert sorted(path.name for path in found.iterdir() if path.is_file()) == sorted(
+        [*STRANGE, f"{71:020d}", "lineage-L"]
+    )
 
 
 def test_in_the_folder_of_amendments(scene: Scene) -> None:

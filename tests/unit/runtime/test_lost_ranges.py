@@ -137,3 +137,18 @@ def test_what_is_gone_from_an_internal_topic_is_never_passed_over(scene: Scene) 
     check = RangeCheck(scene.log, "reset", lambda _: {}, lambda: 0.0, {"in"})
     with pytest.raises(SourceRangeLostError, match="the checkpoint is an older copy"):
         check.starts({FIRST: 0}, scene.log.end_offsets([FIRST]))
+
+
+def test_where_a_reset_goes_on_holds_until_an_epoch_says_so(scene: Scene) -> None:
+    """Records that come later are read from there, and what is gone is counted once."""
+    end, _ = lose(scene)
+    now = 0.0
+    latest = scene.log.end_offsets([FIRST])[FIRST]
+    check = RangeCheck(scene.log, "reset", lambda partitions: dict.fromkeys(partitions, latest), lambda: now)
+    assert check.starts({FIRST: end}, {FIRST: latest}) == {FIRST: latest}
+    now = 0.01
+    assert check.starts({FIRST: end}, {FIRST: latest + 3}) == {FIRST: latest}
+    now = 5.0
+    assert check.starts({FIRST: end}, {FIRST: latest + 3}) == {FIRST: latest}
+    assert check.passed_over == latest - end
+    assert check.starts({FIRST: latest + 3}, {FIRST: latest + 3}) == {FIRST: latest + 3}  # an epoch said so

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from tests.unit.runtime.planner_scene import Scene
 
-from hayase.core.errors import CheckpointError
+from hayase.core.errors import CheckpointError, LogError
 from hayase.core.records import TopicPartition
-from hayase.log.protocol import Marker
+from hayase.log.protocol import Marker, is_published
+from hayase.runtime.forgetting import Floor
 from hayase.runtime.ownership import OWNER, check_ownership, claim
 from hayase.state.changelog import Changelog
 from hayase.state.delta import Delta
@@ -116,3 +117,18 @@ def test_the_claim_is_no_bundle_and_goes_with_the_markers(scene: Scene) -> None:
     assert scene.log.markers("app") == {OWNER: Marker("L", 0, "")}
     scene.log.delete_markers("app")
     assert scene.log.markers("app") == {}
+
+
+def test_a_marker_below_the_floor_says_nothing_about_the_checkpoint(scene: Scene) -> None:
+    run_epochs(scene, 2)
+    mark(scene, "0-0", 0, "of a record that was forgotten")
+    refused(scene, "CHECKPOINT_OLDER_THAN_LOG")
+    Floor(scene.blobs, "L").raise_to(0)
+    check(scene)
+
+
+def test_what_is_later_in_the_log_is_not_taken_for_what_is_written() -> None:
+    with pytest.raises(LogError, match="another attempt has overtaken") as caught:
+        is_published(Marker("L", 50, "x"), Marker("L", 11, "y"))
+    assert caught.value.condition == "STATE_MOVED"
+    assert not is_published(Marker("M", 50, "x"), Marker("L", 11, "y"))

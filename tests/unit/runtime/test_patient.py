@@ -155,3 +155,16 @@ def test_what_a_process_said_that_has_died_since_does_not_count(tmp_path: Path) 
 def test_on_another_machine_than_the_runs_nobody_is_told(tmp_path: Path) -> None:
     patience_of({"control": str(tmp_path / "elsewhere"), "patience_ms": "1000"}, "worker-1").tell("no answer")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("ends", ["another error", "too long"])
+def test_a_wait_that_ends_in_an_error_is_said_to_be_over(ends: str) -> None:
+    outage = Outage(60.0 if ends == "another error" else 1_000.0)
+
+    def ask() -> None:
+        outage.check()
+        raise LogError("TRANSACTION_TIMEOUT", "aborted")
+
+    with pytest.raises(LogError):
+        patiently(outage.patience, ask)
+    assert len(outage.said) == 2 and outage.said[-1] == ""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.unit.runtime.planner_scene import Scene
 
 from hayase import Consumed, Serdes, StreamsBuilder
+from hayase.core.errors import CheckpointError
 from hayase.core.offset_reset import AutoOffsetReset
+from hayase.core.records import TopicPartition
 from hayase.log.protocol import OutputBatch
-from hayase.runtime.begins import POSITIONS_FOLDER, forget_positions, record_positions
+from hayase.runtime.begins import POSITIONS_FOLDER, forget_positions, record_positions, recorded_offsets
 
 LATEST = {"in": AutoOffsetReset.latest(), "other": AutoOffsetReset.latest()}
 
@@ -76,3 +79,16 @@ def test_nothing_is_kept_of_topics_that_are_read_from_their_beginning(scene: Sce
         scene.blobs, scene.log, scene.log.describe(["other"]).values(), {"other": AutoOffsetReset.earliest()}, 0
     )
     assert scene.blobs.list(POSITIONS_FOLDER) == []
+
+
+def test_a_damaged_position_is_named(scene: Scene) -> None:
+    see(scene, "in")
+    (kept,) = scene.blobs.list(POSITIONS_FOLDER)
+    path = scene.folder / "checkpoint" / kept
+    data = path.read_bytes()
+    for damaged in (b"", data[:10], data.replace(b":", b";", 1), data.replace(b"0", b"1", 1)):
+        path.unlink()
+        path.write_bytes(damaged)
+        with pytest.raises(CheckpointError, match=kept) as raised:
+            recorded_offsets(scene.blobs, scene.log, [TopicPartition("in", 0)])
+        assert raised.value.condition == "POSITION_CORRUPT"

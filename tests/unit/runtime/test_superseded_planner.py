@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import msgspec
 import pytest
 from tests.unit.runtime.planner_scene import Scene
@@ -64,13 +66,13 @@ def test_the_floor_is_there_before_the_first_record_goes(scene: Scene, monkeypat
     def watched(name: str) -> None:
         if name.startswith("epochs/") and not name.endswith(".done"):
             gone.append(int(name.removeprefix("epochs/")))
-            assert Floor(scene.blobs).get() >= gone[-1]
+            assert Floor(scene.blobs, "L").get() >= gone[-1]
         delete(name)
 
     monkeypatch.setattr(scene.blobs, "delete", watched)
     last = go_on(scene, scene.planner(), -1, 12)
     assert gone == list(range(last - 1 - 3 + 1))
-    assert len(scene.blobs.list(FLOOR_FOLDER)) == 1
+    assert len(scene.blobs.list(FLOOR_FOLDER)) == 2  # and the lineage
 
 
 def test_every_start_has_a_higher_term_and_one_is_kept(scene: Scene) -> None:
@@ -97,3 +99,64 @@ def test_a_record_that_does_not_follow_the_one_before_is_refused(scene: Scene) -
     with pytest.raises(CheckpointError) as refused:
         scene.planner().next_epoch(first)
     assert refused.value.condition == "EPOCH_RECORD_CORRUPT"
+
+
+def started_over(scene: Scene) -> None:
+    """As `hayase app reset` and a start of another run do."""
+    for name in (*scene.blobs.list("epochs/"), *scene.blobs.list(FLOOR_FOLDER)):
+        scene.blobs.delete(name)
+    Floor(scene.blobs, "M").begin()
+
+
+def test_a_run_of_before_a_reset_begins_no_epoch_of_the_new_checkpoint(scene: Scene) -> None:
+    frozen = scene.planner(term=1)
+    after = go_on(scene, frozen, -1, 3)
+    assert frozen.next_epoch(after) == after  # it is through, and marked as that
+    started_over(scene)
+    scene.put(99)
+    with pytest.raises(LeaseHeldError) as refused:
+        frozen.next_epoch(after)
+    assert refused.value.condition == "LEASE_LOST" and "started over" in refused.value.message
+    assert scene.blobs.list("epochs/") == []
+
+
+def test_a_run_of_before_a_reset_marks_no_epoch_of_the_new_checkpoint_as_done(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frozen = scene.planner(term=1)
+    after = go_on(scene, frozen, -1, 1)
+    started_over(scene)
+    now = time.monotonic()
+    monkeypatch.setattr(forgetting.time, "monotonic", lambda: now + 60)
+    with pytest.raises(LeaseHeldError, match="started over"):
+        frozen.next_epoch(after)
+    assert scene.blobs.list("epochs/") == []
+
+
+@pytest.mark.usefixtures("short")
+def test_a_record_that_was_created_below_the_floor_and_left_there_is_deleted(scene: Scene) -> None:
+    planner = scene.planner(term=1)
+    last = go_on(scene, planner, -1, 20)
+    data = scene.blobs.get(record_name(last))
+    assert data is not None
+    scene.blobs.put_if_absent(record_name(0), data)
+    go_on(scene, scene.planner(term=2), last, 3)
+    assert scene.blobs.get(record_name(0)) is None
+
+
+def test_two_runs_that_begin_at_once_never_have_one_term(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert begin_term(scene.blobs) == 1
+    put = scene.blobs.put_if_absent
+    others: list[int] = []
+
+    def frozen_before(name: str, data: bytes) -> bool:
+        if not others:
+            others.append(0)
+            others.extend((begin_term(scene.blobs), begin_term(scene.blobs)))
+        return put(name, data)
+
+    monkeypatch.setattr(scene.blobs, "put_if_absent", frozen_before)
+    with pytest.raises(LeaseHeldError) as refused:
+        begin_term(scene.blobs)
+    assert others == [0, 2, 3] and refused.value.condition == "LEASE_LOST"
+    assert begin_term(scene.blobs) == 4

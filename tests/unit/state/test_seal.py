@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hayase.state import boot
+from hayase.state import boot, seal
 from hayase.state.bundle import BundleState
 from hayase.state.delta import Delta
 from hayase.state.seal import seal_states
@@ -82,3 +82,12 @@ def test_a_state_that_cannot_be_closed_keeps_no_other_from_it(left: Path, tmp_pa
     (other / "HOLD").unlink()
     (other / "HOLD").mkdir()
     assert seal_states([other, left]) == [other] and is_clean(left)
+
+
+def test_checksums_are_on_the_disk_when_a_state_is_closed_for_its_worker(
+    left: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+    monkeypatch.setattr(seal, "_sync", lambda file: synced.append(file.name))
+    assert seal_states([left]) == [] and is_clean(left)
+    assert synced == ["data.mdb", "PAGES"]
