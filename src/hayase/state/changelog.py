@@ -147,8 +147,9 @@ class Changelog:
     def catch_up(self, state: BundleState, to_epoch: int) -> bool:
         """Bring a state to the bundle's last delta up to and including `to_epoch`.
 
-        A state that was found damaged is deleted and rebuilt. One that is behind follows the chain of deltas, or a snapshot and the deltas behind it. One whose last
-        delta is not that of the changelog, and one that is ahead of the changelog, is emptied and rebuilt.
+        A state that was found damaged is deleted and rebuilt. One that is behind follows the chain of deltas, or a snapshot
+        and the deltas behind it. One whose last delta is not that of the changelog, and one that is ahead of the changelog,
+        is emptied and rebuilt.
 
         Returns:
             `True`: the state is there. `False`: it was left alone because it is ahead and rightly so: another attempt
@@ -163,7 +164,7 @@ class Changelog:
             position = state.position()
             if position.epoch > to_epoch and self._is_published(position):
                 return False
-            if position.epoch > to_epoch or not self._on_chain(position):
+            if position.epoch > to_epoch or self._is_of_another_run(position):
                 _LOG.warning(
                     "the state of bundle %s at %s is at epoch %d, which the checkpoint does not know: it is of a run that is not in "
                     "this checkpoint, of which an older copy was restored perhaps. It is emptied and rebuilt",
@@ -243,18 +244,24 @@ class Changelog:
         delta = self._head(position.epoch)
         return delta is not None and delta.digest == position.digest
 
-    def _on_chain(self, position: Position) -> bool:
+    def _is_of_another_run(self, position: Position) -> bool:
+        """Whether the checkpoint shows that it has no such delta.
+
+        It does not for a state so old that the deltas around it were deleted below a snapshot, which replaces it.
+        """
         if position in (START, self._verified) or self._is_published(position):
-            return True
-        if self._blobs.exists(self._name(position.epoch)):
             return False
-        # Its delta was deleted: then the one behind names it, or a snapshot is of that epoch.
+        if self._blobs.exists(self._name(position.epoch)):
+            return True
+        # Its delta was deleted: then the one behind names it, or a snapshot is of that epoch or of a later one.
         snapshot = self.snapshots.manifest(position.epoch)
         if snapshot is not None:
-            return snapshot.digest == position.digest
+            return snapshot.digest != position.digest
         later = next((epoch for epoch in self.epochs() if epoch > position.epoch), None)
         following = self._head(later) if later is not None else None
-        return following is not None and (following.prev_epoch, following.prev_digest) == position
+        if following is not None and following.prev_epoch <= position.epoch:
+            return (following.prev_epoch, following.prev_digest) != position
+        return not any(epoch > position.epoch for epoch in self.snapshots.epochs())
 
     def _advance(self, state: BundleState, position: Position, to_epoch: int) -> None:
         # Epochs up to `_checked_to` are over: what is not in the changelog by now will not come.

@@ -463,6 +463,24 @@ def test_a_state_ahead_of_a_restored_checkpoint_is_rebuilt_from_it_and_the_log_s
         assert last is not None and state.position() == (7, last.digest)
 
 
+def test_a_state_older_than_the_history_that_is_kept_is_replaced_by_a_snapshot_and_not_called_foreign(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blobs = PosixBlobs(tmp_path / "c", fsync=False)
+    clock, failures = ManualClock(0), list[Exception]()
+    with opened(tmp_path / "late") as late, opened(tmp_path / "s") as state:
+        run_epochs(Changelog(blobs, "b0"), state, policy(clock, failures), 3)
+        Changelog(blobs, "b0").catch_up(late, 2)
+        run_epochs(Changelog(blobs, "b0"), state, policy(clock, failures), 60)
+        changelog = Changelog(blobs, "b0")
+        last = changelog.epochs()[-1]
+        assert changelog.epochs()[0] > 3, "history was deleted"
+        monkeypatch.setattr(late, "wipe", None)
+        assert changelog.catch_up(late, last)
+        assert (late.position(), content_of(late)) == (state.position(), content_of(state))
+    assert not caplog.messages and not failures
+
+
 def test_a_gap_names_the_blob_that_is_missing(tmp_path: Path) -> None:
     blobs = PosixBlobs(tmp_path / "c", fsync=False)
     history(Changelog(blobs, "b0"), list(range(6)))
