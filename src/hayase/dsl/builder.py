@@ -10,7 +10,7 @@ from typing import Any, Literal, Never, overload
 from hayase.core.config import optimizations
 from hayase.core.errors import TopologyError
 from hayase.core.type_variables import K, V
-from hayase.dsl.graph import Graph
+from hayase.dsl.graph import Graph, check_repartitions
 from hayase.dsl.inference import Known
 from hayase.dsl.kstream import KStream
 from hayase.dsl.ktable import GlobalKTable, KTable
@@ -285,6 +285,7 @@ class StreamsBuilder:
         topology = self._graph.build()
         if "merge.repartition.topics" in words:
             topology = merge_repartitions(topology)
+        check_repartitions(topology)
         return with_single_stores(topology) if "single.store.self.join" in words else topology
 
     def _table_options(

@@ -61,6 +61,8 @@ TableOperator = (
 
 GENERATED_PREFIX = "KSTREAM"
 REPARTITION_SUFFIX = "-repartition"
+AGAIN = "\0"
+"""In the names of a repartition whose name is taken, until it is merged into that one."""
 
 
 class Graph:
@@ -74,6 +76,7 @@ class Graph:
         self._nodes: list[Callable[[], Node]] = []
         self._stores: dict[str, StoreSpec] = {}
         self._repartitions: dict[str, RepartitionTopic] = {}
+        self._join_repartitions: dict[str, str] = {}
         self._internal_topics: dict[str, InternalTopic] = {}
         self._spark_sources: list[SparkSource] = []
         self._spark_sinks: list[SparkSink] = []
@@ -161,7 +164,7 @@ class Graph:
         stores: Sequence[str] = (),
     ) -> str:
         """Add a node whose operator is known, or will be at the end."""
-        fixed = tuple(parents), tuple(stores)
+        fixed = tuple(dict.fromkeys(parents)), tuple(stores)  # a stream merged with itself is one parent
         self._made_here(name)
 
         def made() -> Node:
@@ -232,10 +235,28 @@ class Graph:
         key_serde: Serde[Any] | None,
         value_serde: Serde[Any] | None,
     ) -> str:
-        """Add filter, sink and source of a repartition; the source's name. Serdes may be left to the planner."""
-        self._check_repartition(names[0])
+        """Add filter, sink and source of a repartition; the source's name. Serdes may be left to the planner.
+
+        A second repartition of one name is an error unless it is merged into the first one: known when the topology is built.
+        """
+        if names[0] in self._repartitions:
+            topic, sink, drop, source = (f"{name}{AGAIN}{len(self._repartitions)}" for name in names)
+            names = topic, sink, drop, source
+        else:
+            self._check_repartition(names[0])
         self._repartitions[names[0]] = RepartitionTopic(names[0])
         return self._through(parent, names, key_serde, value_serde, None, None)
+
+    def join_repartition(self, parent: str, prefix: str, add: Callable[[tuple[str, str, str, str]], str]) -> str:
+        """The source of the repartition that a join of this node reads: joins of one stream share one, unless it is named.
+
+        As `KStreamImpl.repartitionForJoin`: the stream remembers the last one, which a join without a name uses.
+        """
+        names = self.repartition_names(prefix)  # also where it is shared: Kafka Streams counts on
+        shared = self._join_repartitions.get(parent)
+        if shared is None or prefix != parent:
+            shared = self._join_repartitions[parent] = add(names)
+        return shared
 
     def table_repartition(
         self,
@@ -304,9 +325,7 @@ class Graph:
 
     def _check_repartition(self, topic: str) -> None:
         if topic in self._repartitions or topic in self._internal_topics:
-            raise TopologyError(
-                "DUPLICATE_REPARTITION", f"there are two repartitions named {topic!r}; give one another name"
-            )
+            raise duplicate_repartition(topic)
 
     def _through(
         self,
@@ -360,6 +379,27 @@ class Graph:
                 dict(self._lines),
             )
         )
+
+
+def duplicate_repartition(topic: str) -> TopologyError:
+    """Two repartitions have one name."""
+    return TopologyError(
+        "DUPLICATE_REPARTITION",
+        f"there are two repartitions named {topic!r}; give one another name (Grouped.as_, Joined.as_, Repartitioned.as_, "
+        "Materialized.as_). Those of groupings of one re-keyed stream become one with topology.optimization=all",
+    )
+
+
+def check_repartitions(topology: Topology) -> Topology:
+    """The topology, if all its repartitions have names of their own.
+
+    Raises:
+        TopologyError: `DUPLICATE_REPARTITION`.
+    """
+    for topic in topology.repartitions:
+        if AGAIN in topic:
+            raise duplicate_repartition(topic.partition(AGAIN)[0])
+    return topology
 
 
 def _null_keys_wanted(nodes: Sequence[Node], repartitions: Collection[str]) -> set[str]:

@@ -20,7 +20,7 @@ from hayase.dsl.inference import (
     visible_in_join,
 )
 from hayase.dsl.joined import Joined
-from hayase.dsl.stream_state import StreamState, repartitioned
+from hayase.dsl.stream_state import StreamState, repartitioned_for_join
 from hayase.planner.serdes import LocalPickleSerde
 from hayase.serde import Serdes
 from hayase.serde.protocol import Schema
@@ -48,7 +48,7 @@ def stream_table(
     if state.rekeyed:
         if state.key.serde is None:  # the same key must get the same bytes on both sides, so the same partition
             state = replace(state, key=Known(table._state.key.serde, state.key.inferred))
-        state = repartitioned(state, joined.name or state.node)
+        state = repartitioned_for_join(state, joined.name)
     name = graph.names.name_or_next(joined.name, "KSTREAM-LEFTJOIN-" if left else "KSTREAM-JOIN-")
     view = table._state.view
     stores = view.stores_to_read()

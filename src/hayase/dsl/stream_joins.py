@@ -12,7 +12,7 @@ from hayase.dsl.inference import Known, concrete_serde
 from hayase.dsl.joins import check_same_key, joiner_of
 from hayase.dsl.store_suppliers import WindowStoreSupplier
 from hayase.dsl.stream_joined import StreamJoined
-from hayase.dsl.stream_state import StreamState, repartitioned
+from hayase.dsl.stream_state import StreamState, repartitioned_for_join
 from hayase.serde import JsonSerde, Serdes
 from hayase.serde.protocol import Serde
 from hayase.state.spec import StoreSpec, StoreType
@@ -35,17 +35,14 @@ def stream_stream(
             f"{what} takes JoinWindows, not {windows!r}; e.g. "
             "JoinWindows.of_time_difference_with_no_grace(timedelta(minutes=5))",
         )
-    same = left is right
     if joined.key_serde is None:
         check_same_key(left.key, right.key, what, "left stream")
     left, right = _with_serdes(left, right, joined)
     function, schema = joiner_of(joiner, left.key, left.value, right.value, what)
     if left.rekeyed:
-        left = repartitioned(left, f"{joined.name}-left" if joined.name else left.node)
-        if same and joined.name is None:  # one repartition serves both sides
-            right = replace(left, value=right.value)
+        left = repartitioned_for_join(left, f"{joined.name}-left" if joined.name else None)
     if right.rekeyed:
-        right = repartitioned(right, f"{joined.name}-right" if joined.name else right.node)
+        right = repartitioned_for_join(right, f"{joined.name}-right" if joined.name else None)
     names = _Names(left, kind, joined)
     specs = _specs(names, left, right, windows, joined)
     graph = left.graph

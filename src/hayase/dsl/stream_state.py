@@ -111,6 +111,16 @@ def repartitioned(state: StreamState, prefix: str) -> StreamState:
     return replace(state, node=node, key=Known(key, state.key.inferred), rekeyed=False)
 
 
+def repartitioned_for_join(state: StreamState, name: str | None) -> StreamState:
+    """The stream behind the repartition that its joins read; `name` begins the names of one for this join alone."""
+    graph, prefix = state.graph, name or state.node
+    key = transport_serde(state.key, "key", prefix)
+    node = graph.join_repartition(
+        state.node, prefix, lambda names: graph.repartition(state.node, names, key, state.value.serde)
+    )
+    return replace(state, node=node, key=Known(key, state.key.inferred), rekeyed=False)
+
+
 def through_topic(state: StreamState, options: Repartitioned[Any, Any]) -> StreamState:
     """The stream behind an internal topic."""
     state = grouped_state(state, options)
