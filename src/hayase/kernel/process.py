@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -30,6 +30,8 @@ from hayase.processor.metrics import StreamsMetrics
 from hayase.state.views import open_read_only_view, open_view, with_interface
 from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import Process
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class ProcessRows(RowNode):
@@ -219,4 +221,4 @@ class TransformContext(_Shared, ProcessingContext):
 def _start_ms(start_time: datetime, node: str) -> int:
     if start_time.tzinfo is None:
         raise TopologyError("NAIVE_TIME", f"start_time needs a time zone: {start_time!r}", node=node)
-    return int(start_time.timestamp() * 1000)
+    return (start_time - _EPOCH) // timedelta(milliseconds=1)  # whole numbers: a float loses a millisecond

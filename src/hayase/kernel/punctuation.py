@@ -11,6 +11,7 @@ _TASK = "punctuation"
 _TURN = "/turn"
 _LAST_TURN = "task/punctuation-turn"
 NEVER = 1 << 62
+"""Also the time kept of one that was cancelled: it stays so in later epochs."""
 
 
 class Times(Protocol):
@@ -26,12 +27,18 @@ class Times(Protocol):
 
 
 class Punctuation:
-    """One function and when it is due next; `name` is that of the clock which keeps it, `None` if nobody does."""
+    """One function and when it is due next; `name` is that of the clock which keeps it, `None` if it is not kept."""
 
-    __slots__ = ("callback", "cancelled", "due_ms", "interval_ms", "name", "turn", "type")
+    __slots__ = ("_times", "callback", "cancelled", "due_ms", "interval_ms", "name", "turn", "type")
 
     def __init__(
-        self, kind: PunctuationType, callback: Punctuator, due_ms: int, interval_ms: int, name: str | None
+        self,
+        kind: PunctuationType,
+        callback: Punctuator,
+        due_ms: int,
+        interval_ms: int,
+        name: str | None,
+        times: Times,
     ) -> None:
         self.type = kind
         self.callback = callback
@@ -39,11 +46,14 @@ class Punctuation:
         self.interval_ms = interval_ms
         self.name = name
         self.turn = 0
-        self.cancelled = False
+        self.cancelled = due_ms == NEVER
+        self._times = times
 
     def cancel(self) -> None:
-        """End it."""
+        """End it, in later epochs as well."""
         self.cancelled = True
+        if self.name is not None:
+            self._times.set(self.name, NEVER)
 
     def move_on(self, now_ms: int) -> None:
         """After a call: the next multiple of the interval behind now, counted from when it was due."""
@@ -80,7 +90,7 @@ class Punctuations:
             number = self._numbers[node] = self._numbers.get(node, -1) + 1
             name = f"{node}/{_TASK}/{number}"
         kept_ms = self._times.get(name) if name is not None else -1
-        made = Punctuation(kind, callback, kept_ms if kept_ms >= 0 else first_ms, interval_ms, name)
+        made = Punctuation(kind, callback, kept_ms if kept_ms >= 0 else first_ms, interval_ms, name, self._times)
         if kept_ms >= 0:
             made.turn = self._times.get(f"{name}{_TURN}")
         else:
@@ -117,8 +127,9 @@ class Punctuations:
             if first is None or first.due_ms > now_ms:
                 return
             self._call(node, first.callback, now_ms)
-            first.move_on(now_ms)
-            self._queue(first)
+            if not first.cancelled:
+                first.move_on(now_ms)
+                self._queue(first)
 
     def _queue(self, punctuation: Punctuation) -> None:
         """At the end of those that are due at one time, as in a queue: also if the others were queued in an earlier epoch."""

@@ -308,7 +308,8 @@ class RowTask:
     def finish(self) -> None:
         """End of the epoch: call what is due, flush caches in the order the nodes were added, make room, save the clocks."""
         if self._timed:
-            self.punctuations.wall_clock()
+            if self._services.wall_clock_moved:
+                self.punctuations.wall_clock()
             self._services.due_ms = self.punctuations.next_wall_clock_ms()
         if self._clocked:
             self._services.clocks.set(STREAM_TIME, self.stream_time_ms)

@@ -41,6 +41,8 @@ class TaskServices:
     """Where an epoch puts what is too much for memory; `None`: it stays in memory."""
     due_ms: int = NEVER
     """When something of the task is due by the wall clock; known at the end of the epoch."""
+    wall_clock_moved: bool = True
+    """Whether to call what is due by the wall clock; the test driver does only when its clock is moved."""
     after_chunk: Callable[[], None] = lambda: None
     """Called when a chunk of the input is processed: time to spill, perhaps."""
 

@@ -28,6 +28,7 @@ from hayase.serde.protocol import Serde
 from hayase.state.journal import EdgeRow
 from hayase.state.memory import MemoryState
 from hayase.state.protocol import ByteStore, TaskState
+from hayase.task.clocks import StateClocks
 from hayase.task.column_task import run_columns
 from hayase.task.outputs import Outputs
 from hayase.task.plan import TaskPlan
@@ -36,6 +37,7 @@ from hayase.task.queues import RawRecords
 from hayase.task.row_epoch import run_rows
 from hayase.task.row_task import RowTask
 from hayase.task.services import TaskServices
+from hayase.testing.event_times import event_time_ms, with_extractors_asked_once
 from hayase.testing.stores import open_view
 from hayase.testing.topics import RawRecord, TestInputTopic, TestOutputTopic
 from hayase.testing.waiting import WaitingQueues
@@ -99,11 +101,12 @@ class TopologyTestDriver:
         self._row_tasks: dict[str, RowTask]
         self._plan()
         self._queues: dict[str, deque[RawRecord]] = {}
-        self._waiting = WaitingQueues()
+        self._waiting = WaitingQueues(self._event_time_ms)
         self._epoch = 0
         self._application_id = config.application_id
         self._global_tasks = {table.store: f"{global_unit_id(i)}_0" for i, table in enumerate(topology.global_tables)}
-        self._call_what_is_due()  # processors are made now, and schedule what they want
+        self._wall_clock_moved = False
+        self._run_timed()  # processors are made now, and schedule what they want
 
     def _plan(self) -> None:
         """Make programs and tasks for the topics that are read; called again when a pattern matches another one."""
@@ -114,7 +117,8 @@ class TopologyTestDriver:
         topics = dict.fromkeys(source_topics(topology), 1)
         compiled = compile_units(topology, levels_of(topology), self._options)
         plan = make_plan(topology, topics, compiled, threads=1)
-        self._programs = make_programs(topology, plan, self._options)
+        programs = make_programs(topology, plan, self._options)
+        self._programs = {unit: with_extractors_asked_once(program) for unit, program in programs.items()}
         self._tasks = [task for bundle in plan.bundles for task in bundle.tasks]
         for task in self._tasks:
             self._states.setdefault(task.id, MemoryState())
@@ -168,9 +172,14 @@ class TopologyTestDriver:
         return key.for_topic(topic, "key", settings), value.for_topic(topic, "value", settings)
 
     def advance_wall_clock_time(self, delta: timedelta) -> None:
-        """Move the driver's clock on, and call what is due by it then."""
+        """Move the driver's clock on, and call what is due by it then; records alone call nothing by the wall clock."""
         self._clock.advance_ms(to_ms("delta", delta))
-        self._call_what_is_due()
+        self._wall_clock_moved = True
+        try:
+            self._run_timed()
+        finally:
+            self._wall_clock_moved = False
+        self.pipe_batch(())
 
     def produced_topic_names(self) -> list[str]:
         """Topics that something was written to, in the order of the first record; internal ones among them."""
@@ -206,7 +215,7 @@ class TopologyTestDriver:
     def pipe_batch(self, records: Iterable[RawRecord]) -> None:
         """Process serialized records that were all there before the first is processed.
 
-        Of the topics' heads, and those of internal topics, the one with the smallest timestamp goes next.
+        Of the topics' heads, and those of internal topics, the one with the smallest event time goes next.
         """
         for record in records:
             self._reads(record.topic)
@@ -219,11 +228,10 @@ class TopologyTestDriver:
                 if any(received == waiting.edge for _, received in task.edges):
                     self._run(task, [], {(waiting.edge, waiting.origin): [waiting]})
 
-    def _call_what_is_due(self) -> None:
+    def _run_timed(self) -> None:
         for task in self._tasks:
             if self._programs[task.unit].timed:
                 self._run(task, [], {})
-        self.pipe_batch(())
 
     def _take(self, record: RawRecord) -> None:
         offset = self._offsets[record.topic]
@@ -233,6 +241,17 @@ class TopologyTestDriver:
             inputs = [(source, raw) for source, read, _ in task.topic_partitions if read == record.topic]
             if inputs:
                 self._run(task, inputs, {})
+
+    def _event_time_ms(self, record: RawRecord) -> int:
+        """What the source of a record at the head of its topic gives as its event time; -1: it will be skipped, or fail."""
+        topic, offset = record.topic, self._offsets[record.topic]
+        for task in self._tasks:
+            for name, read, _ in task.topic_partitions:
+                if read == topic:
+                    (source,) = (each for each in self._programs[task.unit].sources if each.name == name)
+                    clocks = StateClocks(self._states[task.id].begin().task(task.id))
+                    return event_time_ms(source, _one(record, offset), clocks, self._clock.now_ms())
+        return record.timestamp_ms
 
     def output_queue(self, topic: str) -> deque[RawRecord]:
         """What was written to a topic and not read yet."""
@@ -267,15 +286,16 @@ class TopologyTestDriver:
             partitions_of=lambda _: 1,
             application_id=self._application_id,
         )
+        services.wall_clock_moved = self._wall_clock_moved
         try:
             if program.columns is not None:
                 run_columns(program, services, inputs, rows, task.partition)
             else:
                 run_rows(self._row_tasks[task.unit], services, inputs, rows, task.partition)
         finally:
-            self._collect(outputs)
             self._epoch += 1
             state.apply_changes(self._epoch, epoch.changes())
+            self._collect(outputs)
 
     def _global_stores(self, program: UnitProgram) -> dict[str, ByteStore]:
         found: dict[str, ByteStore] = {}

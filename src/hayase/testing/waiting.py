@@ -1,12 +1,13 @@
-"""What is waiting inside the test driver: repartition topics, and topics that are both written and read.
+"""What is waiting inside the test driver: input records, repartition topics, and topics that are both written and read.
 
-Queues, of which the one whose head is oldest goes next.
+Queues, of which the one whose head has the smallest event time goes next (Kafka Streams' `PartitionGroup`).
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 
 import polars as pl
 
@@ -14,35 +15,95 @@ from hayase.state.journal import EdgeRow
 from hayase.task.edges import read_payloads, to_payload
 from hayase.testing.topics import RawRecord
 
+TimeOf = Callable[[RawRecord], int]
+"""The event time of an input record, asked for when it is the first of its topic."""
+
+
+@dataclass(slots=True, eq=False)
+class _Queue:
+    """One topic: records that wait, and the event time of the first, once it is known."""
+
+    records: deque[tuple[int | None, EdgeRow | RawRecord]] = field(default_factory=deque)
+
+    def head_ms(self, time_of: TimeOf) -> int:
+        time_ms, record = self.records[0]
+        if time_ms is None:
+            assert isinstance(record, RawRecord)
+            time_ms = time_of(record)
+            self.records[0] = time_ms, record
+        return time_ms
+
 
 class WaitingQueues:
-    """One queue per repartition topic, first in, first out; ties between heads go to the topic that was used first."""
+    """One queue per topic, first in, first out.
 
-    def __init__(self) -> None:
-        self._queues: dict[str, deque[tuple[int, EdgeRow | RawRecord]]] = {}
+    Queues that are not empty lie in a heap as `java.util.PriorityQueue` keeps it, so that ties between heads are
+    broken as in Kafka Streams: a queue that was served goes behind its equals.
+    """
+
+    def __init__(self, time_of: TimeOf) -> None:
+        self._time_of = time_of
+        self._queues: dict[str, _Queue] = {}
+        self._heap: list[_Queue] = []
+        self._served: _Queue | None = None
 
     def add_record(self, record: RawRecord) -> None:
         """Take a record of a topic that the topology reads as well."""
-        self._queues.setdefault(record.topic, deque()).append((record.timestamp_ms, record))
+        self._add(record.topic, None, record)
 
     def add(self, rows: Iterable[EdgeRow]) -> None:
-        """Take rows, cut into single records."""
+        """Take rows, cut into single records, in the order in which they were produced."""
         for row in rows:
             frame = read_payloads([row])
             time = "ts" if "ts" in frame.columns else "__ts"
-            queue = self._queues.setdefault(row.edge, deque())
             for position in range(frame.height):
                 one = frame[position : position + 1]
-                queue.append((one[time][0], row._replace(seq=0, payload=_payload(one))))
+                self._add(row.edge, one[time][0], row._replace(seq=0, payload=_payload(one)))
 
     def next(self) -> EdgeRow | RawRecord | None:
-        """The record whose timestamp is the smallest of all heads; `None` if all queues are empty."""
-        waiting = [(queue[0][0], edge) for edge, queue in self._queues.items() if queue]
-        if not waiting:
+        """The record with the smallest event time of all heads; `None` if all queues are empty."""
+        self._settle()
+        if not self._heap:
             return None
-        oldest = min(time for time, _ in waiting)
-        edge = next(edge for time, edge in waiting if time == oldest)
-        return self._queues[edge].popleft()[1]
+        self._served = self._poll()
+        return self._served.records.popleft()[1]
+
+    def _settle(self) -> None:
+        """The queue that was served goes back, now that its record is processed: the next one's time may depend on it."""
+        queue, self._served = self._served, None
+        if queue is not None and queue.records:
+            self._offer(queue)
+
+    def _add(self, topic: str, time_ms: int | None, record: EdgeRow | RawRecord) -> None:
+        self._settle()
+        queue = self._queues.setdefault(topic, _Queue())
+        queue.records.append((time_ms, record))
+        if len(queue.records) == 1:
+            self._offer(queue)
+
+    def _before(self, one: _Queue, other: _Queue) -> bool:
+        return one.head_ms(self._time_of) < other.head_ms(self._time_of)
+
+    def _offer(self, queue: _Queue) -> None:
+        heap, at = self._heap, len(self._heap)
+        heap.append(queue)
+        while at and self._before(queue, heap[(at - 1) >> 1]):
+            heap[at], at = heap[(at - 1) >> 1], (at - 1) >> 1
+        heap[at] = queue
+
+    def _poll(self) -> _Queue:
+        heap = self._heap
+        first, last = heap[0], heap.pop()
+        if heap:
+            at = 0
+            while (child := 2 * at + 1) < len(heap):
+                if child + 1 < len(heap) and self._before(heap[child + 1], heap[child]):
+                    child += 1
+                if not self._before(heap[child], last):
+                    break
+                heap[at], at = heap[child], child
+            heap[at] = last
+        return first
 
 
 def _payload(frame: pl.DataFrame) -> bytes:
