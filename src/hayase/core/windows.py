@@ -199,6 +199,7 @@ class SlidingWindows:
 class SessionWindows:
     """Windows of activity: records of a key at most `gap_ms` apart are one session (Kafka Streams' `SessionWindows`).
 
+    With a gap of 0 a session is one instant: the records of a key that have one timestamp.
     A session reaches from its first to its last record, both included. A record that is near enough to several sessions
     merges them. A record is late if the session that it would be in, after merging, ended more than gap plus grace before the
     operator's stream time.
@@ -215,7 +216,7 @@ class SessionWindows:
             >>> SessionWindows.of_inactivity_gap_and_grace(timedelta(minutes=30), timedelta(minutes=5))
             SessionWindows(gap_ms=1800000, grace_ms=300000)
         """
-        return cls(to_ms("inactivity_gap", inactivity_gap, minimum_ms=1), to_ms("grace", grace))
+        return cls(to_ms("inactivity_gap", inactivity_gap), to_ms("grace", grace))
 
     @classmethod
     def of_inactivity_gap_with_no_grace(cls, inactivity_gap: timedelta) -> SessionWindows:

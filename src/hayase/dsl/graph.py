@@ -74,6 +74,7 @@ class Graph:
     def __init__(self) -> None:
         self.names = NameCounter()
         self._nodes: list[Callable[[], Node]] = []
+        self._last_node: str | None = None
         self._stores: dict[str, StoreSpec] = {}
         self._repartitions: dict[str, RepartitionTopic] = {}
         self._join_repartitions: dict[str, str] = {}
@@ -97,7 +98,11 @@ class Graph:
         """Add a source of topics that no other source reads."""
         self._claim(node)
         self._made_here(node.name)
-        self._nodes.append(lambda: node)
+        self._add(node.name, lambda: node)
+
+    def _add(self, name: str, made: Callable[[], Node]) -> None:
+        self._nodes.append(made)
+        self._last_node = name
 
     def stream_source(
         self, topics: Sequence[str], name: str, consumed: Consumed[Any, Any], pattern: re.Pattern[str] | None = None
@@ -133,7 +138,7 @@ class Graph:
         """Add a global table and its store."""
         self._claim(table.source)
         self.store(spec)
-        self._global_tables.append(table)
+        self._global_tables.append(dataclasses.replace(table, after=self._last_node))
 
     def _claim(self, node: SourceNode) -> None:
         for topic in node.topics:
@@ -171,7 +176,7 @@ class Graph:
             final = operator if isinstance(operator, Operator) else operator()
             return ProcessorNode(name, fixed[0], final, fixed[1])
 
-        self._nodes.append(made)
+        self._add(name, made)
         return name
 
     def table_processor(
@@ -191,12 +196,12 @@ class Graph:
             final = dataclasses.replace(operator(store), old_values=view.old_values)
             return ProcessorNode(name, parents, final, (*stores, *(() if store is None else (store,))))
 
-        self._nodes.append(made)
+        self._add(name, made)
 
     def sink(self, node: SinkNode) -> None:
         """Add a sink."""
         self._made_here(node.name)
-        self._nodes.append(lambda: node)
+        self._add(node.name, lambda: node)
 
     def store(self, spec: StoreSpec) -> str:
         """Add a store."""

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from hayase.serde import JsonSerde
 from hayase.serde.protocol import Serde
 from hayase.topology import operators as op
 from hayase.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode
-from hayase.topology.topology import Topology
+from hayase.topology.topology import Topology, tables_without
 
 _CHANGES_KEYS = (op.SelectKey, op.Map, op.FlatMap, op.Process)
 _KEEPS_ALL = (op.Filter, op.Peek)
@@ -39,10 +40,11 @@ class _Repartition:
 
 def alike(one: Serde[Any] | None, other: Serde[Any] | None) -> bool:
     """Whether two serdes do the same."""
-    same = one is other or (
-        type(one) is type(other) and getattr(one, "__dict__", None) == getattr(other, "__dict__", 0)
-    )
-    return same or one == other
+    if one is other or one == other:
+        return True
+    if isinstance(one, JsonSerde) and isinstance(other, JsonSerde):  # each makes its own classes to read into
+        return one.written_alike(other)
+    return type(one) is type(other) and getattr(one, "__dict__", None) == getattr(other, "__dict__", 0)
 
 
 def merge_repartitions(topology: Topology) -> Topology:
@@ -107,7 +109,8 @@ def _merged(topology: Topology, several: list[_Repartition]) -> Topology:
             drop = dataclasses.replace(first.drop, parents=(first.changer,))
             nodes += [drop, first.sink, first.source]
     kept = {name: each for name, each in topology.repartitions.items() if name not in _topics(several[1:])}
-    return dataclasses.replace(topology, nodes=tuple(nodes), repartitions=kept)
+    tables = tables_without(topology, gone)
+    return dataclasses.replace(topology, nodes=tuple(nodes), repartitions=kept, global_tables=tables)
 
 
 def _moved(node: Node, parent: Mapping[tuple[str, str], str], behind: Mapping[str, str]) -> Node:

@@ -8,7 +8,7 @@ from hayase.dsl.merged_repartitions import alike
 from hayase.planner.partitions import upstream_sources
 from hayase.topology import operators as op
 from hayase.topology.nodes import Node, ProcessorNode
-from hayase.topology.topology import Topology
+from hayase.topology.topology import Topology, tables_without
 
 
 def with_single_stores(topology: Topology) -> Topology:
@@ -38,7 +38,8 @@ def _joined_once(topology: Topology, merge: ProcessorNode) -> Topology:
         elif node.name not in gone:
             nodes.append(node)
     stores = {name: spec for name, spec in topology.stores.items() if name != left.other_store}
-    return dataclasses.replace(topology, nodes=tuple(nodes), stores=stores)
+    tables = tables_without(topology, gone)
+    return dataclasses.replace(topology, nodes=tuple(nodes), stores=stores, global_tables=tables)
 
 
 def _is_self_join(topology: Topology, left: op.StreamStreamJoin) -> bool:

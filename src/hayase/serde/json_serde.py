@@ -86,6 +86,17 @@ class JsonSerde(Serde[T]):
     def __setstate__(self, state: tuple[Any, bool, Shape | None]) -> None:
         self._python_type, self._sort_fields, self._shape = state
 
+    def written_alike(self, other: JsonSerde[Any]) -> bool:
+        """Whether two serdes read and write the same: of one type, or of the same fields in the same order."""
+        mine, theirs = self._shape, other._shape
+        if self._python_type is not None or mine is None or theirs is None:
+            return (self._python_type, self._sort_fields, mine is None) == (
+                other._python_type,
+                other._sort_fields,
+                theirs is None,
+            )
+        return other._python_type is None and mine.schema == theirs.schema
+
     @cached_property
     def _model(self) -> Any:
         """The model that Pydantic itself reads and writes."""

@@ -90,7 +90,8 @@ def global_store(
     before = topology.stores, topology.global_tables
     _store(topology, spec)
     try:
-        topology.changed(global_tables=(*before[1], table))
+        after = topology.nodes[-1].name if topology.nodes else None
+        topology.changed(global_tables=(*before[1], dataclasses.replace(table, after=after)))
     except TopologyError:
         topology.changed(stores=before[0], global_tables=before[1])
         raise

@@ -117,7 +117,7 @@ def with_default_serdes(
         nodes=tuple(one(node) for node in topology.nodes),
         stores={name: store(spec) for name, spec in topology.stores.items()},
         global_tables=tuple(
-            GlobalTable(source(table.source), table.processor, table.store) for table in topology.global_tables
+            dataclasses.replace(table, source=source(table.source)) for table in topology.global_tables
         ),
     )
 
@@ -166,7 +166,7 @@ def with_topics(topology: Topology, application_id: str, settings: Mapping[str, 
         nodes=tuple(one(node) for node in topology.nodes),
         stores={name: store(name, spec) for name, spec in topology.stores.items()},
         global_tables=tuple(
-            GlobalTable(source(table.source), table.processor, table.store) for table in topology.global_tables
+            dataclasses.replace(table, source=source(table.source)) for table in topology.global_tables
         ),
     )
 

@@ -149,8 +149,13 @@ class SparkSink:
 
 @dataclass(frozen=True, slots=True)
 class GlobalTable:
-    """A table of which every task can read every row: its source topic, its processor, its store."""
+    """A table of which every task can read every row: its source topic, its processor, its store.
+
+    Attributes:
+        after: the node that was added before it, `None` if it was the first: it is numbered among the sub-topologies.
+    """
 
     source: SourceNode
     processor: ProcessorNode
     store: str
+    after: str | None = None

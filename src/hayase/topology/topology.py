@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -140,12 +140,12 @@ class Topology:
 
     @cached_property
     def subtopologies(self) -> tuple[SubTopology, ...]:
-        """Connected components, by id. The ids are Kafka Streams': see `_numbers`; global tables take ids as well."""
+        """Connected components, by id. The ids are those of Kafka Streams: see `_numbers`; global tables take ids as well."""
         groups = self._groups
         return tuple(
-            SubTopology(number, tuple(node for node in self.nodes if groups[node.name] is groups[source]))
-            for source, number in self._numbers.items()
-            if source in groups
+            SubTopology(number, tuple(node for node in self.nodes if groups[node.name] is groups[first]))
+            for first, number in self._numbers.items()
+            if first in groups
         )
 
     @cached_property
@@ -155,16 +155,19 @@ class Topology:
 
     @cached_property
     def _numbers(self) -> Mapping[str, int]:
-        """Number of each component, by its first source in the order of names, global tables' sources included."""
+        """Number of each component, by its first node, in the order in which nodes and global tables were added."""
         groups = self._groups
-        names = [node.name for node in self.nodes if isinstance(node, SourceNode)]
-        names += [table.source.name for table in self.global_tables]
-        numbers: dict[str, int] = {}
-        seen: list[set[str]] = []
-        for name in sorted(names):
-            group = groups.get(name, {name})
-            if not any(group is other for other in seen):
-                seen.append(group)
+        tables: dict[str | None, list[str]] = {}
+        for table in self.global_tables:
+            tables.setdefault(table.after, []).append(table.source.name)
+        numbers = {name: number for number, name in enumerate(tables.get(None, ()))}
+        seen: set[int] = set()
+        for node in self.nodes:
+            group = groups[node.name]
+            if id(group) not in seen:
+                seen.add(id(group))
+                numbers[node.name] = len(numbers)
+            for name in tables.get(node.name, ()):
                 numbers[name] = len(numbers)
         return numbers
 
@@ -344,6 +347,15 @@ class Topology:
         from hayase.topology.describe import describe
 
         return TopologyDescription(self, describe(self))
+
+
+def tables_without(topology: Topology, gone: Collection[str]) -> tuple[GlobalTable, ...]:
+    """The global tables, in their places among the nodes that are left."""
+    last: str | None = None
+    behind: dict[str | None, str | None] = {None: None}
+    for node in topology.nodes:
+        last = behind[node.name] = last if node.name in gone else node.name
+    return tuple(replace(table, after=behind[table.after]) for table in topology.global_tables)
 
 
 class TopologyDescription(str):

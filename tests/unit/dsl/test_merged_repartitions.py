@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import polars as pl
 import pytest
 
 from hayase import Consumed, Grouped, KStream, Materialized, Produced, Serdes, StreamsBuilder, Topology
@@ -48,6 +49,20 @@ def results(topology: Topology, outputs: int) -> list[Any]:
         return [
             driver.create_output_topic(f"out{each}", TEXT, LONG).read_key_values_to_list() for each in range(outputs)
         ]
+
+
+def test_two_equal_json_schemas_are_one_serde_and_two_others_are_not() -> None:
+    def repartitions(*schemas: dict[str, Any]) -> int:
+        builder = StreamsBuilder()
+        keyed = builder.stream("in", Consumed.with_(TEXT, LONG)).select_key(lambda key, value: key)
+        for number, schema in enumerate(schemas):
+            grouped = Grouped.with_(TEXT, Serdes.json(schema=schema))
+            keyed.group_by_key(grouped).count(Materialized.as_(f"s{number}"))
+        return len(builder.build(MERGE).repartitions)
+
+    assert repartitions({"a": pl.Int64}, {"a": pl.Int64}) == 1
+    assert repartitions({"a": pl.Int64}, {"a": pl.String}) == 2
+    assert repartitions({"a": pl.Int64, "b": pl.Int64}, {"b": pl.Int64, "a": pl.Int64}) == 2
 
 
 def test_without_the_setting_each_grouping_has_its_own() -> None:

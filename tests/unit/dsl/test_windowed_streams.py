@@ -352,7 +352,7 @@ def test_what_can_not_be_is_refused_with_its_condition(grouped: Any) -> None:
     wrong = {
         lambda: grouped.windowed_by("day"): "INVALID_WINDOW",
         lambda: grouped.windowed_by(type("W", (Shifts,), {"size_ms": 0})()): "INVALID_WINDOW",
-        lambda: SessionWindows.of_inactivity_gap_with_no_grace(ms(0)): "INVALID_DURATION",
+        lambda: SessionWindows.of_inactivity_gap_with_no_grace(ms(-1)): "INVALID_DURATION",
         lambda: SlidingWindows.of_time_difference_with_no_grace(ms(-1)): "INVALID_DURATION",
         lambda: UnlimitedWindows.of().start_on(datetime(2026, 1, 1)): "INVALID_WINDOW",  # noqa: DTZ001
         lambda: grouped.windowed_by(UnlimitedWindows.of()).emit_strategy(CLOSE): "INVALID_EMIT_STRATEGY",

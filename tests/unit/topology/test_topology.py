@@ -28,12 +28,12 @@ def test_children_are_in_the_order_they_were_added():
     assert topology.by_name["a"] is sinks[1]
 
 
-def test_sub_topologies_are_numbered_by_the_names_of_their_sources():
+def test_sub_topologies_are_numbered_in_the_order_in_which_their_first_nodes_were_added():
     builder = StreamsBuilder()
     builder.stream("x", Consumed.as_("z-source")).to("out")
     builder.stream("y", Consumed.as_("a-source")).to("out")
     found = [(part.id, part.sources[0].name, part.sinks[0].topic) for part in builder.build().subtopologies]
-    assert found == [(0, "a-source", "out"), (1, "z-source", "out")]
+    assert found == [(0, "z-source", "out"), (1, "a-source", "out")]
 
 
 def test_a_global_table_takes_a_number_but_is_no_sub_topology():
