@@ -145,6 +145,7 @@ def run_case(case: Case, form: str = "rows") -> list[Difference]:
 def settings_of(case: Case, form: str) -> dict[str, Any]:
     """Settings of the application of a case."""
     config, settings = case["config"], {"statestore.cache.max.bytes": 0, "processing.form": form}
+    settings["application.id"] = "app"  # that of the recordings
     for stage in HANDLERS:
         if f"{stage}_handler" in config:
             settings[f"{stage}.exception.handler"] = "log_and_continue"

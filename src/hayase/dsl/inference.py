@@ -152,13 +152,13 @@ def _unknown_field(name: str, known: dict[str, pl.DataType], what: str) -> Topol
 
 
 def value_schema(mapper: pl.Expr | Fields, columns: tuple[dict[str, pl.DataType], bool], what: str) -> Schema | None:
-    """Schema of values that expressions make."""
+    """Schema of values that expressions make; those of a struct are records of its fields."""
     types = infer(mapper, columns, what)
     if types is None:
         return None
     if isinstance(mapper, tuple):
         return Schema(tuple(types.items()), python_type=dict)
-    return Schema(tuple(types.items()), bare=True)
+    return _schema_of_column(types[BARE_FIELD])
 
 
 def key_schema(mapper: pl.Expr, columns: tuple[dict[str, pl.DataType], bool], what: str) -> Schema | None:

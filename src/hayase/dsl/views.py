@@ -99,12 +99,14 @@ class JoinView(TableView):
         return tuple(dict.fromkeys(name for side in self._sides for name in side.stores_to_read()))
 
     def send_old_values(self, *, force: bool = False) -> bool:
-        """See TableView; a join without a store always can, as both tables keep their rows.
+        """See TableView; a join always can, as both tables keep their rows.
 
+        Both are asked for old values, even if the join has a store of its own (`KTableKTableJoinMerger`): a filter that knows
+        the old value drops needless deletions.
         Its old result is the one with the other side's row as it is now, which is right because every update of both
         sides is passed on: with caches a result would be named that was never sent (KAFKA-4609).
         """
-        if not self.old_values and self.store is None:
+        if not self.old_values:
             for side in self._sides:
                 side.send_old_values(force=True)
         self.old_values = True

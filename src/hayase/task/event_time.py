@@ -45,17 +45,19 @@ def extract_times(
         if extractor.on_invalid != "partition_time" and (len(found) == 0 or found.min() >= 0):
             return found, None
     if extractor.kind == "field" and isinstance(content, pl.DataFrame) and not needs_partition_time(extractor):
-        column = content.select(_path(str(extractor.field))).to_series()
-        if column.dtype == pl.Int64 and not column.null_count() and (column.is_empty() or int(column.min()) >= 0):  # type: ignore[arg-type]
-            return column.to_numpy(), None
+        column = _field_column(content, str(extractor.field))
+        if column is not None and column.dtype == pl.Int64 and not column.null_count():
+            fields = column.to_numpy()
+            if len(fields) == 0 or fields.min() >= 0:
+                return fields, None
     clock_name = f"partition:{raw.topic}:{raw.partition}"
     partition_time = clocks.get(clock_name)
     if extractor.kind == "record":
         times: Sequence[Any] = raw.timestamps_ms[rows].tolist()
         pick: Callable[[int, int], Any] = lambda position, _: times[position]  # noqa: E731
     elif extractor.kind == "field":
-        fields = _field_values(content, str(extractor.field))
-        pick = lambda position, _: fields[position]  # noqa: E731
+        values = _field_values(content, str(extractor.field))
+        pick = lambda position, _: values[position]  # noqa: E731
     else:
         pick = _callable_picker(extractor, raw, rows, content)
     result = np.empty(len(rows), np.int64)
@@ -84,17 +86,21 @@ def needs_partition_time(extractor: TimestampExtractor) -> bool:
 
 def _field_values(content: tuple[Sequence[Any], Sequence[Any]] | pl.DataFrame, path: str) -> list[Any]:
     if isinstance(content, pl.DataFrame):
-        return content.select(_path(path)).to_series().to_list()
+        column = _field_column(content, path)
+        return [None] * content.height if column is None else column.to_list()
     names = path.split(".")
     return [_walk(value, names) for value in content[1]]
 
 
-def _path(path: str) -> pl.Expr:
+def _field_column(frame: pl.DataFrame, path: str) -> pl.Series | None:
+    """The field of a record's value; `None` if values of this schema have none, as bare values."""
     first, *rest = path.split(".")
-    expression = pl.col(first)
+    column = frame[first] if first in frame.columns else None
     for name in rest:
-        expression = expression.struct.field(name)
-    return expression
+        if column is None or not isinstance(column.dtype, pl.Struct) or name not in column.struct.fields:
+            return None
+        column = column.struct.field(name)
+    return column
 
 
 def _walk(value: Any, names: Sequence[str]) -> Any:

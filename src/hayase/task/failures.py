@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import traceback
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hayase.core.errors import ConfigError, HayaseError, ProcessingError, ProductionError, SerializationError
@@ -41,6 +42,8 @@ class Failures:
     task: str
     metrics: Metrics
     outputs: Outputs
+    topics: Mapping[str, str] = field(default_factory=dict)
+    """The names that users see of repartition topics that are shuffles: with the application's id, as in Kafka Streams."""
     stages: dict[str, type[HayaseError]] = field(
         default_factory=lambda: {
             "deserialization": SerializationError,
@@ -55,6 +58,8 @@ class Failures:
         Raises:
             SerializationError, ProcessingError, ProductionError: the handler says fail, or failed itself.
         """
+        if record.topic in self.topics:
+            record = replace(record, topic=self.topics[record.topic])
         context = ErrorContext(
             stage, node, self.task, record.topic, record.partition, record.offset, record.timestamp_ms,
             record.key, record.value, record.headers,

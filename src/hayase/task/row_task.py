@@ -191,7 +191,8 @@ class RowTask:
             return None
         raw = self._raw
         assert isinstance(raw, RawRecords)
-        return RecordMetadata(raw.topic, raw.partition, int(raw.offsets[self._row]))
+        topic = self._services.failures.topics.get(raw.topic, raw.topic)
+        return RecordMetadata(topic, raw.partition, int(raw.offsets[self._row]))
 
     def origin(self) -> Origin:
         """See RowEnvironment."""

@@ -70,7 +70,9 @@ class TaskServices:
         `state` is `None` for a unit without state; `partitions_of` says how many partitions a topic has, or raises
         UnknownTopicError; `now_ms` and `stream_time_ms` are for measurements only (see TaskMeter).
         """
-        failures = Failures(policy, task, metrics, outputs)
+        edges = [source.edge for source in program.sources if source.edge is not None]
+        topics = {edge: f"{application_id}-{edge}" for edge in edges}
+        failures = Failures(policy, task, metrics, outputs, topics)
         clocks = StateClocks(state)
         meter = TaskMeter(metrics, now_ms, clocks, stream_time_ms)
         return cls(

@@ -13,7 +13,7 @@ from typing import Any
 from hayase.core.errors import TopologyError
 from hayase.serde.protocol import ColumnCodec, Serde, Side
 from hayase.state.spec import StoreSpec, StoreType
-from hayase.topology.nodes import GlobalTable, Node, ProcessorNode, SinkNode, SourceNode
+from hayase.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode
 from hayase.topology.operators import InternalSerdes
 from hayase.topology.topology import Topology
 

@@ -36,6 +36,14 @@ def test_a_predicate_that_is_no_truth_value_is_refused(orders):
     assert condition_of(lambda: orders.filter(pl.col("amount") + 1)) == "INVALID_EXPRESSION"
 
 
+def test_values_made_by_a_struct_are_records_of_its_fields(orders):
+    made = orders.map_values(pl.struct(double=pl.col("amount") * 2))
+    assert list(made._state.value.schema.names) == ["double"]
+    some = made.map_values(pl.when(pl.col("double") > 1).then(pl.struct(half=pl.col("double") / 2)))
+    assert condition_of(lambda: some.filter(pl.col("double") > 1)) == "UNKNOWN_FIELD"
+    some.filter(pl.col("half") > 1)
+
+
 def test_an_unknown_field_is_refused_with_those_there_are(orders):
     with pytest.raises(TopologyError, match="there are: user, amount, tags") as caught:
         orders.filter(pl.col("amuont") > 1)
