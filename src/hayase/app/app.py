@@ -228,7 +228,8 @@ class StreamsApp(StoreReading):
     def _own_topics(self) -> set[str]:
         """Where the application sends records to itself, through the log or within an epoch."""
         fed = {source.topic for source in self.topology.spark_sources}
-        return {*self.topology.repartitions, *self.topology.internal_topics} - fed
+        either = (self.topology, self.topology.earlier or self.topology)  # whichever its checkpoint names
+        return {topic for each in either for topic in (*each.repartitions, *each.internal_topics)} - fed
 
     def metrics(self) -> dict[MetricName, Value]:
         """All metrics as they are now, sorted by group, name and tags (Kafka Streams' `KafkaStreams.metrics()`).

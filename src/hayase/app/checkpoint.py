@@ -12,9 +12,10 @@ from hayase.core.errors import CheckpointError
 from hayase.planner.build import levels_of, make_plan, source_topics
 from hayase.planner.compile import compile_units
 from hayase.planner.options import compile_options
-from hayase.query.checkpoint import decoded_lineage, decoded_plan
+from hayase.query.checkpoint import PLAN_FORMAT, decoded_lineage, decoded_plan, format_of
 from hayase.storage.blobs import BlobStore
 from hayase.task.plan import partitions_changed
+from hayase.topology.earlier import FORMAT, in_format
 from hayase.topology.resolve import has_patterns
 from hayase.topology.topology import Topology
 
@@ -27,6 +28,10 @@ class StoredPlan:
     """The plan of the first start: later ones must come to the same."""
 
     text: str
+
+    def names(self, topology: Topology) -> Topology:
+        """The topology with the numbers and names of the first start."""
+        return in_format(topology, format_of(json.loads(self.text)))
 
     @property
     def bundles_per_unit(self) -> int | None:
@@ -75,20 +80,28 @@ def stored_plan(blobs: BlobStore) -> StoredPlan | None:
     return StoredPlan(data.decode())
 
 
-def fix_plan(blobs: BlobStore, text: str) -> None:
+def fix_plan(blobs: BlobStore, text: str, *, new_names: bool = False) -> None:
     """Store the plan of a first start, or check that this start comes to the same.
+
+    Args:
+        blobs: the checkpoint.
+        text: the plan.
+        new_names: its numbers or names are others than earlier releases gave it (`hayase.topology.earlier`), so it says its format.
 
     Raises:
         CheckpointError: PLAN_CHANGED, with what differs.
     """
-    if blobs.put_if_absent(_PLAN, text.encode()):
+    made = json.loads(text)
+    written = {**made, PLAN_FORMAT: FORMAT} if new_names else made
+    if blobs.put_if_absent(_PLAN, json.dumps(written, sort_keys=True, separators=(",", ":")).encode()):
         return
     stored = stored_plan(blobs)
     assert stored is not None
-    if stored.text != text:
+    before = {name: part for name, part in json.loads(stored.text).items() if name != PLAN_FORMAT}
+    if before != made:
         raise CheckpointError(
             "PLAN_CHANGED",
-            f"the topology does not fit the checkpoint: {'; '.join(_differences(json.loads(stored.text), json.loads(text)))}. "
+            f"the topology does not fit the checkpoint: {'; '.join(_differences(before, made))}. "
             "Start the old topology, or start over with `hayase app reset`",
         )
 
@@ -102,6 +115,7 @@ def check_plan(blobs: BlobStore, topology: Topology, config: StreamsConfig) -> N
     stored = stored_plan(blobs)
     if stored is None or has_patterns(topology):
         return
+    topology = stored.names(topology)
     plan = json.loads(stored.text)
     known = {**plan["topics"], **plan.get("internal", {})}
     compiled = compile_units(topology, levels_of(topology), compile_options(config))

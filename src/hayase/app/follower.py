@@ -19,16 +19,17 @@ from hayase.query.checkpoint import (
     Checkpoint,
     application_folder,
     check_logged,
+    check_store,
     followers_folder,
     open_checkpoint,
     settle_application_folder,
-    unit_of_store,
 )
 from hayase.query.source import PinnedSource, StateSource
 from hayase.query.standby import follow_until, poll_s
 from hayase.query.stores import StoreHandle, open_store
 from hayase.query.tail import FollowerStatus, Tail, read_status
 from hayase.storage.open import open_blobs
+from hayase.topology.earlier import store_in
 from hayase.topology.topology import Topology
 
 _WAIT_POLL_S = 0.005
@@ -137,10 +138,11 @@ class Follower:
                 `STATE_NOT_THERE`: the follower has nothing yet; `FOREIGN_STATE`: the application was started over and the
                 follower does not know yet; `STORE_NOT_LOGGED`: the store has no changelog.
         """
-        unit_of_store(self.topology, name)
-        check_logged(self.topology, [name])
-        checkpoint, source = self._source()
-        return open_store(self.topology, checkpoint, name, source)
+        check_store(self.topology, name)
+        topology, checkpoint, source = self._opened()
+        name = store_in(topology, name)
+        check_logged(topology, [name])
+        return open_store(topology, checkpoint, name, source)
 
     def pin(self, *names: str, max_time: timedelta = timedelta(seconds=10)) -> AbstractContextManager[PinnedStores]:
         """Several stores after one and the same epoch, for as long as a `with` lasts; see `StreamsApp.pin`.
@@ -162,15 +164,17 @@ class Follower:
 
     @contextmanager
     def _pin(self, names: list[str], max_seconds: float) -> Iterator[PinnedStores]:
-        check_logged(self.topology, names)
-        checkpoint, source = self._source()
-        bundles = bundles_of(self.topology, checkpoint, names)
+        topology, checkpoint, source = self._opened()
+        stores = [store_in(topology, name) for name in names]
+        check_logged(topology, stores)
+        bundles = bundles_of(topology, checkpoint, stores)
         with source.pin(bundles, strict=True, max_seconds=max_seconds) as snapshots:
-            yield pinned_stores(self.topology, checkpoint, names, PinnedSource(source, snapshots))
+            yield pinned_stores(topology, checkpoint, names, PinnedSource(source, snapshots))
 
-    def _source(self) -> tuple[Checkpoint, StateSource]:
+    def _opened(self) -> tuple[Topology, Checkpoint, StateSource]:
         checkpoint = open_checkpoint(self.config)
-        return checkpoint, StateSource(self.folder, checkpoint.lineage, gate=True)
+        source = StateSource(self.folder, checkpoint.lineage, gate=True)
+        return checkpoint.names(self.topology), checkpoint, source
 
     def _follow(self, tail: Tail) -> None:
         try:

@@ -37,6 +37,7 @@ from hayase.state.stored_values import StoredValue, stored_value
 from hayase.storage.blobs import BlobStore
 from hayase.storage.open import open_blobs
 from hayase.task.epoch_record import EpochRecord, record_name
+from hayase.topology.earlier import store_in
 from hayase.topology.topology import Topology
 
 NewValue = Callable[[Any], Any]
@@ -135,8 +136,9 @@ def migrate_stores(
             checkpoint; `STORE_KEYS_CHANGED`: keys can not be rewritten.
         ConfigError: `NO_MIGRATION_FUNCTION`: a store that changed has none; `STORE_NOT_CHANGED`: one that did not has one.
     """
-    topology = configured(topology, config)
     checkpoint = open_checkpoint(config)
+    topology = checkpoint.names(configured(topology, config))
+    functions = {store_in(topology, store): function for store, function in functions.items()}
     if dry_run:
         return _Migrating(topology, config, checkpoint, checkpoint.blobs, functions, clock).run(write=False)
     blobs = open_blobs(config.checkpoint_dir, fsync=config.checkpoint_fsync)

@@ -35,6 +35,7 @@ from hayase.state.moving import set_moving
 from hayase.state.snapshot import SnapshotPolicy
 from hayase.storage.blobs import BlobStore
 from hayase.task.epochs import Epochs
+from hayase.topology.earlier import FORMAT, differs, in_format
 from hayase.topology.topology import Topology
 
 _LOG = logging.getLogger("hayase.app")
@@ -59,6 +60,11 @@ def prepare(
     Raises:
         UnknownTopicError, TopologyError, CheckpointError, ConfigError: it can not run as it is.
     """
+    stored = stored_plan(blobs)
+    if stored is not None:
+        new_names, given = False, stored.names(given)
+    else:
+        new_names, given = differs(given), in_format(given, FORMAT)
     slots = config.num_stream_threads or default_slots(spark_settings)
     cluster = is_cluster(spark_settings.get(MASTER, ""))
     in_clear = cluster and is_encrypted(spark_settings)  # what tasks of a span say would be
@@ -71,7 +77,6 @@ def prepare(
         if stored is None:  # before anything is made: the folder may be the wrong one
             check_ownership(blobs, log, config.application_id, "", (), exactly_once=config.exactly_once)
         finish_migration(blobs)
-        stored = stored_plan(blobs)
         topology, infos = prepare_topics(log, given, first=stored is None)
         resets = resets_of(topology, config.auto_offset_reset)
         if stored is None:
@@ -84,7 +89,7 @@ def prepare(
         if stored is not None:
             stored.check_partitions(topics)
         plan = make_plan(topology, topics, compiled, threads=slots, bundles_per_unit=bundles)
-        fix_plan(blobs, plan.to_json())
+        fix_plan(blobs, plan.to_json(), new_names=new_names)
         check_store_schemas(blobs, topology)
         lineage = lineage_of(blobs)
         names = {bundle.id for bundle in plan.bundles}

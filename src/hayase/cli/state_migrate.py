@@ -68,7 +68,8 @@ def _functions(options: list[str], loaded: Loaded, settings: StreamsConfig) -> d
 
 
 def _only_changed(option: str, loaded: Loaded, settings: StreamsConfig) -> str | None:
-    changes = schema_changes(open_checkpoint(settings).blobs, configured(loaded.topology, settings))
+    checkpoint = open_checkpoint(settings)
+    changes = schema_changes(checkpoint.blobs, checkpoint.names(configured(loaded.topology, settings)))
     stores = sorted({change.store for change in changes})
     if len(stores) > 1:
         raise ConfigError(

@@ -20,12 +20,22 @@ class NameCounter:
 
     def __init__(self) -> None:
         self._next = 0
+        self._uncounted_before = 0
+        self.before: dict[str, str] = {}
+        """Generated names → those that earlier releases made in their place, where these differ (`hayase.topology.earlier`)."""
 
-    def next(self, prefix: str) -> str:
-        """The next generated name."""
+    def next(self, prefix: str, *, before: str | None = None) -> str:
+        """The next generated name; `before` is the prefix that earlier releases gave it."""
         name = f"{prefix}{self._next:010d}"
+        earlier = f"{before or prefix}{self._next - self._uncounted_before:010d}"
+        if earlier != name:
+            self.before[name] = earlier
         self._next += 1
         return name
+
+    def uncounted_before(self, names: int) -> None:
+        """The last names were not counted by earlier releases."""
+        self._uncounted_before += names
 
     def name_or_next(self, given: str | None, prefix: str) -> str:
         """`given` after a check, else the next generated name.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Literal, Never, overload
 
@@ -15,7 +15,7 @@ from hayase.dsl.inference import Known
 from hayase.dsl.kstream import KStream
 from hayase.dsl.ktable import GlobalKTable, KTable
 from hayase.dsl.materialized import Materialized
-from hayase.dsl.merged_repartitions import merge_repartitions
+from hayase.dsl.merged_repartitions import alike, alike_before, merge_repartitions
 from hayase.dsl.options import Consumed
 from hayase.dsl.self_joins import with_single_stores
 from hayase.dsl.spark import spark_source
@@ -27,6 +27,7 @@ from hayase.serde import Serdes
 from hayase.state.spec import StoreSpec
 from hayase.topology.add import global_table_of
 from hayase.topology.defaults import DefaultSerde
+from hayase.topology.earlier import is_alike
 from hayase.topology.nodes import GlobalTable, ProcessorNode, SourceNode
 from hayase.topology.operators import TableSource
 from hayase.topology.suppliers import check_store
@@ -282,11 +283,26 @@ class StreamsBuilder:
             ConfigError: `topology.optimization` has an unknown word.
         """
         words = optimizations(str((settings or {}).get("topology.optimization", "none")))
-        topology = self._graph.build()
+        topology = self._optimized(words, before=False)
+        return replace(topology, earlier=self._earlier(topology, words))
+
+    def _optimized(self, words: Collection[str], *, before: bool) -> Topology:
+        same = alike_before if before else alike
+        topology = self._graph.build(before=before)
         if "merge.repartition.topics" in words:
-            topology = merge_repartitions(topology)
+            topology = merge_repartitions(topology, same)
         check_repartitions(topology)
-        return with_single_stores(topology) if "single.store.self.join" in words else topology
+        return with_single_stores(topology, same) if "single.store.self.join" in words else topology
+
+    def _earlier(self, topology: Topology, words: Collection[str]) -> Topology | None:
+        """What earlier releases made of the program; `None` if that is the same, or if they refused it."""
+        if not (self._graph.was_built_otherwise or words):
+            return None
+        try:
+            earlier = self._optimized(words, before=True)
+        except TopologyError:
+            return None
+        return None if is_alike(earlier, topology) else earlier
 
     def _table_options(
         self, topic: str, consumed: Consumed[Any, Any] | None, materialized: Materialized[Any, Any] | None, what: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hayase.core.errors import TopologyError
@@ -15,6 +15,7 @@ from hayase.dsl.options import Consumed
 from hayase.processor.timestamps import TimestampExtractor, record_timestamp
 from hayase.serde.protocol import Serde
 from hayase.state.spec import StoreSpec
+from hayase.topology.earlier import renamed
 from hayase.topology.nodes import (
     GlobalTable,
     InternalTopic,
@@ -42,7 +43,7 @@ from hayase.topology.operators import (
     TableTransformValues,
     WindowedOperator,
 )
-from hayase.topology.topology import Topology
+from hayase.topology.topology import Topology, tables_without
 
 if TYPE_CHECKING:
     from hayase.dsl.views import TableView
@@ -78,6 +79,10 @@ class Graph:
         self._stores: dict[str, StoreSpec] = {}
         self._repartitions: dict[str, RepartitionTopic] = {}
         self._join_repartitions: dict[str, str] = {}
+        self._shared_now: dict[str, str] = {}
+        """Sources of repartitions of joins that earlier releases made → those that are shared instead."""
+        self._only_before: set[str] = set()
+        """The nodes and topics of those repartitions."""
         self._internal_topics: dict[str, InternalTopic] = {}
         self._spark_sources: list[SparkSource] = []
         self._spark_sinks: list[SparkSink] = []
@@ -252,16 +257,29 @@ class Graph:
         self._repartitions[names[0]] = RepartitionTopic(names[0])
         return self._through(parent, names, key_serde, value_serde, None, None)
 
-    def join_repartition(self, parent: str, prefix: str, add: Callable[[tuple[str, str, str, str]], str]) -> str:
+    def join_repartition(
+        self, parent: str, prefix: str, add: Callable[[tuple[str, str, str, str]], str], other_side: str | None = None
+    ) -> str:
         """The source of the repartition that a join of this node reads: joins of one stream share one, unless it is named.
 
-        As `KStreamImpl.repartitionForJoin`: the stream remembers the last one, which a join without a name uses.
+        As `KStreamImpl.repartitionForJoin`: the stream remembers the last one, which a join without a name uses. Earlier
+        releases shared only between the sides of one join, `other_side` being the source of the other one; elsewhere they
+        made one more, which is left out when the topology is built (see `build`).
         """
         names = self.repartition_names(prefix)  # also where it is shared: Kafka Streams counts on
+        if other_side is not None:
+            self.names.uncounted_before(3)
+            return other_side
         shared = self._join_repartitions.get(parent)
         if shared is None or prefix != parent:
-            shared = self._join_repartitions[parent] = add(names)
-        return shared
+            made = self._join_repartitions[parent] = add(names)
+            return made
+        if names[0] in self._repartitions:  # earlier releases refused two of one name
+            return shared
+        made = add(names)
+        self._shared_now[made] = shared
+        self._only_before |= {*names}
+        return made
 
     def table_repartition(
         self,
@@ -359,9 +377,15 @@ class Graph:
                         line=self._lines.get(node.name),
                     )
 
-    def build(self) -> Topology:
-        """The topology as it is now."""
-        nodes = [node() for node in self._nodes]
+    @property
+    def was_built_otherwise(self) -> bool:
+        """Whether earlier releases gave it other nodes or names."""
+        return bool(self.names.before or self._shared_now)
+
+    def build(self, *, before: bool = False) -> Topology:
+        """The topology as it is now; or with the nodes and names that earlier releases gave it (`hayase.topology.earlier`)."""
+        others = {} if before else self._shared_now
+        nodes = [_with_parents(node(), others) for node in self._nodes]
         if not nodes and not self._global_tables:
             raise TopologyError("EMPTY_TOPOLOGY", "the topology has no nodes; begin with builder.stream('topic')")
         self._check_stores(nodes)
@@ -372,18 +396,35 @@ class Graph:
             else node
             for node in nodes
         )
-        return without_cycles(
-            Topology(
-                final,
-                dict(self._stores),
-                dict(self._repartitions),
-                tuple(self._global_tables),
-                dict(self._internal_topics),
-                tuple(self._spark_sources),
-                tuple(self._spark_sinks),
-                dict(self._lines),
-            )
+        made = Topology(
+            final,
+            dict(self._stores),
+            dict(self._repartitions),
+            tuple(self._global_tables),
+            dict(self._internal_topics),
+            tuple(self._spark_sources),
+            tuple(self._spark_sinks),
+            dict(self._lines),
         )
+        return without_cycles(renamed(made, self.names.before) if before else self._without_those_before(made))
+
+    def _without_those_before(self, topology: Topology) -> Topology:
+        gone = self._only_before
+        if not gone:
+            return topology
+        return dataclasses.replace(
+            topology,
+            nodes=tuple(node for node in topology.nodes if node.name not in gone),
+            repartitions={topic: each for topic, each in topology.repartitions.items() if topic not in gone},
+            global_tables=tables_without(topology, gone),
+        )
+
+
+def _with_parents(node: Node, others: Mapping[str, str]) -> Node:
+    """The node, with other parents in the place of some."""
+    if isinstance(node, SourceNode) or not others:
+        return node
+    return dataclasses.replace(node, parents=tuple(others.get(parent, parent) for parent in node.parents))
 
 
 def duplicate_repartition(topic: str) -> TopologyError:

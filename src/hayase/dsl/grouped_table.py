@@ -221,7 +221,9 @@ class KGroupedTable(Generic[K, V]):
     def _add(self, kind: _Kind, materialized: Materialized[Any, Any] | None, name: Name, what: str) -> KTable[Any, Any]:
         options = check_option(materialized, Materialized, what)
         graph = self._state.graph
-        store = options.name or graph.names.next(f"{_AGGREGATE}STATE-STORE-")  # also of a reduce, as in Kafka Streams
+        before = f"{kind.prefix}STATE-STORE-"
+        # also of a reduce, as in Kafka Streams
+        store = options.name or graph.names.next(f"{_AGGREGATE}STATE-STORE-", before=before)
         source = self._repartitioned(store)
         node = graph.names.name_or_next(name_of(name), kind.prefix)
         key = Known(options.key_serde) if options.key_serde else self._key(store)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,9 @@ from hayase.serde.protocol import Serde
 from hayase.topology import operators as op
 from hayase.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode
 from hayase.topology.topology import Topology, tables_without
+
+Alike = Callable[[Serde[Any] | None, Serde[Any] | None], bool]
+"""Whether two serdes do the same."""
 
 _CHANGES_KEYS = (op.SelectKey, op.Map, op.FlatMap, op.Process)
 _KEEPS_ALL = (op.Filter, op.Peek)
@@ -28,7 +31,7 @@ class _Repartition:
     sink: SinkNode
     source: SourceNode
 
-    def goes_with(self, other: _Repartition) -> bool:
+    def goes_with(self, other: _Repartition, alike: Alike) -> bool:
         """Whether the two can be one."""
         mine, others = self.sink, other.sink
         return (
@@ -40,14 +43,19 @@ class _Repartition:
 
 def alike(one: Serde[Any] | None, other: Serde[Any] | None) -> bool:
     """Whether two serdes do the same."""
+    if isinstance(one, JsonSerde) and isinstance(other, JsonSerde):  # each makes its own classes to read into
+        return one is other or one.written_alike(other)
+    return alike_before(one, other)
+
+
+def alike_before(one: Serde[Any] | None, other: Serde[Any] | None) -> bool:
+    """The same as earlier releases saw it: two equal JSON schemas were two."""
     if one is other or one == other:
         return True
-    if isinstance(one, JsonSerde) and isinstance(other, JsonSerde):  # each makes its own classes to read into
-        return one.written_alike(other)
     return type(one) is type(other) and getattr(one, "__dict__", None) == getattr(other, "__dict__", 0)
 
 
-def merge_repartitions(topology: Topology) -> Topology:
+def merge_repartitions(topology: Topology, alike: Alike = alike) -> Topology:
     """The topology with one repartition where a change of key is followed by several.
 
     As in Kafka Streams: those of groupings and joins, not those of `repartition()`; the first one's topic and serdes are kept;
@@ -57,7 +65,7 @@ def merge_repartitions(topology: Topology) -> Topology:
     for topic in topology.repartitions:  # in the order they were added
         if (found := _repartition(topology, topic)) is None:
             continue
-        group = next((each for each in groups if each[0].goes_with(found)), None)
+        group = next((each for each in groups if each[0].goes_with(found, alike)), None)
         if group is None:
             groups.append([found])
         else:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 
-from hayase.dsl.merged_repartitions import alike
+from hayase.dsl.merged_repartitions import Alike, alike
 from hayase.planner.partitions import upstream_sources
 from hayase.topology import operators as op
 from hayase.topology.nodes import Node, ProcessorNode
 from hayase.topology.topology import Topology, tables_without
 
 
-def with_single_stores(topology: Topology) -> Topology:
+def with_single_stores(topology: Topology, alike: Alike = alike) -> Topology:
     """The topology with one window store and one node for each join of a stream with itself.
 
     As in Kafka Streams: inner joins, both sides of which are the same node, below a single source; the names are those of the
@@ -19,15 +19,15 @@ def with_single_stores(topology: Topology) -> Topology:
     """
     for node in topology.nodes:
         if isinstance(node, ProcessorNode) and isinstance(node.operator, op.Merge):
-            topology = _joined_once(topology, node)
+            topology = _joined_once(topology, node, alike)
     return topology
 
 
-def _joined_once(topology: Topology, merge: ProcessorNode) -> Topology:
+def _joined_once(topology: Topology, merge: ProcessorNode, alike: Alike) -> Topology:
     sides = [topology.by_name[parent] for parent in merge.parents]
     operators = [side.operator for side in sides if isinstance(side, ProcessorNode)]
     left = next((each for each in operators if isinstance(each, op.StreamStreamJoin) and each.side == "left"), None)
-    if left is None or left.clock != merge.name or not _is_self_join(topology, left):
+    if left is None or left.clock != merge.name or not _is_self_join(topology, left, alike):
         return topology
     joined = op.StreamSelfJoin(left.windows, left.window, left.store, left.joiner, left.schema)
     gone = {left.other_window, *merge.parents}
@@ -42,7 +42,7 @@ def _joined_once(topology: Topology, merge: ProcessorNode) -> Topology:
     return dataclasses.replace(topology, nodes=tuple(nodes), stores=stores, global_tables=tables)
 
 
-def _is_self_join(topology: Topology, left: op.StreamStreamJoin) -> bool:
+def _is_self_join(topology: Topology, left: op.StreamStreamJoin, alike: Alike) -> bool:
     this, other = (topology.by_name[name].parents for name in (left.window, left.other_window))
     one, two = topology.stores[left.store], topology.stores[left.other_store]
     return (

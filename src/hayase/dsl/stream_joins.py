@@ -35,6 +35,7 @@ def stream_stream(
             f"{what} takes JoinWindows, not {windows!r}; e.g. "
             "JoinWindows.of_time_difference_with_no_grace(timedelta(minutes=5))",
         )
+    same = left is right
     if joined.key_serde is None:
         check_same_key(left.key, right.key, what, "left stream")
     left, right = _with_serdes(left, right, joined)
@@ -42,7 +43,8 @@ def stream_stream(
     if left.rekeyed:
         left = repartitioned_for_join(left, f"{joined.name}-left" if joined.name else None)
     if right.rekeyed:
-        right = repartitioned_for_join(right, f"{joined.name}-right" if joined.name else None)
+        other_side = left.node if same and joined.name is None else None
+        right = repartitioned_for_join(right, f"{joined.name}-right" if joined.name else None, other_side)
     names = _Names(left, kind, joined)
     specs = _specs(names, left, right, windows, joined)
     graph = left.graph

@@ -111,12 +111,15 @@ def repartitioned(state: StreamState, prefix: str) -> StreamState:
     return replace(state, node=node, key=Known(key, state.key.inferred), rekeyed=False)
 
 
-def repartitioned_for_join(state: StreamState, name: str | None) -> StreamState:
-    """The stream behind the repartition that its joins read; `name` begins the names of one for this join alone."""
+def repartitioned_for_join(state: StreamState, name: str | None, other_side: str | None = None) -> StreamState:
+    """The stream behind the repartition that its joins read; `name` begins the names of one for this join alone.
+
+    `other_side` is the source of the other side of a join of this stream with itself.
+    """
     graph, prefix = state.graph, name or state.node
     key = transport_serde(state.key, "key", prefix)
     node = graph.join_repartition(
-        state.node, prefix, lambda names: graph.repartition(state.node, names, key, state.value.serde)
+        state.node, prefix, lambda names: graph.repartition(state.node, names, key, state.value.serde), other_side
     )
     return replace(state, node=node, key=Known(key, state.key.inferred), rekeyed=False)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from hayase.core.config import StreamsConfig
@@ -49,12 +50,18 @@ def configured(topology: Topology, config: StreamsConfig) -> Topology:
         raise TopologyError("EMPTY_TOPOLOGY", "the topology has no nodes; begin with add_source")
     if config.ensure_explicit_naming:
         check_explicit_names(topology)
+    return _configured(topology, config)
+
+
+def _configured(topology: Topology, config: StreamsConfig) -> Topology:
     key_serde, value_serde = _serde(config.default_key_serde), _serde(config.default_value_serde)
     with naming_lines(topology):
         topology = with_default_serdes(topology, key_serde, value_serde, Serdes.bytes())
     topology = with_store_type(topology, StoreType(config.store_type))
     topology = with_application_id(topology, config.application_id)
-    return with_topics(topology, config.application_id, config.schema_registry)
+    topology = with_topics(topology, config.application_id, config.schema_registry)
+    earlier = None if topology.earlier is None else _configured(topology.earlier, config)
+    return dataclasses.replace(topology, earlier=earlier)
 
 
 def compile_options(config: StreamsConfig, compacted: frozenset[str] = frozenset()) -> CompileOptions:

@@ -17,6 +17,7 @@ from hayase.core.time import epoch_ms, to_iso
 from hayase.query.checkpoint import (
     Checkpoint,
     check_logged,
+    check_store,
     folder_of_store,
     followers_folder,
     history_folder,
@@ -33,6 +34,7 @@ from hayase.query.stores import StoreHandle, open_store
 from hayase.state.changelog import Changelog
 from hayase.state.history import oldest_epoch, open_past_states
 from hayase.state.moving import is_moving
+from hayase.topology.earlier import store_in
 from hayase.topology.topology import Topology
 
 R = TypeVar("R")
@@ -87,18 +89,17 @@ class StoreAccess:
 
     def store(self, name: str, *, as_of_epoch: int | None = None, as_of: datetime | int | None = None) -> StoreHandle:
         """See `StreamsApp.store`."""
-        unit_of_store(self._topology, name)  # says so if there is none
-        checkpoint = open_checkpoint(self._config)
-        source = self._source(checkpoint, [name], self.epoch_of(checkpoint, as_of_epoch, as_of))
-        return open_store(self._topology, checkpoint, name, source)
+        check_store(self._topology, name)
+        topology, checkpoint, (name,) = self._opened([name])
+        source = self._source(topology, checkpoint, [name], self.epoch_of(checkpoint, as_of_epoch, as_of))
+        return open_store(topology, checkpoint, name, source)
 
     def query(self, request: StateQueryRequest[R]) -> StateQueryResult[R]:
         """See `StreamsApp.query`."""
-        unit_of_store(self._topology, request.store)  # says so if there is none
-        checkpoint = open_checkpoint(self._config)
-        source = self._source(checkpoint, [request.store], None)
-        handle = open_store(self._topology, checkpoint, request.store, source)
-        return run_query(request, handle, checkpoint, source)
+        check_store(self._topology, request.store)
+        topology, checkpoint, (name,) = self._opened([request.store])
+        source = self._source(topology, checkpoint, [name], None)
+        return run_query(request, open_store(topology, checkpoint, name, source), checkpoint, source)
 
     @contextmanager
     def pin(
@@ -110,22 +111,28 @@ class StoreAccess:
         max_seconds: float = 10.0,
     ) -> Iterator[PinnedStores]:
         """See `StreamsApp.pin`."""
-        names = list(names)
-        checkpoint = open_checkpoint(self._config)
-        bundles = bundles_of(self._topology, checkpoint, names)
-        source = self._source(checkpoint, names, self.epoch_of(checkpoint, as_of_epoch, as_of))
+        given = list(names)
+        topology, checkpoint, names = self._opened(given)
+        bundles = bundles_of(topology, checkpoint, names)
+        source = self._source(topology, checkpoint, names, self.epoch_of(checkpoint, as_of_epoch, as_of))
         with source.pin(bundles, strict=True, max_seconds=max_seconds) as snapshots:
-            yield pinned_stores(self._topology, checkpoint, names, PinnedSource(source, snapshots))
+            yield pinned_stores(topology, checkpoint, given, PinnedSource(source, snapshots))
 
     def history(self, name: str) -> History:
         """See `StreamsApp.history`."""
-        check_logged(self._topology, [name])
-        checkpoint = open_checkpoint(self._config)
-        bundles = bundles_of(self._topology, checkpoint, [name])
+        topology, checkpoint, names = self._opened([name])
+        check_logged(topology, names)
+        bundles = bundles_of(topology, checkpoint, names)
         oldest = max((oldest_epoch(Changelog(checkpoint.blobs, bundle)) for bundle in bundles), default=0)
         newest = checkpoint.epochs.last_done()
         records = [checkpoint.epochs.record(epoch) for epoch in (oldest, newest)]
         return History(oldest, newest, *(record.wall_clock_ms if record else None for record in records))
+
+    def _opened(self, names: Iterable[str]) -> tuple[Topology, Checkpoint, list[str]]:
+        """The checkpoint, the topology as it was started on it, and what stores are called there."""
+        checkpoint = open_checkpoint(self._config)
+        topology = checkpoint.names(self._topology)
+        return topology, checkpoint, [store_in(topology, name) for name in names]
 
     @staticmethod
     def epoch_of(checkpoint: Checkpoint, epoch: int | None, time: datetime | int | None) -> int | None:
@@ -151,27 +158,25 @@ class StoreAccess:
             )
         return epoch
 
-    def _source(self, checkpoint: Checkpoint, names: list[str], epoch: int | None) -> StateSource:
+    def _source(self, topology: Topology, checkpoint: Checkpoint, names: list[str], epoch: int | None) -> StateSource:
         if epoch is None:
             workers = state_folders(self._config).disk / "state"
             followers = follower_sources(self._config, checkpoint.lineage)
             if is_moving(workers) or (followers and not workers.is_dir()):
-                return furthest(followers, bundles_of(self._topology, checkpoint, names), workers)
+                return furthest(followers, bundles_of(topology, checkpoint, names), workers)
             others = partial(follower_sources, self._config, checkpoint.lineage)
             paths = {
-                state_of_store(self._topology, name, bundle): folder_of_store(
-                    self._topology, self._config, name, bundle
-                )
+                state_of_store(topology, name, bundle): folder_of_store(topology, self._config, name, bundle)
                 for name in names
-                for bundle in checkpoint.bundles_of(unit_of_store(self._topology, name))
+                for bundle in checkpoint.bundles_of(unit_of_store(topology, name))
             }
             return StateSource(workers, checkpoint.lineage, paths=paths, others=others)
-        check_logged(self._topology, names)
+        check_logged(topology, names)
         settle_application_folder(self._config)
         past = open_past_states(history_folder(self._config), epoch)
         past.build(
             checkpoint.blobs,
-            bundles_of(self._topology, checkpoint, names),
+            bundles_of(topology, checkpoint, names),
             application_id=checkpoint.application_id,
             lineage=checkpoint.lineage,
         )
@@ -191,8 +196,9 @@ def bundles_of(topology: Topology, checkpoint: Checkpoint, names: Iterable[str])
 
 
 def pinned_stores(topology: Topology, checkpoint: Checkpoint, names: list[str], source: PinnedSource) -> PinnedStores:
-    """Handles of those stores over snapshots that are pinned."""
-    return PinnedStores(source.epoch, {name: open_store(topology, checkpoint, name, source) for name in names})
+    """Handles of those stores, by the names given, over snapshots that are pinned."""
+    handles = {name: open_store(topology, checkpoint, store_in(topology, name), source) for name in names}
+    return PinnedStores(source.epoch, handles)
 
 
 def furthest(followers: Iterable[StateSource], bundles: Iterable[str], workers: Path) -> StateSource:

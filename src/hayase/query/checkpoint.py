@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,11 @@ from hayase.state.spec import StoreSpec
 from hayase.storage.blobs import BlobStore
 from hayase.storage.open import open_blobs
 from hayase.task.epochs import Epochs
+from hayase.topology.earlier import FORMAT, in_format
 from hayase.topology.topology import Topology
+
+PLAN_FORMAT = "format"
+"""The field of a plan that says its format."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,7 @@ class Checkpoint:
         lineage: its identity.
         tasks: ids of the tasks by bundle.
         units: the unit of each bundle.
+        plan_format: of its plan; see `hayase.topology.earlier`.
     """
 
     blobs: BlobStore
@@ -41,6 +46,11 @@ class Checkpoint:
     lineage: str
     tasks: dict[str, tuple[str, ...]]
     units: dict[str, str]
+    plan_format: int = FORMAT
+
+    def names(self, topology: Topology) -> Topology:
+        """The topology with the numbers and names that it was started with."""
+        return in_format(topology, self.plan_format)
 
     @property
     def epochs(self) -> Epochs:
@@ -57,10 +67,11 @@ def find_checkpoint(blobs: BlobStore, application_id: str) -> Checkpoint | None:
     plan, lineage = blobs.get("plan.json"), blobs.get("lineage")
     if plan is None or lineage is None:
         return None
-    bundles = decoded_plan(plan)["bundles"]
+    decoded = decoded_plan(plan)
+    bundles = decoded["bundles"]
     tasks = {bundle: tuple(details["tasks"]) for bundle, details in bundles.items()}
     units = {bundle: details["unit"] for bundle, details in bundles.items()}
-    return Checkpoint(blobs, application_id, decoded_lineage(lineage), tasks, units)
+    return Checkpoint(blobs, application_id, decoded_lineage(lineage), tasks, units, format_of(decoded))
 
 
 def decoded_plan(data: bytes) -> dict[str, Any]:
@@ -70,6 +81,11 @@ def decoded_plan(data: bytes) -> dict[str, Any]:
     except ValueError as error:
         raise _torn("plan.json", data) from error
     return found
+
+
+def format_of(plan: Mapping[str, Any]) -> int:
+    """The format of a decoded plan: 1 if it does not say."""
+    return int(plan.get(PLAN_FORMAT, 1))
 
 
 def decoded_lineage(data: bytes) -> str:
@@ -120,6 +136,16 @@ def unit_of_store(topology: Topology, store: str) -> str:
         if any(store in node.stores for node in unit.processors):
             return unit.id
     raise UnknownStoreError("UNKNOWN_STORE", f"no node uses the store {store!r}")
+
+
+def check_store(topology: Topology, store: str) -> None:
+    """Check, before there is a checkpoint, that a topology has a store, be it by the name that earlier releases gave it.
+
+    Raises:
+        UnknownStoreError: it has none.
+    """
+    if topology.earlier is None or store not in topology.earlier.stores:
+        unit_of_store(topology, store)
 
 
 def stores_of_unit(topology: Topology, unit: str) -> list[StoreSpec]:

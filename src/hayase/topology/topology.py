@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -14,6 +14,7 @@ from hayase.processor.timestamps import TimestampExtractor
 from hayase.serde.protocol import Serde
 from hayase.state.spec import StoreSpec
 from hayase.topology import add
+from hayase.topology.earlier import numbers_by_sources
 from hayase.topology.nodes import (
     GlobalTable,
     InternalTopic,
@@ -100,6 +101,10 @@ class Topology:
         spark_sources: streaming frames that are written to internal topics.
         spark_sinks: writers of frames that internal topics are read for.
         lines: which line of the user's program made a node, store or repartition, by name; for errors.
+        earlier: the same program with the nodes and names that earlier releases gave it, if these differ: for their
+            checkpoints (`hayase.topology.earlier`).
+        numbered_by_sources: its sub-topologies are numbered as by earlier releases.
+        store_names_before: names of stores → those that earlier releases gave them, which this topology has.
     """
 
     nodes: tuple[Node, ...] = ()
@@ -110,6 +115,9 @@ class Topology:
     spark_sources: tuple[SparkSource, ...] = ()
     spark_sinks: tuple[SparkSink, ...] = ()
     lines: Mapping[str, str] = field(default_factory=dict, repr=False)
+    earlier: Topology | None = field(default=None, repr=False)
+    numbered_by_sources: bool = False
+    store_names_before: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         seen: set[str] = set()
@@ -157,6 +165,9 @@ class Topology:
     def _numbers(self) -> Mapping[str, int]:
         """Number of each component, by its first node, in the order in which nodes and global tables were added."""
         groups = self._groups
+        if self.numbered_by_sources:
+            names = [node.name for node in self.nodes if isinstance(node, SourceNode)]
+            return numbers_by_sources(groups, names + [table.source.name for table in self.global_tables])
         tables: dict[str | None, list[str]] = {}
         for table in self.global_tables:
             tables.setdefault(table.after, []).append(table.source.name)
@@ -215,7 +226,8 @@ class Topology:
         Raises:
             TopologyError: a name or a topic is taken, or no topic is given.
         """
-        add.source(self, name, topics, (key_serde, value_serde), timestamp_extractor, offset_reset)
+        serdes = key_serde, value_serde
+        self._add(lambda each: add.source(each, name, topics, serdes, timestamp_extractor, offset_reset))
         return self
 
     def add_processor(self, name: str, supplier: Any, *parents: str) -> Topology:
@@ -229,7 +241,7 @@ class Topology:
         Raises:
             TopologyError: the name is taken, a parent is unknown or none is given, or that is no supplier.
         """
-        add.processor(self, name, supplier, parents)
+        self._add(lambda each: add.processor(each, name, supplier, parents))
         return self
 
     def add_sink(
@@ -254,7 +266,7 @@ class Topology:
         Raises:
             TopologyError: the name is taken, a parent is unknown or none is given.
         """
-        add.sink(self, name, topic, parents, (key_serde, value_serde), partitioner)
+        self._add(lambda each: add.sink(each, name, topic, parents, (key_serde, value_serde), partitioner))
         return self
 
     def add_state_store(self, store: StoreSpec, *processors: str) -> Topology:
@@ -263,7 +275,7 @@ class Topology:
         Raises:
             TopologyError: the name is taken, or there is no such processor.
         """
-        add.state_store(self, store, processors)
+        self._add(lambda each: add.state_store(each, store, processors))
         return self
 
     def connect_processor_and_state_stores(self, processor: str, *stores: str) -> Topology:
@@ -272,7 +284,7 @@ class Topology:
         Raises:
             TopologyError: there is no such processor or store.
         """
-        add.connect(self, processor, stores)
+        self._add(lambda each: add.connect(each, processor, stores))
         return self
 
     def add_read_only_state_store(
@@ -292,10 +304,10 @@ class Topology:
         Raises:
             TopologyError: see `add_source`, `add_processor`, `add_state_store`.
         """
-        add.source(self, source_name, (topic,), (key_serde, value_serde), timestamp_extractor, None)
-        add.processor(self, processor_name, supplier, (source_name,))
-        add.state_store(self, store, (processor_name,))
-        return self
+        self.add_source(
+            source_name, topic, key_serde=key_serde, value_serde=value_serde, timestamp_extractor=timestamp_extractor
+        )
+        return self.add_processor(processor_name, supplier, source_name).add_state_store(store, processor_name)
 
     def add_global_store(
         self,
@@ -330,8 +342,18 @@ class Topology:
             TopologyError: a name or the topic is taken, or one of them is not what it should be.
         """
         serdes = key_serde, value_serde
-        add.global_store(self, store, (source_name, processor_name), topic, supplier, serdes, timestamp_extractor)
+        names = source_name, processor_name
+        self._add(lambda each: add.global_store(each, store, names, topic, supplier, serdes, timestamp_extractor))
         return self
+
+    def _add(self, add_to: Callable[[Topology], None]) -> None:
+        """Add something here and to what earlier releases made of the program, which cannot have it if names clash there."""
+        add_to(self)
+        if self.earlier is not None:
+            try:
+                add_to(self.earlier)
+            except TopologyError:
+                self.earlier = None
 
     def changed(self, **changes: Any) -> None:
         """Replace fields; what was computed from them is forgotten."""
