@@ -80,7 +80,7 @@ def stored_plan(blobs: BlobStore) -> StoredPlan | None:
     return StoredPlan(data.decode())
 
 
-def fix_plan(blobs: BlobStore, text: str, *, new_names: bool = False) -> None:
+def fix_plan(blobs: BlobStore, text: str, *, new_names: bool) -> None:
     """Store the plan of a first start, or check that this start comes to the same.
 
     Args:
@@ -121,7 +121,7 @@ def check_plan(blobs: BlobStore, topology: Topology, config: StreamsConfig) -> N
     compiled = compile_units(topology, levels_of(topology), compile_options(config))
     topics = {topic: known.get(topic, 1) for topic in source_topics(topology)}
     made = make_plan(topology, topics, compiled, threads=1, bundles_per_unit=stored.bundles_per_unit)
-    fix_plan(blobs, made.to_json())
+    fix_plan(blobs, made.to_json(), new_names=False)  # it has one already
 
 
 def _differences(old: Mapping[str, Mapping[str, object]], new: Mapping[str, Mapping[str, object]]) -> list[str]:

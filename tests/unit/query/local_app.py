@@ -33,6 +33,7 @@ from hayase.storage.open import open_blobs
 from hayase.task.bundle import BundleRunner
 from hayase.task.epoch_record import EpochRecord, Program, done_name, record_name
 from hayase.task.epochs import Epochs
+from hayase.topology.earlier import differs
 
 START_MS = 1_700_000_000_000
 EPOCH_MS = 1_000
@@ -83,7 +84,7 @@ class LocalApp:
         )
         self.plan = plan
         self.blobs = open_blobs(config.checkpoint_dir, fsync=False)
-        fix_plan(self.blobs, plan.to_json())
+        fix_plan(self.blobs, plan.to_json(), new_names=differs(topology))
         self.lineage = lineage_of(self.blobs)
         self.application_id, self.exactly_once, self.policy = "app", True, failure_policy(config)
         self.epoch_memory_max_bytes = config.epoch_memory_max_bytes
