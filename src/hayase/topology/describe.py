@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import polars as pl
 
+from hayase.topology.java_tree import JavaTree
 from hayase.topology.nodes import GlobalTable, Node, ProcessorNode, SinkNode, SourceNode
 from hayase.topology.topology import SubTopology, Topology
 
@@ -36,22 +37,24 @@ def describe(topology: Topology) -> str:
 class _Drawn:
     """A node while the picture is made.
 
-    `size` counts the paths below the node. The neighbours are sorted by the sizes that nodes have at the moment
+    `size` counts the paths below the node. The neighbours are in a tree, by the sizes that nodes have at the moment
     when an edge is drawn, and edges are drawn in the order of a Java hash map: accidents, but visible ones.
     """
 
     node: Node
     size: int = 1
-    parents: list[_Drawn] = field(default_factory=list)
-    children: list[_Drawn] = field(default_factory=list)
+    parents: JavaTree[_Drawn] = field(default_factory=lambda: JavaTree(_order))
+    children: JavaTree[_Drawn] = field(default_factory=lambda: JavaTree(_order))
 
     def grow(self, delta: int) -> None:
         self.size += delta
         for parent in self.parents:
             parent.grow(delta)
 
-    def before(self, other: _Drawn) -> bool:
-        return (-self.size, self.node.name) < (-other.size, other.node.name)
+
+def _order(one: _Drawn, other: _Drawn) -> int:
+    mine, others = (-one.size, one.node.name), (-other.size, other.node.name)
+    return (mine > others) - (mine < others)
 
 
 def _subtopology(part: SubTopology, shown: Mapping[str, str]) -> str:
@@ -59,26 +62,15 @@ def _subtopology(part: SubTopology, shown: Mapping[str, str]) -> str:
     for node in drawn.values():
         for name in node.node.parents:
             parent = drawn[name]
-            _insert(node.parents, parent)
-            _insert(parent.children, node)
+            node.parents.add(parent)
+            parent.children.add(node)
             parent.grow(node.size)
     ordered = sorted(drawn.values(), key=lambda node: (-node.size, node.node.name))
     text = "".join(_node(node.node, _names(node.parents), _names(node.children), shown) for node in ordered)
     return f"Sub-topology: {part.id}\n{text}\n"
 
 
-def _insert(sorted_nodes: list[_Drawn], node: _Drawn) -> None:
-    low, high = 0, len(sorted_nodes)
-    while low < high:
-        middle = (low + high) // 2
-        if node.before(sorted_nodes[middle]):
-            high = middle
-        else:
-            low = middle + 1
-    sorted_nodes.insert(low, node)
-
-
-def _names(nodes: Sequence[_Drawn]) -> list[str]:
+def _names(nodes: Iterable[_Drawn]) -> list[str]:
     return [node.node.name for node in nodes]
 
 
