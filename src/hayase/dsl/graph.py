@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hayase.core.errors import TopologyError
 from hayase.core.names import NameCounter
 from hayase.core.users_line import users_line
 from hayase.dsl.cycles import without_cycles
+from hayase.dsl.null_keys import null_keys_wanted
 from hayase.dsl.options import Consumed
 from hayase.processor.timestamps import TimestampExtractor, record_timestamp
 from hayase.serde.protocol import Serde
@@ -32,9 +33,6 @@ from hayase.topology.operators import (
     Operator,
     RepartitionFilter,
     StreamAggregate,
-    StreamGlobalTableJoin,
-    StreamStreamJoin,
-    StreamTableJoin,
     TableAggregate,
     TableFilter,
     TableJoinMerge,
@@ -389,7 +387,7 @@ class Graph:
         if not nodes and not self._global_tables:
             raise TopologyError("EMPTY_TOPOLOGY", "the topology has no nodes; begin with builder.stream('topic')")
         self._check_stores(nodes)
-        wanted = _null_keys_wanted(nodes, {*self._repartitions, *self._internal_topics})
+        wanted = null_keys_wanted(nodes, {*self._repartitions, *self._internal_topics})
         final = tuple(
             dataclasses.replace(node, operator=RepartitionFilter(keep_null_keys=True))
             if node.name in wanted and isinstance(node, ProcessorNode) and isinstance(node.operator, RepartitionFilter)
@@ -446,29 +444,3 @@ def check_repartitions(topology: Topology) -> Topology:
         if AGAIN in topic:
             raise duplicate_repartition(topic.partition(AGAIN)[0])
     return topology
-
-
-def _null_keys_wanted(nodes: Sequence[Node], repartitions: Collection[str]) -> set[str]:
-    """The nodes with a left or outer join anywhere downstream, beyond further repartitions as well."""
-    parents = {node.name: list(node.parents) for node in nodes}
-    sinks = {node.topic: node.name for node in nodes if isinstance(node, SinkNode)}
-    wanted: set[str] = set()
-    for node in nodes:
-        if isinstance(node, SourceNode):
-            parents[node.name] = [sinks[topic] for topic in node.topics if topic in repartitions and topic in sinks]
-    pending = [node.name for node in nodes if isinstance(node, ProcessorNode) and _wants_null_keys(node.operator)]
-    while pending:
-        for parent in parents[pending.pop()]:
-            if parent not in wanted:
-                wanted.add(parent)
-                pending.append(parent)
-    return wanted
-
-
-def _wants_null_keys(operator: Operator) -> bool:
-    match operator:
-        case StreamTableJoin(left=left) | StreamGlobalTableJoin(left=left):
-            return left
-        case StreamStreamJoin(unmatched=unmatched):
-            return unmatched is not None
-    return False
