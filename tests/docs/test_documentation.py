@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -53,3 +56,33 @@ def test_each_line_of_the_compatibility_page_names_a_test_or_says_why_not() -> N
     for what, kind, remark, test in rows:
         assert _LINK.search(test) if kind == "yes" else remark, what
         assert kind == "no" or _LINK.search(test), what
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(300)
+def test_the_readmes_commands_work_as_they_stand_there_and_so_does_a_program_started_by_python(tmp_path: Path) -> None:
+    commands = re.search(
+        r"```\n(hayase topics create purchases.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL
+    )
+    assert commands is not None
+    (tmp_path / "examples").mkdir()
+    (tmp_path / "examples/quickstart.py").write_text((ROOT / "examples/quickstart.py").read_text("utf-8"))
+    (tmp_path / "examples/app.py").write_text(
+        "from quickstart import topology\nfrom hayase import StreamsApp\nif __name__ == '__main__':\n"
+        "    app = StreamsApp(topology, {'application.id': 'again'})\n    app.run_to_end()\n    print(app.store('spending').get('ada').value)\n"
+    )
+    environment = {
+        **{key: value for key, value in os.environ.items() if not key.startswith(("HAYASE_", "XDG_", "PYTHONPATH"))},
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "XDG_STATE_HOME": str(tmp_path / "state"),
+        "XDG_DATA_HOME": str(tmp_path / "data"),
+    }
+    script = f"{commands.group(1)}\npython examples/app.py"
+    done = subprocess.run(
+        ["bash", "-e", "-o", "pipefail", "-c", script],
+        cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=280,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert '{"purchases":1,"cents":1250}' in done.stdout
+    assert done.stdout.splitlines()[-1] == "{'purchases': 1, 'cents': 1250}"
+    assert "Traceback" not in done.stderr and "BrokenPipeError" not in done.stderr

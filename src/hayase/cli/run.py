@@ -62,9 +62,9 @@ def run(
     loaded = load(target)
     app = _application(loaded, read_settings(config, config_file), log_settings(log_dir, bootstrap_servers))
     if loaded.module is not None:
-        from hayase.runtime.shipped import ship_by_value
+        from hayase.runtime.pickling import by_value
 
-        ship_by_value(loaded.module)
+        by_value(loaded.module)
     for note in app.config.notes:
         typer.echo(f"note: {note}", err=True)
     typer.echo(f"application {app.config.application_id}, {_place(app.config)}; Ctrl-C stops it")

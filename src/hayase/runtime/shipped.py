@@ -8,10 +8,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
 from typing import Any
-
-from pyspark import cloudpickle
 
 from hayase.core.config import OnRangeLost
 from hayase.core.errors import CheckpointError, ConfigError
@@ -23,6 +20,7 @@ from hayase.log.protocol import LogConfig
 from hayase.planner.compile import CompileOptions
 from hayase.runtime.addresses import RunPlace
 from hayase.runtime.log_relay import log_to_driver
+from hayase.runtime.pickling import pickled, unpickled
 from hayase.serde.protocol import Serde
 from hayase.state.folders import StateFolders
 from hayase.state.snapshot import SnapshotPolicy
@@ -138,7 +136,7 @@ class ShippedApp:
             ConfigError: something in the topology can not be sent to workers.
         """
         try:
-            return bytes(cloudpickle.dumps(self))
+            return pickled(self)
         except Exception as error:  # pickling fails in as many ways as there are objects
             raise ConfigError(
                 "NOT_PICKLABLE",
@@ -173,11 +171,6 @@ def delete_other_programs(blobs: BlobStore, digest: str) -> None:
             blobs.delete(name)
 
 
-def ship_by_value(module: ModuleType) -> None:
-    """Send functions and classes of a module to workers with their code: they can not import it."""
-    cloudpickle.register_pickle_by_value(module)
-
-
 def program_name(digest: str) -> str:
     """Blob name of a shipped application."""
     return f"{_PROGRAMS}{digest}"
@@ -206,6 +199,6 @@ def load_shipped(blobs: BlobStore, digest: str) -> ShippedApp:
             f"{program_name(digest)} in the checkpoint is damaged ({len(data)} bytes, wrong digest). Start the application "
             "again: every start writes its program anew",
         )
-    loaded = cloudpickle.loads(data)
+    loaded = unpickled(data)
     assert isinstance(loaded, ShippedApp)
     return loaded
