@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -25,6 +26,7 @@ from hayase import (
     right,
     sum_,
 )
+from hayase.cli.main import run_cli
 from hayase.core.errors import (
     CheckpointError,
     ConfigError,
@@ -212,7 +214,38 @@ def test_a_function_that_holds_a_lock_can_not_travel_and_says_so(place: Place) -
     error = error_of(app.start)
     assert isinstance(error, ConfigError)
     assert error.condition == "NOT_PICKLABLE"
+    assert "in locked uses 'lock', a _thread.lock" in error.message
     assert app.state is State.ERROR
+
+
+def test_an_error_is_told_once_by_the_command_and_names_the_users_line(
+    place: Place, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    place.topic("in"), place.topic("mapped"), place.topic("out")
+    place.put("in", [("a", {"amount": 1}, 1)])
+    program = tmp_path / "shop.py"
+    program.write_text(
+        "from hayase import *\nprices = {}\ndef price(value):\n    return prices['GBP']\nbuilder = StreamsBuilder()\n"
+        "builder.stream('in', Consumed.with_(Serdes.string(), Serdes.json())).map_values(price).to('out')\n"
+    )
+    settings = [f"{key}={value}" for key, value in place.settings().items()]
+    arguments = [part for setting in settings for part in ("-c", setting)]
+    for end in (["--to-end"], []):
+        assert run_cli(["run", str(program), *arguments, *end]) == 1
+        told = capfd.readouterr()
+        assert (told.err + told.out).count("KeyError: 'GBP'") == 1, told.err
+        assert "shop.py:4 in price: KeyError: 'GBP'" in told.err
+
+
+def test_an_error_that_is_raised_is_not_logged_as_well(place: Place, caplog: pytest.LogCaptureFixture) -> None:
+    place.topic("in", 1), place.topic("out")
+    place.put("in", [("a", b"nonsense", 1)])
+    error_of(place.app(totals()).run_to_end)
+    assert "the application failed" not in caplog.text
+    app = place.app(totals())
+    app.start()
+    app.wait()
+    assert caplog.text.count("the application failed") == 1
 
 
 def test_spark_writes_no_traces_on_the_terminal(place: Place, capfd: pytest.CaptureFixture[str]) -> None:

@@ -38,6 +38,8 @@ _STOP_AT_START_S = 60.0
 _OF_STOPPING = frozenset({"SPARK_DIED", "SPARK_FAILED", "SPARK_GONE"})
 """What may come of it when a query is stopped in mid-epoch: no failure of the application."""
 _ENDS = (State.NOT_RUNNING, State.ERROR)
+FINAL = "final"
+"""An attribute of the line of the log that says why the application failed."""
 
 
 class StreamsApp(StoreReading):
@@ -291,13 +293,13 @@ class StreamsApp(StoreReading):
                 shipped, self._blobs, self.config.spark_properties, self.topology, interval_ms=interval, bounded=bounded
             )
         except HayaseError as error:
-            self._ended(runner, error)
+            self._ended(runner, error, raised=True)
             raise
         except Exception as error:
             failure = ConfigError(
                 "START_FAILED", f"the application could not be started: {type(error).__name__}: {error}"
             )
-            self._ended(runner, failure)
+            self._ended(runner, failure, raised=True)
             raise failure from error
         except BaseException:
             self._ended(runner, None)
@@ -333,14 +335,15 @@ class StreamsApp(StoreReading):
             except BaseException as failed:  # whatever it is, the application ends, and lets go of its lease
                 _LOG.exception("the supervisor failed")
                 error = runner.why_lost(failed)
-            self._ended(runner, error)
+            self._ended(runner, error, raised=changes is None)  # by run_to_end
 
     def lease_lost(self) -> HayaseError | None:
         """Why another copy may run now; `None` as long as the lease is held."""
         lost: HayaseError | None = self._lease.lost()
         return lost
 
-    def _ended(self, runner: Any, error: HayaseError | None) -> None:
+    def _ended(self, runner: Any, error: HayaseError | None, *, raised: bool = False) -> None:
+        """The end; an error that a caller gets as well is logged only where logs are collected."""
         self._let_go(runner)
         if self._state is State.PENDING_SHUTDOWN and error is not None and error.condition in _OF_STOPPING:
             error = None
@@ -354,7 +357,9 @@ class StreamsApp(StoreReading):
             except OSError as failed:
                 _LOG.warning("no note of the end was left for `hayase app status`: %s", failed)
         if error is not None:
-            _LOG.error("the application failed: %s", error, extra=log_fields(error, self.config.application_id))
+            level = logging.DEBUG if raised and self.config.log_format is None else logging.ERROR
+            fields = {**log_fields(error, self.config.application_id), FINAL: True}
+            _LOG.log(level, "the application failed: %s", error, extra=fields)
             self._move(State.PENDING_ERROR)
             self._move(State.ERROR)
         else:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from hayase.app.app import StreamsApp
+from hayase.app.app import FINAL, StreamsApp
 from hayase.cli.lifecycle import StopRequest, run_app
 from hayase.cli.load import Loaded, load
 from hayase.cli.options import BootstrapServers, Config, ConfigFile, LogDir, log_settings, read_settings
@@ -69,7 +69,8 @@ def run(
         typer.echo(f"note: {note}", err=True)
     typer.echo(f"application {app.config.application_id}, {_place(app.config)}; Ctrl-C stops it")
     if app.config.log_format is None:
-        configure_logging(form="text", level=app.config.log_level or "WARNING", secrets=app.config.secrets)
+        shown = configure_logging(form="text", level=app.config.log_level or "WARNING", secrets=app.config.secrets)
+        shown.addFilter(lambda record: not hasattr(record, FINAL))  # the command itself says what ended it
     progress = PlainProgress(typer.echo, _PROGRESS_EVERY_S)
     with StopRequest() as stop:
         clean = run_app(app, stop, to_end=to_end, close_timeout=timedelta(seconds=close_timeout), on_tick=progress.tick)

@@ -14,7 +14,7 @@ from typing import Any, TextIO
 
 from hayase.core.errors import HayaseError
 
-FIELDS = ("application_id", "epoch", "bundle", "task", "node", "topic", "partition", "offset")
+FIELDS = ("application_id", "epoch", "bundle", "task", "node", "sink_topic", "topic", "partition", "offset")
 """What a line says about its place, as far as it is known, in this order."""
 MASK = "***"
 

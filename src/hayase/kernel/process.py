@@ -27,6 +27,7 @@ from hayase.processor.api import (
     Punctuator,
 )
 from hayase.processor.metrics import StreamsMetrics
+from hayase.serde.faults import said
 from hayase.state.views import open_read_only_view, open_view, with_interface
 from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import Process
@@ -93,7 +94,7 @@ def user_code(what: str, ctx: RowContext) -> Iterator[None]:
     except Exception as error:
         raise ProcessingError(
             "PROCESSOR_FAILED",
-            f"{what} of the processor failed: {type(error).__name__}: {error}; mend it, the epoch is run again then",
+            f"{what} of the processor failed: {said(error)}; mend it, the epoch is run again then",
             node=ctx.name,
             task=ctx.env.task_id,
         ) from error

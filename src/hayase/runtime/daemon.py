@@ -10,6 +10,9 @@ from __future__ import annotations
 import gc
 import importlib
 import os
+import sys
+from types import ModuleType
+from typing import Any
 
 from hayase.runtime.orphans import end_with_forker
 
@@ -28,6 +31,24 @@ PRELOADED = (
     "hayase.log.kafka.log",
 )
 
+
+def end_quietly_with_the_jvm(daemon: ModuleType) -> None:
+    """Have workers that find their connection closed end without a trace: the JVM has ended, or stopped what they worked for."""
+    worker = daemon.worker
+
+    def quiet(*arguments: Any) -> int:
+        try:
+            return int(worker(*arguments))
+        except (BrokenPipeError, ConnectionResetError):
+            return 1
+
+    def said(*texts: object, **options: Any) -> None:
+        if not isinstance(sys.exception(), BrokenPipeError | ConnectionResetError):
+            print(*texts, **options)  # noqa: T201 - PySpark's own words
+
+    vars(daemon).update(worker=quiet, print=said)
+
+
 if __name__ == "__main__":
     for module in PRELOADED:
         importlib.import_module(module)
@@ -35,10 +56,7 @@ if __name__ == "__main__":
     gc.freeze()
     end_with_forker()
 
-    from hayase.runtime.gateway import UMASK_VARIABLE
+    from pyspark import daemon
 
-    if UMASK_VARIABLE in os.environ:  # files of the user's functions are as if the program had made them
-        os.umask(int(os.environ[UMASK_VARIABLE], 8))
-    from pyspark.daemon import manager
-
-    manager()
+    end_quietly_with_the_jvm(daemon)
+    daemon.manager()

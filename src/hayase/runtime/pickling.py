@@ -38,6 +38,8 @@ _CONFIG = (
     *("weakref", "dict", "cache_hash", "tag_field"),
 )
 _NAME = "cloudpickle"
+_failed: list[Any] = []
+"""What could not be pickled, innermost first."""
 
 
 def pickled(program: Any) -> bytes:
@@ -55,8 +57,24 @@ def unpickled(data: bytes) -> Any:
 def dumps(value: Any, *_: Any, **__: Any) -> bytes:
     """The pickle of a part of a program; what Polars calls."""
     with io.BytesIO() as file, _offered():
-        ProgramPickler(file).dump(value)
+        try:
+            ProgramPickler(file).dump(value)
+        except Exception:
+            _failed.append(value)
+            raise
         return file.getvalue()
+
+
+def failed_part(value: Any) -> Any:
+    """What Polars could not pickle of an expression: the function in it; `None` if that is not what is wrong."""
+    _failed.clear()
+    try:
+        dumps(value)
+    except Exception:  # asked for because it cannot be pickled
+        return next((part for part in _failed if part is not value), None)
+    finally:
+        _failed.clear()
+    return None
 
 
 def by_value(module: ModuleType) -> None:

@@ -21,6 +21,7 @@ from hayase.planner.compile import CompileOptions
 from hayase.runtime.addresses import RunPlace
 from hayase.runtime.log_relay import log_to_driver
 from hayase.runtime.pickling import pickled, unpickled
+from hayase.runtime.unpicklable import culprit_of
 from hayase.serde.protocol import Serde
 from hayase.state.folders import StateFolders
 from hayase.state.snapshot import SnapshotPolicy
@@ -133,15 +134,17 @@ class ShippedApp:
         """Pickled, with the user's functions and classes.
 
         Raises:
-            ConfigError: something in the topology can not be sent to workers.
+            ConfigError: NOT_PICKLABLE: something in the topology cannot be sent to workers.
         """
         try:
             return pickled(self)
         except Exception as error:  # pickling fails in as many ways as there are objects
+            culprit = culprit_of(self.topology)
             raise ConfigError(
                 "NOT_PICKLABLE",
-                f"the topology can not be sent to Spark's workers: {error}. Functions may not hold open files, locks, "
-                "connections or Spark objects; make such things inside the function",
+                f"the topology cannot be sent to Spark's workers: {culprit} ({error}). Functions and objects of a topology may not "
+                "hold open files, locks, connections or Spark objects; make such things inside the function, or in a processor's init",
+                node=culprit.node,
             ) from error
 
     def publish(self, blobs: BlobStore, vault: Vault) -> str:

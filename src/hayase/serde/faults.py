@@ -13,6 +13,7 @@ from typing import Any
 import polars as pl
 
 from hayase.core.errors import HayaseError, SerializationError
+from hayase.core.users_line import place_of
 from hayase.serde.protocol import ColumnCodec, Decoded, Serde
 
 _PANIC = "PanicException"  # of every extension in Rust its own class, and none of them an Exception
@@ -70,9 +71,10 @@ def text_of(error: BaseException) -> str:
 
 
 def said(error: BaseException) -> str:
-    """Class and text of an error, for messages; never raises."""
-    text = text_of(error)
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+    """Class and text of an error, behind the place in the user's program that raised it, for messages; never raises."""
+    text, place = text_of(error), place_of(error)
+    what = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return what if place is None else f"{place}: {what}"
 
 
 def read_rows(serde: Serde[Any], data: Sequence[bytes | None]) -> tuple[list[Any], dict[int, SerializationError]]:

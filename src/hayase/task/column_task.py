@@ -321,7 +321,7 @@ def _good_keys(sink: SinkProgram, services: TaskServices, inputs: ColumnInputs, 
 def _production_failed(
     sink: SinkProgram, services: TaskServices, inputs: ColumnInputs, frame: pl.DataFrame, error: Exception
 ) -> None:
-    services.failures.handle("production", sink.name, inputs.record(order_of(frame, 0)), error)
+    services.failures.handle("production", sink.name, inputs.record(order_of(frame, 0)), error, sink.topic or None)
 
 
 def _by_key(keys: pa.Array, partitions: int, first: int) -> np.ndarray:

@@ -52,8 +52,17 @@ class Failures:
         }
     )
 
-    def handle(self, stage: str, node: str, record: SourceRecord, error: Exception) -> None:
+    def handle(
+        self, stage: str, node: str, record: SourceRecord, error: Exception, sink_topic: str | None = None
+    ) -> None:
         """Ask the stage's handler. Returns if the record is to be dropped; it has been counted then.
+
+        Args:
+            stage: deserialization, processing or production.
+            node: at which it failed.
+            record: as it was read.
+            error: what was raised.
+            sink_topic: where it was to be written, for errors and logs.
 
         Raises:
             SerializationError, ProcessingError, ProductionError: the handler says fail, or failed itself.
@@ -68,11 +77,11 @@ class Failures:
         try:
             answer = handler(context, error)
         except Exception as failed:
-            raise self._error(stage, context, failed, "its exception handler failed") from failed
+            raise self._error(stage, context, failed, "its exception handler failed", sink_topic) from failed
         if answer is HandlerAnswer.FAIL:
             if handler is log_and_fail and self.policy.dead_letter_topic is not None:
                 self._write_dead_letter(self.policy.dead_letter_topic, record, error)
-            raise self._error(stage, context, error, "failed") from error
+            raise self._error(stage, context, error, "failed", sink_topic) from error
         self.metrics.add(DROPPED_RECORDS, node)
         wanted = answer is HandlerAnswer.DEAD_LETTER or handler is log_and_continue
         if answer is HandlerAnswer.DEAD_LETTER and self.policy.dead_letter_topic is None:
@@ -81,19 +90,26 @@ class Failures:
                 f"the {stage} handler answered dead_letter, but errors.dead.letter.queue.topic.name is not set; set it",
                 node=node,
             )
+        end = "record dropped"
         if wanted and self.policy.dead_letter_topic is not None:
             self._write_dead_letter(self.policy.dead_letter_topic, record, error)
             self.metrics.add(DEAD_LETTERS, node)
+            end = f"record sent to the dead letter topic {self.policy.dead_letter_topic}"
         where = {"node": node, "topic": record.topic, "partition": record.partition, "offset": record.offset}
-        _LOG.warning("%s failed, record dropped: %s", stage, text_of(error), extra=where)
+        if sink_topic is not None:
+            where["sink_topic"] = sink_topic
+        _LOG.warning("%s failed, %s: %s", stage, end, said(error), extra=where)
 
-    def _error(self, stage: str, context: ErrorContext, error: Exception, what: str) -> HayaseError:
+    def _error(
+        self, stage: str, context: ErrorContext, error: Exception, what: str, sink_topic: str | None
+    ) -> HayaseError:
         return self.stages[stage](
             f"{stage.upper()}_FAILED",
             f"{stage} {what}: {said(error)}; mend the record or the code, or set "
             f"{stage}.exception.handler to log_and_continue or dead_letter",
             node=context.node,
             task=context.task,
+            sink_topic=sink_topic,
             topic=context.topic,
             partition=context.partition,
             offset=context.offset,

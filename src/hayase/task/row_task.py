@@ -70,7 +70,7 @@ class SinkRow(RowNode):
             env = self.ctx.env
             assert isinstance(env, RowTask)
             fault = unwritable(error, sink.value_serde, (record.key, record.value))
-            self.services.failures.handle("production", self.name, env.current, fault)
+            self.services.failures.handle("production", self.name, env.current, fault, topic)
             return
         if sink.edge:
             self.emit_edge(sink, key_bytes, value_bytes, record, partitions)

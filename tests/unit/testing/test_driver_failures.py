@@ -27,6 +27,7 @@ from hayase import (
 from hayase.core.errors import ConfigError, HayaseError, ProcessingError, ProductionError, SerializationError
 from hayase.core.metrics import DEAD_LETTERS, DROPPED_RECORDS
 from hayase.processor.timestamps import TimestampExtractor
+from hayase.serde.pickled import PickleSerde
 from hayase.testing import TestOutputTopic, TopologyTestDriver
 
 TEXT, JSON, RAW = Serdes.string(), Serdes.json(), Serdes.bytes()
@@ -142,7 +143,9 @@ def test_a_handler_that_fails_itself_stops_the_application() -> None:
     def handler(context: ErrorContext, error: Exception) -> HandlerAnswer:
         raise LookupError("no idea")
 
-    expected = pytest.raises(SerializationError, match="its exception handler failed: LookupError: no idea")
+    expected = pytest.raises(
+        SerializationError, match=r"its exception handler failed: \S+:144 in handler: LookupError: no idea"
+    )
     with TopologyTestDriver(copied(), {"deserialization.exception.handler": handler}) as driver, expected:
         pipe(driver, BAD)
 
@@ -317,3 +320,58 @@ def test_a_key_that_a_repartition_can_not_write_goes_to_the_production_handler(f
         found = driver.create_output_topic("out", key, Serdes.long()).read_records_to_list()
         assert [(record.key, record.value) for record in found][-1] == ({"share": 0.25}, 2)
         assert driver.metrics.total(DROPPED_RECORDS) == 1
+
+
+@pytest.mark.parametrize("handler", ["log_and_fail", "log_and_continue"])
+def test_an_error_of_user_code_names_the_line_of_the_users_file_that_raised_it(
+    handler: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    prices: dict[str, int] = {}
+
+    def price(value: dict[str, int]) -> int:
+        return prices["GBP"]
+
+    def priced(value: dict[str, int]) -> dict[str, int]:
+        return {"n": price(value)}
+
+    line = price.__code__.co_firstlineno + 1
+    place = f"test_driver_failures.py:{line} in price: KeyError: 'GBP'"
+    config = {"processing.exception.handler": handler}
+    with TopologyTestDriver(mapped(priced), config) as driver:
+        if handler == "log_and_fail":
+            with pytest.raises(ProcessingError) as failed:
+                pipe(driver, GOOD)
+            assert place in failed.value.message
+        else:
+            pipe(driver, GOOD)
+            assert place in caplog.text and "record dropped" in caplog.text
+
+
+class _Fussy(PickleSerde):
+    def to_bytes(self, value: Any) -> bytes:
+        raise OverflowError("too much")
+
+
+def test_an_error_of_a_sink_names_its_topic_and_the_line_of_the_users_serde() -> None:
+    builder = StreamsBuilder()
+    builder.stream("in", READ).map_values(lambda value: value).to("out", Produced.with_(TEXT, _Fussy()))
+    with TopologyTestDriver(builder.build()) as driver:
+        with pytest.raises(ProductionError) as failed:
+            pipe(driver, GOOD)
+        assert failed.value.context["sink_topic"] == "out"
+        assert failed.value.context["topic"] == "in"
+        line = _Fussy.to_bytes.__code__.co_firstlineno + 1
+        assert f"test_driver_failures.py:{line} in to_bytes: OverflowError: too much" in failed.value.message
+
+
+@FORMS
+def test_a_record_that_becomes_a_dead_letter_is_logged_as_one(form: str, caplog: pytest.LogCaptureFixture) -> None:
+    config = {
+        "processing.form": form,
+        "deserialization.exception.handler": "dead_letter",
+        "errors.dead.letter.queue.topic.name": "dead",
+    }
+    with TopologyTestDriver(copied(), config) as driver:
+        pipe(driver, BAD)
+    assert "deserialization failed, record sent to the dead letter topic dead: " in caplog.text
+    assert "dropped" not in caplog.text

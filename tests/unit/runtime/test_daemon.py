@@ -1,0 +1,51 @@
+"""Workers of Spark's daemon end without a word when the JVM closes the connection."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+SCRIPT = """
+import os, socket, sys
+from hayase.runtime.daemon import end_quietly_with_the_jvm
+from pyspark import daemon
+when = sys.argv[2]
+if sys.argv[1] == "quiet":
+    end_quietly_with_the_jvm(daemon)
+import pyspark.worker
+def main(infile, outfile):
+    outfile.write(b"x" * 100)
+    theirs.close()
+    if when == "in the middle":
+        outfile.flush()
+pyspark.worker.main = main
+ours, theirs = socket.socketpair()
+sys.argv[1:] = []
+try:
+    print(daemon.worker(ours, True))
+except BaseException:
+    import traceback
+    traceback.print_exc()
+    os._exit(1)
+os._exit(0)
+"""
+
+
+@pytest.mark.parametrize("when", ["at the end", "in the middle"])
+@pytest.mark.parametrize("kill", ["", "1"])
+def test_a_connection_that_the_jvm_closed_leaves_no_trace_on_the_terminal(when: str, kill: str) -> None:
+    def stderr_of(how: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-c", SCRIPT, how, when],
+            env={"PYTHON_DAEMON_KILL_WORKER_ON_FLUSH_FAILURE": kill, "PATH": ""},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        return done.stderr
+
+    assert "BrokenPipeError" in stderr_of("as PySpark does")
+    assert stderr_of("quiet") == ""
