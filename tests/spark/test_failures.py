@@ -199,7 +199,7 @@ def test_another_topology_on_an_old_checkpoint_is_refused_with_what_differs(plac
     error = error_of(place.app(build_with(lambda value: value)).start)
     assert isinstance(error, CheckpointError)
     assert error.condition == "PLAN_CHANGED"
-    assert "units 0 was" in error.message
+    assert "sub-topology 0 has" in error.message
 
 
 def test_a_function_that_holds_a_lock_can_not_travel_and_says_so(place: Place) -> None:

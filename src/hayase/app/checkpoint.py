@@ -7,8 +7,8 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from hayase.app.plan_changes import plan_changed
 from hayase.core.config import StreamsConfig
-from hayase.core.errors import CheckpointError
 from hayase.planner.build import levels_of, make_plan, source_topics
 from hayase.planner.compile import compile_units
 from hayase.planner.options import compile_options
@@ -80,11 +80,12 @@ def stored_plan(blobs: BlobStore) -> StoredPlan | None:
     return StoredPlan(data.decode())
 
 
-def fix_plan(blobs: BlobStore, text: str, *, new_names: bool) -> None:
+def fix_plan(blobs: BlobStore, application_id: str, text: str, *, new_names: bool) -> None:
     """Store the plan of a first start, or check that this start comes to the same.
 
     Args:
         blobs: the checkpoint.
+        application_id: for the error.
         text: the plan.
         new_names: its numbers or names are others than earlier releases gave it (`hayase.topology.earlier`), so it says its format.
 
@@ -99,11 +100,7 @@ def fix_plan(blobs: BlobStore, text: str, *, new_names: bool) -> None:
     assert stored is not None
     before = {name: part for name, part in json.loads(stored.text).items() if name != PLAN_FORMAT}
     if before != made:
-        raise CheckpointError(
-            "PLAN_CHANGED",
-            f"the topology does not fit the checkpoint: {'; '.join(_differences(before, made))}. "
-            "Start the old topology, or start over with `hayase app reset`",
-        )
+        raise plan_changed(application_id, json.dumps(before), text)
 
 
 def check_plan(blobs: BlobStore, topology: Topology, config: StreamsConfig) -> None:
@@ -121,18 +118,4 @@ def check_plan(blobs: BlobStore, topology: Topology, config: StreamsConfig) -> N
     compiled = compile_units(topology, levels_of(topology), compile_options(config))
     topics = {topic: known.get(topic, 1) for topic in source_topics(topology)}
     made = make_plan(topology, topics, compiled, threads=1, bundles_per_unit=stored.bundles_per_unit)
-    fix_plan(blobs, made.to_json(), new_names=False)  # it has one already
-
-
-def _differences(old: Mapping[str, Mapping[str, object]], new: Mapping[str, Mapping[str, object]]) -> list[str]:
-    found = []
-    for part in sorted({*old, *new}):
-        before, after = old.get(part, {}), new.get(part, {})
-        for name in sorted({*before, *after}):
-            if name not in after:
-                found.append(f"{part} {name} is gone")
-            elif name not in before:
-                found.append(f"{part} {name} is new")
-            elif before[name] != after[name]:
-                found.append(f"{part} {name} was {json.dumps(before[name])}, is {json.dumps(after[name])}")
-    return found[:8]
+    fix_plan(blobs, config.application_id, made.to_json(), new_names=False)  # it has one already

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
 from hayase.core.config import StreamsConfig
+from hayase.core.errors import FolderError
 from hayase.core.private_files import private_folder
 from hayase.log.embedded.store import FILES
 from hayase.planner.options import log_config
 from hayase.query.checkpoint import settle_application_folder
 from hayase.storage.blobs import BlobStore
+from hayase.storage.disk_full import disk_full, is_out_of_space
 from hayase.storage.posix_blobs import TEMPORARIES, PosixBlobs
 from hayase.topology.topology import Topology
 
@@ -36,13 +42,32 @@ def settle_folders(topology: Topology, config: StreamsConfig, blobs: BlobStore) 
     """Make the application's folders private, with the access for a group that the settings give.
 
     Raises:
-        FolderError: `FOLDER_NOT_PRIVATE`: one belongs to another user.
+        FolderError: `FOLDER_NOT_PRIVATE`: one belongs to another user; `FOLDER_NOT_USABLE`: one cannot be made or written.
     """
     access = config.files_group_access
-    settle_application_folder(config)
+    with _naming("state.dir", config.state_dir):
+        settle_application_folder(config)
     if isinstance(blobs, PosixBlobs):
-        private_folder(blobs.root, access, contents=_CHECKPOINT)
+        with _naming("checkpoint.dir", blobs.root):
+            private_folder(blobs.root, access, contents=_CHECKPOINT)
     if log_config(config).kind == "embedded":
-        private_folder(config.log_dir, access, contents=FILES)
+        with _naming("log.dir", config.log_dir):
+            private_folder(config.log_dir, access, contents=FILES)
     if any(spec.in_memory for spec in topology.stores.values()):
-        private_folder(config.state_memory_dir, access, predictable=True)
+        with _naming("state.memory.dir", config.state_memory_dir):
+            private_folder(config.state_memory_dir, access, predictable=True)
+
+
+@contextmanager
+def _naming(setting: str, folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if is_out_of_space(error.errno):
+            raise disk_full(f"The folder of {setting}", folder, error) from error
+        raise FolderError(
+            "FOLDER_NOT_USABLE",
+            f"{folder} cannot be made or written: {error.strerror} ({error.filename or folder}). Set {setting} to a folder that "
+            "this user can write",
+            setting=setting,
+        ) from error

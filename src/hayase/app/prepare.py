@@ -28,7 +28,7 @@ from hayase.runtime.forgetting import Floor
 from hayase.runtime.master import MASTER, is_cluster, is_encrypted
 from hayase.runtime.ownership import check_ownership, claim
 from hayase.runtime.session import default_slots
-from hayase.runtime.shipped import ShippedApp
+from hayase.runtime.shipped import ShippedApp, check_picklable
 from hayase.runtime.terms import begin_term
 from hayase.state.boot import current_boot_id
 from hayase.state.moving import set_moving
@@ -89,7 +89,9 @@ def prepare(
         if stored is not None:
             stored.check_partitions(topics)
         plan = make_plan(topology, topics, compiled, threads=slots, bundles_per_unit=bundles)
-        fix_plan(blobs, plan.to_json(), new_names=new_names)
+        if stored is None:  # a program that cannot run must not fix the plan of the one that will
+            check_picklable(dataclasses.replace(topology, spark_sources=(), spark_sinks=(), lines={}))
+        fix_plan(blobs, config.application_id, plan.to_json(), new_names=new_names)
         check_store_schemas(blobs, topology)
         lineage = lineage_of(blobs)
         names = {bundle.id for bundle in plan.bundles}

@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from hayase.app.app import StreamsApp
+from hayase.cli.described_topics import described_topics
 from hayase.cli.load import load
-from hayase.cli.options import Config, ConfigFile, read_settings
+from hayase.cli.options import BootstrapServers, Config, ConfigFile, LogDir, log_settings, read_settings
 from hayase.cli.run import Target, topology_settings
 from hayase.core.config import StreamsConfig
 from hayase.planner.build import levels_of
@@ -32,11 +33,14 @@ def describe(
     output: Annotated[Format, typer.Option("--format", help="text, or a Mermaid flowchart for a Markdown page")] = (
         Format.TEXT
     ),
+    log_dir: LogDir = None,
+    bootstrap_servers: BootstrapServers = None,
 ) -> None:
-    """Show a topology as Kafka Streams describes it, and the form each part runs in.
+    """Show a topology as Kafka Streams describes it, the form each part runs in, and its topics with their partitions.
 
     A part runs in columns (whole batches at a time: fast) if every node in it allows that, else in rows, and the reason
-    names what stands in the way. Nothing is started.
+    names what stands in the way. A topic that is missing, or whose partitions do not fit those it is joined with, is said to be
+    so. Nothing is started or made.
 
     For example:
 
@@ -49,14 +53,15 @@ def describe(
     loaded = load(target)
     settings = loaded.found.config if isinstance(loaded.found, StreamsApp) else None
     if settings is None:
-        settings = topology_settings(loaded, read_settings(config, config_file))
+        where = log_settings(log_dir, bootstrap_servers)
+        settings = topology_settings(loaded, {**where, **read_settings(config, config_file)})
     topology = configured(loaded.topology, settings)
     if output is Format.MERMAID:
         typer.echo(topology.describe().to_mermaid(), nl=False)
         return
     typer.echo(topology.describe().rstrip())
     typer.echo()
-    for line in (*form_lines(topology, settings), *spark_lines(topology)):
+    for line in (*form_lines(topology, settings), *spark_lines(topology), *described_topics(topology, settings)):
         typer.echo(line)
 
 

@@ -77,10 +77,28 @@ def load_file(path: Path) -> ModuleType:
         raise
     except Exception as error:  # a user's file may raise anything
         trace = traceback.extract_tb(error.__traceback__)
-        line = next((frame.lineno for frame in reversed(trace) if frame.filename == str(path)), None)
+        line = next((frame.lineno for frame in reversed(trace) if frame.filename == spec.origin), None)
         where = f"{path}, line {line}" if line else str(path)
+        if isinstance(error, ImportError) and "relative import" in str(error):
+            raise _relative_import(path, where) from error
         raise ConfigError("APP_NOT_LOADED", f"{where}: {type(error).__name__}: {error}") from error
     return module
+
+
+def _relative_import(path: Path, where: str) -> ConfigError:
+    """The error of a file that is a module of a package; it names the module, from the folder above the package."""
+    root = path.absolute().parent
+    parts = [root.name, path.stem]
+    while (root / "__init__.py").exists() and (root.parent / "__init__.py").exists():
+        root = root.parent
+        parts.insert(0, root.name)
+    module, here = ".".join(parts), root.parent
+    there = "" if here == Path.cwd() else f", started in the folder {here}"
+    return ConfigError(
+        "APP_NOT_LOADED",
+        f"{where}: a file that is named by its path is no part of a package, so it has no relative imports. Name the module "
+        f"instead: {module}:topology{there}",
+    )
 
 
 def _split(target: str) -> tuple[str, str]:

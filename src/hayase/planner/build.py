@@ -35,7 +35,8 @@ def check_sources(topology: Topology, known: Container[str]) -> None:
     if missing:
         raise UnknownTopicError(
             "UNKNOWN_TOPIC",
-            f"source topics do not exist: {', '.join(missing)}; create them before the application starts",
+            f"source topics do not exist: {', '.join(missing)}; create them before the application starts, as by "
+            f"`hayase topics create {missing[0]}`",
         )
 
 
@@ -49,7 +50,8 @@ def check_sinks(topology: Topology, known: Container[str]) -> None:
     if missing:
         raise UnknownTopicError(
             "UNKNOWN_TOPIC",
-            f"sink topics do not exist: {', '.join(missing)}; create them before the application starts",
+            f"sink topics do not exist: {', '.join(missing)}; create them before the application starts, as by "
+            f"`hayase topics create {missing[0]}`",
         )
 
 

@@ -136,16 +136,7 @@ class ShippedApp:
         Raises:
             ConfigError: NOT_PICKLABLE: something in the topology cannot be sent to workers.
         """
-        try:
-            return pickled(self)
-        except Exception as error:  # pickling fails in as many ways as there are objects
-            culprit = culprit_of(self.topology)
-            raise ConfigError(
-                "NOT_PICKLABLE",
-                f"the topology cannot be sent to Spark's workers: {culprit} ({error}). Functions and objects of a topology may not "
-                "hold open files, locks, connections or Spark objects; make such things inside the function, or in a processor's init",
-                node=culprit.node,
-            ) from error
+        return _pickled(self, self.topology)
 
     def publish(self, blobs: BlobStore, vault: Vault) -> str:
         """Put it where workers find it; returns its digest. Secrets of the settings stay in the vault."""
@@ -160,6 +151,24 @@ class ShippedApp:
         digest = _digest(data)
         blobs.put_if_absent(program_name(digest), data)
         return digest
+
+
+def check_picklable(topology: Topology) -> None:
+    """Check that a topology can be sent to workers; raises ConfigError `NOT_PICKLABLE`."""
+    _pickled(topology, topology)
+
+
+def _pickled(what: object, topology: Topology) -> bytes:
+    try:
+        return pickled(what)
+    except Exception as error:  # pickling fails in as many ways as there are objects
+        culprit = culprit_of(topology)
+        raise ConfigError(
+            "NOT_PICKLABLE",
+            f"the topology cannot be sent to Spark's workers: {culprit} ({error}). Functions and objects of a topology may not "
+            "hold open files, locks, connections or Spark objects; make such things inside the function, or in a processor's init",
+            node=culprit.node,
+        ) from error
 
 
 def delete_other_programs(blobs: BlobStore, digest: str) -> None:

@@ -41,7 +41,7 @@ def config(scene: Scene) -> StreamsConfig:
     assert list(topology.internal_topics) == [TOPIC]
     scene.log.create_topic(TOPIC, 2)
     plan = scene.plan_of(topology)
-    fix_plan(scene.blobs, plan.to_json(), new_names=False)
+    fix_plan(scene.blobs, "app", plan.to_json(), new_names=False)
     write(scene)
     assert scene.planner(topology=topology, plan=plan).next_epoch(-1) == 0
     scene.log.writer().publish_epoch("app", "0", Marker("L", 5, "d"), [])

@@ -37,7 +37,7 @@ def blobs(tmp_path: Path) -> PosixBlobs:
     """A checkpoint of one epoch."""
     made = PosixBlobs(tmp_path / "checkpoint", fsync=False)
     lineage = lineage_of(made)
-    fix_plan(made, PLAN, new_names=False)
+    fix_plan(made, "app", PLAN, new_names=False)
     record = EpochRecord(0, lineage, "digest", 1, {"in": {0: (0, 10)}}, {"in": "id"})
     made.put_if_absent(record_name(0), record.to_bytes())
     return made
@@ -69,7 +69,7 @@ def test_a_torn_plan_is_named(blobs: PosixBlobs, tear: Callable[[bytes], bytes])
     damage(blobs, "plan.json", tear)
     for ask in (
         lambda: stored_plan(blobs),
-        lambda: fix_plan(blobs, PLAN, new_names=False),
+        lambda: fix_plan(blobs, "app", PLAN, new_names=False),
         lambda: find_checkpoint(blobs, "app"),
     ):
         assert "plan.json" in names(ask, "CHECKPOINT_CORRUPT")
@@ -115,5 +115,7 @@ def test_a_log_whose_file_is_cut_off_is_named_and_not_read(tmp_path: Path, pages
 def test_a_checkpoint_that_is_whole_is_read(blobs: PosixBlobs) -> None:
     assert Epochs(blobs).record(0) is not None
     assert find_checkpoint(blobs, "app") is not None
-    with pytest.raises(CheckpointError, match="does not fit"):
-        fix_plan(blobs, PLAN.replace("{}}", '{"0":{}}}', 1), new_names=False)
+    with pytest.raises(
+        CheckpointError, match=r"is not the one that its checkpoint was made with: sub-topology 0 .* is new"
+    ):
+        fix_plan(blobs, "app", PLAN.replace("{}}", '{"0":{}}}', 1), new_names=False)

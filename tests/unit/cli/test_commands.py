@@ -220,7 +220,9 @@ def test_a_wrong_setting_is_one_line(shell: Shell) -> None:
 
 def test_missing_topics_are_one_line_before_spark_starts(shell: Shell) -> None:
     shell.run("run", f"{ROOT}/examples/quickstart.py", "--to-end", code=1)
-    assert "create them before the application starts [UNKNOWN_TOPIC]" in shell.err
+    assert (
+        "create them before the application starts, as by `hayase topics create purchases` [UNKNOWN_TOPIC]" in shell.err
+    )
     assert "Traceback" not in shell.err
 
 
@@ -258,3 +260,23 @@ def test_every_command_has_help_with_an_example(shell: Shell, command: tuple[str
 
 def test_the_version_is_that_of_the_package(shell: Shell) -> None:
     assert shell.run("--version").startswith("hayase 0.")
+
+
+def test_describe_says_how_many_partitions_topics_have_which_are_missing_and_what_does_not_fit(shell: Shell) -> None:
+    program = f"{ROOT}/examples/ecommerce.py"
+    assert "Topics:" not in shell.run("describe", program)
+    assert not shell.log_dir.exists()
+    shell.run("topics", "create", "orders", "-p", "3")
+    shell.run("topics", "create", "products")
+    out = shell.run("describe", program)
+    assert "  orders: read, 3 partitions\n" in out
+    assert "  users: read, MISSING: hayase topics create users\n" in out
+    shell.run("topics", "create", "users", "-p", "2")
+    out = shell.run("describe", program)
+    assert "  sales: written, MISSING: hayase topics create sales\n" in out
+    assert "  DOES NOT FIT: [PARTITIONS_DIFFER] " in out
+    shell.run("topics", "delete", "users", "--yes")
+    shell.run("topics", "create", "users", "-p", "3")
+    out = shell.run("describe", program)
+    assert "DOES NOT FIT" not in out
+    assert "-repartition: between tasks, 3 partitions\n" in out

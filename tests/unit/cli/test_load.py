@@ -116,3 +116,27 @@ def test_a_missing_file_and_a_missing_module_say_so(tmp_path: Path) -> None:
         load(str(tmp_path / "nowhere.py"))
     with pytest.raises(ConfigError, match="there is no module 'no_such_module'"):
         load("no_such_module:app")
+
+
+def test_a_file_with_a_relative_import_is_to_be_named_as_a_module(tmp_path: Path) -> None:
+    (tmp_path / "shop/inner").mkdir(parents=True)
+    for folder in ("shop", "shop/inner"):
+        (tmp_path / folder / "__init__.py").touch()
+    (tmp_path / "shop/inner/stream.py").write_text("from ..prices import price\n")
+    (tmp_path / "plain").mkdir()
+    (tmp_path / "plain/stream.py").write_text("from . import prices\n")
+    for file, module in (("shop/inner/stream.py", "shop.inner.stream"), ("plain/stream.py", "plain.stream")):
+        with pytest.raises(ConfigError) as raised:
+            load(str(tmp_path / file))
+        assert raised.value.condition == "APP_NOT_LOADED"
+        assert f"{file}, line 1: " in raised.value.message
+        assert f"Name the module instead: {module}:topology, started in the folder {tmp_path}" in raised.value.message
+
+
+def test_a_file_named_relative_to_the_working_directory_fails_with_its_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "shop.py").write_text("\nnumber = 1 / 0\n")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match=r"^\[APP_NOT_LOADED\] shop\.py, line 2: ZeroDivisionError"):
+        load("shop.py")

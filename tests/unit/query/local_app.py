@@ -84,7 +84,7 @@ class LocalApp:
         )
         self.plan = plan
         self.blobs = open_blobs(config.checkpoint_dir, fsync=False)
-        fix_plan(self.blobs, plan.to_json(), new_names=differs(topology))
+        fix_plan(self.blobs, "app", plan.to_json(), new_names=differs(topology))
         self.lineage = lineage_of(self.blobs)
         self.application_id, self.exactly_once, self.policy = "app", True, failure_policy(config)
         self.epoch_memory_max_bytes = config.epoch_memory_max_bytes

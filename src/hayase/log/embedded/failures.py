@@ -28,5 +28,8 @@ def io_errors(folder: str, condition: str = "LOG_FAILED") -> Iterator[None]:
         if is_out_of_space(error.errno):
             raise log_disk_full(folder) from error
         raise LogError(
-            condition, f"the log's files could not be used: {error}. Calling again is safe", location=folder
+            condition,
+            f"the log's files could not be used: {error}. Calling again is safe; if its folder cannot be made or written, set "
+            "log.dir (--log-dir, HAYASE_LOG_DIR) to one that this user can write",
+            location=folder,
         ) from error

@@ -1,0 +1,80 @@
+"""What differs between the plan of a checkpoint and that of a program, in words; and what to do about it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from hayase.core.errors import CheckpointError
+
+_SHOWN_MAX = 8
+
+
+def plan_changed(application_id: str, old: str, new: str) -> CheckpointError:
+    """`PLAN_CHANGED`.
+
+    Args:
+        application_id: of the application.
+        old: the plan in its checkpoint, as `Plan.to_json` writes it.
+        new: that of the program.
+    """
+    found = differences(json.loads(old), json.loads(new))
+    more = f"; and {len(found) - _SHOWN_MAX} more" if len(found) > _SHOWN_MAX else ""
+    return CheckpointError(
+        "PLAN_CHANGED",
+        f"the topology of {application_id!r} is not the one that its checkpoint was made with: {'; '.join(found[:_SHOWN_MAX])}{more}. "
+        f"Start the old topology; or start over, with its input read from the beginning: `hayase app reset {application_id}`; or keep "
+        f"both: `-c application.id={application_id}-2`",
+        application_id=application_id,
+    )
+
+
+def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """One text for each sub-topology, topic and repartition that differs."""
+    found = _units(old.get("units", {}), new.get("units", {}))
+    named = {"topics": "source topic", "internal": "internal topic", "repartitions": "repartition"}
+    for part, name in named.items():
+        found += _counts(name, old.get(part, {}), new.get(part, {}))
+    return found or _others(old, new)
+
+
+def _units(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    found = []
+    for unit in sorted({*old, *new}, key=lambda each: (len(each), each)):
+        name = f"global table {unit}" if unit.startswith("global") else f"sub-topology {unit}"
+        if unit not in new:
+            found.append(f"{name} ({', '.join(old[unit].get('nodes', ()))}) is gone")
+        elif unit not in old:
+            found.append(f"{name} ({', '.join(new[unit].get('nodes', ()))}) is new")
+        elif changes := _changes(old[unit], new[unit]):
+            found.append(f"{name} {', '.join(changes)}")
+    return found
+
+
+def _changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    gone = [node for node in old["nodes"] if node not in new["nodes"]]
+    added = [node for node in new["nodes"] if node not in old["nodes"]]
+    found = [f"has no {node} any more" for node in gone] + [f"has a new {node}" for node in added]
+    if not found and old["nodes"] != new["nodes"]:
+        found.append(f"had its nodes in the order {', '.join(old['nodes'])}, has them as {', '.join(new['nodes'])}")
+    counts = ("partitions", "level")
+    return found + [f"had {what} {old[what]}, has {new[what]}" for what in counts if old[what] != new[what]]
+
+
+def _counts(name: str, old: Mapping[str, int], new: Mapping[str, int]) -> list[str]:
+    found = [f"{name} {each} is gone" for each in sorted({*old} - {*new})]
+    found += [f"{name} {each} is new" for each in sorted({*new} - {*old})]
+    found += [
+        f"{name} {each} had {old[each]} partitions, has {new[each]}"
+        for each in sorted({*old} & {*new})
+        if old[each] != new[each]
+    ]
+    return found
+
+
+def _others(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """What follows from the rest, unless it is all that differs."""
+    bundles, others = old.get("bundles", {}), new.get("bundles", {})
+    changed = sorted(name for name in {*bundles, *others} if bundles.get(name) != others.get(name))
+    return [f"tasks are bundled differently: {', '.join(changed)}"]
