@@ -10,9 +10,10 @@ import typer
 
 from hayase.cli.consume import consume
 from hayase.cli.options import BootstrapServers, CommandConfig, LogDir, opened_log
+from hayase.cli.state_output import parse_time
 from hayase.cli.topic_display import setting_lines, topic_lines
 from hayase.core.errors import ConfigError, UnknownTopicError
-from hayase.core.time import Clock, SystemClock
+from hayase.core.time import Clock, ManualClock, SystemClock
 from hayase.log.embedded.log import EmbeddedLog
 from hayase.log.protocol import OutputBatch
 
@@ -175,14 +176,21 @@ def produce(
     null: Annotated[
         str | None, typer.Option(metavar="TEXT", help="A value that is this text is null (a delete).")
     ] = None,
+    timestamp: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="The time of all records: ISO 8601 (without a zone it is UTC), or milliseconds since 1970; default: now.",
+        ),
+    ] = None,
     log_dir: LogDir = None,
     bootstrap_servers: BootstrapServers = None,
     command_config: CommandConfig = None,
 ) -> None:
     """Write the lines of standard input to a topic, one record each: KEY:VALUE.
 
-    Keys and values are written as text (UTF-8), with the time at which they are read. A line without separator has a null
-    key. The key decides on the partition, as with other Kafka clients.
+    Keys and values are written as text (UTF-8), with the time at which they are read unless --timestamp gives another: joins
+    and windows go by it. A line without separator has a null key. The key decides on the partition, as with other Kafka clients.
 
     For example:
 
@@ -191,11 +199,14 @@ def produce(
         hayase topics produce lines --no-keys < words.txt
 
         echo 'ada:NULL' | hayase topics produce users --null NULL
+
+        echo 'ada:{"city": "Turin"}' | hayase topics produce users --timestamp 2026-01-01T00:00:00Z
     """
     if not separator:
         raise ConfigError(
             "INVALID_SETTING", "--separator is empty; it must be at least one character (or use --no-keys)"
         )
+    clock: Clock = SystemClock() if timestamp is None else ManualClock(_event_time(timestamp))
     count = 0
     with opened_log(log_dir, bootstrap_servers, command_config) as log:
         if topic not in log.describe([topic]):
@@ -203,11 +214,18 @@ def produce(
         writer = log.writer()
         try:
             for lines in line_chunks(sys.stdin.buffer):
-                writer.append([_batch(topic, lines, None if no_keys else separator.encode(), null, SystemClock())])
+                writer.append([_batch(topic, lines, None if no_keys else separator.encode(), null, clock)])
                 count += len(lines)
         finally:
             writer.close()
     typer.echo(f"wrote {count} record{'' if count == 1 else 's'}", err=True)
+
+
+def _event_time(text: str) -> int:
+    time_ms = parse_time("--timestamp", text)
+    if time_ms < 0:
+        raise ConfigError("INVALID_TIME", f"--timestamp {text!r} is before 1970; records have times of 1970 and later")
+    return time_ms
 
 
 def _settings(pairs: list[str] | None) -> dict[str, str]:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 DROPPED_RECORDS = "dropped-records-total"
 LATE_RECORDS = "late-records-total"
 DEAD_LETTERS = "dead-letter-records-total"
+MISSING_FIELDS = "missing-fields-total"
 RECORDS_CONSUMED = "records-consumed-total"
 RECORDS_PRODUCED = "records-produced-total"
 BYTES_CONSUMED = "bytes-consumed-total"

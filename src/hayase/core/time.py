@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Protocol
 
 from hayase.core.errors import StateError
+
+_EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 def epoch_ms(time: datetime | int) -> int:
@@ -26,6 +28,29 @@ def epoch_ms(time: datetime | int) -> int:
             )
         return int((time - datetime.fromtimestamp(0, time.tzinfo)) / timedelta(milliseconds=1))
     return time
+
+
+def event_ms(time: object) -> object:
+    """Milliseconds since 1970 of a date, a datetime or a text in ISO 8601, rounded down; without a time zone it is UTC.
+
+    What is none of these comes back as it is.
+
+    Example:
+        >>> event_ms("1970-01-01T00:00:01Z"), event_ms(date(1970, 1, 2)), event_ms(5), event_ms("soon")
+        (1000, 86400000, 5, 'soon')
+    """
+    if isinstance(time, str):
+        try:
+            when = datetime.fromisoformat(time)
+        except ValueError:
+            return time
+    elif isinstance(time, datetime):
+        when = time
+    elif isinstance(time, date):
+        when = datetime(time.year, time.month, time.day)  # noqa: DTZ001 - the zone comes with all the others'
+    else:
+        return time
+    return ((when if when.tzinfo else when.replace(tzinfo=UTC)) - _EPOCH) // timedelta(milliseconds=1)
 
 
 class Clock(Protocol):

@@ -17,6 +17,7 @@ import polars as pl
 from hayase.core.records import Record, Windowed
 from hayase.kernel.columns import KEY, TS, WINDOW_END, WINDOW_START, EdgeSchema
 from hayase.kernel.expressions import check_expression
+from hayase.kernel.missing_fields import collector
 from hayase.serde.protocol import BARE_FIELD, Schema
 from hayase.serde.pydantic_models import is_model
 from hayase.topology.operators import Fields
@@ -100,7 +101,7 @@ class OneRow:
     ) -> None:
         self._expressions = [check_expression(node, expression).alias(name) for name, expression in expressions]
         roots = {name for _, expression in expressions for name in expression.meta.root_names()}
-        self._columns = [(name, *_reader(name, edge, right)) for name in sorted(roots - {TS})]
+        self._columns = [(name, *_reader(node, name, edge, right)) for name in sorted(roots - {TS})]
 
     def evaluate(self, record: Record[Any, Any], right: Any = None) -> tuple[Any, ...]:
         """The results in order, as Python values: records of fields are dicts."""
@@ -133,7 +134,7 @@ class OneRow:
 _Reader = Callable[[Record[Any, Any], Any], Any]
 
 
-def _reader(name: str, edge: EdgeSchema | None, right: Schema | None) -> tuple[_Reader, pl.DataType | None]:
+def _reader(node: str, name: str, edge: EdgeSchema | None, right: Schema | None) -> tuple[_Reader, pl.DataType | None]:
     """How to read a column of the one row, and its type where it is known."""
     key_schema = edge.key if edge is not None else None
     value_schema = edge.value if edge is not None else None
@@ -145,9 +146,27 @@ def _reader(name: str, edge: EdgeSchema | None, right: Schema | None) -> tuple[_
         return (lambda record, _: record.key.window.end_ms), pl.Int64()
     if name.startswith(RIGHT):
         field = name.removeprefix(RIGHT)
+        if right is None and (read := _noting(node, field)) is not None:
+            return (lambda _, value: read(value)), None
         return (lambda _, value: field_of(value, field)), _type_of(right, field)
     field = name.removeprefix(LEFT)
+    if value_schema is None and (read := _noting(node, field)) is not None:
+        return (lambda record, _: read(record.value)), None
     return (lambda record, _: field_of(record.value, field)), _type_of(value_schema, field)
+
+
+def _noting(node: str, field: str) -> Callable[[Any], Any] | None:
+    """Reads a field of values without a schema, and takes note where it is missing; `None` if nobody wants to know."""
+    missing = collector()
+    if missing is None:
+        return None
+
+    def read(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            missing.look(node, field, value)
+        return field_of(value, field)
+
+    return read
 
 
 def _record_key(record: Record[Any, Any], _: Any) -> Any:

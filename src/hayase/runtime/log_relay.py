@@ -28,6 +28,7 @@ from hayase.runtime.addresses import TcpAddress, family_of
 _LINE_MAX = 1 << 20
 _SEND_S = 5.0
 _POLL_S = 0.1  # how long closing may wait
+_once_lock = threading.Lock()
 _AGAIN_S = 30.0
 """A driver that could not be reached is not tried again for so long: each try may take seconds of a task."""
 
@@ -72,6 +73,10 @@ class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
     daemon_threads = True
     block_on_close = False
 
+    def __init__(self, address: str, handler: type[socketserver.BaseRequestHandler]) -> None:
+        self.told: set[str] = set()
+        super().__init__(address, handler)
+
     def handle_error(self, request: object, client_address: object) -> None:
         """A worker that ends in the middle of a line is no news."""
 
@@ -83,6 +88,7 @@ class _TcpServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
     def __init__(self, address: tuple[str, int], family: socket.AddressFamily, token: str) -> None:
         self.address_family = family
         self.token = token.encode()
+        self.told: set[str] = set()
         super().__init__(address, _TokenReceiver)
 
     def handle_error(self, request: object, client_address: object) -> None:
@@ -94,7 +100,14 @@ class _Receiver(socketserver.StreamRequestHandler):
         """Lines until the worker ends."""
         while line := self.rfile.readline(_LINE_MAX):
             with contextlib.suppress(ValueError, TypeError, KeyError):  # cut off in the middle
-                _log(json.loads(line))
+                told = json.loads(line)
+                if (once := told.pop("once", None)) is not None:  # several workers may find the same
+                    assert isinstance(self.server, _Server | _TcpServer)
+                    with _once_lock:
+                        if once in self.server.told:
+                            continue
+                        self.server.told.add(once)
+                _log(told)
 
 
 class _TokenReceiver(_Receiver):
@@ -143,6 +156,7 @@ class RelayHandler(logging.Handler):
             "process": record.process,
             "threadName": record.threadName,
             "exc_text": without_secrets(trace_of(record), self._secrets) or None,
+            "once": getattr(record, "once", None),
             **self._fields,
             **place_of(record),
         }

@@ -16,6 +16,7 @@ from hayase.core.metrics import (
     LATE_RECORDS,
     LATENESS,
     LEVELS,
+    MISSING_FIELDS,
     PROCESS_LATENCY,
     PROCESSED,
     PUNCTUATE_LATENCY,
@@ -81,6 +82,15 @@ _COUNTS: Mapping[str, tuple[_Shown, ...]] = {
     DEAD_LETTERS: (
         _Shown(
             NODE, "dead-letter-records", "records written to the dead-letter topic", "processor-node-id", rate=False
+        ),
+    ),
+    MISSING_FIELDS: (
+        _Shown(
+            NODE,
+            "missing-fields",
+            "fields that expressions asked for and values did not have",
+            "processor-node-id",
+            rate=False,
         ),
     ),
     RECORDS_CONSUMED: (

@@ -11,12 +11,16 @@ import polars as pl
 
 from hayase.core.errors import SerializationError
 from hayase.core.metrics import DROPPED_RECORDS, Metrics
+from hayase.core.time import event_ms
 from hayase.kernel.rows import Clocks
 from hayase.processor.timestamps import ConsumedRecord, TimestampExtractor
 from hayase.serde.faults import said, shown
 from hayase.task.queues import Int64Array, RawRecords
 
 _LAST_MS = 2**63 - 1
+_COMMON_ISO = r"^\d{4}-\d\d-\d\dT[0-2]\d:[0-5]\d:[0-5]\d(\.\d{1,6})?(Z|[+-](0\d|1[0-4]):[0-5]\d)?$"
+"""Texts that Polars and Python read alike, if they are times at all."""
+_ZONE = r"(Z|[+-]\d\d:\d\d)$"
 
 
 def extract_times(
@@ -45,19 +49,18 @@ def extract_times(
         if extractor.on_invalid != "partition_time" and (len(found) == 0 or found.min() >= 0):
             return found, None
     if extractor.kind == "field" and isinstance(content, pl.DataFrame) and not needs_partition_time(extractor):
-        column = _field_column(content, str(extractor.field))
-        if column is not None and column.dtype == pl.Int64 and not column.null_count():
-            fields = column.to_numpy()
-            if len(fields) == 0 or fields.min() >= 0:
-                return fields, None
+        field = _field_column(content, str(extractor.field))
+        column = _in_ms(field) if field is not None else None
+        if column is not None and not column.null_count() and (column.is_empty() or int(column.min()) >= 0):  # type: ignore[arg-type]
+            return column.to_numpy(), None
     clock_name = f"partition:{raw.topic}:{raw.partition}"
     partition_time = clocks.get(clock_name)
     if extractor.kind == "record":
         times: Sequence[Any] = raw.timestamps_ms[rows].tolist()
         pick: Callable[[int, int], Any] = lambda position, _: times[position]  # noqa: E731
     elif extractor.kind == "field":
-        values = _field_values(content, str(extractor.field))
-        pick = lambda position, _: values[position]  # noqa: E731
+        fields = _field_values(content, str(extractor.field))
+        pick = lambda position, _: event_ms(fields[position])  # noqa: E731
     else:
         pick = _callable_picker(extractor, raw, rows, content)
     result = np.empty(len(rows), np.int64)
@@ -90,6 +93,24 @@ def _field_values(content: tuple[Sequence[Any], Sequence[Any]] | pl.DataFrame, p
         return [None] * content.height if column is None else column.to_list()
     names = path.split(".")
     return [_walk(value, names) for value in content[1]]
+
+
+def _in_ms(column: pl.Series) -> pl.Series | None:
+    """Milliseconds of a column as `event_ms` would make them one by one; `None` if that is not known of all of them."""
+    match column.dtype:
+        case pl.Int64():
+            return column
+        case pl.Datetime() | pl.Date():
+            return column.cast(pl.Datetime("ms") if column.dtype == pl.Date else column.dtype).dt.timestamp("ms")
+        case pl.String() if not column.null_count() and column.str.contains(_COMMON_ISO).all():
+            zoned = column.str.contains(_ZONE)
+            texts = column if zoned.all() else column.to_frame("t").select(_with_zone(pl.col("t"))).to_series()
+            return texts.str.to_datetime("%+", time_unit="us", time_zone="UTC", strict=False).dt.timestamp("ms")
+    return None
+
+
+def _with_zone(text: pl.Expr) -> pl.Expr:
+    return pl.when(text.str.contains(_ZONE)).then(text).otherwise(pl.concat_str(text, pl.lit("Z")))
 
 
 def _field_column(frame: pl.DataFrame, path: str) -> pl.Series | None:
@@ -144,8 +165,8 @@ def _invalid(extractor: TimestampExtractor, node: str, raw: RawRecords, row: int
     source = f"field {extractor.field!r}" if extractor.kind == "field" else f"the {extractor.kind}"
     return SerializationError(
         "INVALID_TIMESTAMP",
-        f"{source} gives {shown(found)} as event time; it must be a whole number of milliseconds, 0 or more. "
-        "Mend the producer, or choose on_invalid='skip' or 'partition_time' for the source's timestamp extractor",
+        f"{source} gives {shown(found)} as event time; it must be a whole number of milliseconds since 1970, 0 or more, or a date "
+        "and time of not before 1970 (as a text: ISO 8601). Mend the producer, or choose on_invalid='skip' or 'partition_time' for the source's timestamp extractor",
         node=node,
         topic=raw.topic,
         partition=raw.partition,

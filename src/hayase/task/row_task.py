@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from hayase.core.metrics import BYTES_PRODUCED, DROPPED_RECORDS, PUNCTUATE_LATENCY, RECORDS_PRODUCED, Metrics
 from hayase.core.records import Change, Record, RecordMetadata, TaskId
+from hayase.kernel.missing_fields import MissingFields, collecting
 from hayase.kernel.punctuation import Punctuations
 from hayase.kernel.registry import ROWS
 from hayase.kernel.rows import Clocks, RowContext, RowNode, TableRows
@@ -133,6 +134,7 @@ class RowTask:
         self._timed = program.timed
         self._clocked = program.clocked
         self._live: dict[str, LiveRows] = {}
+        self._missing_fields = MissingFields()
         self._punctuating_ms: int | None = None
         self._services: TaskServices
         self.stream_time_ms = -1
@@ -255,7 +257,8 @@ class RowTask:
             if after_run is not None and services.space is not None:
                 holding = HeldRecords(services.space, after_run)
                 self._holdings.append(holding)
-            node.open(RowContext(name, self, children, tables, self._program.schemas, holding))
+            with collecting(self._missing_fields):
+                node.open(RowContext(name, self, children, tables, self._program.schemas, holding))
             rows = node.table_rows()
             if rows is not None:
                 tables[name] = rows
@@ -319,6 +322,7 @@ class RowTask:
             node = self._nodes.get(name)
             if node is not None:
                 node.flush()
+        self._missing_fields.report(self.metrics)
         if self._live and self._services.state is not None:
             remove_expired(self._services.state, self._live, self._services.after_chunk)
         self._services.clocks.save()

@@ -150,11 +150,11 @@ def test_a_new_checkpoint_says_its_format_where_numbers_or_names_differ_and_only
     assert not differs(built(alike))
     for number, new_names in enumerate((False, True)):
         blobs = open_blobs(str(tmp_path / str(number)))
-        fix_plan(blobs, '{"bundles":{},"units":{}}', new_names=new_names)
-        fix_plan(blobs, '{"bundles":{},"units":{}}', new_names=False)
+        fix_plan(blobs, "app", '{"bundles":{},"units":{}}', new_names=new_names)
+        fix_plan(blobs, "app", '{"bundles":{},"units":{}}', new_names=False)
         stored = stored_plan(blobs)
         assert stored is not None
         assert ("format" in json.loads(stored.text)) is new_names
         assert stored.names(built(numbers_only)).numbered_by_sources is not new_names
         with pytest.raises(CheckpointError, match="units 0 is new"):
-            fix_plan(blobs, '{"bundles":{},"units":{"0":{}}}', new_names=False)
+            fix_plan(blobs, "app", '{"bundles":{},"units":{"0":{}}}', new_names=False)

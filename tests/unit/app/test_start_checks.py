@@ -103,13 +103,13 @@ def test_another_topology_is_told_by_its_nodes_with_the_commands_that_help(tmp_p
     )
     new = old.replace('"FILTER"', '"MAP"').replace('{"in":1}', '{"in":1,"more":2}')
     blobs = open_blobs(str(tmp_path / "checkpoint"), fsync=False)
-    fix_plan(blobs, "shop", old)
+    fix_plan(blobs, "shop", old, new_names=False)
     with pytest.raises(CheckpointError) as raised:
-        fix_plan(blobs, "shop", new)
+        fix_plan(blobs, "shop", new, new_names=False)
     message = raised.value.message
     assert "topology of 'shop' is not the one" in message
     assert "sub-topology 0 has no FILTER any more, has a new MAP; source topic more is new." in message
     assert "`hayase app reset shop`" in message and "`-c application.id=shop-2`" in message
     assert raised.value.context["application_id"] == "shop"
     with pytest.raises(CheckpointError, match="tasks are bundled differently: 0-0"):
-        fix_plan(blobs, "shop", old.replace('"tasks":["0_0"]', '"tasks":["0_1"]'))
+        fix_plan(blobs, "shop", old.replace('"tasks":["0_0"]', '"tasks":["0_1"]'), new_names=False)

@@ -62,6 +62,17 @@ def test_produced_lines_are_consumed_with_keys_nulls_and_places(shell: Shell) ->
     assert out == '0:0\ta\t{"n": 1}\n0:1\tnull\tno key\n0:2\tb\tnull\n0:3\tc\t\n'
 
 
+def test_produced_lines_have_the_time_that_is_asked_for(shell: Shell) -> None:
+    shell.run("topics", "create", "t")
+    for when in ("2026-01-01T00:00:00Z", "2026-01-01T01:00:00+01:00", "1767225600000"):
+        shell.run("topics", "produce", "t", "--no-keys", "--timestamp", when, stdin=b"a\n")
+    out = shell.run("topics", "consume", "t", "--from-beginning", "--stop-at-end", "--timestamps")
+    assert [line.split("\t")[0] for line in out.splitlines()] == ["2026-01-01T00:00:00.000Z"] * 3
+    shell.run("topics", "produce", "t", "--timestamp", "yesterday", code=1)
+    assert "--timestamp 'yesterday' is no time" in shell.err
+    shell.run("topics", "produce", "t", "--timestamp", "-1", code=1)
+
+
 def test_with_no_keys_the_whole_line_is_the_value(shell: Shell) -> None:
     shell.run("topics", "create", "t")
     shell.run("topics", "produce", "t", "--no-keys", stdin=b'{"a":1}\r\nlast')

@@ -321,7 +321,7 @@ def fails(*_: Any) -> None:
 
 
 def test_an_error_in_init_is_one_line_that_names_the_node() -> None:
-    with pytest.raises(ProcessingError, match=r"init of the processor failed: ValueError: no luck.*KSTREAM-PROCESSOR"):
+    with pytest.raises(ProcessingError, match=r"init of the processor failed: \S+:\d+ in fails: ValueError: no luck.*KSTREAM-PROCESSOR"):
         TopologyTestDriver(processing(lambda context, record: None, fails))
 
 
@@ -332,7 +332,7 @@ def test_an_error_in_close_is_one_line_that_names_the_node() -> None:
 
     builder = StreamsBuilder()
     builder.stream("in", IN).process(lambda: Closing(lambda context, record: None))
-    with pytest.raises(ProcessingError, match=r"close of the processor failed: ValueError: no luck.*KSTREAM-PROCESSOR"):
+    with pytest.raises(ProcessingError, match=r"close of the processor failed: \S+:\d+ in fails: ValueError: no luck.*KSTREAM-PROCESSOR"):
         TopologyTestDriver(builder.build())
 
 
