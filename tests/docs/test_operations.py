@@ -86,7 +86,15 @@ def _exists(level: str) -> set[str]:
     config = StreamsConfig({"application.id": "a", "metrics.recording.level": level})
     telemetry = Telemetry(config, "", lambda: report, lambda: Recovery(shut_down_client, 0))
     names = (
-        *(m.DROPPED_RECORDS, m.LATE_RECORDS, m.DEAD_LETTERS, m.RECORDS_CONSUMED, m.RECORDS_PRODUCED, m.BYTES_CONSUMED),
+        *(
+            m.DROPPED_RECORDS,
+            m.LATE_RECORDS,
+            m.DEAD_LETTERS,
+            m.MISSING_FIELDS,
+            m.RECORDS_CONSUMED,
+            m.RECORDS_PRODUCED,
+            m.BYTES_CONSUMED,
+        ),
         *(m.BYTES_PRODUCED, m.PROCESSED, m.RESTORED, m.ENTRIES, m.SUPPRESSION_EMITTED, m.FINAL_EMITTED),
         *(m.SNAPSHOTS_FAILED, m.STATES_REBUILT),
     )

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 import time
+import uuid
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from tests.spark.place import Place, until
@@ -126,3 +130,47 @@ def test_metrics_of_a_processor_are_among_those_of_the_application(place: Place)
     assert sum(int(value) for name, value in found.items() if name.name == "seen-total") == 30
     assert max(float(value) for name, value in found.items() if name.name == "seen-latency-max") == 29
     assert {(name.tag("orders-id"), name.tag("task-id")) for name in found} <= {("shop", "0_0"), ("shop", "0_1")}
+
+
+class Connected(FixedKeyProcessor[str, Any, Any]):
+    """Writes what it sees to a database of its own, over one connection; SQLite wants all calls in one thread."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+    def init(self, context: Any) -> None:
+        self.context = context
+        self.connection = sqlite3.connect(Path(self.folder) / f"{uuid.uuid4().hex}.db", isolation_level=None)
+        self.connection.execute("CREATE TABLE seen (number, task)")
+
+    def process(self, record: FixedKeyRecord[str, Any]) -> None:
+        self.connection.execute("INSERT INTO seen VALUES (?, ?)", (record.value["n"], self.context.task_id))
+        self.context.forward(record)
+
+    def close(self) -> None:
+        self.connection.execute("CREATE TABLE closed (number)")
+        self.connection.close()
+
+
+def test_a_processor_keeps_its_connection_from_epoch_to_epoch_and_is_closed_when_the_application_stops(
+    place: Place, tmp_path: Path
+) -> None:
+    place.topic("in", 2), place.topic("out", 2)
+    (tmp_path / "databases").mkdir()
+    folder = str(tmp_path / "databases")
+    builder = StreamsBuilder()
+    connected = builder.stream("in", Consumed.with_(TEXT, JSON)).process_values(lambda: Connected(folder))
+    connected.to("out", Produced.with_(TEXT, JSON))
+    with place.app(builder.build()) as app:
+        app.start()
+        for number in range(5):
+            place.put("in", [(key, {"n": number}, number) for key in "abcdef"])
+            until(lambda sent=6 * number + 6: len(place.rows("out")) == sent, app)  # type: ignore[misc]
+    seen: dict[str, set[int]] = {}
+    for file in Path(folder).glob("*.db"):
+        with contextlib.closing(sqlite3.connect(file)) as database:
+            for number, task in database.execute("SELECT number, task FROM seen"):
+                seen.setdefault(task, set()).add(number)
+            assert database.execute("SELECT * FROM closed").fetchall() == []
+    assert seen == {"0_0": set(range(5)), "0_1": set(range(5))}
+    assert len(list(Path(folder).glob("*.db"))) == 2

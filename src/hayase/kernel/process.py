@@ -28,7 +28,7 @@ from hayase.processor.api import (
 )
 from hayase.processor.metrics import StreamsMetrics
 from hayase.serde.faults import said
-from hayase.state.views import open_read_only_view, open_view, with_interface
+from hayase.state.views import ReadOnlyView, WritableView, open_read_only_view, open_view, with_interface
 from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import Process
 
@@ -36,23 +36,27 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class ProcessRows(RowNode):
-    """Process in row form, the only one. The processor lives from `open` to `flush`."""
+    """Process in row form, the only one. The processor lives from the first `open` to `leave`."""
 
     def __init__(self, node: ProcessorNode, operator: Process) -> None:
         super().__init__(node.name)
         self._operator = operator
         self._stores = node.stores
-        self._processor: Any
+        self._processor: Any = None
+        self._context: _Context | _FixedKeyContext | None = None
 
     def open(self, ctx: RowContext) -> None:
-        """Start of an epoch: a new processor."""
+        """Start of an epoch; of the task's first one here: a new processor."""
         super().open(ctx)
-        context: _Context | _FixedKeyContext
+        if self._context is not None:
+            self._context.renew(ctx)
+            return
         with user_code("init", ctx):
             self._processor = self._operator.supplier()
             self._fixed_key = isinstance(self._processor, FixedKeyProcessor)
             self._check()
             context = _FixedKeyContext(ctx, self._stores) if self._fixed_key else _Context(ctx, self._stores)
+            self._context = context
             self._processor.init(context)
         context.initialized = True
 
@@ -74,10 +78,12 @@ class ProcessRows(RowNode):
         else:
             self._processor.process(record)
 
-    def flush(self) -> None:
-        """End of the epoch."""
-        with user_code("close", self.ctx):
-            self._processor.close()
+    def leave(self) -> None:
+        """The task leaves this process: close the processor, if its `init` was begun."""
+        if self._context is not None:
+            self._context.end()
+            with user_code("close", self.ctx):
+                self._processor.close()
 
 
 @contextmanager
@@ -107,11 +113,26 @@ class _Shared:
     """Whether `init` is over: what is scheduled later is not kept."""
 
     def __init__(self, ctx: RowContext, stores: tuple[str, ...]) -> None:
+        self._stores = stores
+        self._views: dict[str, WritableView | ReadOnlyView] = {}
+        self._opened: dict[str, Any] = {}
+        self._ended = False
+        self.renew(ctx)
+
+    def renew(self, ctx: RowContext) -> None:
+        """Start of an epoch. Stores that the processor has stay the objects they are, over the state of this epoch."""
         self._ctx = ctx
         self._env = ctx.env
-        self._stores = stores
-        self._opened: dict[str, Any] = {}
         self._children: Mapping[str, int] = {child.name: at for at, child in enumerate(ctx.children)}
+        for name, view in self._views.items():
+            vars(view).update(vars(self._view(name)))
+
+    def end(self) -> None:
+        """The processor is about to be closed: there is no epoch that stores and records could belong to."""
+        self._ended = True
+        for view in self._views.values():
+            vars(view).clear()
+            view.__class__ = _closed(type(view))
 
     @property
     def application_id(self) -> str:
@@ -131,7 +152,7 @@ class _Shared:
         return self._env.task_id
 
     def metrics(self) -> StreamsMetrics:
-        return StreamsMetrics(self._env.metrics, self._ctx.name)
+        return StreamsMetrics(lambda: self._env.metrics, self._ctx.name)
 
     def get_state_store(self, name: str) -> Any:
         found = self._opened.get(name)
@@ -140,14 +161,18 @@ class _Shared:
         return found
 
     def _open(self, name: str) -> Any:
+        self._refuse_after_end("stores are used")
+        view = self._views[name] = self._view(name)
+        return with_interface(self._env.store_spec(name), view)
+
+    def _view(self, name: str) -> WritableView | ReadOnlyView:
         env, node = self._env, self._ctx.name
         if name in self._stores:
             spec = env.store_spec(name)
-            dropped = partial(env.metrics.add, DROPPED_RECORDS, node)
-            return with_interface(spec, open_view(spec, env.byte_store(name), dropped))
+            return open_view(spec, env.byte_store(name), partial(env.metrics.add, DROPPED_RECORDS, node))
         if env.is_global(name):
             spec = env.store_spec(name)
-            return with_interface(spec, open_read_only_view(spec, env.byte_store(name)))
+            return open_read_only_view(spec, env.byte_store(name))
         raise UnknownStoreError(
             "STORE_NOT_CONNECTED",
             f"this processor has no store {name!r}; it is connected with {sorted(self._stores)}. Name the store where the "
@@ -162,6 +187,7 @@ class _Shared:
         callback: Punctuator,
         start_time: datetime | None = None,
     ) -> Cancellable:
+        self._refuse_after_end("punctuations are scheduled")
         interval_ms = to_ms("interval", interval, minimum_ms=1)
         start_ms = None if start_time is None else _start_ms(start_time, self._ctx.name)
         return self._env.punctuations.schedule(
@@ -177,7 +203,17 @@ class _Shared:
     def current_system_time_ms(self) -> int:
         return self._env.wall_clock_ms
 
+    def _refuse_after_end(self, what: str) -> None:
+        if self._ended:
+            raise ProcessingError(
+                "PROCESSOR_CLOSED",
+                f"{what} in close(), which is called outside of epochs: nothing of it would be kept. Do it in process, or in a "
+                "punctuation",
+                node=self._ctx.name,
+            )
+
     def _forward(self, record: Record[Any, Any], child_name: str | None) -> None:
+        self._refuse_after_end("records are forwarded")
         if child_name is None:
             self._ctx.forward(record)
             return
@@ -189,6 +225,19 @@ class _Shared:
                 node=self._ctx.name,
             )
         self._ctx.forward_to(child, record)
+
+
+def _closed(kind: Any) -> Any:
+    """The class of a store whose processor is closed."""
+
+    def refuse(_: Any, name: str) -> Any:
+        raise ProcessingError(
+            "PROCESSOR_CLOSED",
+            f"a store is used ({name}) in close(), or after it: close is called outside of epochs, and nothing would be kept. Do "
+            "it in process, or in a punctuation",
+        )
+
+    return type(kind.__name__, (kind,), {"__getattribute__": refuse})
 
 
 class _Context(_Shared, ProcessorContext[Any, Any]):

@@ -61,7 +61,7 @@ class Punctuation:
 
 
 class Punctuations:
-    """Those of one task during one epoch.
+    """Those of one task, for as long as it stays in this process.
 
     Args:
         times: the task's clocks.
@@ -76,6 +76,12 @@ class Punctuations:
         self._scheduled: list[tuple[str, Punctuation]] = []
         self._numbers: dict[str, int] = {}
         self._stream_due_ms = NEVER
+
+    def begin(self, times: Times, wall_clock_ms: int) -> None:
+        """Start of another epoch: those that were scheduled go on."""
+        self._times = times
+        self._wall_clock_ms = wall_clock_ms
+        self._scheduled = [(node, each) for node, each in self._scheduled if not each.cancelled]
 
     def schedule(
         self, node: str, kind: PunctuationType, callback: Punctuator, interval_ms: int, start_ms: int | None, keep: bool

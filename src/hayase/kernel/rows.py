@@ -200,6 +200,10 @@ class RowNode(ABC):
         """End of the epoch: send on what a cache held back."""
         return
 
+    def leave(self) -> None:
+        """The task leaves this process, or an attempt failed: close what is the user's. Called outside of epochs."""
+        return
+
     def table_rows(self) -> TableRows | None:
         """How others read this node's table; `None` if it is no table, or one that nobody may look up."""
         return None

@@ -14,16 +14,20 @@ from hayase.topology.operators import TableTransformValues
 
 
 class TableTransformValuesRows(TableStepRows[TableTransformValues]):
-    """TableTransformValues in row form, the only one. The transformer lives from `open` to `flush`."""
+    """TableTransformValues in row form, the only one. The transformer lives from the first `open` to `leave`."""
 
     def __init__(self, node: ProcessorNode, operator: TableTransformValues) -> None:
         super().__init__(node, operator)
         self._stores = tuple(name for name in node.stores if name != operator.store)
         self._transformer: ValueTransformerWithKey[Any, Any, Any]
+        self._context: TransformContext | None = None
 
     def open(self, ctx: RowContext) -> None:
-        """Start of an epoch: a new transformer."""
+        """Start of an epoch; of the task's first one here: a new transformer."""
         super().open(ctx)
+        if self._context is not None:
+            self._context.renew(ctx)
+            return
         with user_code("init", ctx):
             made = self._operator.supplier()
             if not isinstance(made, ValueTransformerWithKey):
@@ -33,7 +37,7 @@ class TableTransformValuesRows(TableStepRows[TableTransformValues]):
                     node=self.name,
                 )
             self._transformer = made
-            context = TransformContext(ctx, self._stores)
+            context = self._context = TransformContext(ctx, self._stores)
             made.init(context)
         context.initialized = True
 
@@ -41,8 +45,9 @@ class TableTransformValuesRows(TableStepRows[TableTransformValues]):
         """What the transformer makes of the row; it is shown deletes."""
         return self._transformer.transform(key, value)
 
-    def flush(self) -> None:
-        """End of the epoch."""
-        with user_code("close", self.ctx):
-            self._transformer.close()
-        super().flush()
+    def leave(self) -> None:
+        """The task leaves this process: close the transformer, if its `init` was begun."""
+        if self._context is not None:
+            self._context.end()
+            with user_code("close", self.ctx):
+                self._transformer.close()

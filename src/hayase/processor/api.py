@@ -193,9 +193,9 @@ class FixedKeyProcessorContext(ProcessingContext, Generic[K, VR]):
 class Processor(ABC, Generic[K, V, KR, VR]):
     """Code of yours in a topology. A subclass overrides `process`, and the others where it needs them.
 
-    One object serves one task for one epoch: the supplier makes it, then come `init`, `process` for each record,
-    `close`. What has to last longer belongs into a store: fields of the object are gone with the epoch, as they are in
-    Kafka Streams when a task moves.
+    One object serves one task for as long as it stays in its process: the supplier makes it, then come `init`, `process` for each
+    record of epoch after epoch, `close`. Connections and caches may live in its fields. What must not be lost belongs into a store:
+    fields are gone when the task moves to another process, when an attempt fails, and with the application, as in Kafka Streams.
 
     Example:
         >>> from hayase import Consumed, Processor, Produced, Record, Serdes, Stores, StreamsBuilder
@@ -221,14 +221,17 @@ class Processor(ABC, Generic[K, V, KR, VR]):
     """
 
     def init(self, context: ProcessorContext[KR, VR]) -> None:
-        """Called once, before the first record of the epoch: the place to fetch stores and to schedule punctuations."""
+        """Called once, before the first record: the place to open connections, fetch stores and schedule punctuations."""
 
     @abstractmethod
     def process(self, record: Record[K, V]) -> None:
         """Called for each record, in the order of the task. What it raises goes to the processing exception handler."""
 
     def close(self) -> None:
-        """Called once, behind the last record of the epoch; not if the epoch failed. Stores may still be used."""
+        """Called when the task leaves the process, the application stops, or an attempt at an epoch failed; not if the process is killed.
+
+        It is no part of an epoch: stores can not be used and nothing can be forwarded. What it raises is logged.
+        """
 
 
 class ContextualProcessor(Processor[K, V, KR, VR]):
@@ -246,14 +249,14 @@ class FixedKeyProcessor(ABC, Generic[K, V, VR]):
     """As `Processor`, for what keeps the key: the stream does not count as re-keyed."""
 
     def init(self, context: FixedKeyProcessorContext[K, VR]) -> None:
-        """Called once, before the first record of the epoch."""
+        """See `Processor.init`."""
 
     @abstractmethod
     def process(self, record: FixedKeyRecord[K, V]) -> None:
         """Called for each record, in the order of the task."""
 
     def close(self) -> None:
-        """Called once, behind the last record of the epoch; not if the epoch failed."""
+        """See `Processor.close`."""
 
 
 class ContextualFixedKeyProcessor(FixedKeyProcessor[K, V, VR]):
@@ -270,11 +273,11 @@ class ContextualFixedKeyProcessor(FixedKeyProcessor[K, V, VR]):
 class ValueTransformerWithKey(ABC, Generic[K, V, VR]):
     """Makes new values of a table's rows, with stores and time at hand (`KTable.transform_values`).
 
-    One object serves one task for one epoch, as a `Processor` does.
+    One object serves one task for as long as it stays in its process, as a `Processor` does.
     """
 
     def init(self, context: ProcessingContext) -> None:
-        """Called once, before the first row of the epoch: the place to fetch stores and to schedule punctuations."""
+        """See `Processor.init`."""
 
     @abstractmethod
     def transform(self, key: K, value: V | None) -> VR | None:
@@ -286,7 +289,7 @@ class ValueTransformerWithKey(ABC, Generic[K, V, VR]):
         """
 
     def close(self) -> None:
-        """Called once, behind the last row of the epoch; not if the epoch failed. Stores may still be used."""
+        """See `Processor.close`."""
 
 
 ProcessorSupplier = Callable[[], Processor[K, V, KR, VR]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Literal
 
 from hayase.core.errors import TopologyError
@@ -22,9 +22,11 @@ _OURS = ("application-id", "thread-id", "task-id")
 class Sensor:
     """Takes the values of one metric; from `StreamsMetrics`. Good until the processor's `close`."""
 
-    def __init__(self, metrics: Metrics, level: RecordingLevel, name: str, latency: str | None, entity: str) -> None:
+    def __init__(
+        self, metrics: Callable[[], Metrics], level: RecordingLevel, name: str, latency: str | None, entity: str
+    ) -> None:
         self._metrics = metrics
-        self._recorded = metrics.records(level)
+        self._recorded = metrics().records(level)
         self._name = name
         self._latency = latency
         self._entity = entity
@@ -36,9 +38,10 @@ class Sensor:
         does not count twice. Where it is measured, a value that is no number raises, as any other fault in a processor.
         """
         if self._recorded:
+            metrics = self._metrics()
             if self._latency is not None:
-                self._metrics.measure_one(self._latency, self._entity, float(value))
-            self._metrics.add(self._name, self._entity)
+                metrics.measure_one(self._latency, self._entity, float(value))
+            metrics.add(self._name, self._entity)
 
     def should_record(self) -> bool:
         """Whether the recording level is high enough, else `record` does nothing."""
@@ -74,8 +77,8 @@ class StreamsMetrics:
         2
     """
 
-    def __init__(self, metrics: Metrics, node: str) -> None:
-        self._metrics = metrics
+    def __init__(self, metrics: Callable[[], Metrics], node: str) -> None:
+        self._metrics = metrics  # those of the epoch at work
         self._node = node
 
     def add_rate_total_sensor(

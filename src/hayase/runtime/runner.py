@@ -25,6 +25,7 @@ from hayase.runtime.addresses import RunPlace
 from hayase.runtime.control import Control
 from hayase.runtime.coordinator import PlannerStatus
 from hayase.runtime.failure import query_failure, spark_gone, start_failure
+from hayase.runtime.farewell import have_processors_closed
 from hayase.runtime.frames.spark_io import FAIR, SparkIO, has_spark_io
 from hayase.runtime.jvm import LOST
 from hayase.runtime.log_relay import LogRelay
@@ -329,6 +330,7 @@ class Runner:
             self._stopped.wait()
         with self._ending:
             self._closed = True
+            self._quietly("processors could not be closed", lambda: have_processors_closed(self._folder))
             self._quietly(
                 "what ran beside the query could not be closed", self._io.close if self._io is not None else None
             )

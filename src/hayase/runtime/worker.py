@@ -18,6 +18,7 @@ from hayase.core.steps import at_work
 from hayase.log.open import open_log
 from hayase.log.protocol import EpochWriter, Log, LogReader
 from hayase.planner.programs import make_programs
+from hayase.runtime.farewell import Farewell
 from hayase.runtime.lost_ranges import PassingReader
 from hayase.runtime.patient import PatientReader, PatientWriter, patience_of, patiently
 from hayase.runtime.received import ReceivedRows
@@ -74,6 +75,8 @@ class WorkerHost:
             by_level.setdefault(bundle.level, []).append(bundle)
         self._levels = by_level
         self._slot_of = app.slot_of_bundles()
+        self._farewell = Farewell(app.place.control_dir, self._close_processors)
+        self._says_farewell = False
         self._watchdog = Watchdog(app.max_poll_interval_ms / 1000)
         self._watchdog.start()
 
@@ -147,8 +150,14 @@ class WorkerHost:
         """The level of a task's bundle."""
         return self._bundle_of_task[task].level
 
+    def _close_processors(self) -> None:
+        """Those of bundles that are not at work: others fail with what they are at."""
+        for runner in self._runners.values():
+            runner.leave()
+
     def close(self) -> None:
         """Let go of everything; waits for a snapshot that is being made."""
+        self._farewell.stop()
         self._watchdog.stop()
         self._snapshots.close()
         for runner in self._runners.values():
@@ -160,6 +169,9 @@ class WorkerHost:
     def _runner(self, bundle: BundlePlan) -> BundleRunner:
         runner = self._runners.get(bundle.id)
         if runner is None:
+            if self._programs[bundle.unit].timed and not self._says_farewell:
+                self._says_farewell = True
+                self._farewell.start()
             place = self._app.plan.bundles.index(bundle)
             runner = BundleRunner(self._programs[bundle.unit], bundle, self, self._global_bundles, place)
             self._runners[bundle.id] = runner

@@ -38,11 +38,11 @@ from hayase.task.epoch_record import EpochRecord
 from hayase.task.epochs import Epochs
 from hayase.task.fetch import fetch_inputs
 from hayase.task.host import Host
+from hayase.task.living_tasks import LivingTasks
 from hayase.task.outputs import Outputs
 from hayase.task.plan import BundlePlan, TaskPlan
 from hayase.task.program import UnitProgram
 from hayase.task.row_epoch import run_rows
-from hayase.task.row_task import RowTask
 from hayase.task.services import TaskServices
 from hayase.task.summary import BundleSummary
 
@@ -116,6 +116,8 @@ class BundleRunner:
         self._stream_times_ms: dict[str, int] = {}
         self._new_stream_times_ms: dict[str, int] = {}
         self._due_ms = NEVER
+        self._tasks = LivingTasks(program)
+        self._at_work = False
         self._changelog = Changelog(host.blobs, bundle.id)
         self._space: EpochSpace | None = None
 
@@ -127,13 +129,21 @@ class BundleRunner:
             rows: what tasks of lower levels sent to the tasks of this bundle.
         """
         with log_context(bundle=self._bundle.id, epoch=record.epoch):
+            self._at_work = True
             try:
-                return self._run(record, rows)
-            except (StateError, *DAMAGE) as error:
-                if not self._rebuilds_after(error):
-                    raise
-                _LOG.warning("the epoch is run again, over a state that is rebuilt: %s", error)
-                return self._run(record, rows)
+                try:
+                    return self._run(record, rows)
+                except (StateError, *DAMAGE) as error:
+                    if not self._rebuilds_after(error):
+                        raise
+                    _LOG.warning("the epoch is run again, over a state that is rebuilt: %s", error)
+                    self._tasks.leave()
+                    return self._run(record, rows)
+            except BaseException:
+                self._tasks.leave()
+                raise
+            finally:
+                self._at_work = False
 
     def _rebuilds_after(self, error: Exception) -> bool:
         """Whether the next attempt rebuilds what this one could not read."""
@@ -155,6 +165,7 @@ class BundleRunner:
         if self._program.plan.journalled or record.journals(self._bundle.id):
             sent, adopted, metrics = self._run_journalled(record, rows, space, steps)
         else:
+            self._tasks.leave()  # nothing would tell that another process has run an epoch in between
             outputs, metrics = self._process(record, rows, None, space)
             sent, adopted = _Sent(outputs.outgoing(), outputs.all_rows()), False
             steps.done("process")
@@ -175,8 +186,14 @@ class BundleRunner:
         # Whoever ran the epoch that was adopted knew; an epoch more will tell.
         return 0 if adopted else None if self._due_ms == NEVER else self._due_ms
 
+    def leave(self) -> None:
+        """Close the processors, unless an epoch is at work, which a signal has interrupted."""
+        if not self._at_work:
+            self._tasks.leave()
+
     def close(self) -> None:
-        """Let go of the local state."""
+        """Let go of processors and of the local state."""
+        self._tasks.leave()
         self._free()
         for state in (self._unlogged, self._state, *self._globals.values()):
             if state is not None:
@@ -197,12 +214,14 @@ class BundleRunner:
             found = self._changelog.get(record.epoch)
         if found is not None:
             self._check(found, record)
+            self._tasks.leave()
             self._changelog.catch_up(state, record.epoch)
             steps.done("adopt")
             return _Sent(found.outputs(), found.rows()), True, self._metrics()
         steps.done("restore")
         with (self._unlogged or state).begin() as epoch:
             self._check_position(epoch, record)
+            self._tasks.continue_from(epoch.epoch)
             outputs, metrics = self._process(record, rows, epoch, space)
             steps.done("process")
             mine = self._delta(record, epoch, outputs, space)
@@ -215,6 +234,7 @@ class BundleRunner:
         steps.done("delta")
         reach("before_apply", bundle=self._bundle.id, epoch=record.epoch)
         if adopted:
+            self._tasks.leave()  # what they remember did not happen
             self._check(delta, record)
         elif self._unlogged is not None:
             # Before the state: an attempt that dies in between leaves stores that fit it as soon as it has caught up.
@@ -223,6 +243,8 @@ class BundleRunner:
         self._changelog.apply(state, delta)
         space.close()
         reach("after_apply", bundle=self._bundle.id, epoch=record.epoch)
+        if not adopted:
+            self._tasks.came_through(record.epoch)
         self._host.after_apply(state, self._changelog, delta)
         steps.done("apply")
         return _Sent(delta.outputs(), delta.rows()), adopted, self._metrics() if adopted else metrics
@@ -356,7 +378,7 @@ class BundleRunner:
         if self._program.columns is not None:
             run_columns(self._program, services, topic_inputs, edge_inputs, task.partition)
         else:
-            run_rows(RowTask(self._program), services, topic_inputs, edge_inputs, task.partition)
+            run_rows(self._tasks.get(task.id), services, topic_inputs, edge_inputs, task.partition)
         self._due_ms = min(self._due_ms, services.due_ms)
         if epoch is None:
             self._new_stream_times_ms[task.id] = services.meter.stream_time_ms

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
+from hayase.core.errors import HayaseError
 from hayase.core.metrics import BYTES_PRODUCED, DROPPED_RECORDS, PUNCTUATE_LATENCY, RECORDS_PRODUCED, Metrics
 from hayase.core.records import Change, Record, RecordMetadata, TaskId
 from hayase.kernel.missing_fields import MissingFields, collecting
@@ -115,7 +116,7 @@ class SinkRow(RowNode):
 class RowTask:
     """Runs a unit's nodes for one task; `open`, then `process` for each record in merged order, then `finish`, every epoch.
 
-    Nodes are made once; an error leaves the instance unusable.
+    Nodes are made once; an error leaves the instance unusable, but for `leave`, which is the end of it.
     """
 
     def __init__(self, program: UnitProgram) -> None:
@@ -136,6 +137,7 @@ class RowTask:
         self._live: dict[str, LiveRows] = {}
         self._missing_fields = MissingFields()
         self._punctuating_ms: int | None = None
+        self._opened = False
         self._services: TaskServices
         self.stream_time_ms = -1
         self.punctuations: Punctuations
@@ -245,8 +247,11 @@ class RowTask:
         self._live = {}
         if self._clocked:
             self.stream_time_ms = services.clocks.get(STREAM_TIME)
-        if self._timed:
+        if self._timed and self._opened:
+            self.punctuations.begin(services.clocks, services.wall_clock_ms)
+        elif self._timed:
             self.punctuations = Punctuations(services.clocks, services.wall_clock_ms, self._punctuate)
+        self._opened = True
         tables: dict[str, TableRows] = {}
         for name in self._program.order:
             node = self._nodes.get(name)
@@ -265,6 +270,21 @@ class RowTask:
         for sink in self._sinks:
             sink.services = services
             sink.emit_edge = emit_edge
+
+    def leave(self) -> None:
+        """The task leaves this process, or an attempt failed: what is the user's is closed, all of it.
+
+        Raises:
+            ProcessingError: `PROCESSOR_FAILED`: the first that failed.
+        """
+        failed: HayaseError | None = None
+        for node in self._nodes.values():
+            try:
+                node.leave()
+            except HayaseError as error:
+                failed = failed or error
+        if failed is not None:
+            raise failed
 
     def entries(self, source: int) -> Sequence[Sequence[RowNode]]:
         """Where records of a source enter the nodes: its children, or the targets of its prefix."""

@@ -5,6 +5,7 @@ It drives the same tasks that Spark drives.
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from hayase.core.config import StreamsConfig
-from hayase.core.errors import UnknownTopicError
+from hayase.core.errors import ProcessingError, UnknownTopicError
 from hayase.core.metrics import Metrics
 from hayase.core.records import Headers
 from hayase.core.time import ManualClock, epoch_ms
@@ -98,7 +99,7 @@ class TopologyTestDriver:
         self._matched: dict[str, tuple[str, ...]] = {}
         self._programs: dict[str, UnitProgram]
         self._tasks: list[TaskPlan]
-        self._row_tasks: dict[str, RowTask]
+        self._row_tasks: dict[str, RowTask] = {}
         self._plan()
         self._queues: dict[str, deque[RawRecord]] = {}
         self._waiting = WaitingQueues(self._event_time_ms)
@@ -122,6 +123,8 @@ class TopologyTestDriver:
         self._tasks = [task for bundle in plan.bundles for task in bundle.tasks]
         for task in self._tasks:
             self._states.setdefault(task.id, MemoryState())
+        for row_task in self._row_tasks.values():
+            row_task.leave()
         self._row_tasks = {unit: RowTask(p) for unit, p in self._programs.items() if p.columns is None}
         for topic in topics:
             self._offsets.setdefault(topic, 0)
@@ -194,9 +197,18 @@ class TopologyTestDriver:
         return open_view(self._topology, name, self._task_state)
 
     def close(self) -> None:
-        """Let go of the stores."""
-        for state in self._states.values():
-            state.close()
+        """Close the processors, and let go of the stores.
+
+        Raises:
+            ProcessingError: `PROCESSOR_FAILED`: in a processor's `close`.
+        """
+        tasks, self._row_tasks = self._row_tasks, {}
+        try:
+            for row_task in tasks.values():
+                row_task.leave()
+        finally:
+            for state in self._states.values():
+                state.close()
 
     def __enter__(self) -> TopologyTestDriver:
         return self
@@ -292,6 +304,12 @@ class TopologyTestDriver:
                 run_columns(program, services, inputs, rows, task.partition)
             else:
                 run_rows(self._row_tasks[task.unit], services, inputs, rows, task.partition)
+        except BaseException:
+            if program.columns is None:
+                failed, self._row_tasks[task.unit] = self._row_tasks[task.unit], RowTask(program)
+                with contextlib.suppress(ProcessingError):  # it has failed already
+                    failed.leave()
+            raise
         finally:
             self._epoch += 1
             state.apply_changes(self._epoch, epoch.changes())

@@ -213,21 +213,87 @@ def test_a_start_in_any_time_zone_is_a_point_in_time() -> None:
     assert found == [1000]
 
 
-def test_the_processor_is_closed_at_the_end_of_the_epoch() -> None:
-    class Last(Processor[Any, Any, Any, Any]):
+class Remembering(Processor[Any, Any, Any, Any]):
+    """Counts in a field, a store and a metric what it has seen; fails at -1; keeps the order of its calls in `calls`."""
+
+    calls: list[str] = []
+
+    def init(self, context: Any) -> None:
+        self.calls.append("init")
+        self.context, self.seen = context, 0
+        self.store = context.get_state_store("seen")
+        self.sensor = context.metrics().add_rate_total_sensor("shop", "till", "seen")
+        context.schedule(timedelta(seconds=1), PunctuationType.STREAM_TIME, lambda at: self.calls.append(f"at {at}"))
+
+    def process(self, record: Any) -> None:
+        if record.value < 0:
+            raise ValueError("negative")
+        self.seen += 1
+        self.sensor.record()
+        self.store.put("n", (self.store.get("n") or 0) + 1)
+        self.context.forward(record.with_value(self.seen * 100 + self.store.get("n")))
+
+    def close(self) -> None:
+        self.calls.append(f"close {self.seen}")
+
+
+def remembering() -> Topology:
+    Remembering.calls.clear()
+    builder = StreamsBuilder()
+    builder.add_state_store(Stores.key_value_store("seen", TEXT, LONG))
+    builder.stream("in", IN).process(Remembering, "seen").to("out", OUT)
+    return builder.build()
+
+
+def test_a_processor_lives_as_long_as_its_task_and_keeps_fields_stores_sensors_and_punctuations() -> None:
+    with TopologyTestDriver(remembering()) as driver:
+        source = driver.create_input_topic("in", TEXT, LONG)
+        for value, time_ms in ((1, 0), (1, 500), (1, 1_500)):
+            source.pipe_input("k", value, time_ms)
+        assert driver.create_output_topic("out", TEXT, LONG).read_values_to_list() == [101, 202, 303]
+        assert driver.metrics.total("shop/seen") == 3
+        assert Remembering.calls == ["init", "at 0", "at 1500"]
+    assert Remembering.calls[3:] == ["close 3"]
+
+
+def test_after_a_failed_attempt_there_is_a_new_processor_and_the_old_one_was_closed() -> None:
+    with TopologyTestDriver(remembering()) as driver:
+        source = driver.create_input_topic("in", TEXT, LONG)
+        source.pipe_input("k", 1, 0)
+        with pytest.raises(ProcessingError):
+            source.pipe_input("k", -1, 0)
+        assert Remembering.calls == ["init", "at 0", "close 1"]
+        source.pipe_input("k", 1, 0)
+        assert driver.create_output_topic("out", TEXT, LONG).read_values_to_list() == [101, 102]
+
+
+@pytest.mark.parametrize("what", ["records are forwarded", "a store is used", "stores are used", "punctuations are"])
+def test_what_would_be_lost_in_close_is_refused(what: str) -> None:
+    class Late(Processor[Any, Any, Any, Any]):
         def init(self, context: Any) -> None:
-            self.context, self.last = context, None
+            self.context, self.store = context, context.get_state_store("seen")
 
         def process(self, record: Any) -> None:
             self.last = record
 
         def close(self) -> None:
-            if self.last is not None:
+            if what == "records are forwarded":
                 self.context.forward(self.last)
+            elif what == "a store is used":
+                self.store.put("k", 1)
+            elif what == "stores are used":
+                self.context.get_state_store("other")
+            else:
+                self.context.schedule(timedelta(seconds=1), PunctuationType.STREAM_TIME, print)
 
     builder = StreamsBuilder()
-    builder.stream("in", IN).process(Last).to("out", OUT)
-    assert run(builder.build(), ("k", 1, 0)) == [("k", 1)]
+    builder.add_state_store(Stores.key_value_store("seen", TEXT, LONG))
+    builder.stream("in", IN).process(Late, "seen")
+    driver = TopologyTestDriver(builder.build())
+    driver.create_input_topic("in", TEXT, LONG).pipe_input("k", 1)
+    with pytest.raises(ProcessingError, match=what) as refused:
+        driver.close()
+    assert refused.value.condition == "PROCESSOR_CLOSED"
 
 
 class Doubled(FixedKeyProcessor[Any, Any, Any]):
@@ -321,7 +387,9 @@ def fails(*_: Any) -> None:
 
 
 def test_an_error_in_init_is_one_line_that_names_the_node() -> None:
-    with pytest.raises(ProcessingError, match=r"init of the processor failed: \S+:\d+ in fails: ValueError: no luck.*KSTREAM-PROCESSOR"):
+    with pytest.raises(
+        ProcessingError, match=r"init of the processor failed: \S+:\d+ in fails: ValueError: no luck.*KSTREAM-PROCESSOR"
+    ):
         TopologyTestDriver(processing(lambda context, record: None, fails))
 
 
@@ -332,8 +400,11 @@ def test_an_error_in_close_is_one_line_that_names_the_node() -> None:
 
     builder = StreamsBuilder()
     builder.stream("in", IN).process(lambda: Closing(lambda context, record: None))
-    with pytest.raises(ProcessingError, match=r"close of the processor failed: \S+:\d+ in fails: ValueError: no luck.*KSTREAM-PROCESSOR"):
-        TopologyTestDriver(builder.build())
+    with pytest.raises(
+        ProcessingError,
+        match=r"close of the processor failed: \S+:\d+ in fails: ValueError: no luck.*KSTREAM-PROCESSOR",
+    ):
+        TopologyTestDriver(builder.build()).close()
 
 
 @pytest.mark.parametrize(("name", "wanted"), [("process", "Processor"), ("process_values", "FixedKeyProcessor")])

@@ -1,0 +1,53 @@
+"""The tasks with processors of a bundle, which live on from epoch to epoch in one process, as those of Kafka Streams do."""
+
+from __future__ import annotations
+
+import logging
+
+from hayase.core.errors import HayaseError
+from hayase.core.logs import log_context
+from hayase.task.program import UnitProgram
+from hayase.task.row_task import RowTask
+
+_LOG = logging.getLogger("hayase.task")
+
+
+class LivingTasks:
+    """Those of one bundle. Processors may remember what they like of the epochs that they have seen.
+
+    So they end where that would not be what happened: an attempt that failed, one that adopted another's work, epochs that
+    another process has run meanwhile. The next epoch then begins with new ones.
+    """
+
+    def __init__(self, program: UnitProgram) -> None:
+        self._program = program
+        self._tasks: dict[str, RowTask] = {}
+        self._seen_to: int | None = None
+
+    def get(self, task: str) -> RowTask:
+        """The nodes of a task; new ones in every epoch if there are no processors among them."""
+        if not self._program.timed:
+            return RowTask(self._program)
+        found = self._tasks.get(task)
+        if found is None:
+            found = self._tasks[task] = RowTask(self._program)
+        return found
+
+    def continue_from(self, epoch: int) -> None:
+        """The state is after that epoch: tasks that have not seen all epochs up to it leave."""
+        if self._seen_to != epoch:
+            self.leave()
+
+    def came_through(self, epoch: int) -> None:
+        """The epoch that they have just run is part of the state."""
+        self._seen_to = epoch
+
+    def leave(self) -> None:
+        """Close the processors of all. What fails in it is logged: it belongs to no epoch."""
+        tasks, self._tasks, self._seen_to = self._tasks, {}, None
+        for task, row_task in tasks.items():
+            with log_context(task=task):
+                try:
+                    row_task.leave()
+                except HayaseError as error:
+                    _LOG.warning("%s", error)
