@@ -67,8 +67,8 @@ def json_line(measured: Measured, error: str | None = None) -> str:
 
 
 def throughput_ratios(measured: Measured) -> list[float]:
-    """Steady throughput, ours / peer, of each pair."""
-    return [ours.throughput / peer.throughput for ours, peer in _pairs(measured)]
+    """Steady throughput, ours / peer, of each pair in which both sides have a steady part."""
+    return [ours.throughput / peer.throughput for ours, peer in _steady_pairs(measured)]
 
 
 def cpu_ratios(measured: Measured) -> list[float]:
@@ -77,8 +77,8 @@ def cpu_ratios(measured: Measured) -> list[float]:
 
 
 def steady_cpu_ratios(measured: Measured) -> list[float]:
-    """CPU per record without start-up, peer / ours, of each pair."""
-    return [peer.cpu_us_per_record / ours.cpu_us_per_record for ours, peer in _pairs(measured)]
+    """CPU per record without start-up, peer / ours, of each pair in which both sides have a steady part."""
+    return [peer.cpu_us_per_record / ours.cpu_us_per_record for ours, peer in _steady_pairs(measured)]
 
 
 def show(measured: Measured, console: Console) -> None:
@@ -172,6 +172,11 @@ def _pairs(measured: Measured) -> list[tuple[Run, Run]]:
     if not (measured.ours and measured.peer):
         return []
     return list(zip(measured.ours, measured.peer, strict=True))
+
+
+def _steady_pairs(measured: Measured) -> list[tuple[Run, Run]]:
+    """A run without a steady part is measured from its start: against a steady one that would be no ratio of anything."""
+    return [(ours, peer) for ours, peer in _pairs(measured) if not (ours.whole or peer.whole)]
 
 
 def _side(guarantee: str, runs: Sequence[Run]) -> dict[str, object] | None:

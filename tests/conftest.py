@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:  # makes certificates, which most runs do not need
 # Shared and slow machines are no failure; a failing example is printed so that it can be run again.
 settings.register_profile("hayase", deadline=None, print_blob=True, max_examples=examples(100))
 settings.load_profile("hayase")
+os.environ.setdefault("HAYASE_CLASS_ARCHIVE", "off")  # no JVM beside the tests
 
 
 @pytest.fixture(scope="session")

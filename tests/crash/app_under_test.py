@@ -24,12 +24,15 @@ import psutil
 
 from hayase import (
     Consumed,
+    FixedKeyProcessor,
+    FixedKeyRecord,
     Grouped,
     HayaseError,
     Materialized,
     Produced,
     Repartitioned,
     Serdes,
+    Stores,
     StreamsApp,
     StreamsBuilder,
     Topology,
@@ -75,7 +78,8 @@ def build(prefix: str, *, through: bool = False) -> Topology:
     builder = StreamsBuilder()
     text, json = Serdes.string(), Serdes.json()
     events = builder.stream(f"{prefix}events", Consumed.with_(text, json))
-    noisy = events.map_values(_add_noise)
+    builder.add_state_store(Stores.key_value_store("memory", text, json))
+    noisy = events.process_values(Remembering, "memory").map_values(_add_noise)
     noisy.to(f"{prefix}noisy", Produced.with_(text, json))
     for name, grouped in (
         ("noise", noisy.group_by_key(Grouped.with_(text, json))),
@@ -100,6 +104,22 @@ def build(prefix: str, *, through: bool = False) -> Topology:
         counts = passed.count(Materialized.as_("passed").with_value_serde(json))
         counts.to_stream().to(f"{prefix}passed", Produced.with_(text, json))
     return builder.build()
+
+
+class Remembering(FixedKeyProcessor[str, Any, Any]):
+    """Passes records on, and counts them in a field as well as in a store: it fails if it remembers what did not happen."""
+
+    def init(self, context: Any) -> None:
+        self.context, self.store = context, context.get_state_store("memory")
+        self.count = self.store.get("n") or 0
+
+    def process(self, record: FixedKeyRecord[str, Any]) -> None:
+        stored = self.store.get("n") or 0
+        if stored != self.count:
+            raise RuntimeError(f"{self.count} records are remembered, {stored} are in the store")
+        self.count += 1
+        self.store.put("n", self.count)
+        self.context.forward(record)
 
 
 def _add_noise(value: dict[str, Any]) -> dict[str, Any]:

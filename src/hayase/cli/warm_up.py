@@ -97,4 +97,7 @@ def _wait_for_the_jvm() -> None:
 
 
 if __name__ == "__main__":
-    _run_small_application(Path(sys.argv[1]), Path(sys.argv[2]))
+    if sys.argv[1:]:
+        _run_small_application(Path(sys.argv[1]), Path(sys.argv[2]))
+    else:
+        make_archive()

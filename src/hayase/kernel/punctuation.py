@@ -55,6 +55,10 @@ class Punctuation:
         if self.name is not None:
             self._times.set(self.name, NEVER)
 
+    def keep_in(self, times: Times) -> None:
+        """Keep it there from now on: the clocks of the next epoch."""
+        self._times = times
+
     def move_on(self, now_ms: int) -> None:
         """After a call: the next multiple of the interval behind now, counted from when it was due."""
         self.due_ms += max((now_ms - self.due_ms) // self.interval_ms + 1, 1) * self.interval_ms
@@ -82,6 +86,8 @@ class Punctuations:
         self._times = times
         self._wall_clock_ms = wall_clock_ms
         self._scheduled = [(node, each) for node, each in self._scheduled if not each.cancelled]
+        for _, each in self._scheduled:
+            each.keep_in(times)
 
     def schedule(
         self, node: str, kind: PunctuationType, callback: Punctuator, interval_ms: int, start_ms: int | None, keep: bool

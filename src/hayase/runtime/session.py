@@ -14,10 +14,10 @@ from typing import ClassVar
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
-from hayase.core.java import find_java, spark_java_home
+from hayase.core.java import JavaHome, find_java, spark_java_home
 from hayase.core.private_files import make_folder, umask_of
 from hayase.core.spark_home import light_spark_home
-from hayase.runtime.class_archive import archive_options
+from hayase.runtime.class_archive import archive_options, make_archive_in_background
 from hayase.runtime.gateway import folder_of_jvm, launch_jvm
 from hayase.runtime.jvm import LOST, Jvm, forget_ended
 from hayase.runtime.master import (
@@ -105,6 +105,10 @@ def default_slots(settings: Mapping[str, str]) -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+_launched: list[tuple[JavaHome, str]] = []
+"""The Java that runs a local session of ours, and the options given for it; kept until the session ends."""
+
+
 class _Shared:
     """The session that applications of this process use now."""
 
@@ -175,6 +179,8 @@ class SessionUse:
                     self._jvm.end(wait=True)
             if self._jvm.end() is not None:
                 self._jvm.forget()
+            if use.uses == 0 and use.ours and _launched:
+                make_archive_in_background(*_launched.pop())
 
 
 def existing_session() -> SparkSession | None:
@@ -235,6 +241,7 @@ def build_session(application_id: str, slots: int, overrides: Mapping[str, str],
         java_options = " ".join(filter(None, options))
         settings = {**SETTINGS, **place, **known, JAVA_OPTIONS: java_options}
         launch_jvm(settings, umask_of(spark_log.parent))
+        _launched[:] = [] if is_cluster(known[MASTER]) else [(java, given)]
         for key, value in settings.items():
             builder = builder.config(key, value)
         session = builder.getOrCreate()
