@@ -100,7 +100,9 @@ def show(measured: Measured, console: Console) -> None:
             table.add_row(name, *(_cell([figure(run) for run in runs]) for figure in _FIGURES.values()))
     if measured.ours and measured.peer:
         ratios = (throughput_ratios(measured), cpu_ratios(measured), steady_cpu_ratios(measured))
-        table.add_row("ratio, above 1: Hayase is better", *(_cell(values) for values in ratios))
+        table.add_row(
+            "ratio, above 1: Hayase is better", *(_cell(values) if values else "not steady" for values in ratios)
+        )
     console.print(table)
 
 

@@ -122,6 +122,7 @@ if TYPE_CHECKING:
     from hayase.serde.registry import SchemaReference as SchemaReference
     from hayase.serde.registry import SchemaRegistry as SchemaRegistry
     from hayase.state.spec import StoreType as StoreType
+    from hayase.state.values import KeyValue as KeyValue
     from hayase.state.values import ValueAndTimestamp as ValueAndTimestamp
     from hayase.state.versioned import VersionedRecord as VersionedRecord
     from hayase.topology.topology import Topology as Topology
@@ -203,7 +204,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "hayase.serde.json_schema_serde": ("JsonSchemaSerde",),
     "hayase.serde.protobuf_serde": ("ProtobufSerde",),
     "hayase.serde.registry": ("RegistrySchema", "SchemaReference", "SchemaRegistry"),
-    "hayase.state.values": ("ValueAndTimestamp",),
+    "hayase.state.values": ("KeyValue", "ValueAndTimestamp"),
     "hayase.state.versioned": ("VersionedRecord",),
     "hayase.state.spec": ("StoreType",),
     "hayase.topology.topology": ("Topology", "TopologyDescription"),

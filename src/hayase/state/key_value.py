@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 
 from hayase.serde.protocol import Serde
 from hayase.state.protocol import ByteStore
-from hayase.state.values import PlainValues, TimestampedValues, ValueAndTimestamp, ValueCodec, key_bytes
+from hayase.state.values import KeyValue, PlainValues, TimestampedValues, ValueAndTimestamp, ValueCodec, key_bytes
 
 K = TypeVar("K")
 """Type of the keys."""
@@ -27,7 +27,7 @@ class ReadOnlyKeyValueStore(Generic[K, V]):
         >>> store = KeyValueStore(data, Serdes.string(), Serdes.long())
         >>> store.put_all([("b", 2), ("a", 1), ("c", 3)])
         >>> list(store.range("a", "b"))
-        [('a', 1), ('b', 2)]
+        [KeyValue(key='a', value=1), KeyValue(key='b', value=2)]
     """
 
     def __init__(self, store: ByteStore, key_serde: Serde[K], values: ValueCodec[V]) -> None:
@@ -39,23 +39,23 @@ class ReadOnlyKeyValueStore(Generic[K, V]):
         """The value of a key, `None` if there is none."""
         return self._value(self._store.get(self._key(key)))
 
-    def range(self, key_from: K | None, key_to: K | None) -> Iterator[tuple[K, V]]:
+    def range(self, key_from: K | None, key_to: K | None) -> Iterator[KeyValue[K, V]]:
         """Keys and values from `key_from` to `key_to`, both included; `None` is no bound."""
         return self._range(key_from, key_to, reverse=False)
 
-    def reverse_range(self, key_from: K | None, key_to: K | None) -> Iterator[tuple[K, V]]:
+    def reverse_range(self, key_from: K | None, key_to: K | None) -> Iterator[KeyValue[K, V]]:
         """As `range`, from the last to the first."""
         return self._range(key_from, key_to, reverse=True)
 
-    def all(self) -> Iterator[tuple[K, V]]:
+    def all(self) -> Iterator[KeyValue[K, V]]:
         """All keys and values."""
         return self._range(None, None, reverse=False)
 
-    def reverse_all(self) -> Iterator[tuple[K, V]]:
+    def reverse_all(self) -> Iterator[KeyValue[K, V]]:
         """As `all`, from the last to the first."""
         return self._range(None, None, reverse=True)
 
-    def prefix_scan(self, prefix: Any, prefix_serde: Serde[Any]) -> Iterator[tuple[K, V]]:
+    def prefix_scan(self, prefix: Any, prefix_serde: Serde[Any]) -> Iterator[KeyValue[K, V]]:
         """Keys whose bytes begin with those of `prefix`, and their values."""
         start = key_bytes(prefix_serde, prefix)
         return self._decoded(self._store.range(start, behind_prefix(start)))
@@ -64,15 +64,15 @@ class ReadOnlyKeyValueStore(Generic[K, V]):
         """The number of keys."""
         return self._store.approximate_count()
 
-    def _range(self, key_from: K | None, key_to: K | None, *, reverse: bool) -> Iterator[tuple[K, V]]:
+    def _range(self, key_from: K | None, key_to: K | None, *, reverse: bool) -> Iterator[KeyValue[K, V]]:
         start = None if key_from is None else self._key(key_from)
         # Behind the last key: nothing lies between a key and the same with a zero byte.
         end = None if key_to is None else self._key(key_to) + b"\x00"
         return self._decoded(self._store.range(start, end, reverse=reverse))
 
-    def _decoded(self, entries: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[K, V]]:
+    def _decoded(self, entries: Iterator[tuple[bytes, bytes]]) -> Iterator[KeyValue[K, V]]:
         key_of, value_of = self._key_serde.from_bytes, self._values.from_bytes
-        return ((key_of(key), value_of(value)) for key, value in entries)
+        return (KeyValue(key_of(key), value_of(value)) for key, value in entries)
 
     def _key(self, key: K) -> bytes:
         return key_bytes(self._key_serde, key)

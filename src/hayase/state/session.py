@@ -10,7 +10,7 @@ from hayase.core.windows import LAST_MS
 from hayase.serde.protocol import Serde
 from hayase.state.protocol import ByteStore
 from hayase.state.session_bytes import SessionBytes
-from hayase.state.values import PlainValues, ValueCodec, key_bytes
+from hayase.state.values import KeyValue, PlainValues, ValueCodec, key_bytes
 
 K = TypeVar("K")
 """Type of the keys."""
@@ -36,25 +36,25 @@ class ReadOnlySessionStore(Generic[K, V]):
         value = self._sessions.get(key_bytes(self._key_serde, key), session_start, session_end)
         return None if value is None else self._values.from_bytes(value)
 
-    def fetch(self, key: K) -> Iterator[tuple[Windowed[K], V]]:
+    def fetch(self, key: K) -> Iterator[KeyValue[Windowed[K], V]]:
         """All sessions of a key."""
         return self.find_sessions(key, 0, LAST_MS)
 
-    def backward_fetch(self, key: K) -> Iterator[tuple[Windowed[K], V]]:
+    def backward_fetch(self, key: K) -> Iterator[KeyValue[Windowed[K], V]]:
         """As `fetch`, from the latest to the earliest."""
         return self.backward_find_sessions(key, 0, LAST_MS)
 
-    def fetch_range(self, key_from: K | None, key_to: K | None) -> Iterator[tuple[Windowed[K], V]]:
+    def fetch_range(self, key_from: K | None, key_to: K | None) -> Iterator[KeyValue[Windowed[K], V]]:
         """All sessions of the keys from `key_from` to `key_to`, both included; `None` is no bound."""
         return self.find_sessions_range(key_from, key_to, 0, LAST_MS)
 
-    def backward_fetch_range(self, key_from: K | None, key_to: K | None) -> Iterator[tuple[Windowed[K], V]]:
+    def backward_fetch_range(self, key_from: K | None, key_to: K | None) -> Iterator[KeyValue[Windowed[K], V]]:
         """As `fetch_range`, in reverse order."""
         return self.backward_find_sessions_range(key_from, key_to, 0, LAST_MS)
 
     def find_sessions(
         self, key: K, earliest_session_end: int, latest_session_start: int
-    ) -> Iterator[tuple[Windowed[K], V]]:
+    ) -> Iterator[KeyValue[Windowed[K], V]]:
         """Sessions of a key that end at `earliest_session_end` or later and start at `latest_session_start` or earlier.
 
         That are the sessions which overlap the time between the two.
@@ -63,44 +63,47 @@ class ReadOnlySessionStore(Generic[K, V]):
 
     def backward_find_sessions(
         self, key: K, earliest_session_end: int, latest_session_start: int
-    ) -> Iterator[tuple[Windowed[K], V]]:
+    ) -> Iterator[KeyValue[Windowed[K], V]]:
         """As `find_sessions`, from the latest to the earliest."""
         return self._found(key, earliest_session_end, latest_session_start, reverse=True)
 
     def find_sessions_range(
         self, key_from: K | None, key_to: K | None, earliest_session_end: int, latest_session_start: int
-    ) -> Iterator[tuple[Windowed[K], V]]:
+    ) -> Iterator[KeyValue[Windowed[K], V]]:
         """As `find_sessions` of the keys from `key_from` to `key_to`, both included; `None` is no bound."""
         return self._found_keys(key_from, key_to, earliest_session_end, latest_session_start, reverse=False)
 
     def backward_find_sessions_range(
         self, key_from: K | None, key_to: K | None, earliest_session_end: int, latest_session_start: int
-    ) -> Iterator[tuple[Windowed[K], V]]:
+    ) -> Iterator[KeyValue[Windowed[K], V]]:
         """As `find_sessions_range`, in reverse order."""
         return self._found_keys(key_from, key_to, earliest_session_end, latest_session_start, reverse=True)
 
-    def all(self) -> Iterator[tuple[Windowed[K], V]]:
+    def all(self) -> Iterator[KeyValue[Windowed[K], V]]:
         """All sessions."""
         return self.fetch_range(None, None)
 
-    def backward_all(self) -> Iterator[tuple[Windowed[K], V]]:
+    def backward_all(self) -> Iterator[KeyValue[Windowed[K], V]]:
         """As `all`, in reverse order."""
         return self.backward_fetch_range(None, None)
 
-    def _found(self, key: K, earliest_end: int, latest_start: int, *, reverse: bool) -> Iterator[tuple[Windowed[K], V]]:
+    def _found(
+        self, key: K, earliest_end: int, latest_start: int, *, reverse: bool
+    ) -> Iterator[KeyValue[Windowed[K], V]]:
         data, value_of = key_bytes(self._key_serde, key), self._values.from_bytes
         found = self._sessions.find(data, earliest_end, latest_start, reverse=reverse)
-        return ((Windowed(key, Window(start_ms, end_ms)), value_of(value)) for start_ms, end_ms, value in found)
+        return (KeyValue(Windowed(key, Window(start_ms, end_ms)), value_of(value)) for start_ms, end_ms, value in found)
 
     def _found_keys(
         self, key_from: K | None, key_to: K | None, earliest_end: int, latest_start: int, *, reverse: bool
-    ) -> Iterator[tuple[Windowed[K], V]]:
+    ) -> Iterator[KeyValue[Windowed[K], V]]:
         first = None if key_from is None else key_bytes(self._key_serde, key_from)
         last = None if key_to is None else key_bytes(self._key_serde, key_to)
         key_of, value_of = self._key_serde.from_bytes, self._values.from_bytes
         found = self._sessions.find_keys(first, last, earliest_end, latest_start, reverse=reverse)
         return (
-            (Windowed(key_of(key), Window(start_ms, end_ms)), value_of(value)) for key, start_ms, end_ms, value in found
+            KeyValue(Windowed(key_of(key), Window(start_ms, end_ms)), value_of(value))
+            for key, start_ms, end_ms, value in found
         )
 
 

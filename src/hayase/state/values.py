@@ -8,6 +8,8 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from hayase.core.errors import SerializationError, StateError
 from hayase.serde.protocol import Serde
 
+K = TypeVar("K")
+"""Type of the keys."""
 V = TypeVar("V")
 """Type of the values."""
 
@@ -19,6 +21,16 @@ class ValueAndTimestamp(NamedTuple, Generic[V]):
 
     value: V
     timestamp_ms: int
+
+
+class KeyValue(NamedTuple, Generic[K, V]):
+    """One row of a store, as iterators of processors' stores give it (Kafka Streams' `KeyValue`): a pair with names.
+
+    Rows of `StreamsApp.store()` have `key` and `value` as well, and their timestamp.
+    """
+
+    key: K
+    value: V
 
 
 class ValueCodec(Protocol[V]):

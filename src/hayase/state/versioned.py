@@ -7,7 +7,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from hayase.serde.protocol import Serde
 from hayase.state.protocol import ByteStore
-from hayase.state.values import key_bytes
+from hayase.state.values import KeyValue, key_bytes
 from hayase.state.versioned_bytes import LATEST, NOT_PUT, Version, VersionedBytes
 
 K = TypeVar("K")
@@ -70,29 +70,31 @@ class ReadOnlyVersionedKeyValueStore(Generic[K, V]):
             assert record is not None
             yield record
 
-    def range(self, key_from: K | None, key_to: K | None) -> Iterator[tuple[K, VersionedRecord[V]]]:
+    def range(self, key_from: K | None, key_to: K | None) -> Iterator[KeyValue[K, VersionedRecord[V]]]:
         """Keys from `key_from` to `key_to`, both included, with their latest versions; `None` is no bound."""
         return self._range(key_from, key_to, reverse=False)
 
-    def reverse_range(self, key_from: K | None, key_to: K | None) -> Iterator[tuple[K, VersionedRecord[V]]]:
+    def reverse_range(self, key_from: K | None, key_to: K | None) -> Iterator[KeyValue[K, VersionedRecord[V]]]:
         """As `range`, from the last to the first."""
         return self._range(key_from, key_to, reverse=True)
 
-    def all(self) -> Iterator[tuple[K, VersionedRecord[V]]]:
+    def all(self) -> Iterator[KeyValue[K, VersionedRecord[V]]]:
         """All keys and their latest versions."""
         return self._range(None, None, reverse=False)
 
-    def reverse_all(self) -> Iterator[tuple[K, VersionedRecord[V]]]:
+    def reverse_all(self) -> Iterator[KeyValue[K, VersionedRecord[V]]]:
         """As `all`, from the last to the first."""
         return self._range(None, None, reverse=True)
 
-    def _range(self, key_from: K | None, key_to: K | None, *, reverse: bool) -> Iterator[tuple[K, VersionedRecord[V]]]:
+    def _range(
+        self, key_from: K | None, key_to: K | None, *, reverse: bool
+    ) -> Iterator[KeyValue[K, VersionedRecord[V]]]:
         first = None if key_from is None else key_bytes(self._key_serde, key_from)
         last = None if key_to is None else key_bytes(self._key_serde, key_to)
         for data, version in self._versions.all(first, last, reverse=reverse):
             record = self._record(version)
             assert record is not None
-            yield self._key_serde.from_bytes(data), record
+            yield KeyValue(self._key_serde.from_bytes(data), record)
 
     def _record(self, found: Version | None) -> VersionedRecord[V] | None:
         if found is None or found.value is None:

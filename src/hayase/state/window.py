@@ -9,7 +9,7 @@ from hayase.core.records import Windowed
 from hayase.core.windows import window_from
 from hayase.serde.protocol import Serde
 from hayase.state.protocol import ByteStore
-from hayase.state.values import PlainValues, TimestampedValues, ValueAndTimestamp, ValueCodec, key_bytes
+from hayase.state.values import KeyValue, PlainValues, TimestampedValues, ValueAndTimestamp, ValueCodec, key_bytes
 from hayase.state.window_bytes import WindowBytes, window_bytes
 
 K = TypeVar("K")
@@ -35,8 +35,8 @@ class ReadOnlyWindowStore(Generic[K, V]):
     @overload
     def fetch(self, key: K, time_from: int) -> V | None: ...
     @overload
-    def fetch(self, key: K, time_from: int, time_to: int) -> Iterator[tuple[int, V]]: ...
-    def fetch(self, key: K, time_from: int, time_to: int | None = None) -> V | Iterator[tuple[int, V]] | None:
+    def fetch(self, key: K, time_from: int, time_to: int) -> Iterator[KeyValue[int, V]]: ...
+    def fetch(self, key: K, time_from: int, time_to: int | None = None) -> V | Iterator[KeyValue[int, V]] | None:
         """The value of the window that starts at `time_from`; with `time_to`: starts and values between the two."""
         data = key_bytes(self._key_serde, key)
         if time_to is not None:
@@ -44,54 +44,54 @@ class ReadOnlyWindowStore(Generic[K, V]):
         value = self._windows.get(data, time_from)
         return None if value is None else self._values.from_bytes(value)
 
-    def backward_fetch(self, key: K, time_from: int, time_to: int) -> Iterator[tuple[int, V]]:
+    def backward_fetch(self, key: K, time_from: int, time_to: int) -> Iterator[KeyValue[int, V]]:
         """As `fetch` of several, from the latest to the earliest."""
         return self._fetched(key_bytes(self._key_serde, key), time_from, time_to, reverse=True)
 
     def fetch_range(
         self, key_from: K | None, key_to: K | None, time_from: int, time_to: int
-    ) -> Iterator[tuple[Windowed[K], V]]:
+    ) -> Iterator[KeyValue[Windowed[K], V]]:
         """Windows of the keys from `key_from` to `key_to`, both included; `None` is no bound."""
         return self._fetched_keys(key_from, key_to, time_from, time_to, reverse=False)
 
     def backward_fetch_range(
         self, key_from: K | None, key_to: K | None, time_from: int, time_to: int
-    ) -> Iterator[tuple[Windowed[K], V]]:
+    ) -> Iterator[KeyValue[Windowed[K], V]]:
         """As `fetch_range`, in reverse order."""
         return self._fetched_keys(key_from, key_to, time_from, time_to, reverse=True)
 
-    def fetch_all(self, time_from: int, time_to: int) -> Iterator[tuple[Windowed[K], V]]:
+    def fetch_all(self, time_from: int, time_to: int) -> Iterator[KeyValue[Windowed[K], V]]:
         """Windows of all keys that start between the two."""
         return self._fetched_keys(None, None, time_from, time_to, reverse=False)
 
-    def backward_fetch_all(self, time_from: int, time_to: int) -> Iterator[tuple[Windowed[K], V]]:
+    def backward_fetch_all(self, time_from: int, time_to: int) -> Iterator[KeyValue[Windowed[K], V]]:
         """As `fetch_all`, in reverse order."""
         return self._fetched_keys(None, None, time_from, time_to, reverse=True)
 
-    def all(self) -> Iterator[tuple[Windowed[K], V]]:
+    def all(self) -> Iterator[KeyValue[Windowed[K], V]]:
         """All windows."""
         return self._decoded(self._windows.all())
 
-    def backward_all(self) -> Iterator[tuple[Windowed[K], V]]:
+    def backward_all(self) -> Iterator[KeyValue[Windowed[K], V]]:
         """As `all`, in reverse order."""
         return self._decoded(self._windows.all(reverse=True))
 
-    def _fetched(self, key: bytes, time_from: int, time_to: int, *, reverse: bool) -> Iterator[tuple[int, V]]:
+    def _fetched(self, key: bytes, time_from: int, time_to: int, *, reverse: bool) -> Iterator[KeyValue[int, V]]:
         value_of = self._values.from_bytes
         found = self._windows.fetch(key, time_from, time_to, reverse=reverse)
-        return ((start_ms, value_of(value)) for start_ms, value in found)
+        return (KeyValue(start_ms, value_of(value)) for start_ms, value in found)
 
     def _fetched_keys(
         self, key_from: K | None, key_to: K | None, time_from: int, time_to: int, *, reverse: bool
-    ) -> Iterator[tuple[Windowed[K], V]]:
+    ) -> Iterator[KeyValue[Windowed[K], V]]:
         first = None if key_from is None else key_bytes(self._key_serde, key_from)
         last = None if key_to is None else key_bytes(self._key_serde, key_to)
         return self._decoded(self._windows.fetch_keys(first, last, time_from, time_to, reverse=reverse))
 
-    def _decoded(self, found: Iterator[tuple[bytes, int, bytes]]) -> Iterator[tuple[Windowed[K], V]]:
+    def _decoded(self, found: Iterator[tuple[bytes, int, bytes]]) -> Iterator[KeyValue[Windowed[K], V]]:
         key_of, value_of, size_ms = self._key_serde.from_bytes, self._values.from_bytes, self._size_ms
         for key, start_ms, value in found:
-            yield Windowed(key_of(key), window_from(start_ms, size_ms)), value_of(value)
+            yield KeyValue(Windowed(key_of(key), window_from(start_ms, size_ms)), value_of(value))
 
 
 class _WritableWindowStore(ReadOnlyWindowStore[K, V]):
@@ -124,7 +124,7 @@ class WindowStore(_WritableWindowStore[K, V]):
         >>> store.put("a", 1, 0), store.put("a", 2, 10)
         (True, True)
         >>> list(store.fetch("a", 0, 10))
-        [(0, 1), (10, 2)]
+        [KeyValue(key=0, value=1), KeyValue(key=10, value=2)]
     """
 
     def __init__(

@@ -112,7 +112,7 @@ class BundleRunner:
         self._in_memory = logged_in_memory(own)
         self._unlogged: UnloggedStores | None = None
         self._globals: dict[str, BundleState] = {}
-        # Of tasks without state, for measurements: as of the last epoch that came through here, and of the one at work.
+        # Of tasks, for measurements: as of the last epoch that came through here, and of the one at work.
         self._stream_times_ms: dict[str, int] = {}
         self._new_stream_times_ms: dict[str, int] = {}
         self._due_ms = NEVER
@@ -380,8 +380,7 @@ class BundleRunner:
         else:
             run_rows(self._tasks.get(task.id), services, topic_inputs, edge_inputs, task.partition)
         self._due_ms = min(self._due_ms, services.due_ms)
-        if epoch is None:
-            self._new_stream_times_ms[task.id] = services.meter.stream_time_ms
+        self._new_stream_times_ms[task.id] = services.meter.stream_time_ms
         services.metrics.measure(PROCESS_LATENCY, "", [(time.perf_counter() - began) * 1000])
 
     def _publish(self, record: EpochRecord, batches: Sequence[OutgoingBatch]) -> bool:

@@ -8,13 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from hayase.core.metrics import BYTES_CONSUMED, E2E_LATENCY, LATENESS, PROCESSED, Metrics
-from hayase.task.clocks import StateClocks
+from hayase.task.clocks import STREAM_TIME, StateClocks
 from hayase.task.queues import RawRecords
 
 Int64Array = npt.NDArray[np.int64]
-
-STREAM_TIME = "task:stream-time"
-"""Name of the clock with a task's stream time; it is moved only while lateness is measured."""
 
 
 class TaskMeter:
@@ -23,10 +20,9 @@ class TaskMeter:
     Args:
         metrics: of the task.
         now_ms: the wall clock.
-        clocks: of the task; with state they bring the stream time along to whatever process runs it.
-        stream_time_ms: for a task without state: the largest event time that this process has seen in it, -1 if none.
-            Another process may have run the task meanwhile, so its lateness may be given too small; it is a
-            measurement and decides nothing.
+        clocks: of the task; read only, as what is measured must not change state. Where the task keeps its stream time, they have it.
+        stream_time_ms: the largest event time that this process has seen in the task, -1 if none. Another process may have run
+            the task meanwhile, so its lateness may be given too small; it is a measurement and decides nothing.
     """
 
     def __init__(
@@ -66,7 +62,6 @@ class TaskMeter:
         stream_time = np.maximum(np.maximum.accumulate(times), before)
         self._metrics.measure(LATENESS, "", stream_time - times)
         self.stream_time_ms = int(stream_time[-1])
-        self._clocks.set(STREAM_TIME, self.stream_time_ms)
 
 
 def _size(items: Iterable[bytes | None]) -> int:

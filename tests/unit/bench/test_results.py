@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -72,6 +73,14 @@ def test_ratios_are_per_pair_and_above_one_when_we_are_better() -> None:
     assert line["ratio_throughput"] == {"median": 2.5, "min": 2.0, "max": 3.0}
     assert line["ratio_cpu"] == {"median": 3.0, "min": 2.0, "max": 4.0}
     assert line["ours"]["guarantee"] == "at_least_once"
+
+
+def test_where_a_side_has_no_steady_part_there_is_no_steady_ratio() -> None:
+    steady, whole = _run(records_per_s=200, cpu_s=10), replace(_run(records_per_s=2, cpu_s=20), whole=True)
+    for ours, peer in ((steady, whole), (whole, steady), (whole, whole)):
+        line = json.loads(json_line(Measured(SCENARIOS["filter"], "at_least_once", ours=[ours], peer=[peer])))
+        assert line["ratio_throughput"] is None
+        assert line["ratio_cpu"] is not None
 
 
 def test_what_was_not_measured_is_null_and_an_error_is_told() -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hayase.core.metrics import E2E_LATENCY, LATENESS, PROCESSED, Measure, Metrics
 from hayase.state.memory import MemoryState
-from hayase.task.clocks import StateClocks
+from hayase.task.clocks import STREAM_TIME, StateClocks
 from hayase.task.meter import TaskMeter
 from hayase.task.queues import merge_order
 
@@ -55,17 +56,23 @@ def late_after(state: MemoryState, epoch: int, times_ms: list[int]) -> Measure |
     return lateness(metrics)
 
 
-def test_a_task_with_state_takes_its_stream_time_along_to_the_process_that_runs_it_next() -> None:
+def test_a_task_that_keeps_its_stream_time_takes_it_along_to_the_process_that_runs_it_next() -> None:
     state = MemoryState()
     assert late_after(state, 0, [500, 400]) == Measure(LATENESS, "", "", 2, 100.0, 0.0, 100.0)
-    assert late_after(state, 1, [450]) == Measure(LATENESS, "", "", 1, 50.0, 50.0, 50.0)
+    begun = state.begin()
+    clocks = StateClocks(begun.task("0_0"))
+    clocks.set(STREAM_TIME, 500)
+    clocks.save()
+    state.apply_changes(1, begun.changes())
+    assert late_after(state, 2, [450]) == Measure(LATENESS, "", "", 1, 50.0, 50.0, 50.0)
 
 
-def test_nothing_is_written_to_the_state_as_long_as_lateness_is_not_measured() -> None:
+@pytest.mark.parametrize("level", ["INFO", "DEBUG", "TRACE"])
+def test_nothing_is_written_to_the_state_whatever_is_measured(level: str) -> None:
     state = MemoryState()
     begun = state.begin()
     clocks = StateClocks(begun.task("0_0"))
-    TaskMeter(Metrics(), lambda: 1_000, clocks).merged([np.array([5])], merge_order([np.array([5])]))
+    TaskMeter(Metrics(level), lambda: 1_000, clocks).merged([np.array([5])], merge_order([np.array([5])]))
     clocks.save()
     assert begun.changes() == state.begin().changes()
 

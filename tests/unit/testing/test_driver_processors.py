@@ -458,3 +458,23 @@ def test_settings_of_other_parties_are_not_shown_to_processors() -> None:
     with TopologyTestDriver(builder.build(), settings) as driver:
         driver.create_input_topic("in", TEXT, LONG).pipe_input("k", 1)
     assert shown == [{"application.id", "num.stream.threads"}]
+
+
+def test_rows_of_a_processors_store_have_the_names_that_rows_of_the_applications_stores_have() -> None:
+    found: list[Any] = []
+
+    def look(context: Any, record: Record[Any, Any]) -> None:
+        store, windows = context.get_state_store("seen"), context.get_state_store("windows")
+        store.put(record.key, record.value)
+        windows.put(record.key, record.value, 0)
+        found.extend([(row.key, row.value) for row in (*store.all(), *windows.fetch_all(0, 1))])
+        found.extend(key for key, _ in store.all())
+
+    builder = StreamsBuilder()
+    builder.add_state_store(Stores.key_value_store("seen", TEXT, LONG))
+    minute = timedelta(minutes=1)
+    builder.add_state_store(Stores.window_store("windows", TEXT, LONG, window_size=minute, retention=minute))
+    builder.stream("in", IN).process(lambda: Custom(look), "seen", "windows")
+    run(builder.build(), ("k", 1, 0))
+    (first, (window, value), key) = found
+    assert (first, window.key, value, key) == (("k", 1), "k", 1, "k")
