@@ -230,7 +230,7 @@ class Processor(ABC, Generic[K, V, KR, VR]):
     def close(self) -> None:
         """Called when the task leaves the process, the application stops, or an attempt at an epoch failed; not if the process is killed.
 
-        It is no part of an epoch: stores can not be used and nothing can be forwarded. What it raises is logged.
+        It is no part of an epoch: stores cannot be used and nothing can be forwarded. What it raises is logged.
         """
 
 

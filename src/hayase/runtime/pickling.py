@@ -3,7 +3,7 @@
 PySpark's cloudpickle does most of it. What it does not do is done here, so that values of all kinds that serdes take survive:
 
 * `dataclasses.MISSING` and its like stay the objects they are, by which the standard library knows fields without a default.
-* A `msgspec.Struct` is made anew with its fields and settings; they belong to the making of the class and can not be set later.
+* A `msgspec.Struct` is made anew with its fields and settings; they belong to the making of the class and cannot be set later.
 * Annotations are evaluated before they travel: the names they consist of are not there where the module is not.
 * What msgspec keeps in classes for itself stays behind.
 * Polars pickles the functions of `map_elements` and `map_batches` by a module named `cloudpickle`, which need not be installed:
