@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -35,3 +36,18 @@ build_session("x", 1, overrides, Path("{tmp_path / "spark.log"}")).stop()
     subprocess.run([sys.executable, "-c", script], env={**os.environ, "HAYASE_CACHE": str(tmp_path)}, check=True)
     loaded = (tmp_path / "classes.log").read_text().splitlines()
     assert sum("shared objects file (top)" in line for line in loaded) > len(loaded) / 3
+
+
+def test_after_a_first_run_the_archive_is_made_by_itself(tmp_path: Path) -> None:
+    script = """
+import sys
+from pathlib import Path
+from hayase.runtime.session import SessionUse
+SessionUse("x", 1, {}, Path(sys.argv[1])).release()
+"""
+    environment = {**os.environ, "HAYASE_CACHE": str(tmp_path), "HAYASE_CLASS_ARCHIVE": "on"}
+    subprocess.run([sys.executable, "-c", script, str(tmp_path / "spark.log")], env=environment, check=True)
+    deadline = time.monotonic() + 300
+    while not list(tmp_path.glob("hayase/spark-classes-*/classes.jsa")):
+        assert time.monotonic() < deadline
+        time.sleep(0.5)

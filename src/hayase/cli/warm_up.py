@@ -12,6 +12,8 @@ from hayase.core.errors import MissingRequirementError
 from hayase.core.java import JavaHome, find_java
 
 _TIMEOUT_S = 300
+_MODULE = "hayase.cli.warm_up"
+"""This one; it may run as `__main__`."""
 
 
 def make_archive(java: JavaHome | None = None) -> tuple[Path, bool]:
@@ -35,7 +37,7 @@ def make_archive(java: JavaHome | None = None) -> tuple[Path, bool]:
 
 def _record(file: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="hayase-warm-up-") as scratch:
-        command = [sys.executable, "-m", __name__, scratch, str(file)]
+        command = [sys.executable, "-m", _MODULE, scratch, str(file)]
         try:
             done = subprocess.run(
                 command, capture_output=True, text=True, errors="replace", timeout=_TIMEOUT_S, check=False

@@ -11,6 +11,7 @@ import hashlib
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 
@@ -53,7 +54,7 @@ def archive_options(java: JavaHome, given: str) -> str:
     return f"-XX:SharedArchiveFile={file} -Xshare:auto -Xlog:cds=off -Xlog:cds+dynamic=off"
 
 
-def make_archive_in_background(java: JavaHome, given: str) -> bool:
+def make_archive_in_background(java: JavaHome, given: str, environment: Mapping[str, str]) -> bool:
     """Begin to make the archive, in a process of its own that outlives this one, at the lowest priority; whether it was begun.
 
     Once on a machine for each Java and PySpark: if that fails, it is not tried again, as it would fail again at the end of every run.
@@ -61,6 +62,7 @@ def make_archive_in_background(java: JavaHome, given: str) -> bool:
     Args:
         java: that of the run which has ended.
         given: Java options of that run; some say what to do about an archive.
+        environment: as it was before that run; with what it has set, another Java would be found.
     """
     file = archive_file(java)
     if os.environ.get(SWITCH, "").lower() == "off" or file.exists():
@@ -73,6 +75,7 @@ def make_archive_in_background(java: JavaHome, given: str) -> bool:
         os.close(os.open(tried, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         subprocess.Popen(
             ["nice", "-n", str(_NICENESS), sys.executable, "-m", _MAKER],
+            env=dict(environment),
             cwd="/",  # the folder of the program may go away
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

@@ -105,8 +105,8 @@ def default_slots(settings: Mapping[str, str]) -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-_launched: list[tuple[JavaHome, str]] = []
-"""The Java that runs a local session of ours, and the options given for it; kept until the session ends."""
+_launched: list[tuple[JavaHome, str, dict[str, str]]] = []
+"""The Java that runs a local session of ours, the options given for it, and the environment as it was; kept until the session ends."""
 
 
 class _Shared:
@@ -210,7 +210,7 @@ def build_session(application_id: str, slots: int, overrides: Mapping[str, str],
     """
     session = existing_session()
     if session is None:
-        java = find_java()
+        java, environment = find_java(), dict(os.environ)
         os.environ["JAVA_HOME"] = str(spark_java_home(java))
         known = known_settings(overrides)
         if MASTER not in overrides and not is_cluster(
@@ -241,7 +241,7 @@ def build_session(application_id: str, slots: int, overrides: Mapping[str, str],
         java_options = " ".join(filter(None, options))
         settings = {**SETTINGS, **place, **known, JAVA_OPTIONS: java_options}
         launch_jvm(settings, umask_of(spark_log.parent))
-        _launched[:] = [] if is_cluster(known[MASTER]) else [(java, given)]
+        _launched[:] = [] if is_cluster(known[MASTER]) else [(java, given, environment)]
         for key, value in settings.items():
             builder = builder.config(key, value)
         session = builder.getOrCreate()

@@ -54,8 +54,8 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
 
 def test_after_a_first_run_an_archive_is_made_in_the_background_once(java: JavaHome, begun: list[list[str]]) -> None:
-    assert make_archive_in_background(java, "-Dx=1")
-    assert not make_archive_in_background(java, "-Dx=1")
+    assert make_archive_in_background(java, "-Dx=1", {})
+    assert not make_archive_in_background(java, "-Dx=1", {})
     assert [command[-2:] for command in begun] == [["-m", "hayase.cli.warm_up"]]
 
 
@@ -63,7 +63,7 @@ def test_after_a_first_run_an_archive_is_made_in_the_background_once(java: JavaH
 def test_none_is_made_where_a_user_says_something_about_archives(
     java: JavaHome, given: str, begun: list[list[str]]
 ) -> None:
-    assert not make_archive_in_background(java, given)
+    assert not make_archive_in_background(java, given, {})
     assert not begun
 
 
@@ -71,8 +71,8 @@ def test_none_is_made_where_there_is_one_or_nobody_wants_one(
     java: JavaHome, begun: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HAYASE_CLASS_ARCHIVE", "off")
-    assert not make_archive_in_background(java, "")
+    assert not make_archive_in_background(java, "", {})
     monkeypatch.setenv("HAYASE_CLASS_ARCHIVE", "on")
     make(java)
-    assert not make_archive_in_background(java, "")
+    assert not make_archive_in_background(java, "", {})
     assert not begun
