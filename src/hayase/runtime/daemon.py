@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import gc
 import importlib
-import os
 import sys
 from types import ModuleType
 from typing import Any

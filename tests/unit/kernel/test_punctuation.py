@@ -123,3 +123,17 @@ def test_a_punctuation_may_schedule_another_one() -> None:
     )
     at_work.stream_time(7)
     assert found == [7]
+
+
+def test_one_that_is_cancelled_in_a_later_epoch_of_its_processor_stays_cancelled_when_the_task_moves() -> None:
+    first, second, found = Clocks(), Clocks(), list[int]()
+    at_work = epoch(first)
+    made = at_work.schedule("n", STREAM, found.append, 10, None, keep=True)
+    at_work.stream_time(10)
+    second.update(first)
+    at_work.begin(second, 0)
+    made.cancel()
+    moved = epoch(second)
+    moved.schedule("n", STREAM, found.append, 10, None, keep=True)
+    moved.stream_time(100)
+    assert found == [10]
