@@ -156,5 +156,5 @@ def test_a_new_checkpoint_says_its_format_where_numbers_or_names_differ_and_only
         assert stored is not None
         assert ("format" in json.loads(stored.text)) is new_names
         assert stored.names(built(numbers_only)).numbered_by_sources is not new_names
-        with pytest.raises(CheckpointError, match="units 0 is new"):
+        with pytest.raises(CheckpointError, match=r"sub-topology 0 .* is new"):
             fix_plan(blobs, "app", '{"bundles":{},"units":{"0":{}}}', new_names=False)
