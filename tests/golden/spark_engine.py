@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -203,7 +204,10 @@ def _differences(case: Case, stage: Stage, failed_at: int | None = None) -> Iter
     for key in sorted({*wanted, *found}):
         both = wanted.get(key, []), found.get(key, [])
         if "order_undefined" in case["tags"]:
-            both = sorted(both[0], key=json.dumps), sorted(both[1], key=json.dumps)
+            both = (
+                sorted(both[0], key=partial(json.dumps, sort_keys=True)),
+                sorted(both[1], key=partial(json.dumps, sort_keys=True)),
+            )
         yield from compare(f"outputs of {key}", *both)
     if failed_at is not None:
         return
@@ -220,7 +224,7 @@ def _differences(case: Case, stage: Stage, failed_at: int | None = None) -> Iter
 def _by_key(records: Iterator[Any]) -> dict[str, list[Any]]:
     found: dict[str, list[Any]] = defaultdict(list)
     for record in records:
-        found[json.dumps([record["topic"], record.get("key")])].append(
+        found[json.dumps([record["topic"], record.get("key")], sort_keys=True)].append(
             {name: each for name, each in record.items() if name != "at"}
         )
     return dict(found)

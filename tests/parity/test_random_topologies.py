@@ -13,22 +13,26 @@ from tests.golden.cases import Case
 from tests.golden.invariance import Outcome, Runner, Way, cut_anywhere, differences, several_writers, through_topics
 from tests.golden.run import run_case
 from tests.parity.kafka_streams import kafka_streams
-from tests.parity.traces import TOPOLOGIES, digest, traced
+from tests.parity.traces import PLAIN, WIDE, Traces, digest
 
 FEW = 48
 TOGETHER = 40
-DERIVED = frozenset({464, 583, 1371, 1372, 1945})
-"""A stored join of a table with one derived from it, regrouped: Kafka Streams names old results that it never sent."""
-OPEN = frozenset({1056})
-"""A re-keyed stream joined with its own reduce: whether the row is there for its first record."""
+APART = {
+    PLAIN: frozenset({464, 583, 1371, 1372, 1945}),
+    WIDE: frozenset({63, 267, 281, 913}),
+}
+"""Listed deviations. A stored join of a table with one derived from it, regrouped, names old results that Kafka Streams never
+sent. A session that ends exactly at the limit is met here by a record of that time. Two groupings of re-keyed streams in a
+cogroup are refused by Kafka Streams."""
 
 pytestmark = pytest.mark.long
 
 
-def groups(seeds: range) -> Iterator[list[Case]]:
+def groups(traces: Traces, seeds: range) -> Iterator[list[Case]]:
     """Cases that can share an application: all of them optimized, or none."""
     for start in seeds[::TOGETHER]:
-        cases = [traced(seed) for seed in range(start, min(start + TOGETHER, seeds.stop))]
+        cases = [traces.case(seed) for seed in range(start, min(start + TOGETHER, seeds.stop))]
+        cases = [case for case in cases if "error" not in case["expected"]]
         for optimized in (False, True):
             if some := [case for case in cases if bool(case["config"].get("optimize")) is optimized]:
                 yield some
@@ -39,12 +43,12 @@ def outcome(runner: Runner, way: Way) -> Mapping[str, Outcome]:
         return runner.run(Path(folder), way)
 
 
-def expect_what_kafka_streams_did(seeds: range) -> None:
+def expect_what_kafka_streams_did(traces: Traces, seeds: range) -> None:
     for seed in seeds:
-        if seed in DERIVED | OPEN:
+        if seed in APART[traces]:
             continue
         for form in ("rows", "auto"):
-            found = run_case(traced(seed), form)
+            found = run_case(traces.case(seed), form)
             assert not found, f"seed {seed}, {form}: " + "; ".join(map(str, found))
 
 
@@ -75,46 +79,55 @@ def expect_the_same_in_one_and_in_three_slots(cases: Sequence[Case], chance: ran
     assert not found, "\n".join([f"cuts {cuts}", *found])
 
 
-def test_some_random_topologies_come_out_in_both_forms_as_in_kafka_streams() -> None:
-    expect_what_kafka_streams_did(range(FEW))
+both = pytest.mark.parametrize("traces", [PLAIN, WIDE], ids=["plain", "wide"])
+
+
+@both
+def test_some_random_topologies_come_out_in_both_forms_as_in_kafka_streams(traces: Traces) -> None:
+    expect_what_kafka_streams_did(traces, range(FEW))
 
 
 def test_describe_prints_random_topologies_as_kafka_streams_does_unless_they_are_optimized() -> None:
-    cases = [case for case in map(traced, range(TOPOLOGIES)) if not case["config"]]
+    cases = [case for case in map(PLAIN.case, range(PLAIN.count)) if not case["config"]]
     others = [case["name"] for case in cases if digest(build(case).topology.describe()) != case["expected"]["describe"]]
     assert not others
 
 
-def test_some_random_topologies_come_to_the_same_in_every_way() -> None:
-    for number, cases in enumerate(groups(range(FEW))):
+@both
+def test_some_random_topologies_come_to_the_same_in_every_way(traces: Traces) -> None:
+    for number, cases in enumerate(groups(traces, range(FEW))):
         expect_the_same_cut_and_interrupted(cases, random.Random(number))
         expect_the_same_in_one_and_in_three_slots(cases, random.Random(number))
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_random_topologies_come_out_in_both_forms_as_in_kafka_streams() -> None:
-    expect_what_kafka_streams_did(range(TOPOLOGIES))
+@both
+def test_random_topologies_come_out_in_both_forms_as_in_kafka_streams(traces: Traces) -> None:
+    expect_what_kafka_streams_did(traces, range(traces.count))
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_random_topologies_come_to_the_same_cut_into_epochs_and_interrupted() -> None:
-    for number, cases in enumerate(groups(range(TOPOLOGIES))):
+@both
+def test_random_topologies_come_to_the_same_cut_into_epochs_and_interrupted(traces: Traces) -> None:
+    for number, cases in enumerate(groups(traces, range(traces.count))):
         expect_the_same_cut_and_interrupted(cases, random.Random(number))
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_random_topologies_come_to_the_same_in_one_and_in_three_slots() -> None:
-    for number, cases in enumerate(groups(range(TOPOLOGIES))):
+@both
+def test_random_topologies_come_to_the_same_in_one_and_in_three_slots(traces: Traces) -> None:
+    for number, cases in enumerate(groups(traces, range(traces.count))):
         expect_the_same_in_one_and_in_three_slots(cases, random.Random(number))
 
 
 @pytest.mark.slow
-def test_what_was_recorded_is_what_kafka_streams_does_where_it_can_be_run() -> None:
-    with kafka_streams() as real:
+@both
+def test_what_was_recorded_is_what_kafka_streams_does_where_it_can_be_run(traces: Traces) -> None:
+    with kafka_streams(traces.stores) as real:
         for seed in range(FEW):
-            case = traced(seed)
+            case = traces.case(seed)
             found = real.record(case)["expected"]
-            assert {**found, "describe": digest(found["describe"])} == case["expected"], seed
+            assert found["outputs"] == case["expected"]["outputs"], seed

@@ -18,7 +18,7 @@ from hayase.dsl.ktable import KTable
 from hayase.dsl.materialized import Materialized
 from hayase.dsl.options import name_of
 from hayase.dsl.stream_state import Name, StreamState, check_option
-from hayase.dsl.table_state import LateSource, TableState, key_value_spec
+from hayase.dsl.table_state import LateSource, TableState, key_value_spec, table_spec
 from hayase.dsl.views import TableView
 from hayase.dsl.windowing import Windowing, windowing_of
 from hayase.topology.operators import CallableAggregate, CogroupMerge, StreamAggregate
@@ -162,7 +162,7 @@ def _aggregated(
     schema = schema_of_type(functions.return_type(members[0].aggregator))
     value = Known(options.value_serde) if options.value_serde else Known(None, schema)
     key = Known(options.key_serde) if options.key_serde else _key_of(parents)
-    spec = key_value_spec(options, store, key, value)
+    spec = (table_spec if windowing is None else key_value_spec)(options, store, key, value)
     if windowing is not None:
         spec = windowing.spec(spec, options)
     view = TableView(graph, spec, None, keep=True)

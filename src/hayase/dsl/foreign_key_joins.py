@@ -20,7 +20,7 @@ from hayase.dsl.inference import Known, concrete_serde, key_schema, visible_colu
 from hayase.dsl.joined import TableJoined
 from hayase.dsl.joins import check_same_key, joiner_of
 from hayase.dsl.materialized import Materialized
-from hayase.dsl.table_state import TableState, key_value_spec
+from hayase.dsl.table_state import TableState, table_spec
 from hayase.dsl.views import TableView
 from hayase.serde import JsonSerde
 from hayase.serde.plain import PlainSerde
@@ -167,7 +167,7 @@ def foreign_key_join(
 
     key = Known(materialized.key_serde) if materialized.key_serde else left.key
     value = Known(materialized.value_serde) if materialized.value_serde else Known(None, schema)
-    spec = key_value_spec(materialized, names.output_store, key, value)
+    spec = table_spec(materialized, names.output_store, key, value)
     view = TableView(graph, spec, None, keep=materialized.name is not None)
     graph.table_processor(names.output, names.resolve, TableSource, view)
     return replace(

@@ -24,7 +24,7 @@ from hayase.dsl.ktable import KTable
 from hayase.dsl.materialized import Materialized
 from hayase.dsl.options import Named, name_of
 from hayase.dsl.stream_state import Name, StreamState, check_option
-from hayase.dsl.table_state import LateSource, TableState, key_value_spec
+from hayase.dsl.table_state import LateSource, TableState, key_value_spec, table_spec
 from hayase.dsl.views import TableView
 from hayase.dsl.windowing import Windowing, windowing_of
 from hayase.kernel.aggregate_serde import aggregate_serde
@@ -154,7 +154,7 @@ class _Aggregating(Generic[K, V, KR]):
     def _spec(
         self, options: Materialized[Any, Any], store: str, key: Known, value: Known, aggregation: Aggregation
     ) -> StoreSpec:
-        spec = key_value_spec(options, store, key, value)
+        spec = (table_spec if self._windowing is None else key_value_spec)(options, store, key, value)
         if isinstance(aggregation, BuiltInAggregate):
             spec = replace(spec, value_serde=aggregate_serde(aggregation, options.value_serde))
         return spec if self._windowing is None else self._windowing.spec(spec, options)

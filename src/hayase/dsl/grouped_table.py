@@ -29,7 +29,7 @@ from hayase.dsl.materialized import Materialized
 from hayase.dsl.options import Grouped, Named, name_of
 from hayase.dsl.store_suppliers import ttl_not_possible
 from hayase.dsl.stream_state import Name, check_option
-from hayase.dsl.table_state import TableState, key_value_spec, refuse_ttl
+from hayase.dsl.table_state import TableState, refuse_ttl, table_spec
 from hayase.dsl.views import TableView
 from hayase.kernel.aggregate_serde import aggregate_serde
 from hayase.kernel.built_ins import built_ins
@@ -229,7 +229,7 @@ class KGroupedTable(Generic[K, V]):
         key = Known(options.key_serde) if options.key_serde else self._key(store)
         value = Known(options.value_serde) if options.value_serde else kind.value
         refuse_ttl(options, store, "a group that is forgotten could not have rows taken out of it")
-        spec = key_value_spec(options, store, key, value)
+        spec = table_spec(options, store, key, value)
         if isinstance(kind.aggregation, BuiltInAggregate):
             spec = replace(spec, value_serde=aggregate_serde(kind.aggregation, options.value_serde))
         view = TableView(graph, spec, None, keep=True)

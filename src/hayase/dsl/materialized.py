@@ -50,9 +50,10 @@ class Materialized(OptionalSerdes[K_co, V_co]):
 
         A versioned table knows what its rows were. Its latest row is the one with the greatest timestamp, not the one that
         came last; joins and aggregations take no notice of what comes out of order, and a join with a stream looks up the
-        row that was valid at the record's timestamp (KIP-914). Versioned can be what is read from a topic (`table`,
-        `to_table`) and its filters and `map_values`, which are versioned without a store of their own as well.
-        There is no cache: every update is passed on.
+        row that was valid at the record's timestamp (KIP-914). All tables can be versioned but global and windowed ones;
+        filters and `map_values` of a versioned table are versioned without a store of their own. An update of an aggregate or a
+        join whose timestamp is older than the history of its own store is refused and counted as a dropped record. There is
+        no cache: every update is passed on.
 
         Example:
             >>> from datetime import timedelta

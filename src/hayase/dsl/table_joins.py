@@ -9,7 +9,7 @@ from hayase.dsl.functions import Joiner
 from hayase.dsl.inference import Known
 from hayase.dsl.joins import check_same_key, joiner_of
 from hayase.dsl.materialized import Materialized
-from hayase.dsl.table_state import TableState, keeps_store, key_value_spec
+from hayase.dsl.table_state import TableState, keeps_store, table_spec
 from hayase.dsl.views import JoinView
 from hayase.topology.operators import JoinKind, TableJoin, TableJoiner, TableJoinMerge
 
@@ -45,7 +45,7 @@ def table_table(
         right.view.send_old_values(force=True)
     key = Known(store.key_serde) if store.key_serde else left.key
     value = Known(store.value_serde) if store.value_serde else Known(None, schema)
-    spec = key_value_spec(store, store.name or "", key, value) if keeps_store(store) else None
+    spec = table_spec(store, store.name or "", key, value) if keeps_store(store) else None
     # With caches a row that goes on both sides within an epoch is gone on the other side whenever one side's update comes
     # out, so nobody would say that the result is gone.
     left.view.uncache()

@@ -61,7 +61,7 @@ class GlobalTableState:
 
 
 def table_spec(options: Materialized[Any, Any], name: str, key: Known, value: Known) -> StoreSpec:
-    """The store of a table that is read from a topic, or made of such a one row by row: versioned if it is to be.
+    """The store of a table that is not windowed: versioned if it is to be.
 
     Raises:
         TopologyError: `TTL_NOT_POSSIBLE`: it is to be versioned and to forget rows.
@@ -97,7 +97,7 @@ def refuse_ttl(options: Materialized[Any, Any], name: str, reason: str) -> None:
 
 
 def key_value_spec(options: Materialized[Any, Any], name: str, key: Known, value: Known) -> StoreSpec:
-    """The store of a table that is not windowed, nor versioned.
+    """The store of a table that has no versions: a global one, or one whose keys are windowed later on.
 
     Raises:
         TopologyError: `VERSIONED_STORE`: it is to be versioned; `TTL_NOT_POSSIBLE`: it is to forget rows, without a changelog.
@@ -107,8 +107,8 @@ def key_value_spec(options: Materialized[Any, Any], name: str, key: Known, value
     if options.versioned is not None:
         raise TopologyError(
             "VERSIONED_STORE",
-            f"{name!r} is a versioned store, for tables that are read from a topic (table, to_table), their filters and "
-            "map_values; what a join, an aggregation or a global table keeps has no versions, so give it Materialized.as_ with a name",
+            f"{name!r} is a versioned store; global tables and what is aggregated in windows or sessions have no versions, so "
+            "give Materialized.as_ a name",
         )
     return StoreSpec(
         name,

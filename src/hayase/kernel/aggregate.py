@@ -14,6 +14,7 @@ from hayase.kernel.aggregate_rows import Places
 from hayase.kernel.column_aggregation import Aggregated, ColumnAggregation
 from hayase.kernel.columns import KEY, NULL, ColumnContext, CompileContext, EdgeSchema
 from hayase.kernel.keyed_aggregate_columns import KeyedAggregateColumns, KeySlots
+from hayase.kernel.versioned_rows import VersionedPlaces, key_places
 from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import StreamAggregate
 
@@ -21,9 +22,16 @@ from hayase.topology.operators import StreamAggregate
 class StreamAggregateRows(AggregateNode[StreamAggregate]):
     """StreamAggregate in row form."""
 
-    def places(self) -> Places:
+    def places(self) -> Places | VersionedPlaces:
         """The store."""
-        return self.ctx.env.byte_store(self._operator.store)
+        self._store = key_places(self.ctx.env, self._operator.store, self.name)
+        return self._store
+
+    def get_as_of(self, key: Any, as_of_ms: int) -> tuple[Any, int] | None:
+        """See VersionedTableRows; the table must be versioned."""
+        assert isinstance(self._store, VersionedPlaces)
+        found = self._store.get_as_of(self._key_bytes(key), as_of_ms)
+        return None if found is None else self._rows.read(found)
 
     def place(self, key: Any) -> tuple[Any, ...]:
         """The key's bytes."""

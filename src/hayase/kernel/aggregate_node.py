@@ -12,6 +12,7 @@ from hayase.kernel.late_records import LateChildren, without_late_children
 from hayase.kernel.row_aggregation import row_aggregation
 from hayase.kernel.rows import OperatorRows, RowContext, TableEmitter, TableRows
 from hayase.kernel.stream_time import stream_time
+from hayase.kernel.versioned_rows import VersionedPlaces
 from hayase.state.spec import StoreSpec
 from hayase.topology.operators import StreamAggregate, WindowedOperator
 
@@ -22,7 +23,7 @@ class AggregateNode(OperatorRows[AggregateOperator]):
     """Keeps the rows of an aggregate's table; `process` says which of them a record updates."""
 
     @abstractmethod
-    def places(self) -> Places:
+    def places(self) -> Places | VersionedPlaces:
         """Where the rows are kept."""
 
     @abstractmethod

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from hayase.core.records import Change, Record
 from hayase.kernel.row_aggregation import RowAggregation
+from hayase.kernel.versioned_rows import VersionedPlaces
 
 _TIMESTAMP = struct.Struct(">q")
 
@@ -41,6 +43,23 @@ class Emitter(Protocol):
         ...
 
 
+RowWriter = Callable[[tuple[Any, ...], int, bytes | None], bool | None]
+"""Writes what an aggregation keeps with the row's timestamp; whether that is the latest. `None`: it is too old and was refused."""
+
+
+def row_writer(store: Places | VersionedPlaces) -> RowWriter:
+    """How rows of an aggregate are written; only versions are ever refused or not the latest."""
+    if isinstance(store, VersionedPlaces):
+        return store.put_row
+    put = store.put
+
+    def put_row(place: tuple[Any, ...], timestamp_ms: int, data: bytes | None) -> bool:
+        put(*place, None if data is None else _TIMESTAMP.pack(timestamp_ms) + data)
+        return True
+
+    return put_row
+
+
 class AggregateRows:
     """The rows of an aggregate's table: 8 bytes of timestamp (big-endian), then what the aggregation keeps.
 
@@ -50,9 +69,15 @@ class AggregateRows:
     """
 
     def __init__(
-        self, store: Places, aggregation: RowAggregation, emitter: Emitter, *, caching: bool, old_values: bool
+        self,
+        store: Places | VersionedPlaces,
+        aggregation: RowAggregation,
+        emitter: Emitter,
+        *,
+        caching: bool,
+        old_values: bool,
     ) -> None:
-        self._get, self._put = store.get, store.put
+        self._get, self._put_row = store.get, row_writer(store)
         self._aggregation = aggregation
         self._is_shown_as_kept = type(aggregation).visible is RowAggregation.visible
         self._emitter = emitter
@@ -99,15 +124,19 @@ class AggregateRows:
         data = None if new is None else aggregation.dump(new)
         if self._old_values and new is state and found is not None:  # user code may have changed that very object
             state = self._state(found, begin_with)
-        self._put(*place, None if data is None else _TIMESTAMP.pack(timestamp_ms) + data)
+        is_latest = self._put_row(place, timestamp_ms, data)
+        if is_latest is None:
+            return
         if found is None or not (self._caching or self._old_values):
             state = None
-        change = Change(new, state) if self._is_shown_as_kept else Change(self._visible(new), self._visible(state))
+        if not self._is_shown_as_kept:
+            new, state = self._visible(new), self._visible(state)
+        change = Change(new, state, is_latest)
         self._emitter.emit(Record(record.key, change, timestamp_ms, record.headers), place)
 
     def begin(self, place: tuple[Any, ...], stored: bytes, record: Record[Any, Any]) -> None:
         """Make a row like another that is stored, with its timestamp, on behalf of a record under the key of the new row."""
-        self._put(*place, stored)
+        self._put_row(place, timestamp_of(stored), stored[8:])
         change = Change(self._visible(self._aggregation.load(stored[8:])))
         self._emitter.emit(Record(record.key, change, timestamp_of(stored), record.headers), place)
 

@@ -125,6 +125,8 @@ class ColumnAggregation:
         codec = spec.key_serde.columns
         if not isinstance(aggregation, BuiltInAggregate) or not known(edge) or edge.windowed or codec is None:
             return None
+        if spec.versioned:
+            return None
         if edge.key is None or (codec.schema.bare, codec.schema.fields) != (edge.key.bare, edge.key.fields):
             return None
         types = input_types(node.name, aggregation, edge)

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
 from typing import Any
 
 import polars as pl
 
 from hayase.core.records import Change, Record
+from hayase.kernel.aggregate_rows import row_writer, timestamp_of
 from hayase.kernel.column_aggregation import Aggregated
 from hayase.kernel.column_table_aggregation import ColumnTableAggregation
 from hayase.kernel.columns import ColumnContext, CompileContext, EdgeSchema
 from hayase.kernel.keyed_aggregate_columns import KeyedAggregateColumns, KeySlots
 from hayase.kernel.row_table_aggregation import inputs_of, row_table_aggregation
 from hayase.kernel.rows import OperatorRows, RowContext, TableEmitter, TableRows
+from hayase.kernel.versioned_rows import VersionedPlaces, key_places
 from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import TableAggregate
-
-_TIMESTAMP = struct.Struct(">q")
 
 
 class TableAggregateRows(OperatorRows[TableAggregate]):
@@ -30,7 +29,8 @@ class TableAggregateRows(OperatorRows[TableAggregate]):
         operator = self._operator
         spec = ctx.env.store_spec(operator.store)
         self._key_bytes = spec.key_serde.to_bytes
-        self._store = ctx.env.byte_store(operator.store)
+        self._store = key_places(ctx.env, operator.store, self.name)
+        self._put_row = row_writer(self._store)
         self._emitter = TableEmitter(ctx, caching=spec.caching, key_bytes=self._key_bytes)
         self._aggregation = row_table_aggregation(self.name, operator.aggregation, spec.value_serde, self.edge)
         self._reads_old = spec.caching or operator.old_values
@@ -41,13 +41,15 @@ class TableAggregateRows(OperatorRows[TableAggregate]):
         found = self._store.get(place)
         state, timestamp_ms = None, record.timestamp_ms
         if found is not None:
-            timestamp_ms = max(timestamp_ms, _TIMESTAMP.unpack_from(found)[0])
+            timestamp_ms = max(timestamp_ms, timestamp_of(found))
             state = self._aggregation.load(found[8:])
         new = self._stepped(state, record)
         data = None if new is None else self._aggregation.dump(new)
-        self._store.put(place, None if data is None else _TIMESTAMP.pack(timestamp_ms) + data)
+        is_latest = self._put_row((place,), timestamp_ms, data)
+        if is_latest is None:
+            return
         old = self._shown(found) if self._reads_old else None
-        change = Change(None if new is None else self._aggregation.visible(new), old)
+        change = Change(None if new is None else self._aggregation.visible(new), old, is_latest)
         self._emitter.emit(Record(record.key, change, timestamp_ms, record.headers), place)
 
     def _stepped(self, state: Any, record: Record[Any, Any]) -> Any:
@@ -70,8 +72,15 @@ class TableAggregateRows(OperatorRows[TableAggregate]):
 
     def get(self, key: Any) -> tuple[Any, int] | None:
         """Value and timestamp of the row of a key; see TableRows."""
-        found = None if key is None else self._store.get(self._key_bytes(key))
-        return None if found is None else (self._shown(found), _TIMESTAMP.unpack_from(found)[0])
+        return self._row(None if key is None else self._store.get(self._key_bytes(key)))
+
+    def get_as_of(self, key: Any, as_of_ms: int) -> tuple[Any, int] | None:
+        """See VersionedTableRows; the table must be versioned."""
+        assert isinstance(self._store, VersionedPlaces)
+        return self._row(self._store.get_as_of(self._key_bytes(key), as_of_ms))
+
+    def _row(self, found: bytes | None) -> tuple[Any, int] | None:
+        return None if found is None else (self._shown(found), timestamp_of(found))
 
     def _shown(self, found: bytes | None) -> Any:
         """The value of a stored row, read anew: user code may have changed the object that was given to it."""

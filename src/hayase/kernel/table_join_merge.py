@@ -18,6 +18,7 @@ from hayase.kernel.stored_columns import StoredTable
 from hayase.kernel.table import StoredRows
 from hayase.kernel.table_join import JoinedRow
 from hayase.kernel.table_reader import JoinedView
+from hayase.kernel.versioned_rows import VersionedRows, rows_of
 from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import TableJoinMerge
 
@@ -28,7 +29,7 @@ class TableJoinMergeRows(RowNode):
     def __init__(self, node: ProcessorNode, operator: TableJoinMerge) -> None:
         super().__init__(node.name)
         self._operator = operator
-        self._rows: StoredRows | None = None
+        self._rows: StoredRows | VersionedRows | None = None
         self._view: TableRows
 
     def open(self, ctx: RowContext) -> None:
@@ -39,7 +40,7 @@ class TableJoinMergeRows(RowNode):
             joined = JoinedRow(ctx, operator.joiner, operator.left, operator.right)
             self._view = _JoinedRows(ctx.table(operator.left), ctx.table(operator.right), joined)
             return
-        self._rows = self._view = StoredRows.of(ctx.env, operator.store)
+        self._rows = self._view = rows_of(ctx.env, operator.store, self.name)
         caching = ctx.env.store_spec(operator.store).caching
         self._reads_old = caching or operator.old_values
         self._emitter = TableEmitter(ctx, caching=caching, key_bytes=self._rows.key_bytes)
@@ -52,8 +53,9 @@ class TableJoinMergeRows(RowNode):
             return
         new = record.value.new
         old = rows.value(record.key) if self._reads_old else None
-        rows.put(record.key, new, record.timestamp_ms)
-        self._emitter.emit(record.with_value(Change(new, old)))
+        is_latest = rows.put(record.key, new, record.timestamp_ms)
+        if is_latest is not None:
+            self._emitter.emit(record.with_value(Change(new, old, is_latest)))
 
     def flush(self) -> None:
         """Send on what the cache holds."""

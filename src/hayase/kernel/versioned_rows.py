@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import struct
+from functools import partial
 from typing import Any
 
 from hayase.core.metrics import DROPPED_RECORDS
 from hayase.kernel.rows import RowEnvironment
 from hayase.kernel.table import StoredRows
 from hayase.serde.protocol import Serde
+from hayase.state.protocol import ByteStore
 from hayase.state.versioned_bytes import LATEST, NOT_PUT, Version, VersionedBytes
 from hayase.state.views import versioned_bytes
+
+_TIMESTAMP = struct.Struct(">q")
 
 
 class VersionedRows:
@@ -50,10 +55,46 @@ class VersionedRows:
         return self._value_serde.deserialize(found.value), found.timestamp_ms
 
 
+class VersionedPlaces:
+    """Rows of an aggregate in a versioned store, under their keys' bytes: 8 bytes of timestamp (big-endian), then the value.
+
+    Reads see the latest versions; a row older than the history is refused and counted.
+    """
+
+    def __init__(self, env: RowEnvironment, store: str, node: str) -> None:
+        self._versions = _versions(env, store, node)
+
+    def get(self, key: bytes) -> bytes | None:
+        """The latest version; `None` if there is none."""
+        return self._stamped(self._versions.get(key))
+
+    def get_as_of(self, key: bytes, as_of_ms: int) -> bytes | None:
+        """The version that was valid at a time."""
+        return self._stamped(self._versions.get_as_of(key, as_of_ms))
+
+    def put_row(self, place: tuple[bytes], timestamp_ms: int, data: bytes | None) -> bool | None:
+        """Write a version; whether it is the latest. `None`: it was refused."""
+        placed = self._versions.put(*place, data, timestamp_ms)
+        return None if placed == NOT_PUT else placed == LATEST
+
+    @staticmethod
+    def _stamped(found: Version | None) -> bytes | None:
+        return None if found is None or found.value is None else _TIMESTAMP.pack(found.timestamp_ms) + found.value
+
+
 def rows_of(env: RowEnvironment, store: str, node: str) -> StoredRows | VersionedRows:
     """The rows that a node keeps in a store of either kind; what it refuses is counted for the node."""
     spec = env.store_spec(store)
     if not spec.versioned:
         return StoredRows.of(env, store)
-    versions = versioned_bytes(spec, env.byte_store(store), lambda count: env.metrics.add(DROPPED_RECORDS, node, count))
-    return VersionedRows(versions, spec.key_serde, spec.value_serde)
+    return VersionedRows(_versions(env, store, node), spec.key_serde, spec.value_serde)
+
+
+def key_places(env: RowEnvironment, store: str, node: str) -> ByteStore | VersionedPlaces:
+    """Where an aggregate that is not windowed keeps its rows."""
+    return VersionedPlaces(env, store, node) if env.store_spec(store).versioned else env.byte_store(store)
+
+
+def _versions(env: RowEnvironment, store: str, node: str) -> VersionedBytes:
+    count_refused = partial(env.metrics.add, DROPPED_RECORDS, node)
+    return versioned_bytes(env.store_spec(store), env.byte_store(store), count_refused)

@@ -273,7 +273,11 @@ def _columns(
         made = _column_node(node, unit, schemas, read, stores, options)
         if made is None:
             reasons.append(f"node {node.name} ({type(node.operator).__name__}), as written, has no column form")
-            schemas.update(_versioned_schema(node, schemas, stores))
+            # Versioned stores have rows only, but rows want the types too.
+            plain = _without_versions(node, stores)
+            made = None if plain is None else _column_node(node, unit, schemas, read, plain, options)
+            if made is not None:
+                schemas[node.name] = made.output
             continue
         compiled[node.name] = made
         schemas[node.name] = made.output
@@ -287,16 +291,11 @@ def _forgetting(unit: UnitNodes, stores: Mapping[str, StoreSpec]) -> list[str]:
     return [name for name in own if stores[name].ttl_ms is not None]
 
 
-def _versioned_schema(
-    node: ProcessorNode, schemas: Mapping[str, EdgeSchema], stores: Mapping[str, StoreSpec]
-) -> dict[str, EdgeSchema]:
-    """What a versioned table read from a topic sends, by its name: it has rows only, but rows want the types too."""
-    operator, parent = node.operator, node.parents[0]
-    if not isinstance(operator, op.TableSource) or operator.store is None or parent not in schemas:
-        return {}
-    if not stores[operator.store].versioned:
-        return {}
-    return {node.name: dataclasses.replace(schemas[parent], table=True, old_values=operator.old_values)}
+def _without_versions(node: ProcessorNode, stores: Mapping[str, StoreSpec]) -> dict[str, StoreSpec] | None:
+    """The stores as if those of the node were not versioned; `None` if none is."""
+    versioned = [name for name in node.stores if stores[name].versioned]
+    plain = {name: dataclasses.replace(stores[name], kind="timestamped_key_value") for name in versioned}
+    return {**stores, **plain} if plain else None
 
 
 def _sent_schema(source: SourceProgram, edges: Mapping[str, SentOverEdge]) -> EdgeSchema | None:

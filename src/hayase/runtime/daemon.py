@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import os
 import sys
 from types import ModuleType
 from typing import Any
@@ -57,5 +58,9 @@ if __name__ == "__main__":
 
     from pyspark import daemon
 
+    from hayase.runtime.gateway import UMASK_VARIABLE
+
+    if UMASK_VARIABLE in os.environ:  # files of the user's functions are as if the program had made them
+        os.umask(int(os.environ[UMASK_VARIABLE], 8))
     end_quietly_with_the_jvm(daemon)
     daemon.manager()

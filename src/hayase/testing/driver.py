@@ -9,6 +9,7 @@ import contextlib
 from collections import deque
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
+from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -21,6 +22,7 @@ from hayase.core.records import Headers
 from hayase.core.time import ManualClock, epoch_ms
 from hayase.core.type_variables import K, V
 from hayase.core.windows import to_ms
+from hayase.log.protocol import OutputBatch
 from hayase.planner.build import global_unit_id, levels_of, make_plan, sink_topics, source_topics
 from hayase.planner.compile import compile_units
 from hayase.planner.options import compile_options, configured, failure_policy
@@ -41,7 +43,7 @@ from hayase.task.services import TaskServices
 from hayase.testing.event_times import event_time_ms, with_extractors_asked_once
 from hayase.testing.stores import open_view
 from hayase.testing.topics import RawRecord, TestInputTopic, TestOutputTopic
-from hayase.testing.waiting import WaitingQueues
+from hayase.testing.waiting import WaitingQueues, topics_as_sent
 from hayase.topology.nodes import SourceNode
 from hayase.topology.resolve import with_pattern_topics
 from hayase.topology.topology import Topology
@@ -103,6 +105,7 @@ class TopologyTestDriver:
         self._plan()
         self._queues: dict[str, deque[RawRecord]] = {}
         self._waiting = WaitingQueues(self._event_time_ms)
+        self._sending = {topic: place for place, topic in enumerate(topics_as_sent(topology))}
         self._epoch = 0
         self._application_id = config.application_id
         self._global_tasks = {table.store: f"{global_unit_id(i)}_0" for i, table in enumerate(topology.global_tables)}
@@ -323,15 +326,23 @@ class TopologyTestDriver:
         return found
 
     def _collect(self, outputs: Outputs) -> None:
-        for batch in outputs.batches():
-            headers = batch.headers or [()] * len(batch)
-            queue = self.output_queue(batch.topic)
-            for record in zip(batch.keys, batch.values, batch.timestamps_ms, headers, strict=True):
-                raw = RawRecord(batch.topic, *record)
-                queue.append(raw)
-                if self._reads(batch.topic):
-                    self._waiting.add_record(raw)
-        self._waiting.add(outputs.rows)
+        rows = [(self._sent_at(row.edge), partial(self._waiting.add, row)) for row in outputs.rows]
+        sent = [(self._sent_at(batch.topic), partial(self._keep, batch)) for batch in outputs.batches()]
+        for _, keep in sorted(sent + rows, key=lambda each: each[0]):
+            keep()
+
+    def _sent_at(self, topic: str) -> int:
+        """The place of a topic among those that one record is sent to; 0 where it is chosen by the record."""
+        return self._sending.get(topic, self._sending.get(topic.removeprefix(f"{self._application_id}-"), 0))
+
+    def _keep(self, batch: OutputBatch) -> None:
+        headers = batch.headers or [()] * len(batch)
+        queue = self.output_queue(batch.topic)
+        for record in zip(batch.keys, batch.values, batch.timestamps_ms, headers, strict=True):
+            raw = RawRecord(batch.topic, *record)
+            queue.append(raw)
+            if self._reads(batch.topic):
+                self._waiting.add_record(raw)
 
 
 def _one(record: RawRecord, offset: int) -> RawRecords:

@@ -6,7 +6,7 @@ Queues, of which the one whose head has the smallest event time goes next (Kafka
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import polars as pl
@@ -14,6 +14,8 @@ import polars as pl
 from hayase.state.journal import EdgeRow
 from hayase.task.edges import read_payloads, to_payload
 from hayase.testing.topics import RawRecord
+from hayase.topology.nodes import SinkNode
+from hayase.topology.topology import Topology
 
 TimeOf = Callable[[RawRecord], int]
 """The event time of an input record, asked for when it is the first of its topic."""
@@ -51,14 +53,13 @@ class WaitingQueues:
         """Take a record of a topic that the topology reads as well."""
         self._add(record.topic, None, record)
 
-    def add(self, rows: Iterable[EdgeRow]) -> None:
-        """Take rows, cut into single records, in the order in which they were produced."""
-        for row in rows:
-            frame = read_payloads([row])
-            time = "ts" if "ts" in frame.columns else "__ts"
-            for position in range(frame.height):
-                one = frame[position : position + 1]
-                self._add(row.edge, one[time][0], row._replace(seq=0, payload=_payload(one)))
+    def add(self, row: EdgeRow) -> None:
+        """Take a row, cut into single records."""
+        frame = read_payloads([row])
+        time = "ts" if "ts" in frame.columns else "__ts"
+        for position in range(frame.height):
+            one = frame[position : position + 1]
+            self._add(row.edge, one[time][0], row._replace(seq=0, payload=_payload(one)))
 
     def next(self) -> EdgeRow | RawRecord | None:
         """The record with the smallest event time of all heads; `None` if all queues are empty."""
@@ -104,6 +105,21 @@ class WaitingQueues:
                 heap[at], at = heap[child], child
             heap[at] = last
         return first
+
+
+def topics_as_sent(topology: Topology) -> list[str]:
+    """Topics and repartitions in the order in which one record reaches their sinks: each node's children as they were added."""
+    found: dict[str, None] = {}
+
+    def reached(names: Iterator[str]) -> None:
+        for name in names:
+            node = topology.by_name[name]
+            if isinstance(node, SinkNode) and node.topic is not None:
+                found.setdefault(node.topic)
+            reached(iter(topology.children[name]))
+
+    reached(node.name for node in topology.nodes if not getattr(node, "parents", ()))
+    return list(found)
 
 
 def _payload(frame: pl.DataFrame) -> bytes:

@@ -16,9 +16,11 @@ from hayase import (
     Stores,
     StreamsBuilder,
     Suppressed,
+    TimeWindows,
     VersionedRecord,
     left,
     right,
+    sum_,
 )
 from hayase.core.errors import TopologyError
 from hayase.core.metrics import DROPPED_RECORDS
@@ -144,6 +146,52 @@ def test_a_stream_is_joined_with_the_row_that_was_valid_at_the_records_timestamp
         assert values == ["None", "OLD", "OLD", "None", "NEW", "NEW", "None"]
 
 
+VERSIONED_AGGREGATES = {
+    "a grouped stream": lambda b, t: b.stream("s", READ).group_by_key().reduce(both, kept("w")),
+    "a cogroup": lambda b, t: (
+        b.stream("s", READ)
+        .group_by_key()
+        .cogroup(lambda key, value, so_far: f"{so_far}+{value}" if so_far else value)
+        .aggregate(str, kept("w").with_key_serde(TEXT).with_value_serde(TEXT))
+    ),
+    "a grouped table": lambda b, t: (
+        b.table("s", READ).group_by(lambda k, v: (k, v), Grouped.with_(TEXT, TEXT)).reduce(both, both, kept("w"))
+    ),
+    "a join": lambda b, t: b.table("s", READ).left_join(t, lambda mine, theirs: mine, kept("w")),
+    "a foreign-key join": lambda b, t: b.table("s", READ).left_join(
+        t, lambda value: value, lambda mine, theirs: mine, None, kept("w", 100)
+    ),
+}
+
+
+@pytest.mark.parametrize("made", VERSIONED_AGGREGATES.values(), ids=VERSIONED_AGGREGATES)
+def test_what_an_aggregation_or_a_join_makes_can_be_versioned(builder, table, made):
+    versions = made(builder, table)
+    versions.to_stream().to("out", WRITTEN)
+    builder.stream("asks", READ).left_join(versions, both, Joined.with_(TEXT, TEXT)).to("answers", WRITTEN)
+    with TopologyTestDriver(builder.build()) as driver:
+        assert sent(driver, ("s", "a", "x", 10), ("s", "b", "y", 200)) == [("a", "x", 10), ("b", "y", 200)]
+        assert driver.store("w").get("a") == VersionedRecord("x", 10)
+        sent(driver, ("s", "a", "z", 210))
+        asked = [("asks", "a", "?", time) for time in (150, 210)]
+        assert [value for _, value, _ in sent(driver, *asked, topic="answers")] == [
+            "?+x",
+            f"?+{driver.store('w').get('a').value}",
+        ]
+        assert sent(driver, ("s", "c", "late", 50)) == [], "older than the history of the store"
+        assert driver.metrics.total(DROPPED_RECORDS) == 1
+
+
+def test_expressions_above_a_versioned_aggregate_know_its_fields(builder):
+    fields = Consumed.with_(TEXT, Serdes.json(schema={"n": pl.Int64}))
+    sums = builder.stream("s", fields).group_by_key().agg(total=sum_("n"), materialized=kept("w"))
+    sums.filter(pl.col("total") > 3).to_stream().to("out", Produced.with_(TEXT, Serdes.json()))
+    with TopologyTestDriver(builder.build()) as driver:
+        assert sent(driver, ("s", "a", '{"n":2}', 10), ("s", "a", '{"n":2}', 5)) == [
+            ("a", None, 10), ("a", '{"total":4}', 10),
+        ]  # fmt: skip
+
+
 def test_a_stream_is_made_a_versioned_table(builder):
     versions = builder.stream("t", READ).to_table(kept())
     builder.stream("s", READ).join(versions, both).to("out", WRITTEN)
@@ -215,14 +263,13 @@ def test_a_versioned_table_can_not_be_suppressed(builder, table, use):
 @pytest.mark.parametrize(
     "use",
     [
-        lambda b, t: t.join(t, both, kept("w")),
-        lambda b, t: t.group_by(lambda k, v: (k, v), Grouped.with_(TEXT, TEXT)).count(kept("w")),
-        lambda b, t: b.stream("s", READ).group_by_key().count(kept("w")),
         lambda b, t: b.global_table("g", READ, kept("w")),
-        lambda b, t: t.join(t, lambda value: value, both, None, kept("w")),
+        lambda b, t: (
+            b.stream("s", READ).group_by_key().windowed_by(TimeWindows.of_size_with_no_grace(ms(5))).count(kept("w"))
+        ),
     ],
 )
-def test_what_is_made_by_a_join_or_an_aggregation_has_no_versions(builder, table, use):
+def test_global_tables_and_windowed_aggregates_have_no_versions(builder, table, use):
     assert condition_of(lambda: use(builder, table)) == "VERSIONED_STORE"
 
 
