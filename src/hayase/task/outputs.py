@@ -128,6 +128,7 @@ class Outputs:
 
     Attributes:
         rows: for tasks of higher levels, those in memory.
+        reached: topics and repartitions in the order in which they were first sent to.
     """
 
     def __init__(self, space: EpochSpace | None = None) -> None:
@@ -136,12 +137,14 @@ class Outputs:
         self._on_disk: list[_OnDisk] = []
         self._edges: Counter[tuple[str, ...]] = Counter()
         self.rows: list[EdgeRow] = []
+        self.reached: dict[str, None] = {}
 
     def topic(self, name: str) -> TopicOutput:
         """The records of a topic; made when first used."""
         found = self._topics.get(name)
         if found is None:
             found = self._topics[name] = TopicOutput(name)
+            self.reached.setdefault(name)
         return found
 
     def take_numbers(self, count: int, *edge: str) -> int:

@@ -47,6 +47,7 @@ def run_rows(
         buffer = buffers.get(sink.name)
         if buffer is None:
             buffer = buffers[sink.name] = EdgeBuffer(sink, services.task)
+            services.outputs.reached.setdefault(sink.topic)
         buffer.add(key, value, record.timestamp_ms, record.headers, partitions)
 
     def send_edges() -> None:

@@ -316,7 +316,7 @@ class TopologyTestDriver:
         finally:
             self._epoch += 1
             state.apply_changes(self._epoch, epoch.changes())
-            self._collect(outputs)
+            self._collect(outputs, in_columns=program.columns is not None)
 
     def _global_stores(self, program: UnitProgram) -> dict[str, ByteStore]:
         found: dict[str, ByteStore] = {}
@@ -325,15 +325,17 @@ class TopologyTestDriver:
             found[name] = self._states[task].begin().task(task).store(name)
         return found
 
-    def _collect(self, outputs: Outputs) -> None:
-        rows = [(self._sent_at(row.edge), partial(self._waiting.add, row)) for row in outputs.rows]
-        sent = [(self._sent_at(batch.topic), partial(self._keep, batch)) for batch in outputs.batches()]
-        for _, keep in sorted(sent + rows, key=lambda each: each[0]):
+    def _collect(self, outputs: Outputs, *, in_columns: bool) -> None:
+        """In the order in which topics were sent to; in columns nothing is known but the one for a single record."""
+        rows = [(row.edge, partial(self._waiting.add, row)) for row in outputs.rows]
+        sent = [(batch.topic, partial(self._keep, batch)) for batch in outputs.batches()]
+        places = self._sending if in_columns else {topic: place for place, topic in enumerate(outputs.reached)}
+        for _, keep in sorted(sent + rows, key=lambda each: self._place(each[0], places)):
             keep()
 
-    def _sent_at(self, topic: str) -> int:
-        """The place of a topic among those that one record is sent to; 0 where it is chosen by the record."""
-        return self._sending.get(topic, self._sending.get(topic.removeprefix(f"{self._application_id}-"), 0))
+    def _place(self, topic: str, places: Mapping[str, int]) -> int:
+        """Of a topic among those that are sent to; 0 where it is chosen by the record."""
+        return places.get(topic, places.get(topic.removeprefix(f"{self._application_id}-"), 0))
 
     def _keep(self, batch: OutputBatch) -> None:
         headers = batch.headers or [()] * len(batch)
