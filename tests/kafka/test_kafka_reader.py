@@ -9,11 +9,13 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
+from tests.kafka import raw_records
 
-from hayase.core.errors import UnknownTopicError
-from hayase.core.records import TopicPartition
+from hayase.core.errors import LogError, UnknownTopicError
+from hayase.core.records import UNREADABLE_HEADERS, TopicPartition
 from hayase.log.kafka.log import KafkaLog
 from hayase.log.kafka.reader import KafkaReader
 from hayase.log.protocol import LogConfig, OutputBatch
@@ -216,3 +218,28 @@ def test_the_reader_follows_a_topic_while_it_grows(
         read += _values(reader, where, position, 2 * number + 2)
         position = 2 * number + 2
     assert read == [b"%d" % number for number in range(25)]
+
+
+def test_headers_whose_names_are_not_text_are_replaced_by_one_that_says_so_and_the_records_come(
+    broker: KafkaBroker, reader: KafkaReader, where: TopicPartition, caplog: pytest.LogCaptureFixture
+) -> None:
+    given: list[list[tuple[bytes, bytes]]] = [[], [(b"\xff\xfe", b"x")], [(b"name", b"value")]]
+    records = b"".join(raw_records.record(index, b"v%d" % index, headers) for index, headers in enumerate(given))
+    assert raw_records.produce(broker.bootstrap_servers, where.topic, raw_records.batch(records, 3)) == 0
+    (batch,) = reader.fetch(where, 0, 3)
+    assert batch.values == [b"v0", b"v1", b"v2"]
+    assert batch.headers == [(), UNREADABLE_HEADERS, (("name", b"value"),)]
+    assert f"topic {where.topic}, partition 0, at offset 1 cannot be read" in caplog.text
+
+
+def test_a_batch_that_the_client_cannot_read_is_damage_with_its_place_and_not_waited_for(
+    broker: KafkaBroker, reader: KafkaReader, where: TopicPartition, log: KafkaLog
+) -> None:
+    good = raw_records.batch(raw_records.record(0, b"v"), 1)
+    assert raw_records.produce(broker.bootstrap_servers, where.topic, good) == 0
+    bomb = pa.compress(raw_records.record(0, bytes(150 << 20)), codec="zstd", asbytes=True)
+    assert raw_records.produce(broker.bootstrap_servers, where.topic, raw_records.batch(bomb, 1, raw_records.ZSTD)) == 0
+    with pytest.raises(LogError) as caught:
+        list(reader.fetch(where, 0, 2))
+    assert caught.value.condition == "LOG_DAMAGED"
+    assert (caught.value.context["topic"], caught.value.context["partition"]) == where

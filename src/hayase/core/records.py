@@ -11,6 +11,9 @@ from hayase.core.type_variables import K, V
 Headers = tuple[tuple[str, bytes | None], ...]
 """Headers of a record in order; a name may occur more than once; a value may be null."""
 
+UNREADABLE_HEADERS: Headers = (("hayase.headers.unreadable", None),)
+"""What stands for headers that a client cannot read, as a name that is not UTF-8; counted as `unreadable-headers-total`."""
+
 
 class Record(msgspec.Struct, Generic[K, V], frozen=True, gc=False):
     """One record between two nodes.

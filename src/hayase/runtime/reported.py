@@ -28,6 +28,7 @@ from hayase.core.metrics import (
     SUPPRESSION_BYTES,
     SUPPRESSION_EMITTED,
     SUPPRESSION_ROWS,
+    UNREADABLE,
     Count,
     Measure,
     parts_of_user_metric,
@@ -95,6 +96,15 @@ _COUNTS: Mapping[str, tuple[_Shown, ...]] = {
     ),
     RECORDS_CONSUMED: (
         _Shown(TOPIC, "records-consumed", "records consumed from this topic", "topic-name", rate=False),
+    ),
+    UNREADABLE: (
+        _Shown(
+            TOPIC,
+            "unreadable-headers",
+            "records of this topic whose headers could not be read",
+            "topic-name",
+            rate=False,
+        ),
     ),
     RECORDS_PRODUCED: (_Shown(TOPIC, "records-produced", "records produced to this topic", "topic-name", rate=False),),
     BYTES_CONSUMED: (

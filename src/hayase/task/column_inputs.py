@@ -22,6 +22,7 @@ from hayase.task.chunks import Chunk
 from hayase.task.edges import EDGE_HEADERS, read_headers
 from hayase.task.event_time import extract_times
 from hayase.task.failures import SourceRecord
+from hayase.task.meter import count_consumed
 from hayase.task.origins import Origin
 from hayase.task.program import SourceProgram
 from hayase.task.queues import Queue, RawRecords, RecordSource
@@ -163,7 +164,7 @@ def decode_frame(
 
 def decode_columns(services: TaskServices, position: int, source: SourceProgram, raw: RawRecords) -> Queue:
     """The frame of some records of a queue; records that fail go to the deserialization handler."""
-    services.metrics.add(RECORDS_CONSUMED, raw.topic, len(raw))
+    count_consumed(services.metrics, raw)
     services.meter.received_bytes(raw)
     key_codec, value_codec = source.key_serde.columns, source.value_serde.columns
     assert key_codec is not None and value_codec is not None

@@ -7,11 +7,27 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from hayase.core.metrics import BYTES_CONSUMED, E2E_LATENCY, LATENESS, PROCESSED, Metrics
+from hayase.core.metrics import (
+    BYTES_CONSUMED,
+    E2E_LATENCY,
+    LATENESS,
+    PROCESSED,
+    RECORDS_CONSUMED,
+    UNREADABLE,
+    Metrics,
+)
+from hayase.core.records import UNREADABLE_HEADERS
 from hayase.task.clocks import STREAM_TIME, StateClocks
 from hayase.task.queues import RawRecords
 
 Int64Array = npt.NDArray[np.int64]
+
+
+def count_consumed(metrics: Metrics, raw: RawRecords) -> None:
+    """Count records of a topic, and headers among them that could not be read."""
+    metrics.add(RECORDS_CONSUMED, raw.topic, len(raw))
+    if raw.headers is not None and (unreadable := raw.headers.count(UNREADABLE_HEADERS)):
+        metrics.add(UNREADABLE, raw.topic, unreadable)
 
 
 class TaskMeter:

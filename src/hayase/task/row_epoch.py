@@ -7,7 +7,6 @@ from typing import Any, cast
 
 import numpy as np
 
-from hayase.core.metrics import RECORDS_CONSUMED
 from hayase.core.records import Record
 from hayase.kernel.rows import RowNode
 from hayase.serde.faults import read_rows
@@ -16,6 +15,7 @@ from hayase.task.column_inputs import decode_columns
 from hayase.task.edges import EdgeBuffer
 from hayase.task.event_time import extract_times
 from hayase.task.feeds import input_feeds
+from hayase.task.meter import count_consumed
 from hayase.task.prefix import FAILED, Arrivals, run_prefix
 from hayase.task.program import SinkProgram, SourceProgram
 from hayase.task.queues import Queue, RawRecords
@@ -134,7 +134,7 @@ def _decoded(services: TaskServices, position: int, source: SourceProgram, raw: 
 
 def decode_rows(services: TaskServices, position: int, source: SourceProgram, raw: RawRecords) -> Queue:
     """Keys, values and times of some records of a queue; those that fail go to the deserialization handler."""
-    services.metrics.add(RECORDS_CONSUMED, raw.topic, len(raw))
+    count_consumed(services.metrics, raw)
     services.meter.received_bytes(raw)
     keys, bad_keys = read_rows(source.key_serde, raw.keys)
     values, bad_values = read_rows(source.value_serde, raw.values)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from operator import itemgetter
 
@@ -10,7 +11,7 @@ import numpy as np
 from confluent_kafka import KafkaError, KafkaException, Message
 
 from hayase.core.errors import LogError, SourceRangeLostError
-from hayase.core.records import Headers, TopicPartition
+from hayase.core.records import UNREADABLE_HEADERS, Headers, TopicPartition
 from hayase.log.kafka.access import why_unanswered
 from hayase.log.kafka.clients import client_settings, kafka_error, log_error, open_consumer
 from hayase.log.protocol import FetchedBatch, Int64Array, LogConfig
@@ -30,6 +31,16 @@ _REQUEST_S = 10.0
 _value, _key, _offset = Message.value, Message.key, Message.offset
 _timestamp, _headers, _error = Message.timestamp, Message.headers, Message.error
 _second = itemgetter(1)
+_UNREADABLE = (
+    KafkaError._BAD_COMPRESSION,
+    KafkaError._BAD_MSG,
+    KafkaError._NOT_IMPLEMENTED,
+    KafkaError.INVALID_MSG,
+    KafkaError.INVALID_MSG_SIZE,
+)
+_PROBE = ("", object())
+"""Equal to no header; comparing one that the client could not make with it raises SystemError."""
+_LOG = logging.getLogger("hayase.log")
 
 
 class _Columns:
@@ -46,10 +57,11 @@ class _Columns:
     def add(self, messages: list[Message]) -> int:
         """Take records over; returns their size in bytes, keys and headers not counted."""
         count = len(messages)
-        if any(map(_headers, messages)):
+        headers = _headers_of(messages)
+        if headers is not None:
             if self._headers is None:
                 self._headers = [()] * len(self._values)
-            self._headers.extend(tuple(_headers(message) or ()) for message in messages)
+            self._headers.extend(headers)
         elif self._headers is not None:
             self._headers.extend([()] * count)
         self._keys.extend(map(_key, messages))
@@ -77,6 +89,34 @@ class _Columns:
             self._values,
             self._headers,
         )
+
+
+def _headers_of(messages: list[Message]) -> list[Headers] | None:
+    """Headers of each record; `None` if none has any."""
+    try:
+        if not any(map(_headers, messages)):
+            return None
+    except (SystemError, UnicodeDecodeError):
+        pass  # one of them below will say which
+    return [_readable_headers(message) for message in messages]
+
+
+def _readable_headers(message: Message) -> Headers:
+    """The headers of a record. For a name that is not UTF-8 the client leaves an empty place in the tuple: only a comparison may touch it."""
+    try:
+        found = _headers(message)
+        if not found:
+            return ()
+        if _PROBE not in found:
+            return tuple(found)
+    except (SystemError, UnicodeDecodeError):
+        pass
+    _LOG.warning(
+        "the headers of the record in topic %s, partition %s, at offset %s cannot be read: a name is not UTF-8; the record "
+        "goes on with the header %s in their place",
+        message.topic(), message.partition(), message.offset(), UNREADABLE_HEADERS[0][0],
+    )  # fmt: skip
+    return UNREADABLE_HEADERS
 
 
 class Cursor:
@@ -225,11 +265,28 @@ class Cursor:
                     continue
                 self._lose_position()
                 raise self._lost(f"offset {offset} is not there: {error.str()}", offset)
+            elif error.code() in _UNREADABLE:
+                raise self._damaged(error)
             elif not error.retriable() and error.code() not in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN):
                 where = self.partition
                 self._lose_position()
                 raise log_error(error, "reading", topic=where and where.topic, partition=where and where.partition)
         return [message for message in messages if message.error() is None]
+
+    def _damaged(self, error: KafkaError) -> LogError:
+        """What the client cannot read, it will not read the next time either: nothing is waited for."""
+        assert self.partition is not None
+        where, offset = self.partition, self._at
+        self._lose_position()
+        return LogError(
+            "LOG_DAMAGED",
+            f"the batch of records at offset {offset}, or the next that is there, cannot be read: {error.str()} ({error.name()}). It "
+            "was damaged, or written by a client that does not keep to Kafka's protocol. To go on behind it, delete the records up "
+            "to it (kafka-delete-records) and start with source.range.lost=reset",
+            topic=where.topic,
+            partition=where.partition,
+            offset=offset,
+        )
 
     def _check_range(self, start: int, end: int, *, end_must_be_there: bool) -> None:
         """Nothing came for a while: is the range still there? A broker that does not answer is waited for.
