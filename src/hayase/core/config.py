@@ -141,7 +141,7 @@ class StreamsConfig:
         schema_registry: for serdes that were given no registry: keys that begin with `schema.registry.`, without that
             (`url`; others as in `SchemaRegistry`), and `auto.register.schemas`, `use.latest.version`,
             `normalize.schemas`, `key.subject.name.strategy`, `value.subject.name.strategy`, `avro.empty.items.max` (how many
-            array items without bytes, such as nulls, one Avro value may have; default 100,000).
+            values without bytes, such as nulls in an array, one Avro value may have; default 100,000).
         spark_properties: keys that begin with `spark.`, for Spark. `spark.master` says where it runs: `spark://host:port`, `yarn`,
             `k8s://…`; without it on this machine, as `local[n,4]` with n threads. On a cluster `state.dir` is a local folder of
             every machine (one that has it elsewhere says so in the environment variable HAYASE_STATE_DIR of its executors),

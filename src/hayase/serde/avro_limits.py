@@ -1,8 +1,10 @@
 """Limits of Avro: how deep and how large a schema may be, and what a payload may claim before a decoder believes it.
 
 The decoders are C and Rust. They recurse on the machine's stack, so a value of a recursive schema that is nested deep enough kills
-the process; and an array of items without bytes (null, an empty record) may claim 2^60 of them in ten bytes. Payloads of schemas
-that allow either are looked through first. All others cannot be large without being long.
+the process; an array of items without bytes (null, an empty record) may claim 2^60 of them in ten bytes; a record of many such
+fields behind one byte of a union is as bad; and the time of a decimal grows with the square of its length. Payloads of schemas
+that allow one of these are looked through first, for decimals only if they are long. All others cannot be large without being
+long, nor take long.
 """
 
 from __future__ import annotations
@@ -14,10 +16,16 @@ SCHEMA_DEPTH_MAX = 200
 """How deep the types of a schema may be nested, as text."""
 VALUE_DEPTH_MAX = 1000
 """How deep a value of a recursive schema may be nested: records, unions, arrays and maps. Decoders crash beyond 8,000."""
+TYPES_MAX = 50_000
+"""How many types a schema may have, counted wherever they are mentioned: a name that is mentioned ten times counts ten times."""
+SHORT_BYTES = 4096
+"""A decimal in a payload of so many bytes takes no time to speak of."""
 EMPTY_ITEMS_MAX = 100_000
-"""How many array items without bytes one value may have where `avro.empty.items.max` says nothing."""
+"""How many values without bytes, such as nulls in an array, one value may have where `avro.empty.items.max` says nothing."""
 
 _SKIP, _NUMBER, _BYTES, _UNION, _RECORD, _BLOCKS = range(6)
+_EMPTY_VALUES_MAX = 100
+"""Values without bytes that are in one value in any case, and need no look."""
 _WIDTHS = {"null": 0, "boolean": 1, "float": 4, "double": 8}
 _NUMBERS = ("int", "long", "enum")
 
@@ -46,27 +54,61 @@ def payload_check(parsed: Any, named: Mapping[str, Any]) -> Check | None:
     builder = _Builder(named)
     root = builder.type(parsed)
     builder.measure()
-    if not (builder.recursive or any(each.kind == _BLOCKS and not each.parts[0].least for each in builder.all)):
+    items = any(each.kind == _BLOCKS and not each.parts[0].least for each in builder.all)
+    if items or builder.recursive or any(each.empty > _EMPTY_VALUES_MAX for each in builder.all):
+        return lambda data, at, empty_max: _Reading(data, at, empty_max).look_through(root)
+    if not any(each.longest for each in builder.all):
         return None
-    return lambda data, at, empty_max: _Reading(data, at, empty_max).look_through(root)
+
+    def check_if_long(data: bytes, at: int, empty_max: int) -> None:
+        if len(data) - at > SHORT_BYTES:
+            _Reading(data, at, empty_max).look_through(root)
+
+    return check_if_long
+
+
+def check_size(parsed: Any, named: Mapping[str, Any]) -> None:
+    """Raises ValueError for a schema of more than TYPES_MAX types, those of a name counted wherever it is mentioned."""
+    builder = _Builder(named)
+    root = builder.type(parsed)
+    builder.measure()
+    if root.types > TYPES_MAX:
+        raise ValueError(f"it has more than {TYPES_MAX} types, those of a name counted wherever it is mentioned")
 
 
 class _Type:
-    """A type as it lies in bytes: `size` of a _SKIP; `parts` of all that have some; `least` bytes that a value has."""
+    """A type as it lies in bytes.
 
-    __slots__ = ("kind", "least", "parts", "size")
+    Attributes:
+        size: of a _SKIP.
+        parts: of all that have some.
+        least: bytes that a value has at least.
+        empty: values without bytes that a value has in any case.
+        types: how many it is made of, however often they are named.
+        longest: of a decimal's bytes, how many they may be.
+    """
+
+    __slots__ = ("empty", "kind", "least", "longest", "parts", "size", "types")
 
     def __init__(self, kind: int, size: int = 0) -> None:
         self.kind = kind
         self.size = size
         self.parts: list[_Type] = []
         self.least = size if kind == _SKIP else 0 if kind == _RECORD else 1
+        self.empty = 1 if kind == _SKIP and not size else 0
+        self.types = 1
+        self.longest = 0
 
 
 def _size(given: Any) -> int:
     if isinstance(given, bool) or not isinstance(given, int) or given < 0:
         raise ValueError(f"a fixed type has {given!r} bytes")
     return given
+
+
+def _decimal_bytes(schema: Mapping[str, Any]) -> int:
+    """How many bytes a decimal may have: what its precision needs, and room for writers that are generous."""
+    return max(256, int(schema["precision"]) // 2 + 1)
 
 
 class _Builder:
@@ -88,13 +130,19 @@ class _Builder:
         if "name" in schema and kind in ("record", "error"):
             return self._name(schema["name"])
         if kind == "fixed":
-            return self._made(_SKIP, [], _size(schema["size"]))
+            size = _size(schema["size"])
+            if schema.get("logicalType") == "decimal" and size > _decimal_bytes(schema):
+                raise ValueError(f"a decimal of {schema['precision']} digits in {size} bytes")
+            return self._made(_SKIP, [], size)
         if kind == "array":
             return self._made(_BLOCKS, [self.type(schema["items"])])
         if kind == "map":
             entry = [self._plain("string"), self.type(schema["values"])]
             return self._made(_BLOCKS, [self._made(_RECORD, entry)])
-        return self._plain(kind)
+        found = self._plain(kind)
+        if kind == "bytes" and schema.get("logicalType") == "decimal":
+            found.longest = _decimal_bytes(schema)
+        return found
 
     def _plain(self, kind: str) -> _Type:
         if kind in _WIDTHS:
@@ -127,7 +175,21 @@ class _Builder:
             for each in records:
                 each.least = min(sum(part.least for part in each.parts), 1 << 62)
             if before == [each.least for each in records]:
-                return
+                break
+        counted: set[int] = set()
+        for each in self.all:
+            self._count(each, counted)
+
+    def _count(self, found: _Type, counted: set[int]) -> None:
+        """Types and empty values; of what holds itself, one round."""
+        if id(found) in counted:
+            return
+        counted.add(id(found))
+        for part in found.parts:
+            self._count(part, counted)
+        found.types = min(1 + sum(part.types for part in found.parts), 1 << 62)
+        if found.kind == _RECORD:
+            found.empty = min((not found.least) + sum(part.empty for part in found.parts), 1 << 62)
 
 
 class _Reading:
@@ -139,6 +201,8 @@ class _Reading:
         self._pending: list[tuple[_Type, int, int]] = []  # type, depth, how often
 
     def look_through(self, root: _Type) -> None:
+        if root.empty > _EMPTY_VALUES_MAX:
+            self._count_empty(root, 1)
         self._pending.append((root, 0, 1))
         while self._pending:
             found, depth, times = self._pending.pop()
@@ -150,7 +214,10 @@ class _Reading:
             if found.kind == _NUMBER:
                 self._number()
             elif found.kind == _BYTES:
-                self._skip(self._number())
+                size = self._number()
+                if found.longest and size > found.longest:
+                    raise ValueError(f"a decimal of {size} bytes, and its precision needs no more than {found.longest}")
+                self._skip(size)
             elif depth >= VALUE_DEPTH_MAX:
                 raise ValueError(f"it is nested more than {VALUE_DEPTH_MAX} deep")
             elif found.kind == _RECORD:
@@ -164,7 +231,10 @@ class _Reading:
         branch = self._number()
         if not 0 <= branch < len(found.parts):
             raise ValueError(f"branch {branch} of a union of {len(found.parts)} types")
-        self._pending.append((found.parts[branch], depth + 1, 1))
+        chosen = found.parts[branch]
+        if chosen.empty > _EMPTY_VALUES_MAX:  # a few are paid for by the byte of the branch
+            self._count_empty(chosen, 1)
+        self._pending.append((chosen, depth + 1, 1))
 
     def _block(self, found: _Type, depth: int) -> None:
         count = self._number()
@@ -175,14 +245,18 @@ class _Reading:
             self._number()  # the bytes of the block
         (item,) = found.parts
         self._pending.append((found, depth, 1))
+        if not item.least or item.empty > _EMPTY_VALUES_MAX:
+            self._count_empty(item, count)
         if not item.least:
-            self._empty += count
-            if self._empty > self._empty_max:
-                raise ValueError(f"more than {self._empty_max} array items without bytes (avro.empty.items.max)")
             return
         if count > (len(self._data) - self._at) // item.least:
             raise ValueError(f"{count} items are claimed, and {len(self._data) - self._at} bytes are there")
         self._pending.append((item, depth + 1, count))
+
+    def _count_empty(self, found: _Type, count: int) -> None:
+        self._empty += count * found.empty
+        if self._empty > self._empty_max:
+            raise ValueError(f"more than {self._empty_max} values without bytes (avro.empty.items.max)")
 
     def _skip(self, size: int) -> None:
         if not 0 <= size <= len(self._data) - self._at:

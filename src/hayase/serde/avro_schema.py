@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from hayase.core.errors import ConfigError, HayaseError, MissingRequirementError
-from hayase.serde.avro_limits import check_depth, payload_check
+from hayase.serde.avro_limits import check_depth, check_size, payload_check
 from hayase.serde.limits import COLUMN_DEPTH_MAX, COLUMNS_MAX
 from hayase.serde.protocol import BARE_FIELD, Schema
 
@@ -84,6 +84,7 @@ class AvroSchema:
         self.bare = not (isinstance(self.parsed, dict) and self.parsed["type"] == "record")
         named = self.parsed.get("name", self.parsed["type"]) if isinstance(self.parsed, dict) else self.parsed
         self.name = "union" if isinstance(named, list) else str(named)
+        check_size(self.parsed, self._named)
         self.check = payload_check(self.parsed, self._named)
         self.columns: Schema | None = None
         self.no_columns = ""

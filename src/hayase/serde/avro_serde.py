@@ -44,7 +44,7 @@ class AvroSerde(RegistrySerde[Any]):
         options: `auto_register_schemas`, `use_latest_version`, `normalize_schemas`, `subject_name_strategy`: see WriterOptions.
 
     Attributes:
-        empty_items_max: how many array items without bytes (null, empty records) one value may have; what claims more is refused,
+        empty_items_max: how many values without bytes (nulls in an array, empty records) one value may have; what claims more is refused,
             and so is a value that is nested more than 1,000 deep. The setting `avro.empty.items.max`; default 100,000.
 
     Raises:

@@ -165,12 +165,20 @@ def test_a_proto_file_that_is_none_is_compiled_once_not_for_each_record(
     assert len(runs) == 1
 
 
-def test_a_schema_whose_names_double_at_each_level_has_no_columns_and_takes_no_time(registry: SchemaRegistry) -> None:
+def doubling(levels: int) -> Any:
     schema: Any = {"type": "record", "name": "R0", "fields": [{"name": "v", "type": "int"}]}
-    for level in range(1, 30):
+    for level in range(1, levels):
         both = [{"name": "a", "type": schema}, {"name": "b", "type": f"R{level - 1}"}]
         schema = {"type": "record", "name": f"R{level}", "fields": both}
-    assert AvroSerde(schema, registry).columns is None
+    return schema
+
+
+def test_a_schema_whose_names_double_at_each_level_has_no_columns_or_is_refused_and_takes_no_time(
+    registry: SchemaRegistry,
+) -> None:
+    assert AvroSerde(doubling(14), registry).columns is None
+    with pytest.raises(ConfigError, match="more than 50000 types"):
+        AvroSerde(doubling(30), registry)
     text = 'syntax = "proto3"; message R0 { int32 v = 1; }' + "".join(
         f" message R{level} {{ R{level - 1} a = 1; R{level - 1} b = 2; }}" for level in range(1, 30)
     )
@@ -204,7 +212,7 @@ def test_ten_bytes_that_claim_a_huge_array_of_nothing_are_refused(
     registry: SchemaRegistry, schema: Any, read_as: Any
 ) -> None:
     data = record(registry, schema, HUGE + b"\0")
-    with pytest.raises(SerializationError, match=r"array items without bytes"):
+    with pytest.raises(SerializationError, match=r"values without bytes"):
         AvroSerde(read_as, registry).deserialize(data)
 
 
@@ -213,7 +221,7 @@ def test_a_huge_array_of_nothing_in_a_field_that_is_skipped_is_refused(registry:
         return {"type": "record", "name": "R", "fields": [{"name": f"f{n}", "type": t} for n, t in enumerate(fields)]}
 
     data = record(registry, schema("int", NULLS), b"\x02" + HUGE + b"\0")
-    with pytest.raises(SerializationError, match=r"array items without bytes"):
+    with pytest.raises(SerializationError, match=r"values without bytes"):
         AvroSerde(schema("int"), registry).deserialize(data)
 
 
@@ -222,7 +230,7 @@ def test_how_many_items_without_bytes_are_read_is_a_setting(registry: SchemaRegi
     assert AvroSerde(None, registry).deserialize(data) == [None] * 2000
     config = StreamsConfig({"application.id": "a", "avro.empty.items.max": "1999"})
     serde = AvroSerde(None, registry).for_topic("t", "value", config.schema_registry)
-    with pytest.raises(SerializationError, match=r"more than 1999 array items"):
+    with pytest.raises(SerializationError, match=r"more than 1999 values"):
         serde.deserialize(data)
     assert serde.empty_items_max == 1999
     with pytest.raises(ConfigError):
@@ -316,3 +324,59 @@ def test_a_flood_of_unknown_ids_does_not_fill_the_memory() -> None:
     for number in range(20_000):
         refusals.add(number, SerializationError("UNKNOWN_SCHEMA_ID", ""))
     assert len(refusals) == 10_000
+
+
+def swelling(depth: int) -> dict[str, Any]:
+    """A record of null fields that is mentioned eleven times in each of `depth` records around it."""
+    made: dict[str, Any] = {"type": "record", "name": "r0", "fields": [{"name": "x", "type": "null"}]}
+    for level in range(1, depth):
+        again = [{"name": f"b{number}", "type": f"r{level - 1}"} for number in range(10)]
+        made = {"type": "record", "name": f"r{level}", "fields": [{"name": "a", "type": made}, *again]}
+    return made
+
+
+def with_field(schema: Any) -> dict[str, Any]:
+    return {"type": "record", "name": "top", "fields": [{"name": "n", "type": "int"}, {"name": "v", "type": schema}]}
+
+
+def test_a_schema_whose_records_are_mentioned_again_and_again_is_refused_at_once_and_the_refusal_is_remembered(
+    registry: SchemaRegistry,
+) -> None:
+    data = record(registry, with_field(swelling(9)), b"\x02")
+    serde = AvroSerde(None, registry).for_topic("t", "value", {})
+    for _ in range(1000):
+        with pytest.raises(SerializationError) as caught:
+            serde.deserialize(data)
+        assert caught.value.condition == "UNUSABLE_SCHEMA" and "types" in str(caught.value)
+
+
+def test_values_without_bytes_behind_one_byte_of_a_union_are_counted(registry: SchemaRegistry) -> None:
+    union = {"type": "array", "items": ["null", swelling(4)]}
+    serde = AvroSerde(None, registry).for_topic("t", "value", {})
+    few = record(registry, with_field(union), b"\x02" + b"\x04" + b"\x02\x00" + b"\x00")
+    assert serde.deserialize(few)["v"][1] is None
+    many = record(registry, with_field(union), b"\x02" + b"\x80\x08" + b"\x02" * 512 + b"\x00")
+    with pytest.raises(SerializationError, match="values without bytes"):
+        serde.deserialize(many)
+
+
+def test_nulls_of_a_union_are_paid_for_by_their_bytes(registry: SchemaRegistry) -> None:
+    schema = {"type": "array", "items": ["null", with_field(LINKED)]}
+    data = record(registry, schema, b"\xc0\x9a\x0c" + b"\x00" * 100_000 + b"\x00")
+    assert len(AvroSerde(None, registry).for_topic("t", "value", {}).deserialize(data)) == 100_000
+
+
+@pytest.mark.parametrize("digits", [10, 38])
+def test_a_decimal_is_not_decoded_that_is_longer_than_its_precision_allows(
+    registry: SchemaRegistry, digits: int
+) -> None:
+    price = {"type": "bytes", "logicalType": "decimal", "precision": digits, "scale": 2}
+    serde = AvroSerde(None, registry).for_topic("t", "value", {})
+    claimed = b"\x80\xea\x30"  # 400,000 bytes
+    data = record(registry, with_field(price), b"\x02" + claimed + b"\x7f" * 400_000)
+    assert len(data) == 5 + 1 + 3 + 400_000
+    with pytest.raises(SerializationError, match="a decimal of 400000 bytes"):
+        serde.deserialize(data)
+    fixed = {"type": "fixed", "name": "F", "size": 400_000, "logicalType": "decimal", "precision": digits, "scale": 2}
+    with pytest.raises(ConfigError, match="a decimal of"):
+        AvroSerde(with_field(fixed), registry)
