@@ -9,7 +9,9 @@ from typing import Any
 
 from hayase.core import config_values as values
 from hayase.core.offset_reset import AutoOffsetReset
+from hayase.core.private_files import is_own_folder
 
+SHARED_MEMORY = Path("/dev/shm")
 _WHOLE = values.whole(0)
 _REMOVED = " (exactly_once and exactly_once_beta are gone since Kafka Streams 4: use exactly_once_v2)"
 SETTINGS: dict[str, tuple[str, values.Parse]] = {
@@ -130,7 +132,8 @@ def defaults(env: Mapping[str, str]) -> dict[str, Any]:
 
 def memory_dir(state_dir: Path) -> Path:
     """Where stores in memory are kept, unless `state.memory.dir` says so."""
-    shared = Path("/dev/shm")
-    if shared.is_dir() and os.access(shared, os.W_OK):
-        return shared / f"hayase-{os.getuid()}"
-    return state_dir / "memory"
+    own = SHARED_MEMORY / f"hayase-{os.getuid()}"
+    usable = SHARED_MEMORY.is_dir() and os.access(SHARED_MEMORY, os.W_OK)
+    if usable and (is_own_folder(own) or not os.path.lexists(own)):
+        return own
+    return state_dir / "memory"  # also where another user has taken that name

@@ -186,9 +186,20 @@ def private_folder(
         return
     found = sorted(path.iterdir())
     ours = [each for each in found if contents is None or each.name in contents]
-    if len(ours) < len(found) or _is_shared_place(path, info):
+    shared = _is_shared_place(path, info)
+    if len(ours) < len(found) or shared:
         for each in ours:
             _close(each, wanted, info)
+        if not shared and info.st_mode & _OTHERS_WRITE:
+            others = ", ".join(sorted({each.name for each in found} - {each.name for each in ours})[:3])
+            _LOG.warning(
+                "folder %s stays as it is (mode %04o), for it holds what is not Hayase's (%s): other users can move and replace "
+                "what is in it; name a folder of its own, or `chmod go-w %s`",
+                path,
+                stat.S_IMODE(info.st_mode),
+                others,
+                path,
+            )
         return
     # First the folder itself: then no other user can put anything in it.
     path.chmod(_FOLDER_MODES[wanted])
@@ -240,6 +251,8 @@ def _close(path: Path, access: Access, root: os.stat_result) -> None:
         info = each.lstat()
         if info.st_uid not in (os.geteuid(), 0) and root.st_mode & _OTHERS_WRITE:
             raise _not_private(each, info, f"it belongs to {_user(info.st_uid)}", f"chown -R {_me()} {each}")
+        if stat.S_ISREG(info.st_mode) and info.st_nlink > 1 and root.st_mode & _OTHERS_WRITE:
+            raise _not_private_file(each, "it has a second name (a hard link)")
         mode = stat.S_IMODE(info.st_mode)
         if stat.S_ISDIR(info.st_mode):
             mode = _FOLDER_MODES[access]

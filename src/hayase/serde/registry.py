@@ -12,12 +12,13 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast, get_args
 from urllib.parse import urlsplit, urlunsplit
 
 from hayase.core.errors import ConfigError, MissingRequirementError, SchemaRegistryError, SerializationError
 from hayase.core.logs import without_secrets
 from hayase.core.secrets import Settings, is_reference, known_secrets, resolve, resolved, seal
+from hayase.serde.registry_answers import limit_answers
 
 Kind = Literal["AVRO", "PROTOBUF", "JSON"]
 """What a schema is written in."""
@@ -179,7 +180,11 @@ class SchemaRegistry:
         held = self.held.schemas
         if schema_id not in held:
             found = self._ask(lambda client: client.get_schema(schema_id), f"fetch the schema with id {schema_id}")
-            held[schema_id] = _schema_of(found)
+            try:
+                held[schema_id] = _schema_of(found)
+            except SchemaRegistryError:
+                self.held.client.clear_caches()  # it keeps what it was answered
+                raise
         return held[schema_id]
 
     def version(self, subject: str, version: int) -> RegisteredSchema:
@@ -247,7 +252,9 @@ class SchemaRegistry:
             ) from error
         settings = resolved({"url": self._url, **self._settings})
         try:
-            return SchemaRegistryClient(settings)
+            client = SchemaRegistryClient(settings)
+            limit_answers(client, float(settings["timeout"]))
+            return client
         except (ValueError, TypeError, OSError) as error:
             text = f"settings of the schema registry {self.url}: {self._masked(error)}"
             raise ConfigError("INVALID_SETTING", text) from error
@@ -261,6 +268,8 @@ class SchemaRegistry:
         client = self.held.client
         try:
             return request(client)
+        except SchemaRegistryError:
+            raise
         except Refused as error:
             condition = _CONDITIONS.get(error.http_status_code, "SCHEMA_REGISTRY_FAILED")
             message = f"the schema registry {self.url} was asked to {what} and answered {error.http_status_code}: "
@@ -372,8 +381,15 @@ def _client_schema(schema: RegistrySchema) -> Any:
 
 
 def _schema_of(found: Any) -> RegistrySchema:
+    kind = found.schema_type or "AVRO"
+    if not isinstance(found.schema_str, str) or kind not in get_args(Kind):
+        raise SchemaRegistryError(
+            "SCHEMA_REGISTRY_FAILED",
+            f"the schema registry answered without a schema (text {found.schema_str!r:.60}, type {kind!r:.60}): is "
+            "schema.registry.url that of a registry, and has it started?",
+        )
     references = tuple(SchemaReference(each.name, each.subject, each.version) for each in found.references or ())
-    return RegistrySchema(found.schema_str, cast("Kind", found.schema_type or "AVRO"), references)
+    return RegistrySchema(found.schema_str, cast("Kind", kind), references)
 
 
 def _registered(found: Any) -> RegisteredSchema:

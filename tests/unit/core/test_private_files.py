@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from tests.other_user import NOBODY, needs_root, open_below
 
+from hayase.core import config_table
 from hayase.core.errors import FolderError
 from hayase.core.private_files import is_own_folder, open_file, private_folder, write_file
 
@@ -120,3 +121,35 @@ def test_what_could_be_run_by_its_user_can_still_be_when_its_folder_was_closed(t
     folder.chmod(0o755)
     private_folder(folder)
     assert mode(folder / "script") == 0o700
+
+
+def test_a_file_with_a_second_name_in_a_folder_that_others_could_write_is_not_used(tmp_path: Path) -> None:
+    folder = tmp_path / "log"
+    folder.mkdir()
+    (tmp_path / "precious").write_text("x")
+    os.link(tmp_path / "precious", folder / "data.mdb")
+    folder.chmod(0o777)
+    with pytest.raises(FolderError, match="hard link") as caught:
+        private_folder(folder, contents=("data.mdb",))
+    assert caught.value.condition == "FILE_NOT_PRIVATE"
+
+
+def test_an_open_folder_that_cannot_be_closed_is_warned_about(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "thesis.txt").write_text("x")
+    for given, warned in ((0o755, False), (0o777, True)):
+        folder.chmod(given)
+        private_folder(folder, contents=("lease",))
+        assert ("thesis.txt" in caplog.text and "0777" in caplog.text) is warned
+        assert mode(folder) == given
+
+
+def test_stores_in_memory_are_on_disk_where_another_user_has_taken_the_folder_in_shared_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(config_table, "SHARED_MEMORY", tmp_path)
+    own = tmp_path / f"hayase-{os.getuid()}"
+    assert config_table.memory_dir(tmp_path / "state") == own
+    own.symlink_to(tmp_path)
+    assert config_table.memory_dir(tmp_path / "state") == tmp_path / "state" / "memory"

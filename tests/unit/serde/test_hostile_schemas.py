@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hayase.core.config import StreamsConfig
-from hayase.core.errors import ConfigError, SerializationError
+from hayase.core.errors import ConfigError, SchemaRegistryError, SerializationError
 from hayase.serde.avro_serde import AvroSerde
 from hayase.serde.protobuf_schema import compiled
 from hayase.serde.protobuf_serde import ProtobufSerde
@@ -380,3 +384,61 @@ def test_a_decimal_is_not_decoded_that_is_longer_than_its_precision_allows(
     fixed = {"type": "fixed", "name": "F", "size": 400_000, "logicalType": "decimal", "precision": digits, "scale": 2}
     with pytest.raises(ConfigError, match="a decimal of"):
         AvroSerde(with_field(fixed), registry)
+
+
+class Answers:
+    """A registry that gives one answer after the other, the last one for ever; each a list of parts with a pause between."""
+
+    def __init__(self, *answers: bytes, parts: int = 1, pause_s: float = 0.0) -> None:
+        waiting = list(answers)
+
+        class Handler(BaseHTTPRequestHandler):
+            def log_message(self, *_: Any) -> None: ...
+
+            def do_GET(self) -> None:
+                content = waiting.pop(0) if len(waiting) > 1 else waiting[0]
+                self.send_response(200)
+                self.send_header("Content-Type", "application/json")
+                self.end_headers()
+                step = -(-len(content) // parts)
+                with contextlib.suppress(OSError):
+                    for start in range(0, len(content), step):
+                        self.wfile.write(content[start : start + step])
+                        time.sleep(pause_s)
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def __enter__(self) -> SchemaRegistry:
+        port = self._server.server_address[1]
+        return SchemaRegistry(f"http://127.0.0.1:{port}", {"max.retries": 0, "timeout": 0.5})
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+TEXT_SCHEMA = json.dumps({"schema": json.dumps("string")}).encode()
+
+
+@pytest.mark.parametrize(
+    "first", [b'{"message": "starting"}', b'{"schema": 7}', b'{"schema": "x", "schemaType": "XML"}']
+)
+def test_an_answer_without_a_schema_is_no_fault_of_the_record_and_is_not_kept(first: bytes) -> None:
+    with Answers(first, TEXT_SCHEMA) as registry:
+        serde = AvroSerde(None, registry).for_topic("t", "value", {})
+        data = b"\0" + (7).to_bytes(4, "big") + b"\x04hi"
+        with pytest.raises(SchemaRegistryError, match="without a schema"):
+            serde.deserialize(data)
+        assert serde.deserialize(data) == "hi"
+
+
+def test_an_answer_that_comes_byte_by_byte_or_is_huge_is_given_up() -> None:
+    with (
+        Answers(TEXT_SCHEMA, parts=100, pause_s=0.1) as registry,
+        pytest.raises(SchemaRegistryError, match="took more"),
+    ):
+        registry.schema(7)
+    huge = b'{"schema": "' + b" " * (17 << 20) + b'"}'
+    with Answers(huge) as registry, pytest.raises(SchemaRegistryError, match="more than 16777216 bytes"):
+        registry.schema(7)
