@@ -17,7 +17,8 @@ from hayase.processor.timestamps import ConsumedRecord, TimestampExtractor
 from hayase.serde.faults import said, shown
 from hayase.task.queues import Int64Array, RawRecords
 
-_LAST_MS = 2**63 - 1
+_LAST_MS = 2**62 - 1
+"""The last valid event time, in the year 146 million: windows, graces and retentions can be added to it without overflow."""
 _COMMON_ISO = r"^\d{4}-\d\d-\d\dT[0-2]\d:[0-5]\d:[0-5]\d(\.\d{1,6})?(Z|[+-](0\d|1[0-4]):[0-5]\d)?$"
 """Texts that Polars and Python read alike, if they are times at all."""
 _ZONE = r"(Z|[+-]\d\d:\d\d)$"
@@ -46,13 +47,13 @@ def extract_times(
         return np.full(len(rows), wall_clock_ms, np.int64), None
     if extractor.kind == "record":
         found = raw.timestamps_ms[rows]
-        if extractor.on_invalid != "partition_time" and (len(found) == 0 or found.min() >= 0):
+        if extractor.on_invalid != "partition_time" and _all_valid(found):
             return found, None
     if extractor.kind == "field" and isinstance(content, pl.DataFrame) and not needs_partition_time(extractor):
         field = _field_column(content, str(extractor.field))
         column = _in_ms(field) if field is not None else None
-        if column is not None and not column.null_count() and (column.is_empty() or int(column.min()) >= 0):  # type: ignore[arg-type]
-            return column.to_numpy(), None
+        if column is not None and not column.null_count() and _all_valid(times_ms := column.to_numpy()):
+            return times_ms, None
     clock_name = f"partition:{raw.topic}:{raw.partition}"
     partition_time = clocks.get(clock_name)
     if extractor.kind == "record":
@@ -80,6 +81,10 @@ def extract_times(
     if needs_partition_time(extractor):
         clocks.set(clock_name, partition_time)
     return (result, None) if keep.all() else (result, keep)
+
+
+def _all_valid(times_ms: Int64Array) -> bool:
+    return len(times_ms) == 0 or (times_ms.min() >= 0 and times_ms.max() <= _LAST_MS)
 
 
 def needs_partition_time(extractor: TimestampExtractor) -> bool:
@@ -165,7 +170,7 @@ def _invalid(extractor: TimestampExtractor, node: str, raw: RawRecords, row: int
     source = f"field {extractor.field!r}" if extractor.kind == "field" else f"the {extractor.kind}"
     return SerializationError(
         "INVALID_TIMESTAMP",
-        f"{source} gives {shown(found)} as event time; it must be a whole number of milliseconds since 1970, 0 or more, or a date "
+        f"{source} gives {shown(found)} as event time; it must be a whole number of milliseconds since 1970, from 0 to 2^62 - 1, or a date "
         "and time of not before 1970 (as a text: ISO 8601). Mend the producer, or choose on_invalid='skip' or 'partition_time' for the source's timestamp extractor",
         node=node,
         topic=raw.topic,

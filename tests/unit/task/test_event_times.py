@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hayase import Consumed, Produced, Serdes, StreamsBuilder, field_timestamp
+from hayase import Consumed, Produced, Serdes, StreamsBuilder, TimeWindows, count, field_timestamp, record_timestamp
 from hayase.core.errors import SerializationError
-from hayase.core.metrics import Metrics
+from hayase.core.metrics import DROPPED_RECORDS, Metrics
 from hayase.core.time import event_ms
 from hayase.task.event_time import extract_times
 from hayase.testing import TopologyTestDriver
@@ -116,3 +116,19 @@ def test_a_stream_takes_its_times_from_texts_and_refuses_what_is_no_time(form: s
         assert driver.create_output_topic("out", text, reading).read_record().timestamp_ms == AT_MS
         with pytest.raises(SerializationError, match="as a text: ISO 8601"):
             source.pipe_input("a", {"at": "soon"})
+
+
+@pytest.mark.parametrize("form", ["rows", "auto"])
+@pytest.mark.parametrize("far_ms", [2**62, 2**63 - 1])
+def test_a_time_to_which_no_window_can_be_added_is_none(form: str, far_ms: int) -> None:
+    builder = StreamsBuilder()
+    read = Consumed.with_(Serdes.string(), Serdes.json(schema={"n": pl.Int64}), record_timestamp(on_invalid="skip"))
+    counted = (
+        builder.stream("in", read).group_by_key().windowed_by(TimeWindows.of_size_with_no_grace(timedelta(seconds=1)))
+    )
+    counted.agg(n=count()).to_stream().to("out")
+    with TopologyTestDriver(builder.build(), {"processing.form": form}) as driver:
+        driver.pipe("in", b"k", b'{"n":1}', far_ms, ())
+        driver.pipe("in", b"k", b'{"n":1}', 5, ())
+        assert [record.timestamp_ms for record in driver.output_queue("out")] == [5]
+        assert driver.metrics.total(DROPPED_RECORDS) == 1
