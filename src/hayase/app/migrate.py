@@ -14,6 +14,7 @@ from hayase.app.store_schemas import SchemaChange, next_schemas, schema_changes
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import CheckpointError, ConfigError, HayaseError, StateError
 from hayase.core.time import Clock, SystemClock
+from hayase.kernel.aggregate_serde import AggregateSerde
 from hayase.planner.options import configured
 from hayase.query.checkpoint import (
     Checkpoint,
@@ -24,7 +25,7 @@ from hayase.query.checkpoint import (
     unit_of_store,
 )
 from hayase.runtime.lease import lease_for
-from hayase.serde.evolution import decoder
+from hayase.serde.evolution import AGGREGATE, decoder
 from hayase.serde.json_serde import JsonSerde
 from hayase.state.bundle import BundleState
 from hayase.state.changelog import Changelog
@@ -293,7 +294,9 @@ class _Migrating:
     def _rewrite(
         self, epoch: EpochState, task: str, spec: StoreSpec, change: SchemaChange, space: EpochSpace, *, write: bool
     ) -> None:
-        store, found, read = epoch.task(task).store(spec.name), self._found[spec.name], decoder(change.old)
+        aggregated = change.old["serde"] == AGGREGATE
+        read = AggregateSerde.of(change.old) if aggregated else decoder(change.old)
+        store, found = epoch.task(task).store(spec.name), self._found[spec.name]
         for key, data in store.range():
             stored = stored_value(spec, key, data)
             if stored is None:

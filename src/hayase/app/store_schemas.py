@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from hayase.core.errors import CheckpointError
-from hayase.serde.evolution import Description, described, shown, unreadable
+from hayase.serde.evolution import AGGREGATE, Description, described, shown, unreadable
 from hayase.storage.blobs import BlobStore
 from hayase.storage.numbered_names import numbers_of
 from hayase.topology.topology import Topology
@@ -119,11 +119,14 @@ def _name(number: int) -> str:
 
 
 def _changed(change: SchemaChange) -> CheckpointError:
+    keep = "Give new fields a default and keep the types of old ones"
+    if change.old["serde"] == AGGREGATE:
+        keep = "Keep the fields of the aggregate, their functions and their order, or aggregate anew in a store of another name"
     rewrite = "; or rewrite them with `hayase state migrate`" if change.side == "value" else ""
     return CheckpointError(
         "STORE_SCHEMA_CHANGED",
         f"the {change.side}s of store {change.store!r} in the checkpoint can not be read by this program: {change.reason}. They are "
-        f"{change.shown_old}; the program has {change.shown_new}. Give new fields a default and keep the types of old ones{rewrite}; start "
+        f"{change.shown_old}; the program has {change.shown_new}. {keep}{rewrite}; start "
         "the old program; or start over with `hayase app reset`, or with another application.id beside it",
         store=change.store,
     )

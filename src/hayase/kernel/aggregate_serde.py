@@ -12,6 +12,7 @@ from hayase.core.errors import SerializationError, TopologyError
 from hayase.kernel.built_in import BuiltIn
 from hayase.kernel.built_ins import built_ins
 from hayase.serde import Serdes
+from hayase.serde.evolution import AGGREGATE, Description
 from hayase.serde.protocol import BARE_FIELD, Serde
 from hayase.topology.operators import BuiltInAggregate, FieldAggregate
 
@@ -44,6 +45,19 @@ class AggregateSerde(Serde[Any]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _remake, (self._fields, self._bare)
+
+    @classmethod
+    def of(cls, description: Description) -> AggregateSerde:
+        """The serde that `description` is of."""
+        return cls([FieldAggregate(**field) for field in description["fields"]], bare=description["bare"])
+
+    def description(self) -> Description:
+        """How it writes: fields with their functions, in order."""
+        fields = [
+            {"name": each.name, "function": each.function, "ignore_nulls": each.ignore_nulls, "size": each.size}
+            for each in self._fields
+        ]
+        return {"serde": AGGREGATE, "fields": fields, "bare": self._bare}
 
     def to_bytes(self, value: Any) -> bytes:
         """Bytes of a visible value.

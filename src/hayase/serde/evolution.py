@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from hayase.serde import bare, numbers
 from hayase.serde.json_serde import JsonSerde
@@ -11,7 +11,21 @@ from hayase.serde.protocol import Serde
 from hayase.serde.uuid_serde import UuidSerde
 
 Description = dict[str, Any]
-"""How a serde writes: `serde`, its name, and for JSON `schema`, a JSON Schema. Can be written as JSON."""
+"""How a serde writes: `serde`, its name; for JSON `schema`, a JSON Schema; for built-in aggregates `fields`, in the order in which
+they are stored, with `name`, `function` and its options. Can be written as JSON."""
+
+AGGREGATE = "AggregateSerde"
+"""The `serde` of built-in aggregates."""
+
+
+@runtime_checkable
+class Describing(Protocol):
+    """A serde that says itself how it writes."""
+
+    def description(self) -> Description:
+        """How it writes."""
+        ...
+
 
 _PLAIN: tuple[type[Serde[Any]], ...] = (
     *(bare.StringSerde, bare.BytesSerde, numbers.LongSerde, numbers.IntegerSerde, numbers.ShortSerde),
@@ -30,6 +44,8 @@ def described(serde: Serde[Any]) -> Description | None:
     if isinstance(serde, JsonSerde):
         schema = serde.json_schema()
         return None if schema is None else {"serde": "JsonSerde", "schema": schema}
+    if isinstance(serde, Describing):
+        return serde.description()
     return {"serde": type(serde).__name__} if type(serde) in _PLAIN else None
 
 
@@ -46,6 +62,8 @@ def unreadable(old: Description, new: Description) -> str | None:
         if old["serde"] in _READ_AS_WELL.get(new["serde"], ()):
             return None
         return f"they were written by {old['serde']} and are to be read by {new['serde']}"
+    if old["serde"] == AGGREGATE:
+        return next(_other_fields(old["fields"], new["fields"]), None)
     if "schema" not in old or "schema" not in new:
         return None
     return next(_misfits(_Node(old["schema"], old["schema"]), _Node(new["schema"], new["schema"]), "", 0), None)
@@ -53,9 +71,35 @@ def unreadable(old: Description, new: Description) -> str | None:
 
 def shown(description: Description) -> str:
     """A description in few words."""
+    if description["serde"] == AGGREGATE:
+        fields = ", ".join(f"{field['name']}={_function(field)}" for field in description["fields"])
+        return f"agg({fields})"
     if "schema" not in description:
         return str(description["serde"])
     return _shown(_Node(description["schema"], description["schema"]), 0)
+
+
+def _other_fields(old: list[Description], new: list[Description]) -> Iterator[str]:
+    """What keeps an aggregate from going on with what another one stored."""
+    before, after = ({field["name"]: field for field in fields} for fields in (old, new))
+    for name, field in after.items():
+        if name in before and before[name] != field:
+            yield f"field {name!r} was {_function(before[name])}, is to be {_function(field)}"
+    yield from (f"field {name!r} is gone" for name in before if name not in after)
+    yield from (
+        f"field {name!r} is new, and what it would have been is not known" for name in after if name not in before
+    )
+    if list(before) != list(after):
+        yield f"its fields were in the order {', '.join(before)}, in which they are stored, and are to be in the order {', '.join(after)}"
+
+
+def _function(field: Description) -> str:
+    options = [
+        "" if field.get("size") is None else f"{field['size']}",
+        "" if field.get("ignore_nulls", True) else "with nulls",
+    ]
+    given = ", ".join(filter(None, options))
+    return f"{field['function']}({given})" if given else str(field["function"])
 
 
 class _Node:

@@ -8,10 +8,26 @@ from typing import Any
 
 import pytest
 
-from hayase import Consumed, JsonSerde, Materialized, Serdes, StreamsBuilder, StreamsConfig, Topology
+from hayase import (
+    Consumed,
+    JsonSerde,
+    Materialized,
+    Serdes,
+    StreamsBuilder,
+    StreamsConfig,
+    Topology,
+    avg,
+    collect_list,
+    count,
+    max_,
+    min_,
+    sum_,
+)
 from hayase.app.store_schemas import check_store_schemas
 from hayase.core.errors import CheckpointError
+from hayase.kernel.aggregate_serde import AggregateSerde
 from hayase.planner.options import configured
+from hayase.serde.evolution import described
 from hayase.storage.blobs import BlobStore
 from hayase.storage.open import open_blobs
 
@@ -106,3 +122,60 @@ def test_stores_without_changelog_and_stores_that_are_gone_are_not_compared(blob
     builder = StreamsBuilder()
     builder.stream("in").to("out")
     check_store_schemas(blobs, builder.build())
+
+
+def aggregate(**fields: Any) -> Topology:
+    builder = StreamsBuilder()
+    stream = builder.stream("in", Consumed.with_(Serdes.string(), Serdes.json()))
+    stream.group_by_key().agg(materialized=Materialized.as_("totals"), **fields)
+    return configured(builder.build(), StreamsConfig({"application.id": "app"}))
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        (
+            {"total": sum_("n"), "n": count()},
+            "in the order n, total, in which they are stored, and are to be in the order total, n",
+        ),
+        ({"n": count(), "total": max_("n")}, "field 'total' was sum, is to be max"),
+        ({"n": count(), "total": sum_("n"), "low": min_("n")}, "field 'low' is new"),
+        ({"n": count()}, "field 'total' is gone"),
+    ],
+)
+def test_an_aggregate_does_not_go_on_with_what_other_fields_have_stored(
+    blobs: BlobStore, fields: dict[str, Any], reason: str
+) -> None:
+    check_store_schemas(blobs, aggregate(n=count(), total=sum_("n")))
+    with pytest.raises(CheckpointError) as caught:
+        check_store_schemas(blobs, aggregate(**fields))
+    assert caught.value.condition == "STORE_SCHEMA_CHANGED"
+    assert (
+        reason in str(caught.value)
+        and "'totals'" in str(caught.value)
+        and "agg(n=count, total=sum)" in str(caught.value)
+    )
+    check_store_schemas(blobs, aggregate(n=count(), total=sum_("n")))
+
+
+def test_an_aggregate_whose_checkpoint_does_not_say_its_fields_yet_goes_on_and_says_them(blobs: BlobStore) -> None:
+    blobs.put_if_absent("schemas/000000", b'{"totals": {"key": {"serde": "StringSerde"}}}')
+    for _ in range(2):
+        check_store_schemas(blobs, aggregate(a=avg("n"), l=collect_list("n", max_size=3)))
+    assert blobs.list("schemas/") == ["schemas/000000", "schemas/000001"]
+    with pytest.raises(
+        CheckpointError, match=r"field 'l' was collect_list\(3, with nulls\), is to be collect_list\(4, with nulls\)"
+    ):
+        check_store_schemas(blobs, aggregate(a=avg("n"), l=collect_list("n", max_size=4)))
+
+
+def test_what_an_aggregate_stored_is_read_by_its_description_so_that_it_can_be_rewritten() -> None:
+    old, new = (
+        program.stores["totals"].value_serde
+        for program in (aggregate(n=count(), total=sum_("n")), aggregate(total=sum_("n"), n=count()))
+    )
+    description = described(old)
+    assert description is not None
+    data = old.to_bytes({"n": 2, "total": 70})
+    assert AggregateSerde.of(description).from_bytes(data) == {"n": 2, "total": 70}
+    assert new.from_bytes(new.to_bytes(AggregateSerde.of(description).from_bytes(data))) == {"total": 70, "n": 2}
