@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from tests.spark.place import Place, error_of, store_rows
+from tests.spark.place import Place, error_of, store_rows, until
 from tests.spark.topologies import JSON, TEXT, WRITTEN, totals
 
 from hayase import (
@@ -53,6 +53,21 @@ def test_a_malformed_record_stops_the_application_with_an_error_that_says_where(
     assert app.error is error
     assert "\n" not in str(error)
     assert place.rows("out") == []  # nothing of the epoch is published
+
+
+def test_a_program_that_runs_an_application_fails_as_it_does_and_ends_when_it_is_closed(place: Place) -> None:
+    place.topic("in", 1), place.topic("out")
+    place.put("in", [("a", GOOD, 0)])
+    app = place.app(totals())
+    running = threading.Thread(target=app.run)
+    running.start()
+    until(lambda: place.last("out") == {"a": {"n": 1, "total": 1}})
+    app.close()
+    running.join(60)
+    assert not running.is_alive() and app.state is State.NOT_RUNNING
+    place.put("in", [("a", b"nonsense", 1)])
+    failing = place.app(totals())
+    assert error_of(failing.run) is failing.error is not None
 
 
 def test_malformed_records_go_to_the_dead_letter_topic_and_the_rest_goes_on(place: Place) -> None:

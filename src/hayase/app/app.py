@@ -171,10 +171,30 @@ class StreamsApp(StoreReading):
             raise self._error
         return self.progress()
 
+    def run(self) -> None:
+        """Start and go on until `close`, Ctrl-C or a failure: what a program calls that runs one application.
+
+        A program that calls `start` and `wait` instead looks at `state` or `error` behind them: `wait` never raises.
+
+        Raises:
+            HayaseError: what start() raises, or what made it fail.
+
+        Example:
+            >>> with StreamsApp(topology, settings) as app:  # doctest: +SKIP
+            ...     app.run()
+        """
+        try:
+            self.start()
+            self.wait()
+        finally:
+            self.close()
+        if self._error is not None:
+            raise self._error
+
     def wait(self, timeout: timedelta | None = None) -> bool:
         """Wait until it has stopped and its listener was told; `False` if it has not within the timeout.
 
-        Never raises for a failed application. Before `start` it waits for the start too.
+        Never raises for a failed application: see `error`, or `run`. Before `start` it waits for the start too.
         """
         # Looks again and again instead of waiting for a lock: a signal handler that calls close() may interrupt it anywhere.
         deadline = time.monotonic() + timeout.total_seconds() if timeout is not None else None

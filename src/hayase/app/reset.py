@@ -66,6 +66,11 @@ def plan_reset(config: StreamsConfig) -> ResetPlan:
     return _plan(config, open_blobs(config.checkpoint_dir, fsync=False))
 
 
+def is_in_log(config: StreamsConfig, log: Log) -> bool:
+    """Whether the log remembers anything of an application: markers of its outputs, or committed offsets."""
+    return bool(log.markers(config.application_id, wait=False) or log.group_offsets(config.application_id))
+
+
 def reset_application(config: StreamsConfig, log: Log) -> ResetPlan:
     """Remove checkpoint, local state, internal topics, and the log's markers and committed offsets.
 

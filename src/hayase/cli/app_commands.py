@@ -10,11 +10,12 @@ import typer
 
 from hayase.app.app import StreamsApp
 from hayase.app.remote import ApplicationStatus, application_status, pause_application, resume_application
-from hayase.app.reset import forget_markers, plan_reset, reset_application
+from hayase.app.reset import forget_markers, is_in_log, plan_reset, reset_application
 from hayase.cli.load import load
 from hayase.cli.options import BootstrapServers, Config, ConfigFile, LogDir, log_of, log_settings, read_settings
 from hayase.cli.run import Target, topology_settings
 from hayase.core.config import StreamsConfig
+from hayase.core.errors import StateError
 
 _HELP = "Look after applications: status, pause, resume, reset."
 _NOT_RUNNING = 3
@@ -134,11 +135,21 @@ def reset(
     plan = plan_reset(streams_config)
     for folder in plan.present:
         typer.echo(f"removes {folder}")
-    if not plan.present:
-        typer.echo(f"no checkpoint and no state of {application_id!r} in {plan.state.parent}")
-    if not yes:
-        typer.confirm(f"Forget everything that application {application_id!r} remembers?", abort=True)
     with log_of(streams_config) as log:
+        if not plan.present:
+            if not is_in_log(streams_config, log):
+                raise StateError(
+                    "NO_STATE",
+                    f"nothing is known of an application {application_id!r}: there is no checkpoint in {plan.checkpoint}, no state in "
+                    f"{plan.state.parent}, and nothing of it in the log. Nothing was done; give its application.id, and the settings "
+                    "that it runs with (state.dir, checkpoint.dir, where the topics are)",
+                )
+            typer.echo(
+                f"no checkpoint in {plan.checkpoint} and no state in {plan.state.parent}: only what the log remembers is removed. "
+                "If the application has its checkpoint elsewhere, say where: -c checkpoint.dir=…"
+            )
+        if not yes:
+            typer.confirm(f"Forget everything that application {application_id!r} remembers?", abort=True)
         reset_application(streams_config, log)
     typer.echo(f"application {application_id!r} starts over when it is run next; its topics are as they were")
 

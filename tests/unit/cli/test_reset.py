@@ -99,3 +99,16 @@ def test_internal_topics_are_deleted_and_those_of_others_are_not(config: Streams
     reset_application(config, log)
     assert log.topics() == ["out", "shop-2-x-repartition"]
     reset_application(config, log)
+
+
+def test_an_application_of_which_nothing_is_known_is_an_error_and_not_a_success(
+    config: StreamsConfig, log: Log, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log.close()
+    where = ["-c", f"state.dir={config.state_dir}", "--log-dir", str(config.log_dir), "--yes"]
+    assert run_cli(["app", "reset", "shpo", *where]) == 1
+    shown = capsys.readouterr()
+    assert "nothing is known of an application 'shpo'" in shown.err and "starts over" not in shown.out
+    elsewhere = ["-c", f"state.dir={config.state_dir / 'elsewhere'}", *where[2:]]
+    assert run_cli(["app", "reset", "shop", *elsewhere]) == 0
+    assert "only what the log remembers is removed" in capsys.readouterr().out
