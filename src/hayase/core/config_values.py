@@ -176,10 +176,18 @@ def folder(key: str, value: Any) -> Path:
     return Path(path).expanduser().absolute()
 
 
+_SCHEMES = ("s3", "s3a", "s3n", "file", "hdfs", "gs", "abfs", "abfss", "wasb", "wasbs")
+
+
 def location(key: str, value: Any) -> str:
     """A local folder, or the URL of an object store (`s3://…`), which is checked when it is opened."""
     if isinstance(value, str) and "://" in value:
         return value
+    if isinstance(value, str) and (scheme := value.partition(":")[0]) in _SCHEMES and scheme != value:
+        rest = value.removeprefix(f"{scheme}:").lstrip("/")
+        raise refuse(
+            key, value, f"a folder, or a URL with two slashes: {scheme}://{'/' if scheme == 'file' else ''}{rest}"
+        )
     return str(folder(key, value))
 
 

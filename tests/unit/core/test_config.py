@@ -221,6 +221,12 @@ def test_a_key_like_no_other_is_refused_with_the_prefixes_there_are():
         config(zzz=1)
 
 
+@pytest.mark.parametrize(("given", "meant"), [("s3:/bucket/x", "s3://bucket/x"), ("file:/data/x", "file:///data/x")])
+def test_a_location_with_one_slash_too_few_is_no_folder(given, meant):
+    with pytest.raises(ConfigError, match=meant):
+        config(**{"checkpoint.dir": given})
+
+
 def test_the_application_id_is_required():
     with pytest.raises(ConfigError) as caught:
         StreamsConfig({})
