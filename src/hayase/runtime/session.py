@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import logging
 import os
 import shutil
 import sys
 import threading
+import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
@@ -249,9 +251,41 @@ def build_session(application_id: str, slots: int, overrides: Mapping[str, str],
     return session
 
 
+_local_dirs: list[int] = []
+"""Locks of the folders of this process's sessions."""
+
+
 def _local_dir(folder: Path) -> Path:
-    """Where Spark keeps shuffled records: others could read them in its own folders in `/tmp`. Left empty by runs that ended."""
-    found = folder / "spark-local"
-    shutil.rmtree(found, ignore_errors=True)
-    make_folder(found)
-    return found
+    """Where a session of Spark's keeps shuffled records: others could read them in its own folders in `/tmp`.
+
+    Each has its own, locked for as long as its process lives: it may outlive the application that began it, and other applications
+    go on with it. What ended sessions have left is removed.
+    """
+    place = folder / "spark-local"
+    make_folder(place)
+    for left in place.iterdir():
+        descriptor = _locked(left)
+        if descriptor is not None:
+            shutil.rmtree(left, ignore_errors=True)
+            os.close(descriptor)
+    while True:
+        found = place / uuid.uuid4().hex
+        make_folder(found)
+        descriptor = _locked(found)
+        if descriptor is not None and found.exists():  # another process may have taken it for one that was left
+            _local_dirs.append(descriptor)
+            return found
+
+
+def _locked(folder: Path) -> int | None:
+    """A descriptor of a folder that no other process has locked."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    return descriptor
