@@ -85,4 +85,4 @@ def test_the_readmes_commands_work_as_they_stand_there_and_so_does_a_program_sta
     assert done.returncode == 0, done.stdout + done.stderr
     assert '{"purchases":1,"cents":1250}' in done.stdout
     assert done.stdout.splitlines()[-1] == "{'purchases': 1, 'cents': 1250}"
-    assert "Traceback" not in done.stderr and "BrokenPipeError" not in done.stderr
+    assert "Traceback" not in done.stderr and "BrokenPipeError" not in done.stderr, done.stderr

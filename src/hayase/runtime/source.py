@@ -13,6 +13,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from hayase.runtime.plain_daemon import be_quiet_when_the_jvm_is_gone
 from hayase.runtime.schema import SPARK_SCHEMA
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from hayase.runtime.spans.conductor import Conductor
 
 SOURCE_NAME = "hayase"
+
+be_quiet_when_the_jvm_is_gone()  # importing this module is all that the short-lived processes have in common
 
 
 class SlotWork(InputPartition):

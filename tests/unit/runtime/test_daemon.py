@@ -49,3 +49,24 @@ def test_a_connection_that_the_jvm_closed_leaves_no_trace_on_the_terminal(when: 
 
     assert "BrokenPipeError" in stderr_of("as PySpark does")
     assert stderr_of("quiet") == ""
+
+
+PLAIN = """
+import importlib.util, sys
+from hayase.runtime.plain_daemon import be_quiet_when_the_jvm_is_gone
+spec = importlib.util.find_spec("pyspark.daemon")
+main = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(main)
+be_quiet_when_the_jvm_is_gone(main)
+for error in (BrokenPipeError(32, "Broken pipe"), ValueError("told")):
+    try:
+        raise error
+    except Exception:
+        main.traceback.print_exc()
+assert main.traceback.format_exc
+"""
+
+
+def test_workers_of_pysparks_own_daemon_tell_of_other_errors_only() -> None:
+    done = subprocess.run([sys.executable, "-c", PLAIN], capture_output=True, text=True, check=True, timeout=60)
+    assert "ValueError: told" in done.stderr and "BrokenPipe" not in done.stderr
