@@ -7,6 +7,7 @@ and never starts or imports Spark.
 from __future__ import annotations
 
 import importlib
+import importlib.metadata
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -215,6 +216,8 @@ __all__ = sorted(_MODULE_OF)  # noqa: PLE0605
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return importlib.metadata.version("hayase")
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'hayase' has no attribute {name!r}")
     found = getattr(importlib.import_module(_MODULE_OF[name]), name)

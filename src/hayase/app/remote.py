@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from hayase.app.report import ProgressReport
 from hayase.core.config import StreamsConfig
-from hayase.core.errors import HayaseError, StateError, StreamsStoppedError
+from hayase.core.errors import ConfigError, HayaseError, StateError, StreamsStoppedError
 from hayase.core.private_files import write_file
 from hayase.runtime.control import Control
 from hayase.runtime.lease import lease_holder
@@ -128,6 +130,22 @@ def application_status(config: StreamsConfig) -> ApplicationStatus:
         _finished(config),
         msgspec.json.decode(data, type=RunStatus) if data else None,
     )
+
+
+def applications(settings: Mapping[str, Any]) -> list[ApplicationStatus]:
+    """How each application is that has a folder in `state.dir`, by application.id; changes nothing.
+
+    Args:
+        settings: where state is; a `checkpoint.dir` in them is left out, as it is that of one application.
+    """
+    known = {key: value for key, value in settings.items() if key not in ("application.id", "checkpoint.dir")}
+    place = Path(StreamsConfig({**known, "application.id": "-"}).state_dir)
+    found = []
+    for folder in sorted(place.iterdir()) if place.is_dir() else ():
+        if folder.is_dir() and any((folder / part).is_dir() for part in ("checkpoint", "state")):
+            with suppress(ConfigError):  # a folder of the user's whose name is no application.id
+                found.append(application_status(StreamsConfig({**known, "application.id": folder.name})))
+    return found
 
 
 def pause_application(config: StreamsConfig, *, timeout_s: float) -> bool:

@@ -1,4 +1,4 @@
-"""`hayase app …`: looking after applications: status, pause, resume, reset."""
+"""`hayase app …`: looking after applications: list, status, pause, resume, reset."""
 
 from __future__ import annotations
 
@@ -9,15 +9,21 @@ import msgspec
 import typer
 
 from hayase.app.app import StreamsApp
-from hayase.app.remote import ApplicationStatus, application_status, pause_application, resume_application
+from hayase.app.remote import (
+    ApplicationStatus,
+    application_status,
+    applications,
+    pause_application,
+    resume_application,
+)
 from hayase.app.reset import forget_markers, is_in_log, plan_reset, reset_application
 from hayase.cli.load import load
-from hayase.cli.options import BootstrapServers, Config, ConfigFile, LogDir, log_of, log_settings, read_settings
+from hayase.cli.options import AsJson, BootstrapServers, Config, ConfigFile, LogDir, log_of, log_settings, read_settings
 from hayase.cli.run import Target, topology_settings
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import StateError
 
-_HELP = "Look after applications: status, pause, resume, reset."
+_HELP = "Look after applications: list, status, pause, resume, reset."
 _NOT_RUNNING = 3
 
 app_commands = typer.Typer(no_args_is_help=True, help=_HELP, rich_markup_mode=None)
@@ -28,7 +34,7 @@ def _group() -> None:
     """See `_HELP`."""
 
 
-@app_commands.command()
+@app_commands.command(short_help="Whether an application runs, how far it is, and why it ended.")
 def status(
     target: Target,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object, for programs.")] = False,
@@ -54,7 +60,36 @@ def status(
         raise typer.Exit(_NOT_RUNNING)
 
 
-@app_commands.command()
+@app_commands.command("list", short_help="The applications that have state on this machine.")
+def list_applications(as_json: AsJson = False, config: Config = None, config_file: ConfigFile = None) -> None:
+    """Print the applications that have their state on this machine: whether they run, and the last finished epoch.
+
+    Looks into `state.dir`; applications whose checkpoint is elsewhere (`checkpoint.dir`) are found by their local state, and their
+    epoch is not known.
+
+    For example:
+
+        hayase app list
+
+        hayase app list -c state.dir=/var/lib/hayase --json
+    """
+    settings = read_settings(config, config_file)
+    found = applications(settings)
+    for each in found:
+        epoch = each.finished_epoch if each.finished_epoch >= 0 else None
+        if as_json:
+            fields = {"application_id": each.application_id, "running": each.running, "finished_epoch": epoch}
+            typer.echo(msgspec.json.encode(fields).decode())
+        else:
+            done = "no epoch is finished" if epoch is None else f"epoch {epoch}"
+            typer.echo(f"{each.application_id}\t{'running' if each.running else 'not running'}\t{done}")
+    if not found and not as_json:
+        typer.echo(
+            f"no application has state in {StreamsConfig({**settings, 'application.id': '-'}).state_dir}", err=True
+        )
+
+
+@app_commands.command(short_help="Have a running application begin no new epochs.")
 def pause(
     target: Target,
     timeout: Annotated[
@@ -92,7 +127,7 @@ def resume(target: Target, config: Config = None, config_file: ConfigFile = None
     typer.echo(f"application {settings.application_id!r} {'goes on' if was_paused else 'was not paused'}")
 
 
-@app_commands.command()
+@app_commands.command(short_help="Make an application start over.")
 def reset(
     application_id: Annotated[str, typer.Argument(metavar="APPLICATION_ID", help="The setting application.id.")],
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,

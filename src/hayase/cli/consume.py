@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated
@@ -13,7 +14,7 @@ import typer
 
 from hayase.cli.lifecycle import StopRequest
 from hayase.cli.options import BootstrapServers, CommandConfig, LogDir, opened_log
-from hayase.core.errors import UnknownTopicError
+from hayase.core.errors import ConfigError, UnknownTopicError
 from hayase.core.records import Headers, TopicPartition
 from hayase.log.protocol import FetchedBatch, Log
 
@@ -41,6 +42,10 @@ def consume(
     stop_at_end: Annotated[
         bool, typer.Option("--stop-at-end", help="Stop at the end of the topic instead of waiting for more.")
     ] = False,
+    partition: Annotated[
+        int | None, typer.Option(min=0, help="This partition only; with --offset from there on.")
+    ] = None,
+    offset: Annotated[int | None, typer.Option(min=0, help="Begin with this offset of --partition.")] = None,
     key_format: Annotated[Format, typer.Option(help="How keys are shown.")] = Format.TEXT,
     value_format: Annotated[Format, typer.Option(help="How values are shown.")] = Format.TEXT,
     timestamps: Annotated[bool, typer.Option("--timestamps", help="Show each record's time.")] = False,
@@ -62,12 +67,17 @@ def consume(
 
         hayase topics consume sales --from-beginning --stop-at-end --key-format windowed --timestamps
 
+        hayase topics consume orders --partition 1 --offset 1200 --max 1 --offsets
+
         hayase topics consume orders-dead-letters --from-beginning --headers --value-format hex
     """
+    if offset is not None and (partition is None or from_beginning):
+        raise ConfigError("INVALID_OPTION", "--offset goes with --partition, and not with --from-beginning")
     show = RecordPrinter(key_format, value_format, timestamps=timestamps, offsets=offsets, headers=headers)
     left = max_records
     with opened_log(log_dir, bootstrap_servers, command_config) as log, StopRequest() as stop:
-        for batch in batches(log, topic, stop, from_beginning=from_beginning, stop_at_end=stop_at_end):
+        start = Start(from_beginning, partition, offset)
+        for batch in batches(log, topic, stop, start, stop_at_end=stop_at_end):
             lines = show.lines(batch)
             if left is not None:
                 lines = lines[:left]
@@ -77,32 +87,56 @@ def consume(
                 return
 
 
-def batches(
-    log: Log, topic: str, stop: StopRequest, *, from_beginning: bool, stop_at_end: bool
-) -> Iterator[FetchedBatch]:
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where reading begins.
+
+    Attributes:
+        from_beginning: with the oldest record; else with those that come from now on.
+        partition: the only one that is read.
+        offset: of that partition, instead.
+    """
+
+    from_beginning: bool = False
+    partition: int | None = None
+    offset: int | None = None
+
+
+def batches(log: Log, topic: str, stop: StopRequest, start: Start, *, stop_at_end: bool) -> Iterator[FetchedBatch]:
     """The committed records of a topic, and new ones as they come, until there is a request to stop.
 
     Raises:
-        UnknownTopicError: there is no such topic.
+        UnknownTopicError: there is no such topic, or no such partition.
+        SourceRangeLostError: the offset is not there.
     """
     info = log.describe([topic]).get(topic)
     if info is None:
         raise UnknownTopicError(
             "UNKNOWN_TOPIC", f"there is no topic {topic!r}; `hayase topics list` shows what there is"
         )
-    partitions = [TopicPartition(topic, number) for number in range(info.partitions)]
-    positions = log.start_offsets(partitions) if from_beginning else log.end_offsets(partitions)
+    if start.partition is not None and start.partition >= info.partitions:
+        raise UnknownTopicError(
+            "UNKNOWN_TOPIC",
+            f"topic {topic!r} has {info.partitions} partitions, counted from 0; there is no {start.partition}",
+        )
+    numbers = range(info.partitions) if start.partition is None else [start.partition]
+    partitions = [TopicPartition(topic, number) for number in numbers]
+    positions = log.start_offsets(partitions) if start.from_beginning else log.end_offsets(partitions)
+    if start.offset is not None:
+        positions = dict.fromkeys(partitions, start.offset)
     reader = log.reader()
     try:
         while not stop.asked:
             ends = log.end_offsets(partitions)
             for partition in partitions:
+                if positions[partition] > ends[partition]:  # not there yet
+                    continue
                 for batch in reader.fetch(partition, positions[partition], ends[partition]):
                     if len(batch):
                         yield batch
                     if stop.wait(0):
                         return
-            positions = ends
+            positions = {each: max(positions[each], ends[each]) for each in partitions}
             if stop_at_end:
                 return
             stop.wait(_POLL_S)

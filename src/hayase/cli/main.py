@@ -23,7 +23,7 @@ from hayase.core.errors import HayaseError
 app = typer.Typer(
     name="hayase",
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -45,16 +45,16 @@ def hayase(
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """Kafka Streams and ksqlDB for Python, on Apache Spark.
+    """Kafka Streams for Python, on Apache Spark.
 
     Begin with `hayase demo`. Every command has --help with examples.
     """
 
 
-app.command()(demo)
-app.command()(run)
-app.command()(describe)
-app.command()(follow)
+app.command(short_help="Run the e-commerce example and show its result.")(demo)
+app.command(short_help="Run an application on Spark, here or on a cluster.")(run)
+app.command(short_help="Show a topology and the form each part runs in.")(describe)
+app.command(short_help="Keep a copy of an application's stores up to date.")(follow)
 app.add_typer(app_commands, name="app")
 app.add_typer(state, name="state")
 app.add_typer(topics, name="topics")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -16,6 +18,9 @@ from hayase.core.properties import parse_properties
 from hayase.log.open import open_log
 from hayase.log.protocol import Log
 from hayase.planner.options import log_config
+
+PROJECT_FILE = "hayase.toml"
+_FOLDERS = {"log.dir", "state.dir", "checkpoint.dir", "state.memory.dir"}
 
 LogDir = Annotated[
     Path | None,
@@ -46,6 +51,7 @@ CommandConfig = Annotated[
         "also bootstrap.servers.",
     ),
 ]
+AsJson = Annotated[bool, typer.Option("--json", help="JSON, one object a line, for programs.")]
 Config = Annotated[
     list[str] | None,
     typer.Option(
@@ -55,7 +61,9 @@ Config = Annotated[
 ConfigFile = Annotated[
     Path | None,
     typer.Option(
-        "--config-file", metavar="FILE", help="Settings from a .properties or .toml file; --config wins over it."
+        "--config-file",
+        metavar="FILE",
+        help="Settings from a .properties or .toml file; --config wins over it. Default: the nearest hayase.toml, upwards.",
     ),
 ]
 
@@ -87,6 +95,8 @@ def opened_log(
     """The log that these options mean, closed at the end."""
     told = log_settings(log_dir, bootstrap_servers)
     read = _read_file(command_config, "--command-config") if command_config is not None else {}
+    if not told and command_config is None:
+        read = {key: value for key, value in project_settings().items() if key != "application.id"}
     if log_dir is not None and command_config is not None:
         raise ConfigError(
             "INVALID_SETTING",
@@ -114,18 +124,43 @@ def log_of(config: StreamsConfig) -> Iterator[Log]:
 
 
 def read_settings(pairs: Iterable[str] | None, file: Path | None) -> dict[str, Any]:
-    """Settings of `--config-file` and `--config`.
+    """Settings of `--config-file`, else of the project's `hayase.toml`, and of `--config`.
 
     Raises:
-        ConfigError: the file can not be read, or a pair has no `=`.
+        ConfigError: the file cannot be read, or a pair has no `=`.
     """
-    settings = _read_file(file, "--config-file") if file is not None else {}
+    settings = _read_file(file, "--config-file") if file is not None else project_settings()
     for pair in pairs or ():
         key, equals, value = pair.partition("=")
         if not equals or not key.strip():
             raise ConfigError("INVALID_SETTING", f"--config {pair!r} is not KEY=VALUE, e.g. commit.interval.ms=500")
         settings[key.strip()] = value.strip()
     return settings
+
+
+def project_settings() -> dict[str, Any]:
+    """Settings of the nearest `hayase.toml`, in the working folder or above it; folders in it are relative to its own.
+
+    Raises:
+        ConfigError: it cannot be read, or another user could have written it: settings say what is run.
+    """
+    for folder in (Path.cwd(), *Path.cwd().parents):
+        file = folder / PROJECT_FILE
+        if not file.is_file():
+            continue
+        info = file.stat()
+        if info.st_uid not in (os.geteuid(), 0) or info.st_mode & stat.S_IWOTH:
+            raise ConfigError(
+                "INVALID_SETTING",
+                f"{file} is not used: it belongs to another user, or any user can write it. Settings say what is run; "
+                "mend it with chown or chmod o-w, or name a file of your own with --config-file",
+            )
+        found = _read_file(file, PROJECT_FILE)
+        for key in _FOLDERS & found.keys():
+            if isinstance(found[key], str) and "://" not in found[key]:
+                found[key] = str(folder / found[key])
+        return found
+    return {}
 
 
 def _read_file(file: Path, option: str) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from hayase.state.spec import StoreSpec
 state = typer.Typer(
     no_args_is_help=True, help="Stores: list, get, scan, epochs, followers, migrate.", rich_markup_mode=None
 )
-state.command()(migrate)
+state.command(short_help="Rewrite values that this program cannot read.")(migrate)
 
 _LAST_MS = 2**63 - 1
 
@@ -52,7 +52,7 @@ def _group() -> None:
     """
 
 
-@state.command("list")
+@state.command("list", short_help="Every store: its kind, its rows and its epoch.")
 def list_stores(
     target: Target,
     as_of: AsOf = None,
@@ -83,7 +83,7 @@ def list_stores(
     _print(rows, output)
 
 
-@state.command()
+@state.command(short_help="The row of a key, or its windows.")
 def get(
     target: Target,
     store: StoreName,
@@ -122,7 +122,7 @@ def get(
     _print([row_fields(row) for row in rows], output)
 
 
-@state.command()
+@state.command(short_help="Rows of a store.")
 def scan(
     target: Target,
     store: StoreName,
@@ -166,7 +166,7 @@ def scan(
         typer.echo(f"only the first {limit} rows; --limit says how many, 0 all", err=True)
 
 
-@state.command()
+@state.command(short_help="The epochs that --as-of can name.")
 def epochs(
     target: Target,
     store: StoreName,
@@ -188,7 +188,7 @@ def epochs(
     _print(rows, output)
 
 
-@state.command()
+@state.command(short_help="The followers on this machine, and how far behind they are.")
 def followers(
     target: Target, output: Format = Output.TABLE, config: Config = None, config_file: ConfigFile = None
 ) -> None:

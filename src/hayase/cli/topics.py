@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator
-from typing import Annotated, BinaryIO
+from typing import Annotated, Any, BinaryIO
 
 import typer
 
 from hayase.cli.consume import consume
-from hayase.cli.options import BootstrapServers, CommandConfig, LogDir, opened_log
+from hayase.cli.options import AsJson, BootstrapServers, CommandConfig, LogDir, opened_log
 from hayase.cli.state_output import parse_time
 from hayase.cli.topic_display import setting_lines, topic_lines
 from hayase.core.errors import ConfigError, UnknownTopicError
+from hayase.core.records import Headers, TopicPartition
 from hayase.core.time import Clock, ManualClock, SystemClock
 from hayase.log.embedded.log import EmbeddedLog
-from hayase.log.protocol import OutputBatch
+from hayase.log.protocol import OutputBatch, TopicInfo
 
 topics = typer.Typer(
     no_args_is_help=True,
-    help="Topics: made, looked at, changed, removed; records written and printed.",
+    help="Topics: create, list, alter, delete; produce and consume.",
     rich_markup_mode=None,
 )
 topics.command()(consume)
@@ -29,21 +31,33 @@ _CHUNK = 64 * 1024
 TopicName = Annotated[str, typer.Argument(metavar="TOPIC")]
 
 
-@topics.command("list")
+@topics.command("list", short_help="The names of all topics.")
 def list_topics(
-    log_dir: LogDir = None, bootstrap_servers: BootstrapServers = None, command_config: CommandConfig = None
+    as_json: AsJson = False,
+    log_dir: LogDir = None,
+    bootstrap_servers: BootstrapServers = None,
+    command_config: CommandConfig = None,
 ) -> None:
-    """Print the names of all topics.
+    """Print the names of all topics; as JSON with id, partitions and settings, one object a line.
 
     For example:
 
         hayase topics list --log-dir data/log
 
+        hayase topics list --json
+
         hayase topics list -b broker:9093 --command-config client.properties
     """
     with opened_log(log_dir, bootstrap_servers, command_config) as log:
-        for name in log.topics():
-            typer.echo(name)
+        names = log.topics()
+        if not as_json:
+            for name in names:
+                typer.echo(name)
+            return
+        known = log.describe(names)
+        for name in names:
+            if name in known:
+                typer.echo(json.dumps(_fields(known[name])))
 
 
 @topics.command()
@@ -72,7 +86,7 @@ def create(
     typer.echo(f"created {info.name} with {info.partitions} partition{'s' if info.partitions > 1 else ''}")
 
 
-@topics.command()
+@topics.command(short_help="Change settings of a topic.")
 def alter(
     topic: TopicName,
     config: Annotated[
@@ -108,9 +122,10 @@ def alter(
         typer.echo(line)
 
 
-@topics.command()
+@topics.command(short_help="A topic's id, settings, partitions and offsets.")
 def describe(
     topic: TopicName,
+    as_json: AsJson = False,
     every: Annotated[bool, typer.Option("--all", help="Show the settings that have their default as well.")] = False,
     log_dir: LogDir = None,
     bootstrap_servers: BootstrapServers = None,
@@ -121,11 +136,19 @@ def describe(
     For example:
 
         hayase topics describe orders
+
+        hayase topics describe orders --json
     """
     with opened_log(log_dir, bootstrap_servers, command_config) as log:
         info = log.describe([topic]).get(topic)
         if info is None:
             raise unknown_topic(topic)
+        if as_json:
+            partitions = [TopicPartition(topic, number) for number in range(info.partitions)]
+            starts, ends = log.start_offsets(partitions), log.end_offsets(partitions)
+            offsets = [{"partition": each.partition, "start": starts[each], "end": ends[each]} for each in partitions]
+            typer.echo(json.dumps({**_fields(info), "offsets": offsets}))
+            return
         for line in topic_lines(log, info, every=every):
             typer.echo(line)
 
@@ -153,7 +176,7 @@ def delete(
     typer.echo(f"removed {topic}")
 
 
-@topics.command()
+@topics.command(short_help="Apply retention, compaction and tiers now.")
 def clean(log_dir: LogDir = None) -> None:
     """Apply retention, compaction and tiers to all topics of the embedded log now.
 
@@ -168,7 +191,7 @@ def clean(log_dir: LogDir = None) -> None:
         typer.echo(str(log.clean()))
 
 
-@topics.command()
+@topics.command(short_help="Write lines of standard input to a topic: KEY:VALUE.")
 def produce(
     topic: TopicName,
     separator: Annotated[str, typer.Option(help="What ends the key in a line.")] = ":",
@@ -182,6 +205,10 @@ def produce(
             metavar="TIME",
             help="The time of all records: ISO 8601 (without a zone it is UTC), or milliseconds since 1970; default: now.",
         ),
+    ] = None,
+    header: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="A header of all records, as text (UTF-8); may be repeated."),
     ] = None,
     log_dir: LogDir = None,
     bootstrap_servers: BootstrapServers = None,
@@ -200,12 +227,13 @@ def produce(
 
         echo 'ada:NULL' | hayase topics produce users --null NULL
 
-        echo 'ada:{"city": "Turin"}' | hayase topics produce users --timestamp 2026-01-01T00:00:00Z
+        echo 'ada:{"city": "Turin"}' | hayase topics produce users --timestamp 2026-01-01T00:00:00Z --header source=test
     """
     if not separator:
         raise ConfigError(
             "INVALID_SETTING", "--separator is empty; it must be at least one character (or use --no-keys)"
         )
+    headers = tuple(_header(each) for each in header or ())
     clock: Clock = SystemClock() if timestamp is None else ManualClock(_event_time(timestamp))
     count = 0
     with opened_log(log_dir, bootstrap_servers, command_config) as log:
@@ -214,7 +242,7 @@ def produce(
         writer = log.writer()
         try:
             for lines in line_chunks(sys.stdin.buffer):
-                writer.append([_batch(topic, lines, None if no_keys else separator.encode(), null, clock)])
+                writer.append([_batch(topic, lines, None if no_keys else separator.encode(), null, clock, headers)])
                 count += len(lines)
         finally:
             writer.close()
@@ -226,6 +254,10 @@ def _event_time(text: str) -> int:
     if time_ms < 0:
         raise ConfigError("INVALID_TIME", f"--timestamp {text!r} is before 1970; records have times of 1970 and later")
     return time_ms
+
+
+def _fields(info: TopicInfo) -> dict[str, Any]:
+    return {"topic": info.name, "id": info.topic_id, "partitions": info.partitions, "config": dict(info.config)}
 
 
 def _settings(pairs: list[str] | None) -> dict[str, str]:
@@ -257,7 +289,9 @@ def line_chunks(stream: BinaryIO) -> Iterator[list[bytes]]:
         yield [rest]
 
 
-def _batch(topic: str, lines: list[bytes], separator: bytes | None, null: str | None, clock: Clock) -> OutputBatch:
+def _batch(
+    topic: str, lines: list[bytes], separator: bytes | None, null: str | None, clock: Clock, headers: Headers
+) -> OutputBatch:
     keys: list[bytes | None] = []
     values: list[bytes | None] = []
     for line in lines:
@@ -265,4 +299,12 @@ def _batch(topic: str, lines: list[bytes], separator: bytes | None, null: str | 
         keys.append(key if found else None)
         text = value if found else line
         values.append(None if null is not None and text == null.encode() else text)
-    return OutputBatch(topic, keys, values, [clock.now_ms()] * len(lines))
+    given = [headers] * len(lines) if headers else None
+    return OutputBatch(topic, keys, values, [clock.now_ms()] * len(lines), headers=given)
+
+
+def _header(pair: str) -> tuple[str, bytes]:
+    name, equals, value = pair.partition("=")
+    if not equals or not name:
+        raise ConfigError("INVALID_SETTING", f"--header {pair!r} is not NAME=VALUE, e.g. --header source=test")
+    return name, value.encode()

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import io
+import json
+import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
 
+import hayase
 from hayase.cli.main import run_cli
+from hayase.cli.options import read_settings
 from hayase.log.open import open_log
 from hayase.log.protocol import LogConfig, OutputBatch
 
@@ -35,6 +39,11 @@ class Shell:
         out, self.err = self._capsys.readouterr()
         assert found == code, (found, out, self.err)
         return out
+
+    def error_of(self, *arguments: str) -> str:
+        """What it prints on standard error, failing."""
+        self.run(*arguments, code=1)
+        return self.err
 
 
 @pytest.fixture
@@ -291,3 +300,58 @@ def test_describe_says_how_many_partitions_topics_have_which_are_missing_and_wha
     out = shell.run("describe", program)
     assert "DOES NOT FIT" not in out
     assert "-repartition: between tasks, 3 partitions\n" in out
+
+
+def test_headers_are_written_and_records_read_from_an_offset_of_a_partition(shell: Shell) -> None:
+    shell.run("topics", "create", "t", "-p", "2")
+    shell.run("topics", "produce", "t", "--no-keys", "--header", "source=test", "--header", "n=1=2", stdin=b"a\nb\nc\n")
+    where = ("topics", "consume", "t", "--stop-at-end", "--offsets")
+    assert shell.run(*where, "--partition", "0", "--offset", "1", "--headers") == "0:1\tsource=test,n=1=2\tnull\tc\n"
+    assert shell.run(*where, "--partition", "1", "--from-beginning") == "1:0\tnull\tb\n"
+    assert shell.run(*where, "--partition", "0", "--offset", "9") == ""
+    assert "2 partitions, counted from 0" in shell.error_of(*where, "--partition", "2")
+    assert "--offset goes with --partition" in shell.error_of(*where, "--offset", "1")
+    assert "is not NAME=VALUE" in shell.error_of("topics", "produce", "t", "--header", "x")
+
+
+def test_topics_are_listed_and_described_for_programs(shell: Shell) -> None:
+    shell.run("topics", "create", "t", "-p", "2", "-c", "retention.ms=1000")
+    (listed,) = [json.loads(line) for line in shell.run("topics", "list", "--json").splitlines()]
+    assert (listed["topic"], listed["partitions"], listed["config"]["retention.ms"]) == ("t", 2, "1000")
+    described = json.loads(shell.run("topics", "describe", "t", "--json"))
+    assert described["offsets"] == [{"partition": each, "start": 0, "end": 0} for each in (0, 1)]
+
+
+def test_settings_come_from_the_nearest_project_file_and_its_folders_are_relative_to_it(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("HAYASE_LOG_DIR")
+    (tmp_path / "shop" / "src").mkdir(parents=True)
+    project = tmp_path / "shop" / "hayase.toml"
+    project.write_text('application.id = "shop"\nlog.dir = "data/log"\n')
+    monkeypatch.chdir(tmp_path / "shop" / "src")
+    shell.run("topics", "create", "orders")
+    assert (tmp_path / "shop" / "data" / "log" / "data.mdb").exists()
+    assert read_settings(["state.dir=x"], None)["log.dir"] == str(tmp_path / "shop" / "data" / "log")
+    project.chmod(0o666)
+    assert "any user can write it" in shell.error_of("topics", "list")
+
+
+def test_applications_with_state_on_this_machine_are_listed(shell: Shell, tmp_path: Path) -> None:
+    for name in ("shop", "not an id"):
+        (tmp_path / "state" / "hayase" / name / "checkpoint").mkdir(parents=True)
+    (tmp_path / "state" / "hayase" / "notes").mkdir()
+    assert shell.run("app", "list") == "shop\tnot running\tno epoch is finished\n"
+    assert json.loads(shell.run("app", "list", "--json")) == {
+        "application_id": "shop", "running": False, "finished_epoch": None,
+    }  # fmt: skip
+
+
+def test_the_command_is_a_module_too_and_the_package_has_its_version(shell: Shell) -> None:
+    done = subprocess.run([sys.executable, "-m", "hayase", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"hayase {hayase.__version__}\n"
+
+
+def test_no_line_of_the_help_is_cut_off(shell: Shell) -> None:
+    for group in ((), ("app",), ("state",), ("topics",), ("dev",)):
+        assert not [line for line in shell.run(*group, "--help").splitlines()[1:] if line.endswith("...")]
