@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, is_dataclass
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
 from functools import partial
 from itertools import chain, islice
 from typing import Any, NamedTuple
+
+import msgspec
+import polars as pl
 
 from hayase.core.errors import StateError
 from hayase.core.records import Windowed
@@ -24,6 +28,10 @@ from hayase.state.versioned import VersionedRecord
 from hayase.state.views import open_read_only_view
 from hayase.task.time_to_live import live_store
 from hayase.topology.topology import Topology
+
+_LAST_MS = 2**62 - 1
+_KEPT = (bytes, datetime, date, time, timedelta, Decimal)
+"""Types that Polars has columns for."""
 
 
 class StoreAnswer(NamedTuple):
@@ -65,6 +73,40 @@ class StoreRows:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def to_polars(self) -> pl.DataFrame:
+        """The rows as a frame, in their order.
+
+        Columns: `key`, of windowed keys the key inside; `window_start` and `window_end` of these (`Datetime("ms", "UTC")`; `end` of a
+        session is its last record); `value`, a struct where values have fields; `timestamp` (`Datetime("ms", "UTC")`, null in stores
+        without). Types are those that Polars finds in the values; without rows they are `Null`.
+
+        Example:
+            >>> StoreRows((StoreRow("ada", {"n": 2}, 5),), 1, {0: 1}).to_polars()["value"].struct.field("n").to_list()
+            [2]
+        """
+        windows = [row.key.window if isinstance(row.key, Windowed) else None for row in self.rows]
+        keys = [row.key.key if isinstance(row.key, Windowed) else row.key for row in self.rows]
+        columns = {"key": pl.Series(_plain(keys), strict=False)}
+        if any(window is not None for window in windows):
+            columns["window_start"] = _times([None if each is None else each[0] for each in windows])
+            columns["window_end"] = _times([None if each is None else each[1] for each in windows])
+        columns["value"] = pl.Series(_plain([row.value for row in self.rows]), strict=False)
+        columns["timestamp"] = _times([row.timestamp_ms for row in self.rows])
+        return pl.DataFrame(columns)
+
+
+def _plain(values: list[Any]) -> list[Any]:
+    """Dataclasses and structs as dicts, which become structs."""
+    return [msgspec.to_builtins(each, builtin_types=_KEPT) if _has_fields(each) else each for each in values]
+
+
+def _has_fields(value: Any) -> bool:
+    return is_dataclass(value) or isinstance(value, msgspec.Struct)
+
+
+def _times(times_ms: list[int | None]) -> pl.Series:
+    return pl.Series(times_ms, dtype=pl.Int64).cast(pl.Datetime("ms", "UTC"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +175,15 @@ class StoreHandle:
         """
         self._want(windowed=False, call="range", instead="fetch_all")
         return self._scan(lambda view: view.range(key_from, key_to), limit=limit)
+
+    def to_polars(self, *, limit: int | None = None) -> pl.DataFrame:
+        """All rows as a frame, those of a window store too: see `StoreRows.to_polars`.
+
+        Example:
+            >>> app.store("spending").to_polars()  # doctest: +SKIP
+        """
+        rows = self.fetch_all(0, _LAST_MS, limit=limit) if self._spec.windowed else self.all(limit=limit)
+        return rows.to_polars()
 
     def all(self, *, limit: int | None = None) -> StoreRows:
         """All rows."""

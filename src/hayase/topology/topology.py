@@ -132,6 +132,10 @@ class Topology:
                     )
             seen.add(node.name)
 
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        """What notebooks show: as its description."""
+        return self.describe()._repr_mimebundle_()
+
     @cached_property
     def by_name(self) -> Mapping[str, Node]:
         """Nodes by name (global tables' nodes are not among them)."""
@@ -418,3 +422,7 @@ class TopologyDescription(str):
         from hayase.topology.mermaid import to_mermaid
 
         return to_mermaid(self._topology)
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        """What notebooks show: a drawing (JupyterLab draws Mermaid itself), else the text."""
+        return {"text/vnd.mermaid": self.to_mermaid(), "text/plain": str(self)}

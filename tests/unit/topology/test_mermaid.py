@@ -80,3 +80,11 @@ def test_frames_of_sparks_are_drawn_with_the_topics_that_join_them() -> None:
     assert '    spark0[["from_spark: clicks"]]' in lines
     assert '    spark1[["to_spark: archive"]]' in lines
     assert '    topic0(["clicks-from-spark"])' in lines
+
+
+def test_a_notebook_shows_a_topology_as_a_drawing_or_as_its_text() -> None:
+    builder = StreamsBuilder()
+    builder.stream("in").to("out")
+    topology = builder.build()
+    shown = topology._repr_mimebundle_()
+    assert shown == {"text/vnd.mermaid": topology.describe().to_mermaid(), "text/plain": str(topology.describe())}
