@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bench import epoch, latency, moves, restore, rivals
+from bench import chart, epoch, latency, moves, restore, rivals
 from bench.estimate import Estimate, minutes
 from bench.report import Measured, json_line, show, show_all
 from bench.run import Benchmark, FailedError, Options
@@ -23,6 +23,9 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the benchmark; 0 if every run succeeded and every result was right."""
     parsed = _parser().parse_args(arguments)
     console = Console(width=None if sys.stdout.isatty() else _WIDTH_OF_FILES)
+    if parsed.command == "chart":
+        chart.write()
+        return 0
     if parsed.command == "epoch":
         epoch.run(parsed.epochs, console)
         return 0
@@ -182,6 +185,7 @@ def _parser() -> argparse.ArgumentParser:
     others.add_argument("--quiet", type=float, default=4.0, help="seconds without new output that mean complete")
     others.add_argument("--timeout", type=float, default=1200.0, help="limit of one run in seconds (default 1200)")
     others.add_argument("--seed", type=int, default=42, help="seed of the orders (default 42)")
+    commands.add_parser("chart", help="draw the chart of the README anew, from bench/results")
     small = commands.add_parser("epoch", help="the time of a nearly empty epoch and its split")
     small.add_argument("--epochs", type=_positive, default=100, help="how many (default 100)")
     lost = commands.add_parser("restore", help="how fast lost state comes back: from deltas, a snapshot, a follower")

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from bench import chart
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
@@ -35,10 +36,23 @@ def test_the_program_in_the_readme_is_the_quickstart_that_is_tested() -> None:
     assert program.group(1).strip() in quickstart
 
 
-def test_every_operator_that_the_readme_names_is_there() -> None:
+def test_what_the_readme_says_that_the_program_prints_is_what_it_prints() -> None:
+    shown = re.search(r"```text\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
+    assert shown is not None
+    done = subprocess.run(
+        [sys.executable, ROOT / "examples" / "quickstart.py"], capture_output=True, text=True, check=True, timeout=120
+    )
+    assert done.stdout == shown.group(1)
+
+
+def test_the_chart_shows_what_was_measured() -> None:
+    assert chart.CHART.read_text("utf-8") == chart.drawn(chart.bars(chart.RESULTS.read_text("utf-8").splitlines()))
+
+
+def test_every_operator_that_the_features_name_is_there() -> None:
     from hayase.dsl import KGroupedStream, KStream, KTable, StreamsBuilder
 
-    named = re.search(r"\*\*DSL\*\*: `([^`]+)`", (ROOT / "README.md").read_text("utf-8"))
+    named = re.search(r"\*\*DSL\*\*: `([^`]+)`", (ROOT / "docs/features.md").read_text("utf-8"))
     assert named is not None
     names = re.split(r"[,;] ", named.group(1))
     owners = (StreamsBuilder, KStream, KTable, KGroupedStream)
