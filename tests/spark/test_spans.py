@@ -12,7 +12,7 @@ from tests.spark.topologies import JSON, TEXT, WRITTEN, amounts, expected, total
 
 from hayase import Consumed, Grouped, State, StreamsApp, StreamsBuilder, Topology, count
 from hayase.app.remote import application_status
-from hayase.runtime.spans.neighbours import KEPT_S
+from hayase.runtime.spans.core_contention import QUIET_S
 
 
 def jobs() -> int:
@@ -112,7 +112,7 @@ def test_other_jobs_of_the_program_get_cores_while_an_application_runs(place: Pl
         until(lambda: place.last("out") == expected(10), app)
         began = time.monotonic()
         assert SparkSession.active().range(10, numPartitions=2).count() == 10
-        assert time.monotonic() - began < KEPT_S + 20  # it would be 60 s
+        assert time.monotonic() - began < QUIET_S + 20  # it would be 60 s
         place.put("in", amounts(10, 20))
         until(lambda: place.last("out") == expected(20), app)
 

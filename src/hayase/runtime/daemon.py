@@ -26,7 +26,7 @@ PRELOADED = (
     "pyarrow",
     "pyarrow.json",
     "pyspark.worker",
-    "hayase.runtime.spans.seat",
+    "hayase.runtime.spans.client",
     "hayase.log.embedded.log",
     "hayase.log.kafka.log",
 )

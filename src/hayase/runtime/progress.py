@@ -12,7 +12,7 @@ import msgspec
 
 from hayase.core.metrics import ENTRIES, RECORDS_CONSUMED, Metrics
 from hayase.runtime.query import SUMMARIES
-from hayase.runtime.spans.messages import Told
+from hayase.runtime.spans.messages import EpochReport
 from hayase.task.summary import BundleSummary
 
 
@@ -81,7 +81,7 @@ class Progress:
         """Add epochs of spans, which the planner tells of (`Control.told`)."""
         with self._lock:
             for line in lines:
-                told = msgspec.json.decode(line, type=Told)
+                told = msgspec.json.decode(line, type=EpochReport)
                 durations = {"triggerExecution": round(told.total_ms), "latestOffset": round(told.planning_ms)}
                 self._add([BundleSummary.from_bytes(data) for data in told.summaries], durations)
 

@@ -34,7 +34,7 @@ from hayase.runtime.progress import Progress
 from hayase.runtime.query import build_frame, start_query, wake_workers
 from hayase.runtime.session import HADOOP_UMASK, SessionUse, existing_session
 from hayase.runtime.shipped import ShippedApp, delete_other_programs
-from hayase.runtime.spans.neighbours import Neighbours
+from hayase.runtime.spans.core_contention import CoreContention
 from hayase.state.seal import seal_states
 from hayase.storage.blobs import BlobStore
 from hayase.storage.disk_full import is_out_of_space
@@ -55,7 +55,7 @@ class Runner:
         self._log_relay = LogRelay(host, bind)
         self.place = RunPlace(str(folder), str(self._log_relay.folder), self._log_relay.address, host, bind)
         self._vault = Vault()
-        self._neighbours: Neighbours | None = None
+        self._contention: CoreContention | None = None
         self._folders: Path | None = None
         self.progress = Progress()
         self._query: StreamingQuery | None = None
@@ -131,7 +131,7 @@ class Runner:
             except (*LOST, PySparkException) as error:
                 raise start_failure(str(error), self.spark_log) from error
             if app.span_max_ms > 0:
-                self._neighbours = Neighbours(
+                self._contention = CoreContention(
                     session.active_jobs, lambda: session.shared, session.executors, self.control.ask_yield
                 )
             if session.started:
@@ -225,8 +225,8 @@ class Runner:
         if self._query is None:
             return self._begin_when_fed()
         active = bool(self._query.isActive)
-        if active and self._neighbours is not None and not (self._waking is not None and self._waking.is_alive()):
-            self._neighbours.look()
+        if active and self._contention is not None and not (self._waking is not None and self._waking.is_alive()):
+            self._contention.check()
         self._take_progress()
         if active or self._stopping.is_set() or not self._bounded or self._query.exception() is not None:
             return active

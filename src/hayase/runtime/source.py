@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from hayase.runtime.coordinator import EpochCoordinator
-    from hayase.runtime.spans.conductor import Conductor
+    from hayase.runtime.spans.scheduler import SpanScheduler
 
 SOURCE_NAME = "hayase"
 
@@ -43,10 +43,10 @@ class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: Mapping[str, str]) -> None:
         self._options = dict(options)
         self._coordinator: EpochCoordinator | None = None
-        self._conductor: Conductor | None = None
+        self._span_scheduler: SpanScheduler | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_options": self._options, "_coordinator": None, "_conductor": None}
+        return {"_options": self._options, "_coordinator": None, "_span_scheduler": None}
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
         """The last epoch that is through."""
@@ -63,9 +63,9 @@ class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, int] | None, limit: ReadLimit) -> dict[str, int]:  # noqa: N802
         """The next epoch, or `start` if there is nothing to do."""
         planner, spans = self._planner(), self._spans()
-        spans.settle()
+        spans.finish()
         before = start if start is not None else {"epoch": planner.last_done()}
-        after = spans.through(before["epoch"])
+        after = spans.last_completed(before["epoch"])
         epoch = planner.next_epoch(after)
         if epoch <= after:
             return before
@@ -85,7 +85,7 @@ class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Run the slot's bundles of level 0; in a span, all of the slot's bundles, for one epoch after the other."""
-        from hayase.runtime.spans.seat import run_slot
+        from hayase.runtime.spans.client import run_slot
 
         assert isinstance(partition, SlotWork)
         return run_slot(self._options, partition.slot, partition.record, partition.span)
@@ -95,17 +95,17 @@ class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def stop(self) -> None:
         """Let go of connections."""
-        if self._conductor is not None:
-            self._conductor.close()
+        if self._span_scheduler is not None:
+            self._span_scheduler.close()
         if self._coordinator is not None:
             self._coordinator.close()
 
-    def _spans(self) -> Conductor:
-        if self._conductor is None:
-            from hayase.runtime.spans.conductor import Conductor
+    def _spans(self) -> SpanScheduler:
+        if self._span_scheduler is None:
+            from hayase.runtime.spans.scheduler import SpanScheduler
 
-            self._conductor = Conductor(self._planner())
-        return self._conductor
+            self._span_scheduler = SpanScheduler(self._planner())
+        return self._span_scheduler
 
     def _planner(self) -> EpochCoordinator:
         if self._coordinator is None:

@@ -22,12 +22,12 @@ from hayase.runtime.coordinator import EpochCoordinator, PlannerStatus
 from hayase.runtime.progress import Progress
 from hayase.runtime.rows import SparkRow
 from hayase.runtime.source import EpochReader, SlotWork
-from hayase.runtime.spans import conductor as conducting
-from hayase.runtime.spans import hub as meeting
-from hayase.runtime.spans import seat as sitting
-from hayase.runtime.spans.conductor import Conductor
-from hayase.runtime.spans.messages import Told
-from hayase.runtime.spans.seat import Seat
+from hayase.runtime.spans import client as span_client
+from hayase.runtime.spans import scheduler as span_scheduler
+from hayase.runtime.spans import server as span_server
+from hayase.runtime.spans.client import SpanClient
+from hayase.runtime.spans.messages import EpochReport
+from hayase.runtime.spans.scheduler import SpanScheduler
 from hayase.state.journal import EdgeRow, ReceivedRow
 from hayase.task.epoch_record import EpochRecord
 from hayase.task.epochs import Epochs
@@ -78,12 +78,12 @@ class Job:
 
     def _task(self, host: FakeHost) -> None:
         for _ in range(2):  # as Spark tries a task again
-            seat = Seat.take(self._address, host.slot, self._first)
-            if seat is None:
+            client = SpanClient.join(self._address, host.slot, self._first)
+            if client is None:
                 self.alone.append(host.slot)
                 return
             try:
-                self.rows += seat.run(host)  # type: ignore[arg-type]
+                self.rows += client.run(host)  # type: ignore[arg-type]
             except MemoryError:
                 continue
             return
@@ -96,13 +96,15 @@ class Job:
 
 
 @pytest.fixture(params=["one machine", "a cluster"])
-def spans(request: pytest.FixtureRequest, scene: Scene) -> Iterator[Callable[..., tuple[EpochCoordinator, Conductor]]]:
-    made: list[Conductor] = []
+def spans(
+    request: pytest.FixtureRequest, scene: Scene
+) -> Iterator[Callable[..., tuple[EpochCoordinator, SpanScheduler]]]:
+    made: list[SpanScheduler] = []
     host = "" if request.param == "one machine" else "127.0.0.1"
 
-    def make(**changes: Any) -> tuple[EpochCoordinator, Conductor]:
+    def make(**changes: Any) -> tuple[EpochCoordinator, SpanScheduler]:
         planner = scene.planner(slots=2, place=dataclasses.replace(scene.place, host=host), **changes)
-        made.append(Conductor(planner))
+        made.append(SpanScheduler(planner))
         return planner, made[-1]
 
     yield make
@@ -110,12 +112,12 @@ def spans(request: pytest.FixtureRequest, scene: Scene) -> Iterator[Callable[...
         each.close()
 
 
-def told_of(scene: Scene) -> list[Told]:
-    """What the driver was told since the last look."""
-    return [msgspec.json.decode(line, type=Told) for line in scene.control.told()]
+def reports_of(scene: Scene) -> list[EpochReport]:
+    """Reports to the driver since the last call."""
+    return [msgspec.json.decode(line, type=EpochReport) for line in scene.control.told()]
 
 
-Spans = Callable[..., tuple[EpochCoordinator, Conductor]]
+Spans = Callable[..., tuple[EpochCoordinator, SpanScheduler]]
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
@@ -129,53 +131,57 @@ def two() -> list[FakeHost]:
     return [FakeHost(0), FakeHost(1)]
 
 
-def begun(scene: Scene, planner: EpochCoordinator, conductor: Conductor, hosts: Sequence[FakeHost]) -> Job:
+def begun(scene: Scene, planner: EpochCoordinator, scheduler: SpanScheduler, hosts: Sequence[FakeHost]) -> Job:
     """The job of a span that begins with the first record."""
     scene.put(1)
     planner.next_epoch(-1)
-    return Job(conductor.begin(planner.record(0)), 0, hosts)
+    return Job(scheduler.begin(planner.record(0)), 0, hosts)
 
 
 def test_a_job_goes_on_with_the_epochs_that_come_until_new_ones_are_not_wanted(scene: Scene, spans: Spans) -> None:
-    planner, conductor = spans()
+    planner, scheduler = spans()
     hosts = two()
-    job = begun(scene, planner, conductor, hosts)
+    job = begun(scene, planner, scheduler, hosts)
     for epoch in (1, 2):
-        wait_until(lambda epoch=epoch: conductor.through(-1) == epoch - 1)
+        wait_until(lambda epoch=epoch: scheduler.last_completed(-1) == epoch - 1)
         scene.put(epoch + 1)
-    wait_until(lambda: conductor.through(-1) == 2)
+    wait_until(lambda: scheduler.last_completed(-1) == 2)
     wait_until(lambda: sum(scene.log.group_offsets("app").values()) == 3)
     scene.control.ask_stop()
     assert job.ends()
-    conductor.settle()
+    scheduler.finish()
     assert [host.steps for host in hosts] == [[(0, 0), (1, 0), (2, 0)]] * 2
     assert job.rows == []
-    assert planner.next_epoch(conductor.through(-1)) == 2  # marks the last one, unless that was done
+    assert planner.next_epoch(scheduler.last_completed(-1)) == 2  # marks the last one, unless that was done
     assert Epochs(scene.blobs).last_done() == 2
 
 
 def test_no_epoch_begins_before_all_slots_are_through_the_one_before(scene: Scene, spans: Spans) -> None:
-    planner, conductor = spans()
+    planner, scheduler = spans()
     hosts = two()
     hosts[1].gate.clear()
     scene.put(1)
     planner.next_epoch(-1)
     scene.put(2)
-    job = Job(conductor.begin(planner.record(0)), 0, hosts)
+    job = Job(scheduler.begin(planner.record(0)), 0, hosts)
     wait_until(lambda: hosts[0].steps == [(0, 0)])
     time.sleep(0.1)
-    assert (conductor.through(-1), hosts[0].steps, scene.blobs.get("epochs/" + f"{1:020d}")) == (-1, [(0, 0)], None)
+    assert (scheduler.last_completed(-1), hosts[0].steps, scene.blobs.get("epochs/" + f"{1:020d}")) == (
+        -1,
+        [(0, 0)],
+        None,
+    )
     hosts[1].gate.set()
-    wait_until(lambda: conductor.through(-1) == 1)
+    wait_until(lambda: scheduler.last_completed(-1) == 1)
     scene.control.ask_stop()
     assert job.ends()
 
 
-def test_the_lag_is_told_while_an_epoch_takes_its_time(scene: Scene, spans: Spans) -> None:
-    planner, conductor = spans()
+def test_the_lag_is_reported_while_an_epoch_takes_its_time(scene: Scene, spans: Spans) -> None:
+    planner, scheduler = spans()
     hosts = two()
     hosts[1].gate.clear()
-    job = begun(scene, planner, conductor, hosts)
+    job = begun(scene, planner, scheduler, hosts)
     assert scene.status().lag_records == 0
     scene.put(2, 3)
     wait_until(lambda: scene.status() == PlannerStatus(0, 2))
@@ -187,104 +193,104 @@ def test_the_lag_is_told_while_an_epoch_takes_its_time(scene: Scene, spans: Span
 def test_a_task_that_died_goes_on_where_it_was_and_the_span_ends_so_that_attempts_do_not_add_up(
     scene: Scene, spans: Spans
 ) -> None:
-    planner, conductor = spans()
+    planner, scheduler = spans()
     hosts = two()
     hosts[1].dies_at = 1
-    job = begun(scene, planner, conductor, hosts)
-    wait_until(lambda: conductor.through(-1) == 0)
+    job = begun(scene, planner, scheduler, hosts)
+    wait_until(lambda: scheduler.last_completed(-1) == 0)
     scene.put(2)
     assert job.ends()
-    conductor.settle()
-    assert conductor.through(-1) == 1
+    scheduler.finish()
+    assert scheduler.last_completed(-1) == 1
     assert [host.steps for host in hosts] == [[(0, 0), (1, 0)]] * 2
 
 
 def test_a_task_that_died_and_finds_no_core_is_waited_for_only_so_long(
     scene: Scene, spans: Spans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(meeting, "RETURN_S", 0.2)
-    planner, conductor = spans()
+    monkeypatch.setattr(span_server, "REJOIN_TIMEOUT_S", 0.2)
+    planner, scheduler = spans()
     scene.put(1)
     planner.next_epoch(-1)
-    address = conductor.begin(planner.record(0))
+    address = scheduler.begin(planner.record(0))
     assert address is not None
     job = Job(address, 0, [FakeHost(0)])
-    lost = Seat.take(address, 1, 0)
-    wait_until(lambda: conductor.through(7) == -1)  # the span has begun
+    lost = SpanClient.join(address, 1, 0)
+    wait_until(lambda: scheduler.last_completed(7) == -1)  # the span has begun
     assert lost is not None
-    lost._stand_up()
+    lost._disconnect()
     assert job.ends()
-    conductor.settle()
-    assert (conductor.through(-1), planner.last_done()) == (-1, -1)
-    assert [each.epoch for each in told_of(scene)] == [0]  # what is through is counted, and will not be again
-    assert Seat.take(address, 1, 0) is not None  # when it comes at last, there is nothing to do but to end
+    scheduler.finish()
+    assert (scheduler.last_completed(-1), planner.last_done()) == (-1, -1)
+    assert [each.epoch for each in reports_of(scene)] == [0]  # what is through is counted, and will not be again
+    assert SpanClient.join(address, 1, 0) is not None  # when it comes at last, there is nothing to do but to end
     assert planner.next_epoch(-1) == 0
-    assert conductor.begin(planner.record(0)) is None  # for now every epoch is a job, which needs no second core
+    assert scheduler.begin(planner.record(0)) is None  # for now every epoch is a job, which needs no second core
 
 
-def test_nobody_has_a_seat_who_does_not_know_the_token(scene: Scene) -> None:
+def test_a_task_that_does_not_know_the_token_cannot_join(scene: Scene) -> None:
     planner = scene.planner(slots=2, place=dataclasses.replace(scene.place, host="127.0.0.1"))
-    conductor = Conductor(planner)
+    scheduler = SpanScheduler(planner)
     scene.put(1)
     planner.next_epoch(-1)
-    address = conductor.begin(planner.record(0))
+    address = scheduler.begin(planner.record(0))
     assert address is not None
     where = TcpAddress.parse(address)
     assert where is not None
-    assert Seat.take(str(dataclasses.replace(where, token="guess")), 0, 0) is None
+    assert SpanClient.join(str(dataclasses.replace(where, token="guess")), 0, 0) is None
     with where.connect(WAIT_S) as stranger:
         stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
         with contextlib.suppress(ConnectionResetError):
             while stranger.recv(1000):
                 pass
     job = Job(address, 0, two())
-    wait_until(lambda: conductor.through(-1) == 0)
-    conductor.close()
+    wait_until(lambda: scheduler.last_completed(-1) == 0)
+    scheduler.close()
     assert job.ends()
 
 
 def test_each_span_in_a_row_to_which_nobody_comes_is_tried_after_twice_the_time(scene: Scene) -> None:
     scene.put(1)
     planner, now = scene.planner(slots=2, place=dataclasses.replace(scene.place, host="127.0.0.1")), [0.0]
-    conductor = Conductor(planner, lambda: now[0])
+    scheduler = SpanScheduler(planner, lambda: now[0])
     planner.next_epoch(-1)
-    for pause_s in (conducting.APART_S, 2 * conducting.APART_S):
-        assert conductor.begin(planner.record(0)) is not None
-        conductor.settle()  # the job has ended: its tasks could not reach the planner, and worked alone
+    for pause_s in (span_scheduler.SPAN_BACKOFF_S, 2 * span_scheduler.SPAN_BACKOFF_S):
+        assert scheduler.begin(planner.record(0)) is not None
+        scheduler.finish()  # the job has ended: its tasks could not reach the planner, and worked alone
         now[0] += pause_s - 1
-        assert conductor.begin(planner.record(0)) is None
+        assert scheduler.begin(planner.record(0)) is None
         now[0] += 1
-    assert conductor.begin(planner.record(0)) is not None
-    conductor.settle()
+    assert scheduler.begin(planner.record(0)) is not None
+    scheduler.finish()
     scene.control.ask_yield(True)  # such as when a machine has joined
-    assert conductor.begin(planner.record(0)) is None
+    assert scheduler.begin(planner.record(0)) is None
     scene.control.ask_yield(False)
-    job = Job(conductor.begin(planner.record(0)), 0, two())
-    wait_until(lambda: conductor.through(-1) == 0)
+    job = Job(scheduler.begin(planner.record(0)), 0, two())
+    wait_until(lambda: scheduler.last_completed(-1) == 0)
     scene.control.ask_stop()
     assert job.ends()
-    conductor.close()
+    scheduler.close()
 
 
-def test_the_driver_is_told_of_each_epoch_once_and_in_order(scene: Scene, spans: Spans) -> None:
-    planner, conductor = spans()
-    job = begun(scene, planner, conductor, two())
+def test_each_epoch_is_reported_to_the_driver_once_and_in_order(scene: Scene, spans: Spans) -> None:
+    planner, scheduler = spans()
+    job = begun(scene, planner, scheduler, two())
     told: list[bytes] = []
     for epoch in range(3):
-        wait_until(lambda epoch=epoch: conductor.through(-1) == epoch)
+        wait_until(lambda epoch=epoch: scheduler.last_completed(-1) == epoch)
         scene.put(epoch + 2)
         told += scene.control.told()
     scene.control.ask_stop()
     assert job.ends()
-    conductor.settle()
+    scheduler.finish()
     told += scene.control.told()
     assert scene.control.told() == []
-    decoded = [msgspec.json.decode(line, type=Told) for line in told]
-    assert [each.epoch for each in decoded] == list(range(conductor.through(-1) + 1))
+    decoded = [msgspec.json.decode(line, type=EpochReport) for line in told]
+    assert [each.epoch for each in decoded] == list(range(scheduler.last_completed(-1) + 1))
     assert all(len(each.summaries) == 2 and each.total_ms >= each.planning_ms >= 0 for each in decoded)
     progress = Progress()
     progress.take_told(told)
-    assert (progress.epochs, progress.last_epoch, progress.due_ms) == (len(told), conductor.through(-1), 7)
+    assert (progress.epochs, progress.last_epoch, progress.due_ms) == (len(told), scheduler.last_completed(-1), 7)
 
 
 def test_what_was_told_in_former_spans_is_read_before_its_file_is_removed(scene: Scene) -> None:
@@ -302,75 +308,75 @@ def test_what_was_told_in_former_spans_is_read_before_its_file_is_removed(scene:
 
 @pytest.mark.parametrize("why", ["the time is up", "others want the cores", "a pause"])
 def test_a_span_ends_between_epochs_when(scene: Scene, spans: Spans, why: str) -> None:
-    planner, conductor = spans(span_max_ms=200 if why == "the time is up" else 60_000)
-    job = begun(scene, planner, conductor, two())
-    wait_until(lambda: conductor.through(-1) == 0)
+    planner, scheduler = spans(span_max_ms=200 if why == "the time is up" else 60_000)
+    job = begun(scene, planner, scheduler, two())
+    wait_until(lambda: scheduler.last_completed(-1) == 0)
     if why == "others want the cores":
         scene.control.ask_yield(True)
     elif why == "a pause":
         scene.control.ask_pause(True)
     assert job.ends()
-    conductor.settle()
-    assert conductor.through(-1) == 0
+    scheduler.finish()
+    assert scheduler.last_completed(-1) == 0
 
 
 def test_a_run_to_the_end_is_one_job(scene: Scene, spans: Spans) -> None:
-    planner, conductor = spans()
+    planner, scheduler = spans()
     scene.put(*range(25))  # of which an epoch takes ten
     planner.freeze()
     planner.next_epoch(-1)
     scene.put(100)
-    job = Job(conductor.begin(planner.record(0)), 0, two())
+    job = Job(scheduler.begin(planner.record(0)), 0, two())
     assert job.ends()
-    conductor.settle()
-    assert conductor.through(-1) >= 2
-    assert planner.next_epoch(conductor.through(-1)) == conductor.through(-1)
+    scheduler.finish()
+    assert scheduler.last_completed(-1) >= 2
+    assert planner.next_epoch(scheduler.last_completed(-1)) == scheduler.last_completed(-1)
 
 
 @pytest.mark.parametrize("why", ["it is switched off", "others want the cores", "a stop"])
 def test_there_is_no_span_where(scene: Scene, spans: Spans, why: str) -> None:
-    planner, conductor = spans(span_max_ms=0 if why == "it is switched off" else 60_000)
+    planner, scheduler = spans(span_max_ms=0 if why == "it is switched off" else 60_000)
     scene.put(1)
     planner.next_epoch(-1)
     if why == "others want the cores":
         scene.control.ask_yield(True)
     elif why == "a stop":
         scene.control.ask_stop()
-    assert conductor.begin(planner.record(0)) is None
+    assert scheduler.begin(planner.record(0)) is None
 
 
 def test_tasks_that_can_not_all_run_at_once_work_alone_and_the_next_jobs_too(
     scene: Scene, spans: Spans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(conducting, "SEAT_S", 0.1)
-    planner, conductor = spans()
+    monkeypatch.setattr(span_scheduler, "JOIN_TIMEOUT_S", 0.1)
+    planner, scheduler = spans()
     scene.put(1)
     planner.next_epoch(-1)
     hosts = two()
-    address = conductor.begin(planner.record(0))
+    address = scheduler.begin(planner.record(0))
     first = Job(address, 0, hosts[:1])
     assert first.ends()
     second = Job(address, 0, hosts[1:])  # Spark has one core
     assert second.ends()
     assert (first.alone, second.alone) == ([0], [1])
-    conductor.settle()
-    assert conductor.through(-1) == -1
-    assert conductor.begin(planner.record(0)) is None
+    scheduler.finish()
+    assert scheduler.last_completed(-1) == -1
+    assert scheduler.begin(planner.record(0)) is None
 
 
 def test_a_task_of_a_former_job_finds_no_span(scene: Scene, spans: Spans) -> None:
-    planner, conductor = spans()
+    planner, scheduler = spans()
     scene.put(1)
     planner.next_epoch(-1)
-    address = conductor.begin(planner.record(0))
+    address = scheduler.begin(planner.record(0))
     assert address is not None
-    assert Seat.take(address, 0, 5) is None
+    assert SpanClient.join(address, 0, 5) is None
 
 
 def test_an_error_of_planning_is_raised_where_spark_asks_for_the_next_epoch(
     scene: Scene, spans: Spans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    planner, conductor = spans()
+    planner, scheduler = spans()
     scene.put(1)
     planner.next_epoch(-1)
 
@@ -378,20 +384,20 @@ def test_an_error_of_planning_is_raised_where_spark_asks_for_the_next_epoch(
         raise SourceRangeLostError("SOURCE_RANGE_LOST", "gone")
 
     monkeypatch.setattr(planner, "next_epoch", lost)
-    job = Job(conductor.begin(planner.record(0)), 0, two())
+    job = Job(scheduler.begin(planner.record(0)), 0, two())
     assert job.ends()
     with pytest.raises(SourceRangeLostError):
-        conductor.settle()
+        scheduler.finish()
 
 
 def test_slots_whose_planner_is_gone_hand_their_summaries_to_spark(scene: Scene, spans: Spans) -> None:
-    planner, conductor = spans()
+    planner, scheduler = spans()
     hosts = two()
     for host in hosts:
         host.gate.clear()
-    job = begun(scene, planner, conductor, hosts)
+    job = begun(scene, planner, scheduler, hosts)
     assert all(host.at_gate.wait(WAIT_S) for host in hosts)
-    conductor.close()
+    scheduler.close()
     for host in hosts:
         host.gate.set()
     assert job.ends()
@@ -408,13 +414,13 @@ def shuffling(scene: Scene) -> dict[str, Any]:
 
 def test_rows_for_the_next_level_reach_the_slot_of_their_task(scene: Scene, spans: Spans) -> None:
     changes = shuffling(scene)
-    planner, conductor = spans(**changes)
+    planner, scheduler = spans(**changes)
     plan = planner.app.plan
     tasks = [task.id for bundle in plan.bundles if bundle.level == 1 for task in bundle.tasks]
     rows = [EdgeRow(task, "edge", "origin", 0, task.encode()) for task in tasks]
     hosts = [FakeHost(0, lambda level: rows if level == 0 else ()), FakeHost(1)]
-    job = begun(scene, planner, conductor, hosts)
-    wait_until(lambda: conductor.through(-1) == 0)
+    job = begun(scene, planner, scheduler, hosts)
+    wait_until(lambda: scheduler.last_completed(-1) == 0)
     scene.control.ask_stop()
     assert job.ends()
     slot_of = planner.app.slot_of_bundles()
@@ -427,34 +433,34 @@ def test_rows_for_the_next_level_reach_the_slot_of_their_task(scene: Scene, span
 def test_an_epoch_with_too_much_to_shuffle_is_left_to_the_next_job(
     scene: Scene, spans: Spans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(conducting, "SHUFFLED_RECORDS_MAX", 2)
-    planner, conductor = spans(**shuffling(scene))
-    job = begun(scene, planner, conductor, two())
-    wait_until(lambda: conductor.through(-1) == 0)
+    monkeypatch.setattr(span_scheduler, "SHUFFLED_RECORDS_MAX", 2)
+    planner, scheduler = spans(**shuffling(scene))
+    job = begun(scene, planner, scheduler, two())
+    wait_until(lambda: scheduler.last_completed(-1) == 0)
     scene.put(2, 3, 4)
     assert job.ends()
-    conductor.settle()
-    assert conductor.through(-1) == 0
+    scheduler.finish()
+    assert scheduler.last_completed(-1) == 0
     epoch = planner.next_epoch(0)
     assert planner.record(epoch).records == 3
-    assert conductor.begin(planner.record(epoch)) is None
+    assert scheduler.begin(planner.record(epoch)) is None
 
 
 def test_an_epoch_whose_rows_are_too_large_is_left_open_for_a_job_of_its_own(
     scene: Scene, spans: Spans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sitting, "ROWS_BYTES_MAX", 10)
-    planner, conductor = spans(**shuffling(scene))
+    monkeypatch.setattr(span_client, "ROWS_BYTES_MAX", 10)
+    planner, scheduler = spans(**shuffling(scene))
     task = next(task.id for bundle in planner.app.plan.bundles if bundle.level == 1 for task in bundle.tasks)
     rows = [EdgeRow(task, "edge", "origin", number, b"123456") for number in range(2)]
     hosts = [FakeHost(0, lambda level: rows if level == 0 else ()), FakeHost(1)]
-    job = begun(scene, planner, conductor, hosts)
+    job = begun(scene, planner, scheduler, hosts)
     assert job.ends()
-    conductor.settle()
+    scheduler.finish()
     assert [host.steps for host in hosts] == [[(0, 0)], [(0, 0)]]
-    assert (conductor.through(-1), planner.last_done()) == (-1, -1)
+    assert (scheduler.last_completed(-1), planner.last_done()) == (-1, -1)
     assert planner.next_epoch(-1) == 0
-    assert conductor.begin(planner.record(0)) is None
+    assert scheduler.begin(planner.record(0)) is None
     assert (
         len(scene.control.told()) == 1
     )  # what was counted is not lost: the epoch is adopted, and counts nothing again
@@ -463,12 +469,12 @@ def test_an_epoch_whose_rows_are_too_large_is_left_open_for_a_job_of_its_own(
 def test_spark_is_given_the_epoch_that_a_span_left_open_once_more(
     scene: Scene, spans: Spans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sitting, "ROWS_BYTES_MAX", 10)
-    planner, conductor = spans(**shuffling(scene))
+    monkeypatch.setattr(span_client, "ROWS_BYTES_MAX", 10)
+    planner, scheduler = spans(**shuffling(scene))
     task = next(task.id for bundle in planner.app.plan.bundles if bundle.level == 1 for task in bundle.tasks)
     hosts = [FakeHost(0, lambda level: [EdgeRow(task, "e", "o", 0, b"12345678901")] if level == 0 else ()), FakeHost(1)]
     reader = EpochReader({})
-    reader._coordinator, reader._conductor = planner, conductor
+    reader._coordinator, reader._span_scheduler = planner, scheduler
     everything = ReadAllAvailable()
     scene.put(1)
     began = {"epoch": -1}
@@ -489,5 +495,5 @@ def test_spark_is_given_the_epoch_that_a_span_left_open_once_more(
 def test_work_orders_travel_without_the_planner(scene: Scene) -> None:
     # The reader is sent to the workers with each task.
     reader = EpochReader({"a": "b"})
-    reader._conductor = object()  # type: ignore[assignment]
-    assert pickle.loads(pickle.dumps(reader))._conductor is None
+    reader._span_scheduler = object()  # type: ignore[assignment]
+    assert pickle.loads(pickle.dumps(reader))._span_scheduler is None

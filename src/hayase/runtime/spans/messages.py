@@ -1,4 +1,4 @@
-"""What slots and the planner of epochs say to each other during a span."""
+"""Messages between the tasks of a span and the epoch planner."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ import msgspec
 from hayase.state.journal import EdgeRow
 
 
-class Come(msgspec.Struct, frozen=True):
-    """A slot's task is here, for the span of that epoch. An attempt that comes later takes the place of the one before."""
+class JoinSpan(msgspec.Struct, frozen=True):
+    """Request of a slot's task to join the span that begins with an epoch. A later attempt of the slot replaces the earlier one."""
 
     slot: int
     first_epoch: int
 
 
-class Step(msgspec.Struct, frozen=True):
-    """What a slot is to do next: its bundles of one level, for one epoch.
+class LevelRequest(msgspec.Struct, frozen=True):
+    """Work for a slot: its bundles of one level, for one epoch.
 
     Attributes:
         record: the epoch record.
         level: of the bundles.
-        rows: what bundles of lower levels sent to them.
+        rows: rows that bundles of lower levels sent to these bundles.
     """
 
     record: bytes
@@ -28,13 +28,13 @@ class Step(msgspec.Struct, frozen=True):
     rows: list[EdgeRow]
 
 
-class Through(msgspec.Struct, frozen=True):
-    """A slot has done its step.
+class LevelResult(msgspec.Struct, frozen=True):
+    """Result of a LevelRequest.
 
     Attributes:
-        rows: for bundles of higher levels; none if they are too large.
+        rows: rows for bundles of higher levels; empty if `too_large`.
         summaries: of the bundles.
-        too_large: the rows are more than a span carries.
+        too_large: the rows exceed what a span carries.
     """
 
     epoch: int
@@ -44,19 +44,19 @@ class Through(msgspec.Struct, frozen=True):
     too_large: bool = False
 
 
-OVER = b""
-"""Instead of a step: there is no more to do, the task may end."""
-ALONE = b"alone"
-"""Instead of the first step: there is no span; the task does what Spark asks it for, and ends."""
+SPAN_ENDED = b""
+"""Sent instead of a LevelRequest: the span has ended, the task returns."""
+NO_SPAN = b"alone"
+"""Sent instead of the first LevelRequest: there is no span, the task runs only the epoch that Spark asked for."""
 
 
-class Told(msgspec.Struct, frozen=True):
-    """What the planner tells the driver of an epoch that came through in a span.
+class EpochReport(msgspec.Struct, frozen=True):
+    """Report of the planner to the driver about an epoch that a span has completed.
 
     Attributes:
-        total_ms: from the beginning of its planning to the end of its last bundle.
-        planning_ms: of that, what passed before its record was there.
-        summaries: of all bundles.
+        total_ms: time from the start of planning to the end of the last bundle.
+        planning_ms: the part of it before the epoch record existed.
+        summaries: summaries of all bundles.
     """
 
     epoch: int

@@ -1,4 +1,4 @@
-"""How the tasks of a span reach the planner: a Unix socket on one machine, TCP on a cluster."""
+"""Connections between the tasks of a span and the epoch planner: a Unix socket on one machine, TCP on a cluster."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from hayase.runtime.addresses import RunPlace, TcpAddress, family_of
 
 _CONNECT_S = 5
 _SILENT_S = 20
-"""After so long without a sign of life a machine is taken for lost, at both ends."""
+"""After so many seconds of silence both ends take the other machine for lost."""
 
 
-class Door:
-    """Where the tasks come in; listens until `close`. What is said over TCP is not encrypted, so where Spark encrypts there is no span.
+class SpanListener:
+    """Listener for the tasks of spans, open until `close`. TCP is not encrypted here, so there are no spans where Spark encrypts.
 
     Args:
-        place: of the run.
-        tasks: how many may come at once.
+        place: addresses of the run.
+        tasks: how many may connect at once.
     """
 
     def __init__(self, place: RunPlace, tasks: int) -> None:
@@ -44,10 +44,10 @@ class Door:
             self._listener.listen(backlog)
 
     def accept(self) -> Connection:
-        """The next one that comes.
+        """The next connection, not authenticated yet.
 
         Raises:
-            OSError: the door was closed.
+            OSError: the listener was closed.
         """
         opened, _ = self._listener.accept()
         if self._key:
@@ -55,11 +55,11 @@ class Door:
             _wait_at_most(opened, _CONNECT_S)
         return Connection(opened.detach())
 
-    def admits(self, connection: Connection) -> bool:
-        """Whether whoever came knows the token; neither end says it.
+    def authenticates(self, connection: Connection) -> bool:
+        """Whether the other end knows the token; neither end sends it.
 
         Raises:
-            OSError, EOFError: whoever came has gone.
+            OSError, EOFError: the other end has disconnected.
         """
         if self._key:
             try:
@@ -72,7 +72,7 @@ class Door:
         return True
 
     def close(self) -> None:
-        """Nobody comes in any more; a thread that waits in `accept` is woken."""
+        """Accept no more connections; a thread that waits in `accept` returns."""
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)  # what is being waited for is not closed by closing it
         self._listener.close()
@@ -80,11 +80,11 @@ class Door:
             Path(self.address).unlink(missing_ok=True)
 
 
-def knock(address: str) -> Connection:
-    """A task comes to a door.
+def connect(address: str) -> Connection:
+    """Connect a task to the listener at an address.
 
     Raises:
-        OSError: nobody is there, or not who should be.
+        OSError: nothing listens there, or the other end does not know the token.
     """
     tcp = TcpAddress.parse(address)
     if tcp is None:
@@ -98,23 +98,23 @@ def knock(address: str) -> Connection:
         deliver_challenge(connection, tcp.token.encode())
     except (AuthenticationError, AssertionError, EOFError, OSError) as error:
         connection.close()
-        raise ConnectionRefusedError(f"no door of ours at {tcp.host}:{tcp.port}: {error}") from error
+        raise ConnectionRefusedError(f"no span listener at {tcp.host}:{tcp.port}: {error}") from error
     return connection
 
 
-def hang_up(connection: Connection) -> None:
-    """Have whoever waits for the other end find its end; closing would pull the file away from under another thread."""
+def disconnect(connection: Connection) -> None:
+    """Shut a connection down under a thread that reads from it: the thread sees its end. Closing would free its descriptor."""
     with socket.socket(fileno=os.dup(connection.fileno())) as opened:
         opened.shutdown(socket.SHUT_RDWR)
 
 
 def _wait_at_most(opened: socket.socket, seconds: float) -> None:
-    """How long the other end may be silent; 0: for ever. A timeout of Python's would be one of the object, not of the connection."""
+    """Set how long the other end may be silent; 0: without limit. A timeout of Python would belong to the object, not the connection."""
     opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", int(seconds), 0))
 
 
 def _prepare(opened: socket.socket) -> None:
-    """Small messages go out at once, and a machine that is lost is noticed, whoever was to speak next."""
+    """Send small messages at once, and notice a lost machine whichever end sends next."""
     opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in (
