@@ -29,6 +29,21 @@ def test_every_link_leads_to_a_file_of_the_project(page: Path) -> None:
     assert not missing
 
 
+def test_every_anchor_leads_to_a_heading() -> None:
+    def anchor(heading: str) -> str:
+        return re.sub(r"[^\w\- ]", "", heading.lstrip("#").strip().lower()).replace(" ", "-")
+
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "bench" / "README.md"]
+    headings = {
+        page.resolve(): {anchor(line) for line in page.read_text("utf-8").splitlines() if line.startswith("#")}
+        for page in pages
+    }
+    for page in pages:
+        for path, name in re.findall(r"\]\(([^)#\s:]*)#([^)\s]+)\)", page.read_text("utf-8")):
+            target = (page.parent / path).resolve() if path else page.resolve()
+            assert target not in headings or name in headings[target], f"{page.name}: {path}#{name}"
+
+
 def test_the_program_in_the_readme_is_the_quickstart_that_is_tested() -> None:
     program = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
     assert program is not None
