@@ -41,6 +41,7 @@ test-slow: $(STAMP) ## everything, repeated and long
 lint: $(STAMP)  ## ruff: rules and format
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python scripts/check_words.py
 
 fmt: $(STAMP)   ## let ruff mend what it can
 	$(BIN)/ruff check --fix .

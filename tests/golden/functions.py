@@ -91,7 +91,7 @@ def _compare(operation: Callable[[Any, Any], bool]) -> Callable[..., Any]:
         if a is None or b is None:
             return False
         if isinstance(a, str) != isinstance(b, str):
-            raise UserError(f"can not compare {a!r} and {b!r}")
+            raise UserError(f"cannot compare {a!r} and {b!r}")
         return operation(a, b)
 
     return compared

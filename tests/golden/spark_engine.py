@@ -2,7 +2,7 @@
 
 Epoch i holds input i of every case (and further epochs what went through topics of the log meanwhile). What is compared: each
 key's outputs in order, topic by topic, and what is in the stores at the end. Cases that end with an error, choose their topics,
-or have settings of their own run alone; of an error, where it was and what came out before. Wall clocks can not be moved on Spark, and no log takes negative timestamps.
+or have settings of their own run alone; of an error, where it was and what came out before. Wall clocks cannot be moved on Spark, and no log takes negative timestamps.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def run_alone(case: Case, form: str = "rows") -> list[Difference]:
         Unsupported: it needs what is not there yet, or a clock that is moved.
     """
     if "initial_wall_clock_ms" in case["config"] or any("advance_wall_clock_ms" in item for item in case["inputs"]):
-        raise Unsupported("the wall clock can not be moved on Spark")
+        raise Unsupported("the wall clock cannot be moved on Spark")
     if not _writable(case):
         raise Unsupported("no log takes a negative timestamp")
     expected_at = (case["expected"].get("error") or {}).get("at")
@@ -231,7 +231,7 @@ def _by_key(records: Iterator[Any]) -> dict[str, list[Any]]:
 
 
 def groups(cases: Sequence[Case], size: int) -> Iterator[list[Case]]:
-    """Cases that share an application, at most `size`; those that can not share one, or are not there yet, are left out."""
+    """Cases that share an application, at most `size`; those that cannot share one, or are not there yet, are left out."""
     kinds: dict[Any, list[Case]] = defaultdict(list)
     for case in cases:
         if alone(case) or not _writable(case):

@@ -114,7 +114,7 @@ def test_the_broker_ends_when_the_process_that_started_it_is_killed(tmp_path: Pa
     assert not _running(pid)
 
 
-def test_a_broker_that_can_not_start_says_why_and_leaves_no_process(tmp_path: Path) -> None:
+def test_a_broker_that_cannot_start_says_why_and_leaves_no_process(tmp_path: Path) -> None:
     wrong = KafkaBroker(tmp_path, extra_config={"log.segment.bytes": "many"})
     with pytest.raises(LogError, match=r"log\.segment\.bytes") as caught:
         wrong.start()

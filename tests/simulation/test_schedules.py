@@ -138,7 +138,7 @@ def test_a_planner_that_wakes_when_its_epochs_are_forgotten_doubles_nothing(kafk
         world.check(complete=False)
 
 
-def test_a_log_keeps_no_half_of_an_epoch_whose_outputs_can_not_be_read_back() -> None:
+def test_a_log_keeps_no_half_of_an_epoch_whose_outputs_cannot_be_read_back() -> None:
     with quiet_world(6, GROUPED, kafka=False, **{"num.bundles": 1}) as world:
         world.place.epoch_memory_max_bytes = 1
         _put(world, 20)

@@ -162,7 +162,7 @@ def test_joined_topics_with_different_partition_counts_are_refused_by_name(place
     assert "users has 3" in error.message
 
 
-def test_a_value_that_the_sink_can_not_write_goes_to_the_production_handler(place: Place) -> None:
+def test_a_value_that_the_sink_cannot_write_goes_to_the_production_handler(place: Place) -> None:
     place.topic("in", 1), place.topic("mapped"), place.topic("out")
     place.put("in", [("a", {"amount": 1}, 0), ("a", {"amount": 2}, 1)])
 
@@ -217,7 +217,7 @@ def test_another_topology_on_an_old_checkpoint_is_refused_with_what_differs(plac
     assert "sub-topology 0 has" in error.message
 
 
-def test_a_function_that_holds_a_lock_can_not_travel_and_says_so(place: Place) -> None:
+def test_a_function_that_holds_a_lock_cannot_travel_and_says_so(place: Place) -> None:
     place.topic("in"), place.topic("mapped"), place.topic("out")
     lock = threading.Lock()
 

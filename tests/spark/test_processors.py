@@ -1,4 +1,4 @@
-"""Processors of the user's on Spark: their stores, and punctuations with and without records."""
+"""Processors of the user on Spark: their stores, and punctuations with and without records."""
 
 from __future__ import annotations
 

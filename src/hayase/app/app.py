@@ -152,7 +152,7 @@ class StreamsApp(StoreReading):
         Raises:
             StreamsStoppedError: it was started before.
             LeaseHeldError: another copy is running.
-            UnknownTopicError, TopologyError, CheckpointError, ConfigError: it can not run as it is.
+            UnknownTopicError, TopologyError, CheckpointError, ConfigError: it cannot run as it is.
         """
         self._start(bounded=False)
 

@@ -58,7 +58,7 @@ class MetricsServer:
         except OSError as error:
             raise ConfigError(
                 "PORT_NOT_AVAILABLE",
-                f"metrics can not be served at {host}:{port}: {error.strerror or error}; set metrics.port to another one (0: any "
+                f"metrics cannot be served at {host}:{port}: {error.strerror or error}; set metrics.port to another one (0: any "
                 "that is free), or metrics.host to an address of this machine",
                 setting="metrics.port",
             ) from error

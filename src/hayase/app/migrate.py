@@ -134,7 +134,7 @@ def migrate_stores(
         LeaseHeldError: the application is running.
         StateError: `NO_STATE`: it never started. Also those of restoring a state.
         CheckpointError: `EPOCH_OPEN`: it was stopped in the middle of an epoch; `PLAN_CHANGED`: the topology is not that of the
-            checkpoint; `STORE_KEYS_CHANGED`: keys can not be rewritten.
+            checkpoint; `STORE_KEYS_CHANGED`: keys cannot be rewritten.
         ConfigError: `NO_MIGRATION_FUNCTION`: a store that changed has none; `STORE_NOT_CHANGED`: one that did not has one.
     """
     checkpoint = open_checkpoint(config)
@@ -215,7 +215,7 @@ class _Migrating:
         if without:
             raise ConfigError(
                 "NO_MIGRATION_FUNCTION",
-                f"values of {', '.join(map(repr, without))} can not be read by this program and no function says what becomes of them; "
+                f"values of {', '.join(map(repr, without))} cannot be read by this program and no function says what becomes of them; "
                 "give one for each: --with STORE=FILE:FUNCTION",
             )
         needless = sorted(self._functions.keys() - changes.keys())
@@ -346,7 +346,7 @@ def _rewritten(spec: StoreSpec, old: Any, function: NewValue) -> bytes | None:
     new = function(old)
     if new is None:
         if spec.versioned:
-            raise StateError("VERSION_NOT_DELETABLE", "a version can not be deleted; give a value for it")
+            raise StateError("VERSION_NOT_DELETABLE", "a version cannot be deleted; give a value for it")
         return None
     serde = spec.value_serde
     if isinstance(serde, JsonSerde) and isinstance(new, dict | list):

@@ -58,7 +58,7 @@ def prepare(
         spark_settings: see `hayase.runtime.session.settings_of_session`.
 
     Raises:
-        UnknownTopicError, TopologyError, CheckpointError, ConfigError: it can not run as it is.
+        UnknownTopicError, TopologyError, CheckpointError, ConfigError: it cannot run as it is.
     """
     stored = stored_plan(blobs)
     if stored is not None:
@@ -178,7 +178,7 @@ def _check_stores_can_move(topology: Topology) -> None:
     if unlogged:
         raise ConfigError(
             "STORE_NOT_LOGGED",
-            f"stores without a changelog ({', '.join(unlogged)}) can not be used on a cluster: bundles move between its machines, "
+            f"stores without a changelog ({', '.join(unlogged)}) cannot be used on a cluster: bundles move between its machines, "
             "and only what is in the changelog comes along. Leave out with_logging_disabled",
         )
 

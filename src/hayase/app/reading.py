@@ -75,7 +75,7 @@ class StoreReading:
 
         Pins a snapshot of each partition; if their epochs differ, for the application is in mid-epoch, it tries again for
         half a second, then takes those of a follower. Single calls on `store(...)` handles make no such promise between
-        calls. Use it in one thread, and keep it short: what it sees can not be overwritten meanwhile.
+        calls. Use it in one thread, and keep it short: what it sees cannot be overwritten meanwhile.
 
         Args:
             names: of the stores.

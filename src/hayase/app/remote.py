@@ -143,7 +143,7 @@ def applications(settings: Mapping[str, Any]) -> list[ApplicationStatus]:
     found = []
     for folder in sorted(place.iterdir()) if place.is_dir() else ():
         if folder.is_dir() and any((folder / part).is_dir() for part in ("checkpoint", "state")):
-            with suppress(ConfigError):  # a folder of the user's whose name is no application.id
+            with suppress(ConfigError):  # a folder of the user whose name is no application.id
                 found.append(application_status(StreamsConfig({**known, "application.id": folder.name})))
     return found
 

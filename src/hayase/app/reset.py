@@ -61,7 +61,7 @@ def plan_reset(config: StreamsConfig) -> ResetPlan:
     """What a reset of the application with these settings would remove.
 
     Raises:
-        ConfigError, StorageError: the checkpoint can not be looked at.
+        ConfigError, StorageError: the checkpoint cannot be looked at.
     """
     return _plan(config, open_blobs(config.checkpoint_dir, fsync=False))
 
@@ -80,7 +80,7 @@ def reset_application(config: StreamsConfig, log: Log) -> ResetPlan:
 
     Raises:
         LeaseHeldError: the application is running.
-        ConfigError, StorageError: the checkpoint can not be read or emptied.
+        ConfigError, StorageError: the checkpoint cannot be read or emptied.
     """
     blobs = open_blobs(config.checkpoint_dir, fsync=False)
     plan = _plan(config, blobs)
@@ -114,7 +114,7 @@ def forget_markers(config: StreamsConfig, log: Log) -> None:
         CheckpointError: `INTERNAL_TOPIC_AHEAD`: records of a repartition, which epochs after the copy may have written, would
             be counted twice.
         LeaseHeldError: the application is running.
-        ConfigError, StorageError: the checkpoint can not be read.
+        ConfigError, StorageError: the checkpoint cannot be read.
     """
     blobs = open_blobs(config.checkpoint_dir, fsync=False)
     with lease_for(blobs, config.application_id):

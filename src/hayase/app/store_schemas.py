@@ -1,4 +1,4 @@
-"""What values of stores look like, kept in the checkpoint: a program that can not read them is refused when it starts."""
+"""What values of stores look like, kept in the checkpoint: a program that cannot read them is refused when it starts."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ Schemas = dict[str, dict[str, Description]]
 
 @dataclass(frozen=True, slots=True)
 class SchemaChange:
-    """Keys or values of a store that this program can not read.
+    """Keys or values of a store that this program cannot read.
 
     Attributes:
         store: its name.
         side: `key` or `value`.
         old: how they were written last: who reads that reads all of them.
-        shown_old: what can not be read, in few words.
+        shown_old: what cannot be read, in few words.
         shown_new: what the program has.
-        reason: why it can not be read.
+        reason: why it cannot be read.
     """
 
     store: str
@@ -64,7 +64,7 @@ def check_store_schemas(blobs: BlobStore, topology: Topology) -> None:
 
 
 def schema_changes(blobs: BlobStore, topology: Topology) -> list[SchemaChange]:
-    """What this program can not read of what earlier ones may have left in its stores; each side of a store once."""
+    """What this program cannot read of what earlier ones may have left in its stores; each side of a store once."""
     found: dict[tuple[str, str], SchemaChange] = {}
     for change in _changes(blobs, topology):
         found.setdefault((change.store, change.side), change)
@@ -125,7 +125,7 @@ def _changed(change: SchemaChange) -> CheckpointError:
     rewrite = "; or rewrite them with `hayase state migrate`" if change.side == "value" else ""
     return CheckpointError(
         "STORE_SCHEMA_CHANGED",
-        f"the {change.side}s of store {change.store!r} in the checkpoint can not be read by this program: {change.reason}. They are "
+        f"the {change.side}s of store {change.store!r} in the checkpoint cannot be read by this program: {change.reason}. They are "
         f"{change.shown_old}; the program has {change.shown_new}. {keep}{rewrite}; start "
         "the old program; or start over with `hayase app reset`, or with another application.id beside it",
         store=change.store,

@@ -71,7 +71,7 @@ class TopicChanges:
         """Go on with the new topics.
 
         Raises:
-            TopologyError, CheckpointError, UnknownTopicError: it can not, as a start with them could not.
+            TopologyError, CheckpointError, UnknownTopicError: it cannot, as a start with them could not.
         """
         assert self._watch is not None
         shipped = self._plan()

@@ -169,7 +169,7 @@ def _read_file(file: Path, option: str) -> dict[str, Any]:
         text = file.read_text(encoding="utf-8")
         return _flat(tomllib.loads(text)) if file.suffix == ".toml" else dict(parse_properties(text, where))
     except OSError as error:
-        raise ConfigError("INVALID_SETTING", f"{where} can not be read: {error.strerror}") from error
+        raise ConfigError("INVALID_SETTING", f"{where} cannot be read: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError("INVALID_SETTING", f"{where}: {error}") from error
 

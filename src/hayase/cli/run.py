@@ -97,7 +97,7 @@ def settings_of(loaded: Loaded, settings: dict[str, Any]) -> StreamsConfig:
     if settings:
         raise ConfigError(
             "INVALID_SETTING",
-            "a StreamsApp has its own settings, so --config and --config-file can not be used; name its topology instead",
+            "a StreamsApp has its own settings, so --config and --config-file cannot be used; name its topology instead",
         )
     return loaded.found.config
 

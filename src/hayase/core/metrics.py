@@ -44,7 +44,7 @@ _USERS = "/"
 
 
 def user_metric(scope: str, operation: str, tags: Mapping[str, str]) -> str:
-    """The name of a metric of the user's.
+    """The name of a metric of the user.
 
     Example:
         >>> user_metric("orders", "paid", {"shop": "north"})
@@ -54,7 +54,7 @@ def user_metric(scope: str, operation: str, tags: Mapping[str, str]) -> str:
 
 
 def parts_of_user_metric(name: str) -> tuple[str, str, tuple[tuple[str, str], ...]] | None:
-    """Scope, operation and tags of a metric of the user's; `None` if it is one of the others."""
+    """Scope, operation and tags of a metric of the user; `None` if it is one of the others."""
     if _USERS not in name:
         return None
     scope, operation, *tags = name.split(_USERS)

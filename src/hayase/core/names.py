@@ -59,6 +59,6 @@ def check_name(name: str) -> str:
     if not name or len(name) > 249 or name in (".", "..") or not _LEGAL.fullmatch(name):
         raise TopologyError(
             "INVALID_NAME",
-            f"{name!r} can not be a name: use 1 to 249 ASCII letters, digits, '.', '_' or '-' (and not '.' or '..')",
+            f"{name!r} cannot be a name: use 1 to 249 ASCII letters, digits, '.', '_' or '-' (and not '.' or '..')",
         )
     return name

@@ -109,7 +109,7 @@ class MetricsRegistry:
             )
 
     def snapshot(self) -> dict[MetricName, Value]:
-        """All metrics as they are now, sorted. Gauges that can not be read are left out."""
+        """All metrics as they are now, sorted. Gauges that cannot be read are left out."""
         with self._lock:
             now = self._now_ms()
             found: dict[MetricName, Value] = dict(self._totals)

@@ -23,7 +23,7 @@ def light_spark_home(cache: Path | None = None) -> Path | None:
         cache: the folder it is made in; default `hayase.core.cache.cache_root()`.
 
     Returns:
-        `None` if PySpark is not installed with its jars, or the cache can not be written.
+        `None` if PySpark is not installed with its jars, or the cache cannot be written.
     """
     spec = find_spec("pyspark")
     if spec is None or spec.origin is None:

@@ -26,7 +26,7 @@ def trust_options(path: Path) -> list[str]:
         path: where the trust store is written.
 
     Returns:
-        The options; none, and no file, if Python can not list the machine's authorities.
+        The options; none, and no file, if Python cannot list the machine's authorities.
     """
     certificates = ssl.create_default_context().get_ca_certs(binary_form=True)
     if not certificates:

@@ -91,7 +91,7 @@ class Graph:
         self._lines: dict[str, str] = {}
 
     def _made_here(self, *names: str) -> None:
-        """Remember which line of the user's made these nodes, stores or repartitions, for errors that come later."""
+        """Remember which line of the user made these nodes, stores or repartitions, for errors that come later."""
         line = users_line()
         if line is not None:
             for name in names:

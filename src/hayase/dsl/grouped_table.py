@@ -210,7 +210,7 @@ class KGroupedTable(Generic[K, V]):
             if not part.invertible:
                 raise TopologyError(
                     "NOT_INVERTIBLE",
-                    f"agg: {field.name} is a {field.function}, which can not take the old value of an updated or deleted "
+                    f"agg: {field.name} is a {field.function}, which cannot take the old value of an updated or deleted "
                     "row out again. On a grouped table use count(), sum_ or avg; or aggregate(initializer, adder, "
                     "subtractor) with an aggregate that keeps all it needs",
                 )

@@ -183,7 +183,7 @@ class KStream(Joining[K, V], Sinking[K, V]):
     def process_values(
         self, supplier: FixedKeyProcessorSupplier[K, V, VR], *store_names: str, name: Name = None
     ) -> KStream[K, VR]:
-        """As `process`, with a `FixedKeyProcessor`: it can not change keys, so the stream does not count as re-keyed."""
+        """As `process`, with a `FixedKeyProcessor`: it cannot change keys, so the stream does not count as re-keyed."""
         return self._process(supplier, store_names, True, "KSTREAM-PROCESSVALUES-", name)
 
     def _process(

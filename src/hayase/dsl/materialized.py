@@ -165,7 +165,7 @@ class Materialized(OptionalSerdes[K_co, V_co]):
 
         It is lost when its machine is, when it was in memory and the application has stopped, when its tasks move to
         another machine, and when an epoch has to be finished that another attempt had begun. What was sent before
-        stands, and is not sent again. No followers have it, and it can not be read as of an older epoch. Nothing is
+        stands, and is not sent again. No followers have it, and it cannot be read as of an older epoch. Nothing is
         lost while all goes well, nor by a restart on the same machine if the store is on disk.
         Without effect on a global table: its topic is its changelog.
         """

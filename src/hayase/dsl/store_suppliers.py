@@ -42,5 +42,5 @@ def check_supplier(supplier: WindowStoreSupplier) -> WindowStoreSupplier:
 
 
 def ttl_not_possible(name: str, reason: str) -> TopologyError:
-    """The error of a store that can not have a time to live."""
+    """The error of a store that cannot have a time to live."""
     return TopologyError("TTL_NOT_POSSIBLE", f"store {name!r} can have no time to live: {reason}; leave the TTL out")

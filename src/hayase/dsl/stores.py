@@ -189,7 +189,7 @@ class Stores:
             over: the store that keeps it, and its name; from any of the functions here that take serdes.
 
         Raises:
-            TopologyError: `INVALID_STORE`: `interface` can not be called, or `over` is not a store, or a custom one.
+            TopologyError: `INVALID_STORE`: `interface` cannot be called, or `over` is not a store, or a custom one.
 
         Not guaranteed: that built-in queries and `StreamsApp.store` say anything useful: they see the store that keeps it.
 

@@ -102,7 +102,7 @@ class Suppressed:
 
     @classmethod
     def until_window_closes(cls, buffer: BufferConfig) -> Suppressed:
-        """Only the last row of each window, when it can not change any more: at its end plus grace in stream time.
+        """Only the last row of each window, when it cannot change any more: at its end plus grace in stream time.
 
         Of sessions: at their end plus gap plus grace. Sliding windows and sessions accept records up to that very millisecond;
         one that comes in it after the result makes another one, as in Kafka Streams.

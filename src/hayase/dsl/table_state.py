@@ -91,7 +91,7 @@ def keeps_store(options: Materialized[Any, Any]) -> bool:
 
 
 def refuse_ttl(options: Materialized[Any, Any], name: str, reason: str) -> None:
-    """Raise TopologyError `TTL_NOT_POSSIBLE` if rows are to be forgotten in a store that can not."""
+    """Raise TopologyError `TTL_NOT_POSSIBLE` if rows are to be forgotten in a store that cannot."""
     if options.ttl_ms is not None:
         raise ttl_not_possible(name, reason)
 

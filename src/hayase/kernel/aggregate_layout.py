@@ -73,7 +73,7 @@ class AggregateLayout(ABC):
 
     @abstractmethod
     def encode(self, rows: Stored) -> Sequence[bytes | None]:
-        """The bytes of rows that are all there; raises SerializationError for a value that can not be stored."""
+        """The bytes of rows that are all there; raises SerializationError for a value that cannot be stored."""
 
 
 def aggregate_layout(serde: Serde[Any], parts: Sequence[BuiltIn], *, timed: bool = True) -> AggregateLayout | None:

@@ -67,7 +67,7 @@ class AggregateSerde(Serde[Any]):
         """
         if self._count != len(self._parts):
             raise SerializationError(
-                "NOT_SERIALIZABLE", "an average can not be stored without its sum and count, nor the like"
+                "NOT_SERIALIZABLE", "an average cannot be stored without its sum and count, nor the like"
             )
         return self.pack([value] if self._bare else [value[field.name] for field in self._fields])
 
@@ -128,7 +128,7 @@ def aggregate_serde(aggregation: BuiltInAggregate, given: Serde[Any] | None = No
             raise TopologyError(
                 "INVALID_AGGREGATE",
                 f"the store of an aggregate with {more[0]!r} (an avg, or an earliest that may be null) keeps more than "
-                "its value, so it can not have a value serde; leave it out of Materialized (the topic's serde is given "
+                "its value, so it cannot have a value serde; leave it out of Materialized (the topic's serde is given "
                 "to `to`)",
             )
         return given
@@ -166,7 +166,7 @@ def _packed(value: Any) -> bytes:
             return b"".join((_LENGTH.pack(MAP_TAG, len(data)), data))
     except (struct.error, UnicodeEncodeError) as error:
         raise SerializationError("NOT_SERIALIZABLE", f"{value!r} does not fit into a stored aggregate") from error
-    raise SerializationError("NOT_SERIALIZABLE", f"an aggregate can not keep a {kind.__name__}: {value!r}")
+    raise SerializationError("NOT_SERIALIZABLE", f"an aggregate cannot keep a {kind.__name__}: {value!r}")
 
 
 def _unpacked(data: bytes) -> list[Any]:

@@ -268,7 +268,7 @@ class Extreme(BuiltIn):
         if value is None:
             return (current,)
         if not isinstance(value, int | float | str | bytes):
-            raise TypeError(f"{self._function} of {self.name!r} can not take {value!r}")
+            raise TypeError(f"{self._function} of {self.name!r} cannot take {value!r}")
         if isinstance(value, float) or (isinstance(value, int) and isinstance(self.dtype, FLOATS)):
             value = value + 0.0  # one zero only
         if current is None or (isinstance(current, float) and math.isnan(current)):

@@ -34,7 +34,7 @@ class _Kept(BuiltIn):
         if dtype is not None and not _storable(dtype):
             raise TopologyError(
                 "INVALID_AGGREGATE",
-                f"{field.function} of {field.name!r} can not keep {dtype}; cast the input to text or a number",
+                f"{field.function} of {field.name!r} cannot keep {dtype}; cast the input to text or a number",
             )
         self._ignore_nulls = field.ignore_nulls
         self._fractions = isinstance(dtype, FLOATS)

@@ -60,7 +60,7 @@ def result_type(node: str, expression: pl.Expr, types: Types) -> pl.DataType:
     except pl.exceptions.PolarsError as error:
         reason = str(error).partition("\n")[0]
         raise TopologyError(
-            "INVALID_EXPRESSION", f"{expression} can not work on {_listed(types)}: {reason}", node=node
+            "INVALID_EXPRESSION", f"{expression} cannot work on {_listed(types)}: {reason}", node=node
         ) from error
     return schema[_RESULT]
 

@@ -107,7 +107,7 @@ class RecordOrder:
         return (*parents[0], name) if _multiplies(node) else parents[0]
 
     def merge(self, edges: Sequence[Edge]) -> MergeOrder | None:
-        """How the frames of several edges are merged into one; `None` if order columns can not tell.
+        """How the frames of several edges are merged into one; `None` if order columns cannot tell.
 
         Args:
             edges: those that lead into one node, or into several sinks that write one topic.
@@ -136,7 +136,7 @@ class RecordOrder:
         return tuple(order.index(edge) for edge in edges)
 
     def lookup(self, reader: str, stream: str, table: str) -> LookupOrder | None:
-        """Which updates of a table a stream that reads it sees; `None` if order columns can not tell."""
+        """Which updates of a table a stream that reads it sees; `None` if order columns cannot tell."""
         shared = _common([self.sent(stream), self.updates(table)])
         above = self._nodes[table].parents if table in self._nodes else (table,)
         if shared == 1 and self._ambiguous_end([stream, *above]):

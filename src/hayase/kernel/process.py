@@ -1,4 +1,4 @@
-"""Running processors of the user's."""
+"""Running processors of the user."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ class TableReader:
 
 
 def table_reader(reader: str, stream: str, table: str, ctx: CompileContext) -> TableReader | None:
-    """How a node reads a table; `None` if that one has no column form, or order columns can not tell what is seen.
+    """How a node reads a table; `None` if that one has no column form, or order columns cannot tell what is seen.
 
     Args:
         reader: the node that reads.

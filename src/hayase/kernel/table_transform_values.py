@@ -1,4 +1,4 @@
-"""The rows of a table with values that an object of the user's makes."""
+"""The rows of a table with values that an object of the user makes."""
 
 from __future__ import annotations
 

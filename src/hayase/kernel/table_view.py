@@ -57,7 +57,7 @@ class TableView:
 
 
 def view_over(parent: str, step: Step, ctx: ColumnContext) -> TableView | None:
-    """The view of another node's table; `None` if that one can not be read."""
+    """The view of another node's table; `None` if that one cannot be read."""
     try:
         return TableView.over(ctx.table(parent), step)
     except UnknownStoreError:

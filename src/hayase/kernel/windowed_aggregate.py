@@ -57,7 +57,7 @@ class StreamWindowedAggregateRows(WindowStoreNode[StreamWindowedAggregate]):
             return
         closed_ms = self.advance_clock(timestamp_ms) - windows.grace_ms
         if self._closing is not None:
-            # Before the record is taken in: it can not change them, but what it opens may expire them in the store.
+            # Before the record is taken in: it cannot change them, but what it opens may expire them in the store.
             self._closing.close(closed_ms - windows.size_ms, record)
         inputs = data = None
         for window in windows.windows_for(timestamp_ms):

@@ -84,7 +84,7 @@ def levels_of(topology: Topology) -> dict[str, int]:
 
 
 def global_stores_of(topology: Topology, sub: SubTopology) -> tuple[str, ...]:
-    """Names of the global stores that a sub-topology looks up, in order. A processor of the user's may look up all."""
+    """Names of the global stores that a sub-topology looks up, in order. A processor of the user may look up all."""
     found: dict[str, None] = {}
     if any(isinstance(node, ProcessorNode) and isinstance(node.operator, op.UserCode) for node in sub.nodes):
         return tuple(table.store for table in topology.global_tables)

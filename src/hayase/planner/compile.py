@@ -348,7 +348,7 @@ def _column_sinks(
         key = key_writing_codec(sink.key_serde, schema)
         value = writing_codec(sink.value_serde, schema.value) if schema.value is not None else None
         if key is None or value is None:
-            return None, f"sink {node.name} has a serde that can not write what arrives in columns"
+            return None, f"sink {node.name} has a serde that cannot write what arrives in columns"
         if sink.edge and sink.partitioner is not None:
             return None, f"sink {node.name} has a partitioner within a shuffle"
         without = routing_without_columns(sink, schema)
@@ -361,7 +361,7 @@ def _column_sinks(
 def _sink_merges(
     topology: Topology, unit: UnitNodes, stores: Mapping[str, StoreSpec], options: CompileOptions
 ) -> dict[str, MergeOrder] | None:
-    """How frames are merged on their way into one topic; `None` if order columns can not tell for one of them."""
+    """How frames are merged on their way into one topic; `None` if order columns cannot tell for one of them."""
     order = RecordOrder([*unit.processors, *unit.sinks], stores, caching=options.caching)
     edges: dict[str, list[tuple[str, str]]] = {}
     groups = merge_groups([(sink.topic, sink.topic in topology.repartitions) for sink in unit.sinks])

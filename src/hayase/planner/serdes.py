@@ -28,7 +28,7 @@ class AutoSerde(Serde[Any]):
     """Writes each value by its type.
 
     Text as UTF-8, bytes as they are, whole numbers and fractions as Kafka's Long and Double, truth values as Boolean, all
-    else (dict, list, dataclass, msgspec.Struct, Pydantic model) as JSON. Used by sinks and internal topics for which no serde was given and none is configured. It can not read.
+    else (dict, list, dataclass, msgspec.Struct, Pydantic model) as JSON. Used by sinks and internal topics for which no serde was given and none is configured. It cannot read.
     """
 
     def to_bytes(self, value: Any) -> bytes:

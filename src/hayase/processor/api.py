@@ -40,7 +40,7 @@ class Cancellable(Protocol):
 
 
 class FixedKeyRecord(msgspec.Struct, Generic[K, V], frozen=True, gc=False):
-    """A record whose key can not be changed (KIP-820): what a `FixedKeyProcessor` is given, and sends on.
+    """A record whose key cannot be changed (KIP-820): what a `FixedKeyProcessor` is given, and sends on.
 
     Made from the one that came in, by its `with_…` methods.
     """

@@ -1,4 +1,4 @@
-"""Metrics of the user's, counted by processors (Kafka Streams' `StreamsMetrics`)."""
+"""Metrics of the user, counted by processors (Kafka Streams' `StreamsMetrics`)."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class StreamsMetrics:
         wrong = [value for value in (entity, *tags.values()) if not _matches(_VALUE, value)]
         if wrong:
             raise self._refused(
-                f"{wrong[0]!r} can not be an entity or a tag's value; use letters, digits, '.', '_' and '-'"
+                f"{wrong[0]!r} cannot be an entity or a tag's value; use letters, digits, '.', '_' and '-'"
             )
         # As Prometheus calls them: two of one name would be one.
         labels = [re.sub("[.-]", "_", tag) for tag in (*_OURS, f"{scope}-id", *tags)]
@@ -131,7 +131,7 @@ class StreamsMetrics:
         wrong = [name for name in names if not _matches(_NAME, name)]
         if wrong:
             raise self._refused(
-                f"{wrong[0]!r} can not be a name of a metric or tag; use letters, digits, '.', '_' and '-', a letter first"
+                f"{wrong[0]!r} cannot be a name of a metric or tag; use letters, digits, '.', '_' and '-', a letter first"
             )
 
     def _refused(self, message: str) -> TopologyError:

@@ -184,7 +184,7 @@ def check_logged(topology: Topology, names: Iterable[str]) -> None:
             raise StateError(
                 "STORE_NOT_LOGGED",
                 f"store {name!r} has no changelog (with_logging_disabled), so there are no copies of it: no follower has it, and "
-                "it can not be read as of an older epoch. Read it as it is now, where the application runs, or let it have a "
+                "it cannot be read as of an older epoch. Read it as it is now, where the application runs, or let it have a "
                 "changelog",
                 store=name,
             )

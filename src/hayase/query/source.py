@@ -29,7 +29,7 @@ class StateSource:
         lineage: of the checkpoint it must belong to.
         gate: whether the folder is a follower's, who keeps a gate.
         paths: folders of states that are elsewhere, by name.
-        others: gives the sources to ask when the states here can not be caught at one epoch.
+        others: gives the sources to ask when the states here cannot be caught at one epoch.
         kept: held for as long as this is in use.
     """
 

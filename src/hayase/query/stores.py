@@ -147,7 +147,7 @@ class StoreHandle:
 
         Raises:
             SerializationError: the key is not one of the store's.
-            StateError: there is no state yet, or it can not be read; WRONG_STORE_KIND for a window store, and with a
+            StateError: there is no state yet, or it cannot be read; WRONG_STORE_KIND for a window store, and with a
                 timestamp for one that is not versioned.
         """
         self._want(windowed=False, call="get", instead="fetch")

@@ -56,7 +56,7 @@ class Control:
             self._write(_PAUSE, uuid.uuid4().hex.encode())
 
     def ask_stop(self) -> None:
-        """Driver: no new epochs; the query is about to be stopped. Can not be taken back."""
+        """Driver: no new epochs; the query is about to be stopped. Cannot be taken back."""
         self._write(_STOP, uuid.uuid4().hex.encode())
 
     def ask_change(self, change: bool) -> None:

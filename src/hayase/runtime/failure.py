@@ -58,7 +58,7 @@ def query_failure(text: str, spark_log: Path, *, planner_lost: bool = False) -> 
 
 
 def part_failure(text: str, condition: str, what: str, spark_log: Path) -> HayaseError:
-    """The error of something of the user's that Spark ran, in one line; that of a worker where there is one.
+    """The error of something of the user that Spark ran, in one line; that of a worker where there is one.
 
     Args:
         text: Spark's account, with traces, or the error itself.
@@ -80,7 +80,7 @@ def start_failure(text: str, spark_log: Path) -> HayaseError:
 
 
 def spark_gone(error: Exception, spark_log: Path, end: str | None = None) -> HayaseError:
-    """The error where Spark itself can not be asked any more.
+    """The error where Spark itself cannot be asked any more.
 
     Args:
         error: what PySpark raised.

@@ -1,7 +1,7 @@
 """What workers and the planner log arrives in the driver, and goes on through the driver's own loggers.
 
 Records travel as JSON lines: on one machine over a Unix socket in a folder that only the user may enter, from the machines of a
-cluster over TCP, unencrypted, to whoever says the run's token first. A worker that can not reach the driver drops what it has to
+cluster over TCP, unencrypted, to whoever says the run's token first. A worker that cannot reach the driver drops what it has to
 say: it is about to end, or nobody lets it through.
 """
 
@@ -146,7 +146,7 @@ class RelayHandler(logging.Handler):
         self._silent_until = 0.0
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Send one record; what can not be sent is dropped."""
+        """Send one record; what cannot be sent is dropped."""
         told = {
             "name": record.name,
             "levelno": record.levelno,

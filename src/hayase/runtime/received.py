@@ -52,5 +52,5 @@ class ReceivedRows:
         self.rows.append(StoredRow(row.task, row.edge, row.origin, row.seq, self._space.file, place))
 
     def close(self) -> None:
-        """Give the space back; payloads on disk can not be read any more."""
+        """Give the space back; payloads on disk cannot be read any more."""
         self._space.close()

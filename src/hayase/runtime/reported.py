@@ -201,7 +201,7 @@ class SummaryMetrics:
             self._registry.count(shown.group, name, tags, measure.number, what)
 
     def _add_users(self, thread: Tags, what: Count | Measure) -> bool:
-        """Whether it is one of the user's; see `StreamsMetrics`."""
+        """Whether it is one of the user; see `StreamsMetrics`."""
         parts = parts_of_user_metric(what.name)
         if parts is None:
             return False

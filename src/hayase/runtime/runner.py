@@ -108,7 +108,7 @@ class Runner:
         alone, so it may be damaged or lost without harm.
 
         Raises:
-            TopologyError, ProcessingError: a frame of `from_spark` or `to_spark` can not be made, or not be used.
+            TopologyError, ProcessingError: a frame of `from_spark` or `to_spark` cannot be made, or not be used.
         """
         if has_spark_io(topology):
             spark_settings = {**FAIR, **spark_settings}
@@ -272,7 +272,7 @@ class Runner:
         if end is None and isinstance(error, OSError) and not isinstance(error, ConnectionError):
             return StreamsStoppedError(
                 "SUPERVISOR_FAILED",
-                f"the application can not be watched any more, so it ends ({type(error).__name__}: {error}). Mend that and start it "
+                f"the application cannot be watched any more, so it ends ({type(error).__name__}: {error}). Mend that and start it "
                 "again; it goes on where it was",
             )
         return spark_gone(error, self.spark_log, end)
@@ -289,7 +289,7 @@ class Runner:
         try:
             return self._stop_all(time.monotonic() + timeout_s)
         except (*LOST, PySparkException) as error:
-            _LOG.warning("Spark can not be asked to stop: %s", error)
+            _LOG.warning("Spark cannot be asked to stop: %s", error)
             return False
         finally:
             self._stopped.set()
@@ -324,7 +324,7 @@ class Runner:
     def close(self) -> None:
         """Let go of Spark, if this run started it, and of the control folder. Waits for a `stop` in another thread.
 
-        Never raises: what can not be closed because Spark is gone has ended with it.
+        Never raises: what cannot be closed because Spark is gone has ended with it.
         """
         if self._stopping.is_set():
             self._stopped.wait()

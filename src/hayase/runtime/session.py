@@ -165,7 +165,7 @@ class SessionUse:
         return frozenset(status.keySet().mkString(" ").split())
 
     def release(self) -> None:
-        """Let go; calling it again does nothing. Never raises: of a session that can not be stopped nothing is kept."""
+        """Let go; calling it again does nothing. Never raises: of a session that cannot be stopped nothing is kept."""
         with SessionUse._lock:
             use, self._use = self._use, None
             if use is None:

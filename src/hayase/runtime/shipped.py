@@ -203,7 +203,7 @@ def load_shipped(blobs: BlobStore, digest: str) -> ShippedApp:
     if data is None:
         raise ConfigError(
             "PROGRAM_NOT_FOUND",
-            "a worker can not read the checkpoint; checkpoint.dir must be a path that every machine sees",
+            "a worker cannot read the checkpoint; checkpoint.dir must be a path that every machine sees",
         )
     if _digest(data) != digest:
         raise CheckpointError(

@@ -25,7 +25,7 @@ class Culprit:
 
     Attributes:
         value: the smallest part that fails.
-        variable: what the function, or the object, calls it; empty if nothing of the user's leads to it.
+        variable: what the function, or the object, calls it; empty if nothing of the user leads to it.
         function: the user's function that needs it, with file and line.
         node: the node of the topology that it belongs to.
     """

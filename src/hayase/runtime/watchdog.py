@@ -40,7 +40,7 @@ _LOOKS = 10
 _LOOK_MAX_S = 5.0
 _TIMER_MORE = 1.25
 _TIMER_MORE_S = 1.0
-"""The timer is for what the thread can not see, so it is set to more than the interval."""
+"""The timer is for what the thread cannot see, so it is set to more than the interval."""
 _HEAD_BYTES = 256
 _POLARS = str(Path(pl.__file__).parent) + os.sep
 _ASKING_MIN_S = 150.0

@@ -191,7 +191,7 @@ class WorkerHost:
         except OSError as error:
             raise ConfigError(
                 "STATE_DIR_NOT_USABLE",
-                f"{socket.gethostname()} can not keep state in {self.folders.disk}: {error.strerror}; set state.dir to a local "
+                f"{socket.gethostname()} cannot keep state in {self.folders.disk}: {error.strerror}; set state.dir to a local "
                 f"folder that every machine has, or {STATE_DIR_VARIABLE} in the environment of its Spark worker",
             ) from error
 

@@ -59,7 +59,7 @@ class AvroSchema:
         columns: column types; `None` if it exists in rows only.
         no_columns: why, if so.
         raw_bytes: whether it is plain bytes, whose payload has no length in front.
-        physical: the schema for pyruhvro, without logical types and all integers long; `None` if it can not decode it.
+        physical: the schema for pyruhvro, without logical types and all integers long; `None` if it cannot decode it.
         over_limit: whether a value has an int beyond 32 bits, or a decimal of more digits than its precision, which fastavro has
             rounded then; `None` if the schema has neither.
         check: looks through a payload before it is decoded; `None` if none of the schema needs that.

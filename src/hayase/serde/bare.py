@@ -21,7 +21,7 @@ READ_ERRORS: tuple[type[Exception], ...] = (Exception,)
 
 
 def refuse(serde: object, value: Any, allowed: str) -> SerializationError:
-    """The error for a value that the serde can not write."""
+    """The error for a value that the serde cannot write."""
     return SerializationError(
         "VALUE_NOT_SERIALIZABLE",
         f"{type(serde).__name__} writes {allowed}; it was given {shown(value)} ({type(value).__name__})",
@@ -84,7 +84,7 @@ class BareCodec(ColumnCodec):
         """See ColumnCodec; a null field is a null value too.
 
         Raises:
-            SerializationError: the field's type can not become the schema's without loss.
+            SerializationError: the field's type cannot become the schema's without loss.
         """
         return self.encode_column(self._masked(frame, null))
 

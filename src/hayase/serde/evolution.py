@@ -40,7 +40,7 @@ _MEANING = ("type", "format", "pattern", "enum", "const", "minimum", "maximum", 
 
 
 def described(serde: Serde[Any]) -> Description | None:
-    """How a serde writes; `None` if that can not be told, or is told with each value, as by a schema registry."""
+    """How a serde writes; `None` if that cannot be told, or is told with each value, as by a schema registry."""
     if isinstance(serde, JsonSerde):
         schema = serde.json_schema()
         return None if schema is None else {"serde": "JsonSerde", "schema": schema}
@@ -57,7 +57,7 @@ def decoder(description: Description) -> Serde[Any]:
 
 
 def unreadable(old: Description, new: Description) -> str | None:
-    """Why values that `old` wrote can not all be read by `new`; `None`: they can, as far as can be told."""
+    """Why values that `old` wrote cannot all be read by `new`; `None`: they can, as far as can be told."""
     if old["serde"] != new["serde"]:
         if old["serde"] in _READ_AS_WELL.get(new["serde"], ()):
             return None

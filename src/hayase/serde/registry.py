@@ -175,7 +175,7 @@ class SchemaRegistry:
         """The schema with this id. Asked once per process.
 
         Raises:
-            SchemaRegistryError: `SCHEMA_NOT_FOUND`; or the registry can not be reached, refuses or fails.
+            SchemaRegistryError: `SCHEMA_NOT_FOUND`; or the registry cannot be reached, refuses or fails.
         """
         held = self.held.schemas
         if schema_id not in held:

@@ -233,7 +233,7 @@ def non_finite(where: str) -> SerializationError:
     """The error for NaN and infinities where the format has no text for them."""
     return SerializationError(
         "VALUE_NOT_SERIALIZABLE",
-        f"{where} is NaN or infinite, which JSON can not write; write null or a finite number",
+        f"{where} is NaN or infinite, which JSON cannot write; write null or a finite number",
     )
 
 

@@ -42,7 +42,7 @@ def adopt_copy(
 
     The best is the one at the latest epoch, of the same application, checkpoint and bundle. It may be in use, and may be
     behind or wrong: `Changelog.catch_up` checks it and brings it up to date as any other state. Nothing is raised: where it
-    can not be copied, the state is rebuilt from the changelog.
+    cannot be copied, the state is rebuilt from the changelog.
 
     Args:
         path: folder of the state.

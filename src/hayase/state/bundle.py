@@ -57,7 +57,7 @@ _LOG = logging.getLogger("hayase.state")
 class BundleState:
     """The stores of a bundle, epoch by epoch. Several processes may have it open; one applies at a time.
 
-    Opening it compares all pages with their checksums and throws away what can not be trusted: a damaged file, after a power loss without a clean close, and if the file is shorter
+    Opening it compares all pages with their checksums and throws away what cannot be trusted: a damaged file, after a power loss without a clean close, and if the file is shorter
     than what is in it or no environment at all, the files are deleted;
     the state of another checkpoint (lineage), application, bundle or format is emptied. It is then at epoch -1, and
     `Changelog.catch_up` rebuilds it.

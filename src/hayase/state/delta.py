@@ -201,7 +201,7 @@ class Delta:
             changes: whether `changes` is wanted; without it, it is empty, and only `columns` has them.
 
         Raises:
-            StateError: `DELTA_CORRUPT`: the checksum is wrong, or it can not be read.
+            StateError: `DELTA_CORRUPT`: the checksum is wrong, or it cannot be read.
         """
         view = memoryview(data)
         content = view[:-DIGEST_BYTES]

@@ -115,7 +115,7 @@ class EpochState:
                 store.spill(maps)
 
     def close(self) -> None:
-        """Let go of the snapshot; stores can not be read any more. Calling it again does nothing."""
+        """Let go of the snapshot; stores cannot be read any more. Calling it again does nothing."""
         if self._on_close is not None:
             on_close, self._on_close = self._on_close, None
             on_close()

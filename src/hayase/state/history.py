@@ -95,7 +95,7 @@ class PastStates:
                     raise gap from None
         raise StateError(
             "HISTORY_GONE",
-            f"The state as of epoch {self.epoch} can not be opened any more: the oldest that can is epoch {oldest}. "
+            f"The state as of epoch {self.epoch} cannot be opened any more: the oldest that can is epoch {oldest}. "
             "Set state.history.retention.ms to keep older ones for longer.",
             bundle=state.bundle,
             epoch=self.epoch,

@@ -18,7 +18,7 @@ V = TypeVar("V")
 class ReadOnlyKeyValueStore(Generic[K, V]):
     """What queries see of a key-value store. Iterators go in order of the keys' bytes, as of the call.
 
-    Raises `SerializationError` where a key can not be written, or what is stored can not be read, by its serde.
+    Raises `SerializationError` where a key cannot be written, or what is stored cannot be read, by its serde.
 
     Example:
         >>> from hayase.serde.serdes import Serdes

@@ -86,7 +86,7 @@ def stored_entry(prefix: bytes, key: bytes, value: bytes) -> tuple[bytes, bytes]
 
 
 def has_long(keys: Sequence[bytes]) -> bool:
-    """Whether any of the keys can not be kept as it is."""
+    """Whether any of the keys cannot be kept as it is."""
     return max(map(len, keys), default=0) > HEAD
 
 

@@ -14,7 +14,7 @@ _MARK = "MOVING"
 
 
 def set_moving(folder: Path, *, moving: bool) -> None:
-    """Say it, for all runs to come; raises OSError if the folder can not be made or written."""
+    """Say it, for all runs to come; raises OSError if the folder cannot be made or written."""
     if moving:
         make_folder(folder)
         write_file(folder / _MARK, b"")

@@ -31,7 +31,7 @@ class _Deadline:
         if self._clock() > self._end:
             raise StateError(
                 "SCAN_TOO_LONG",
-                f"A snapshot of the state was read for more than {self._max_seconds:g} s. Old pages can not be reused while "
+                f"A snapshot of the state was read for more than {self._max_seconds:g} s. Old pages cannot be reused while "
                 "it is held, so it is ended: ask for smaller ranges, take a new snapshot for each, or allow more time.",
             )
 
@@ -173,4 +173,4 @@ def _check_once(path: Path) -> None:
 
 
 def _refuse() -> NoReturn:
-    raise StateError("READ_ONLY", "A store opened for queries can not be written; only its operators write to it.")
+    raise StateError("READ_ONLY", "A store opened for queries cannot be written; only its operators write to it.")

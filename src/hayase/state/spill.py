@@ -130,7 +130,7 @@ class SpillMaps:
         return SpilledStore(self, layout.prefix_of(self._next - 1))
 
     def close(self) -> None:
-        """Remove it; its stores can not be read any more."""
+        """Remove it; its stores cannot be read any more."""
         for scan in list(self._scans):
             scan.close()  # type: ignore[attr-defined]
         self._stack.close()

@@ -1,6 +1,6 @@
 """The stores of a bundle that have no changelog: beside its state, and thrown away when they do not fit it.
 
-What they hold is in no delta, so an epoch that another attempt committed can not be made good in them. An environment of
+What they hold is in no delta, so an epoch that another attempt committed cannot be made good in them. An environment of
 theirs therefore says, as the state does, after which epoch it is, and by which delta. Where it says the same as the state it is
 right, and used; else its stores begin empty, as those of a Kafka Streams task that lost them.
 """

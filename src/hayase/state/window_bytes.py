@@ -203,7 +203,7 @@ class WindowBytes(SegmentedBytes):
 class DuplicateWindowBytes(WindowBytes):
     """A window store that keeps every value that is put: several for one key and start, in the order of arrival.
 
-    As Kafka Streams' window stores with `retainDuplicates`: putting `None` does nothing, and a value can not be
+    As Kafka Streams' window stores with `retainDuplicates`: putting `None` does nothing, and a value cannot be
     replaced. Behind the start comes a number, counted in the store.
     """
 

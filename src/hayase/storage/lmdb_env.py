@@ -100,7 +100,7 @@ class _Entry:
                 self.env.close()
 
     def alone(self, action: Callable[[], None]) -> None:
-        """Run `action` while this process has no transaction open and can not begin one."""
+        """Run `action` while this process has no transaction open and cannot begin one."""
         with self.one_at_a_time:
             self.closing = True  # before the lock is taken: busy readers would hardly ever leave it free
             with self.changed:
@@ -108,7 +108,7 @@ class _Entry:
                     if not self.changed.wait_for(lambda: not self.active, _ALONE_TIMEOUT_S):
                         raise StateError(
                             "ENVIRONMENT_BUSY",
-                            f"{self.path} can not be resized or closed: a transaction of this process stayed open "
+                            f"{self.path} cannot be resized or closed: a transaction of this process stayed open "
                             f"for {_ALONE_TIMEOUT_S:.0f} s. End long reads, or open it with a larger map.",
                         )
                     action()
@@ -161,7 +161,7 @@ def open_environment(
 
     Raises:
         StateError: `ENVIRONMENT_OPEN_OTHERWISE`: it is open in this process with another `sync`, fewer
-            `max_dbs`, or readonly; `ENVIRONMENT_NOT_OPENED`: it can not be opened; the message says why; `DISK_FULL`.
+            `max_dbs`, or readonly; `ENVIRONMENT_NOT_OPENED`: it cannot be opened; the message says why; `DISK_FULL`.
     """
     given = os.fspath(path)
     entry = _entries.get((os.getpid(), given))
@@ -222,7 +222,7 @@ def read_transaction(env: lmdb.Environment, *, buffers: bool) -> AbstractContext
 def read_transaction(env: lmdb.Environment, *, buffers: bool = False) -> AbstractContextManager[Any]:
     """A snapshot of the environment as of now; never blocks and is never blocked by writers.
 
-    Keep it short: pages that a snapshot can see are not reused, and the map can not grow meanwhile. With
+    Keep it short: pages that a snapshot can see are not reused, and the map cannot grow meanwhile. With
     `buffers=True` values are memory views into the map, valid only inside the `with`.
     """
     return _transaction(_entry_of(env), write=False, buffers=buffers)
@@ -310,7 +310,7 @@ def _open(path: str, map_size: int, max_dbs: int, readonly: bool, sync: bool) ->
             ) from error
         raise StateError(
             "ENVIRONMENT_NOT_OPENED",
-            f"{path} can not be opened as an LMDB environment: {error}. It must be a writable folder on a local disk; "
+            f"{path} cannot be opened as an LMDB environment: {error}. It must be a writable folder on a local disk; "
             "after a fork nobody may still hold the parent's environment object.",
         ) from error
     if not readonly:

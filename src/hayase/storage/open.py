@@ -77,7 +77,7 @@ def _open_s3(url: str, patience: Patience) -> BlobStore:
 def probe_put_if_absent(blobs: BlobStore, *, exactly_once: bool = True) -> None:
     """Check that publishing works and that a blob can be published only once; leaves nothing behind.
 
-    A probe can not prove a promise, but it finds stores that never made it: those that take a second blob of one name, and
+    A probe cannot prove a promise, but it finds stores that never made it: those that take a second blob of one name, and
     those that look first and write then, of which several writers at the same moment win.
 
     Args:
@@ -86,8 +86,8 @@ def probe_put_if_absent(blobs: BlobStore, *, exactly_once: bool = True) -> None:
             after the other.
 
     Raises:
-        ConfigError: `PUBLISH_NOT_ATOMIC`: a second blob of one name was accepted, or the first can not be read.
-        StateError: `DISK_FULL`. ConfigError, StorageError: what the store raises when it can not be used.
+        ConfigError: `PUBLISH_NOT_ATOMIC`: a second blob of one name was accepted, or the first cannot be read.
+        StateError: `DISK_FULL`. ConfigError, StorageError: what the store raises when it cannot be used.
     """
     name = f"probe/{uuid.uuid4().hex}"
     if exactly_once and not blobs.publishes_once:

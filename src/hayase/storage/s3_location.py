@@ -98,4 +98,4 @@ def _check_endpoint(url: str, endpoint: str) -> None:
 
 def _invalid(url: str, why: str) -> ConfigError:
     shown = url.partition("?")[0]
-    return ConfigError("INVALID_STORAGE_URL", f"{shown!r} can not be a checkpoint: {why}; the form is {_FORM}")
+    return ConfigError("INVALID_STORAGE_URL", f"{shown!r} cannot be a checkpoint: {why}; the form is {_FORM}")

@@ -7,7 +7,7 @@ import struct
 from hayase.state.protocol import ByteStore, TaskState
 
 CLOCK_STORE = "__clocks"
-"""Name of the store that holds the clocks; store names of users can not begin with `__`."""
+"""Name of the store that holds the clocks; store names of users cannot begin with `__`."""
 STREAM_TIME = "task/stream-time"
 """Clock of a task with processors or stores with a time to live; no node has a slash in its name."""
 

@@ -296,7 +296,7 @@ def _send_edge(sink: SinkProgram, services: TaskServices, inputs: ColumnInputs, 
 def _targeted(
     sink: SinkProgram, services: TaskServices, inputs: ColumnInputs, frame: pl.DataFrame, first: int
 ) -> tuple[pl.DataFrame, np.ndarray]:
-    """Rows and their partitions; those whose key can not be serialized go to the production handler instead."""
+    """Rows and their partitions; those whose key cannot be serialized go to the production handler instead."""
     if isinstance(sink.key_serde, StringSerde) and frame[KEY].dtype == pl.String:
         return frame, _by_key(frame[KEY].cast(pl.Binary).to_arrow(), sink.partitions, first)
     try:

@@ -140,7 +140,7 @@ class HeldFrames:
             yield HeldRows(frame, start, headers, cache(partial(self._origins, made)), self._finish)
 
     def _kept(self, origins: pl.DataFrame) -> Spilled | list[Origin]:
-        """The records that made updates: on disk, unless their serdes can not be pickled."""
+        """The records that made updates: on disk, unless their serdes cannot be pickled."""
         made = gathered([self.inputs.origin(order) for order in origins.iter_rows()])
         try:
             return self._space.file.append(pickle.dumps(made))
@@ -157,7 +157,7 @@ class HeldFrames:
 class HeldRecords:
     """`RowHolding` of one node.
 
-    Records are pickled. Where that does not work, because a value's class can not be found by its name, they stay in memory.
+    Records are pickled. Where that does not work, because a value's class cannot be found by its name, they stay in memory.
 
     Args:
         space: where they go.

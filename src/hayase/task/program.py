@@ -56,7 +56,7 @@ class SourceProgram:
     Attributes:
         edge: the repartition topic it receives, `None` for topics of the log.
         frames: the edge carries typed columns (both ends run in columns) instead of serialized keys and values.
-        schema: what it sends in columns; `None` if it can not.
+        schema: what it sends in columns; `None` if it cannot.
         fields: the value fields that anything downstream looks at, where they are decoded to columns; `None`: all.
         prefix: the nodes that run in columns in a unit that runs in rows.
     """
@@ -129,12 +129,12 @@ class UnitProgram:
 
     @cached_property
     def timed(self) -> bool:
-        """Whether processors of the user's are in it, which may have to be called without input."""
+        """Whether processors of the user are in it, which may have to be called without input."""
         return any(isinstance(node.operator, UserCode) for node in self.processors)
 
     @cached_property
     def clocked(self) -> bool:
-        """Whether the task's stream time is kept: for processors of the user's, and for stores with a time to live."""
+        """Whether the task's stream time is kept: for processors of the user, and for stores with a time to live."""
         return self.timed or any(
             self.stores[name].ttl_ms is not None for node in self.processors for name in node.stores
         )

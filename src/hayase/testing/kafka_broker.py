@@ -40,7 +40,7 @@ _CONFIG = {
     "inter.broker.listener.name": "PLAINTEXT",
     "num.partitions": "1",
     "auto.create.topics.enable": "false",
-    # One node: internal topics can not have three replicas. Few partitions: a start is faster.
+    # One node: internal topics cannot have three replicas. Few partitions: a start is faster.
     "default.replication.factor": "1",
     "offsets.topic.replication.factor": "1",
     "offsets.topic.num.partitions": "4",

@@ -98,7 +98,7 @@ def global_store(
 
 
 def global_table_of(spec: StoreSpec, source: SourceNode, name: str, supplier: Any) -> GlobalTable:
-    """A global store with the processor of the user's that keeps it.
+    """A global store with the processor of the user that keeps it.
 
     Raises:
         TopologyError: `INVALID_STORE`, `INVALID_PROCESSOR`, `GLOBAL_STORE_NOT_LOGGED`, `TTL_NOT_POSSIBLE`.

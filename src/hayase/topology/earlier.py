@@ -35,7 +35,7 @@ FORMAT = 2
 _NAMING = (
     SourceNode, ProcessorNode, SinkNode, GlobalTable, RepartitionTopic, InternalTopic, StoreSpec, Operator, InternalSerdes,
 )  # fmt: skip
-"""What names nodes, stores and topics in its fields; functions and serdes of the user's are left alone."""
+"""What names nodes, stores and topics in its fields; functions and serdes of the user are left alone."""
 
 
 def in_format(topology: Topology, plan_format: int) -> Topology:

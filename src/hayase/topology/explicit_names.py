@@ -8,7 +8,7 @@ from hayase.core.errors import TopologyError
 from hayase.topology.topology import Topology
 
 _GENERATED = re.compile(r"(K(STREAM|TABLE)|.*-STATE-STORE)-(.*-)?\d{10}(-store|-repartition|-topic)?")
-"""Kafka Streams' prefixes and the builder's counter; a name of the user's may end in digits."""
+"""Kafka Streams' prefixes and the builder's counter; a name of the user may end in digits."""
 
 
 def check_explicit_names(topology: Topology) -> None:

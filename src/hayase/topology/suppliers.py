@@ -1,4 +1,4 @@
-"""What supplies processors of the user's, and which stores it brings along."""
+"""What supplies processors of the user, and which stores it brings along."""
 
 from __future__ import annotations
 

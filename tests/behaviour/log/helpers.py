@@ -108,7 +108,7 @@ def settled_values(log: Log, topic: str, partition: int = 0) -> list[bytes | Non
     append(log, batch(topic, [fence], partitions=[partition]))
     deadline = time.monotonic() + 20
     while fence not in (found := values(log, topic, partition)):
-        assert time.monotonic() < deadline, "the record appended last can not be seen"
+        assert time.monotonic() < deadline, "the record appended last cannot be seen"
         time.sleep(0.01)
     return [value for value in found if value is None or not value.startswith(b"fence-")]
 

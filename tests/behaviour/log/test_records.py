@@ -256,7 +256,7 @@ def test_records_before_an_offset_can_be_deleted(log: Log, four: str) -> None:
     assert values(log, four) == [b"2", b"3"]
 
 
-def test_records_of_a_topic_that_does_not_exist_can_not_be_deleted(log: Log) -> None:
+def test_records_of_a_topic_that_does_not_exist_cannot_be_deleted(log: Log) -> None:
     with pytest.raises(UnknownTopicError):
         log.delete_records({TopicPartition("no-such-topic", 0): 1})
 

@@ -28,7 +28,7 @@ def test_topics_are_listed_by_name(log: Log, new_name: Callable[[], str]) -> Non
     assert [name for name in log.topics() if name in names] == names
 
 
-def test_a_topic_that_exists_can_not_be_made_again(log: Log, topic: str) -> None:
+def test_a_topic_that_exists_cannot_be_made_again(log: Log, topic: str) -> None:
     with pytest.raises(LogError) as error:
         log.create_topic(topic, 1)
     assert error.value.condition == "TOPIC_EXISTS"
@@ -74,7 +74,7 @@ def test_a_topic_made_anew_has_another_id_and_nothing_of_the_old_one(log: Log, t
     assert values(log, topic) == [b"new"]
 
 
-def test_a_topic_that_does_not_exist_can_not_be_removed(log: Log) -> None:
+def test_a_topic_that_does_not_exist_cannot_be_removed(log: Log) -> None:
     with pytest.raises(UnknownTopicError) as error:
         log.delete_topic("no-such-topic")
     assert error.value.context["topic"] == "no-such-topic"

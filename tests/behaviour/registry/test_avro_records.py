@@ -72,7 +72,7 @@ def test_a_reader_with_another_schema_gets_its_own_fields(registry: SchemaRegist
     assert both_forms(AvroSerde(wide, registry), data) == {"id": 1, "more": None, "n": 5}
 
 
-def test_a_record_that_the_reader_can_not_resolve_is_bad(registry: SchemaRegistry, topic: str) -> None:
+def test_a_record_that_the_reader_cannot_resolve_is_bad(registry: SchemaRegistry, topic: str) -> None:
     other = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "string"}]}
     mine = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}
     data = AvroSerde(other, registry).for_topic(topic, "value", {}).serialize({"id": "x"})

@@ -1,4 +1,4 @@
-"""Stores whose values a new program can not read are rewritten: all of it or nothing, and restore, followers and readers see it."""
+"""Stores whose values a new program cannot read are rewritten: all of it or nothing, and restore, followers and readers see it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ PROGRAM = Path(migrated.__file__)
 
 
 def start(folder: Path, topology: Topology, **settings: Any) -> LocalApp:
-    """Start a program as an application does: it is refused if it can not read its stores."""
+    """Start a program as an application does: it is refused if it cannot read its stores."""
     local = LocalApp(folder, topology, num_bundles=2, **settings)
     try:
         finish_migration(local.blobs)
@@ -240,7 +240,7 @@ def test_a_program_that_was_started_and_never_ran_an_epoch_can_be_replaced(tmp_p
 
 def test_what_a_migration_needs_is_said_before_anything_is_read(folder: Path) -> None:
     without = {store: function for store, function in migrated.OPTIONS.items() if store != "table"}
-    with pytest.raises(ConfigError, match="values of 'table' can not be read"):
+    with pytest.raises(ConfigError, match="values of 'table' cannot be read"):
         migrate(folder, without)
     with pytest.raises(ConfigError, match="'counts'") as raised:
         migrate(folder, {**migrated.OPTIONS, "counts": migrated.with_currency})

@@ -113,7 +113,7 @@ def test_a_stop_holds_although_somebody_resumes(control: Control) -> None:
     assert control.holding()
 
 
-def test_what_does_not_run_can_not_be_paused(config: StreamsConfig) -> None:
+def test_what_does_not_run_cannot_be_paused(config: StreamsConfig) -> None:
     with pytest.raises(StreamsStoppedError, match="is not running on this machine") as refused:
         pause_application(config, timeout_s=1)
     assert refused.value.condition == "NOT_RUNNING"

@@ -1,4 +1,4 @@
-"""A program is refused that can not read what earlier ones left in its stores."""
+"""A program is refused that cannot read what earlier ones left in its stores."""
 
 from __future__ import annotations
 

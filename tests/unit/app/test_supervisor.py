@@ -64,7 +64,7 @@ REFUSED = [ConnectionRefusedError(111, "Connection refused"), Py4JNetworkError("
 
 
 @pytest.mark.parametrize("error", REFUSED)
-def test_a_run_that_can_not_be_closed_ends_in_error_and_gives_its_lease_back(tmp_path: Path, error: Exception) -> None:
+def test_a_run_that_cannot_be_closed_ends_in_error_and_gives_its_lease_back(tmp_path: Path, error: Exception) -> None:
     app = app_in(tmp_path)
     runner: Any = DeadRunner(tmp_path, error)
     blobs = open_blobs(app.config.checkpoint_dir, fsync=False)

@@ -19,7 +19,7 @@ from hayase.cli.main import run_cli
         ("bootstrap.servers=h:1\nsasl.password=${env:NOBODY_SET_THIS}\n", [], "has no such variable"),
     ],
 )
-def test_a_file_that_can_not_be_used_says_why(
+def test_a_file_that_cannot_be_used_says_why(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, more: list[str], words: str
 ) -> None:
     file = tmp_path / "client.properties"

@@ -163,7 +163,7 @@ def test_settings_of_a_topic_are_changed_and_taken_back(shell: Shell) -> None:
         (("t", "-c", "remote.storage.enable=true"), "needs remote.storage.url"),
     ],
 )
-def test_a_change_of_settings_that_can_not_be_made_is_one_line(
+def test_a_change_of_settings_that_cannot_be_made_is_one_line(
     shell: Shell, arguments: tuple[str, ...], said: str
 ) -> None:
     shell.run("topics", "create", "t")

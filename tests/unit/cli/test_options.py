@@ -49,5 +49,5 @@ def test_a_damaged_file_says_where(tmp_path: Path, name: str, text: str, words: 
 
 
 def test_a_file_that_is_not_there_says_so(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="can not be read"):
+    with pytest.raises(ConfigError, match="cannot be read"):
         read_settings(None, tmp_path / "none.toml")

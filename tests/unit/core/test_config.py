@@ -277,7 +277,7 @@ def test_a_dead_letter_handler_needs_a_topic():
     assert config(**settings, **{"errors.dead.letter.queue.topic.name": "d"}).dead_letter_topic == "d"
 
 
-def test_a_config_can_not_be_changed():
+def test_a_config_cannot_be_changed():
     made = config()
     with pytest.raises(AttributeError):
         made.application_id = "other"

@@ -112,7 +112,7 @@ def test_references_are_resolved_in_a_jaas_configuration_and_for_the_whole_of_it
     ("key", "value", "words"),
     [
         ("ssl.truststore.location", "/trust.jks", "set ssl.ca.location=ca.pem"),
-        ("ssl.truststore.location", "/trust.p12", "type PKCS12 can not be read"),
+        ("ssl.truststore.location", "/trust.p12", "type PKCS12 cannot be read"),
         ("ssl.truststore.password", "x", "remove ssl.truststore.password"),
         ("ssl.keystore.location", "/key.jks", "ssl.keystore.type=PKCS12"),
         ("sasl.jaas.config", "nonsense", "must read: MODULE required"),
@@ -120,7 +120,7 @@ def test_references_are_resolved_in_a_jaas_configuration_and_for_the_whole_of_it
         ("sasl.jaas.config", f"{PLAIN} required username=a password=b; {PLAIN} required;", "one login module"),
         ("sasl.jaas.config", "com.sun.security.auth.module.Krb5LoginModule required x=y;", "sasl.kerberos.keytab"),
         ("sasl.jaas.config", "org.apache.OAuthBearerLoginModule required x=y;", "sasl.oauthbearer.client.id"),
-        ("sasl.jaas.config", "org.example.MyModule required x=y;", "MyModule of sasl.jaas.config can not be"),
+        ("sasl.jaas.config", "org.example.MyModule required x=y;", "MyModule of sasl.jaas.config cannot be"),
         ("security.protocol", "TLS", "allowed is one of PLAINTEXT, SSL"),
     ],
 )

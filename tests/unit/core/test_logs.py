@@ -77,7 +77,7 @@ def test_the_place_is_forgotten_outside() -> None:
 def test_secrets_are_masked_in_messages_and_traces(logger: tuple[logging.Logger, list[logging.LogRecord]]) -> None:
     log, seen = logger
     try:
-        raise ValueError("can not log in with hunter22")
+        raise ValueError("cannot log in with hunter22")
     except ValueError:
         log.exception("failed with %s", "hunter22")
     for formatter in (TextFormatter(["hunter22"]), JsonFormatter(["hunter22"])):

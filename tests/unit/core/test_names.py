@@ -13,7 +13,7 @@ def test_a_given_name_counts_as_well():
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a b", "é", "a/b", "x" * 250])
-def test_a_name_that_can_not_be_a_topic_is_refused(name):
+def test_a_name_that_cannot_be_a_topic_is_refused(name):
     with pytest.raises(TopologyError) as caught:
         check_name(name)
     assert caught.value.condition == "INVALID_NAME"

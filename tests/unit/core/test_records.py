@@ -16,7 +16,7 @@ def test_a_record_with_another_part_keeps_the_rest():
     assert record.with_headers(()) == Record("k", 1, 5)
 
 
-def test_a_record_can_not_be_changed():
+def test_a_record_cannot_be_changed():
     with pytest.raises(AttributeError):
         Record("k", 1, 5).value = 2
 

@@ -27,7 +27,7 @@ def test_it_is_made_once(tmp_path: Path) -> None:
     assert light_spark_home(tmp_path) == light_spark_home(tmp_path)
 
 
-def test_where_the_cache_can_not_be_written_there_is_none(tmp_path: Path) -> None:
+def test_where_the_cache_cannot_be_written_there_is_none(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     assert light_spark_home(tmp_path / "file") is None
 

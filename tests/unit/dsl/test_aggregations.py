@@ -175,7 +175,7 @@ def test_fields_may_be_called_as_the_options_are(builder, grouped):
         ({"n": sum_("missing")}, "UNKNOWN_FIELD"),
     ],
 )
-def test_aggregates_that_can_not_be_are_refused(grouped, fields, condition):
+def test_aggregates_that_cannot_be_are_refused(grouped, fields, condition):
     assert condition_of(lambda: grouped.agg(**fields)) == condition
 
 

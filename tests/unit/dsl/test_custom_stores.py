@@ -88,7 +88,7 @@ def test_a_global_store_has_the_interface_for_its_own_processor_and_for_all_that
         assert driver.create_output_topic("out", TEXT, JSON).read_value() == [7, 4]
 
 
-def test_who_only_reads_a_global_store_can_not_write_it_through_the_interface_either() -> None:
+def test_who_only_reads_a_global_store_cannot_write_it_through_the_interface_either() -> None:
     with TopologyTestDriver(looking(Write)) as driver, pytest.raises(Exception, match="put"):
         driver.create_input_topic("asked", TEXT, TEXT).pipe_input("x", "a")
 

@@ -59,7 +59,7 @@ def test_a_joiner_gets_the_key_if_it_takes_three():
 @pytest.mark.parametrize(
     "wrong", [lambda: 1, lambda a, b, c: 1, 5, None, lambda value, *, needed: 1], ids=["0", "3", "int", "None", "kw"]
 )
-def test_a_mapper_that_can_not_be_called_is_refused(wrong):
+def test_a_mapper_that_cannot_be_called_is_refused(wrong):
     with pytest.raises(TopologyError) as caught:
         functions.value_mapper(wrong, "map_values")
     assert caught.value.condition == "INVALID_FUNCTION"

@@ -97,5 +97,5 @@ def test_serdes_are_those_that_are_given_else_the_settings_else_bytes(builder):
         (lambda b: b.stream("in").to_spark("a", no_write, Consumed.with_()), "INVALID_OPTION"),
     ],
 )
-def test_what_can_not_be_is_refused_where_it_is_written(builder, wrong, condition):
+def test_what_cannot_be_is_refused_where_it_is_written(builder, wrong, condition):
     assert condition_of(lambda: wrong(builder)) == condition

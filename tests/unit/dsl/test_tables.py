@@ -80,7 +80,7 @@ def test_the_groups_key_and_value_may_be_expressions(builder, users):
 
 
 @pytest.mark.parametrize(("made", "name"), [(min_("age"), "min"), (max_("age"), "max")])
-def test_an_aggregate_that_can_not_be_undone_is_refused(users, made, name):
+def test_an_aggregate_that_cannot_be_undone_is_refused(users, made, name):
     refused = condition_of(lambda: users.group_by("city").agg(low=made))
     assert refused.condition == "NOT_INVERTIBLE"
     assert f"low is a {name}" in refused.message
@@ -134,7 +134,7 @@ def test_joined_tables_must_have_keys_of_one_type(builder, users):
     assert "foreign key" in refused.message
 
 
-def test_tables_of_two_builders_can_not_be_joined(users):
+def test_tables_of_two_builders_cannot_be_joined(users):
     other = StreamsBuilder().table("users", USERS)
     assert condition_of(lambda: users.left_join(other, lambda a, b: a)).condition == "FOREIGN_STREAM"
 

@@ -103,7 +103,7 @@ REFUSED: dict[str, tuple[str, Callable[[StreamsBuilder], Any]]] = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_where_it_can_not_be_it_is_refused_with_the_reason(what: str) -> None:
+def test_where_it_cannot_be_it_is_refused_with_the_reason(what: str) -> None:
     reason, build = REFUSED[what]
     with pytest.raises(TopologyError, match=reason) as raised:
         build(StreamsBuilder())

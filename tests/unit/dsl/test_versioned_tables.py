@@ -256,7 +256,7 @@ def test_a_joiner_of_expressions_sees_the_fields_of_the_version(builder):
         lambda b, t: t.filter(lambda k, v: True).suppress(Suppressed.until_time_limit(ms(5), BufferConfig.unbounded())),
     ],
 )
-def test_a_versioned_table_can_not_be_suppressed(builder, table, use):
+def test_a_versioned_table_cannot_be_suppressed(builder, table, use):
     assert condition_of(lambda: use(builder, table)) == "VERSIONED_TABLE"
 
 

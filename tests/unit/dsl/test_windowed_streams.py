@@ -345,7 +345,7 @@ def test_a_lagging_stream_of_a_cogroup_does_not_overwrite_a_window_that_has_expi
         assert [(r.key, r.value) for r in late.read_records_to_list()] == [("k@0-10", 2)]
 
 
-def test_what_can_not_be_is_refused_with_its_condition(grouped: Any) -> None:
+def test_what_cannot_be_is_refused_with_its_condition(grouped: Any) -> None:
     session = SessionWindows.of_inactivity_gap_with_no_grace(ms(10))
     sliding = SlidingWindows.of_time_difference_and_grace(ms(10), ms(5))
     short = Materialized.as_("s").with_retention(ms(5))

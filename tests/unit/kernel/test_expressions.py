@@ -43,7 +43,7 @@ def test_a_predicate_that_is_no_boolean_is_refused() -> None:
 
 
 def test_an_expression_that_does_not_fit_the_types_is_refused() -> None:
-    with pytest.raises(TopologyError, match="can not work on") as caught:
+    with pytest.raises(TopologyError, match="cannot work on") as caught:
         compile_case(chain(op.MapValues(pl.col("s") - pl.col("n"))))
     assert caught.value.condition == "INVALID_EXPRESSION"
 

@@ -41,7 +41,7 @@ def batch(topic: str, *values: bytes) -> OutputBatch:
 
 
 @pytest.mark.parametrize("fails_at", [1, 2, 3])
-def test_of_an_epoch_whose_stored_batch_can_not_be_loaded_all_or_nothing_is_written(
+def test_of_an_epoch_whose_stored_batch_cannot_be_loaded_all_or_nothing_is_written(
     log: EmbeddedLog, fails_at: int
 ) -> None:
     calls = 0

@@ -124,7 +124,7 @@ def test_two_logs_of_a_process_must_agree_on_fsync(tmp_path: Path) -> None:
     log.close()
 
 
-def test_a_folder_that_can_not_be_used_is_a_clear_error(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_used_is_a_clear_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
     with pytest.raises(LogError) as error:
         _open(tmp_path / "file")
@@ -170,7 +170,7 @@ def test_every_compression_gives_back_what_was_written(tmp_path: Path, compressi
     ],
     ids=["keys missing", "headers missing", "time too large", "time negative"],
 )
-def test_a_batch_that_can_not_be_written_is_refused_whole(tmp_path: Path, broken: OutputBatch) -> None:
+def test_a_batch_that_cannot_be_written_is_refused_whole(tmp_path: Path, broken: OutputBatch) -> None:
     log = _open(tmp_path)
     log.create_topic("t", 1)
     with pytest.raises(ProductionError):

@@ -186,7 +186,7 @@ def test_what_is_remote_can_be_read_after_the_tier_was_switched_off() -> None:
         assert rows(log) == before
 
 
-def test_a_topic_with_remote_records_can_not_become_compacted() -> None:
+def test_a_topic_with_remote_records_cannot_become_compacted() -> None:
     with kept_log(TIERED) as log:
         put_each(log, *THREE)
         log.clean(500)

@@ -198,7 +198,7 @@ def test_what_has_no_column_form_runs_in_rows_and_says_why(consumed: Consumed, r
     assert reason in unit.reason
 
 
-def test_a_custom_aggregate_runs_in_rows_and_columns_can_not_be_forced_on_it() -> None:
+def test_a_custom_aggregate_runs_in_rows_and_columns_cannot_be_forced_on_it() -> None:
     builder = StreamsBuilder()
     grouped = builder.stream("orders", ORDER).group_by_key()
     grouped.aggregate(dict, lambda _k, _v, total: total, Materialized.as_("t").with_value_serde(JSON))

@@ -117,7 +117,7 @@ def test_without_a_cluster_state_is_where_the_settings_say(
     made.close()
 
 
-def test_a_machine_that_can_not_make_the_state_folder_says_so(
+def test_a_machine_that_cannot_make_the_state_folder_says_so(
     app: ShippedApp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").touch()

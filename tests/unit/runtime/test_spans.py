@@ -345,7 +345,7 @@ def test_there_is_no_span_where(scene: Scene, spans: Spans, why: str) -> None:
     assert scheduler.begin(planner.record(0)) is None
 
 
-def test_tasks_that_can_not_all_run_at_once_work_alone_and_the_next_jobs_too(
+def test_tasks_that_cannot_all_run_at_once_work_alone_and_the_next_jobs_too(
     scene: Scene, spans: Spans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(span_scheduler, "JOIN_TIMEOUT_S", 0.1)

@@ -152,7 +152,7 @@ def test_a_column_of_nothing_is_null_everywhere() -> None:
         ({"key": "struct<a:int>", "value": "string"}, "key", "single values"),
     ],
 )
-def test_a_column_that_can_not_be_used_is_named(types: dict[str, str], column: str, told: str) -> None:
+def test_a_column_that_cannot_be_used_is_named(types: dict[str, str], column: str, told: str) -> None:
     error = wrong(schema(**types))
     assert error.context["column"] == column
     assert told in error.message
@@ -189,7 +189,7 @@ def test_two_columns_of_one_name_are_refused() -> None:
         ({"headers": HEADER}, {"headers": [{"key": None, "value": b""}]}, "headers"),
     ],
 )
-def test_a_row_that_can_not_be_a_record_is_refused(types: dict[str, Any], row: dict[str, Any], column: str) -> None:
+def test_a_row_that_cannot_be_a_record_is_refused(types: dict[str, Any], row: dict[str, Any], column: str) -> None:
     with pytest.raises(HayaseError) as caught:
         records(schema(key="string", value="string", **types), [{"key": "k", "value": "v", **row}])
     assert (caught.value.condition, caught.value.context["column"]) == ("RECORD_REFUSED", column)
@@ -257,7 +257,7 @@ def test_types_that_arrow_and_spark_call_differently_are_converted() -> None:
     }
 
 
-def test_a_record_that_its_serde_can_not_read_is_named() -> None:
+def test_a_record_that_its_serde_cannot_read_is_named() -> None:
     with pytest.raises(SerializationError) as caught:
         rows_of(fetched([b"a", b"a"], [b'{"item":"pen","amount":3}', b"nonsense"]), TEXT, ORDER)
     assert caught.value.context == {"topic": "topic", "partition": 2, "offset": 8}

@@ -19,7 +19,7 @@ LIMIT_S = 10.0
 
 
 class Scene:
-    """A watchdog with a clock that is set by hand, and a process that can not die."""
+    """A watchdog with a clock that is set by hand, and a process that cannot die."""
 
     def __init__(self, folder: Path) -> None:
         self.now = 0.0

@@ -44,7 +44,7 @@ def test_value_and_headers_come_back_in_their_order(value: str, headers: Any) ->
     ],
     ids=["bare", "nothing", "not the inner's", "odd headers", "another pair"],
 )
-def test_what_it_can_not_keep_is_refused(value: Any) -> None:
+def test_what_it_cannot_keep_is_refused(value: Any) -> None:
     with pytest.raises(SerializationError):
         Serdes.with_headers(TEXT).serialize(value)
 

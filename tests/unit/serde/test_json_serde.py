@@ -254,7 +254,7 @@ def test_text_is_compact_utf_8_in_the_order_of_the_schema() -> None:
 
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
-def test_numbers_that_json_can_not_write_are_refused(number: float) -> None:
+def test_numbers_that_json_cannot_write_are_refused(number: float) -> None:
     flat, deep, free = JsonSerde(schema=FLAT), JsonSerde(schema=DEEP), JsonSerde()
     with pytest.raises(SerializationError, match="NaN or infinite"):
         flat.serialize({"f": number})

@@ -65,7 +65,7 @@ def test_a_copy_of_another_checkpoint_is_not_taken(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["power loss", "cut off", "no environment"])
-def test_a_copy_that_can_not_be_trusted_is_not_taken(tmp_path: Path, damage: str) -> None:
+def test_a_copy_that_cannot_be_trusted_is_not_taken(tmp_path: Path, damage: str) -> None:
     made(tmp_path / "copy", 3).close(clean=False)
     close_environment(tmp_path / "copy")
     data = tmp_path / "copy" / "data.mdb"

@@ -1,4 +1,4 @@
-"""The local state of a bundle: applied epoch by epoch, all or nothing, thrown away when it can not be trusted."""
+"""The local state of a bundle: applied epoch by epoch, all or nothing, thrown away when it cannot be trusted."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def test_a_state_is_not_clean_while_somebody_else_has_it_open(open_state: Open, 
     assert boot is not None and boot.clean
 
 
-def test_a_closed_state_can_not_be_written(open_state: Open) -> None:
+def test_a_closed_state_cannot_be_written(open_state: Open) -> None:
     state = open_state()
     delta = next_delta(state, a=b"1")
     state.close()

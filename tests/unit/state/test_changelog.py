@@ -180,7 +180,7 @@ def test_any_state_is_brought_to_any_epoch_that_can_be_reached(
             assert (*state.position(), content_of(state)) == reached
 
 
-def test_a_straggler_can_not_publish_an_epoch_that_is_history(tmp_path: Path) -> None:
+def test_a_straggler_cannot_publish_an_epoch_that_is_history(tmp_path: Path) -> None:
     changelog = Changelog(PosixBlobs(tmp_path / "c"), "b0")
     history(changelog, [0, 1, 2, 3])
     with opened(tmp_path / "maker") as maker:

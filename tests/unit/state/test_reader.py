@@ -92,7 +92,7 @@ def test_a_scan_is_ended_when_it_takes_too_long(path: Path) -> None:
         assert raised.value.condition == "SCAN_TOO_LONG"
 
 
-def test_a_store_opened_for_queries_can_not_be_written(path: Path) -> None:
+def test_a_store_opened_for_queries_cannot_be_written(path: Path) -> None:
     write(path, 1)
     with BundleReader(path).snapshot() as snapshot:
         store = snapshot.store("0_0", "s")

@@ -82,7 +82,7 @@ def test_a_closed_environment_is_opened_afresh(folder: Path) -> None:
     assert _get(folder, b"k") == b"v"
 
 
-def test_a_folder_that_is_no_environment_can_not_be_opened_readonly(tmp_path: Path) -> None:
+def test_a_folder_that_is_no_environment_cannot_be_opened_readonly(tmp_path: Path) -> None:
     with pytest.raises(StateError) as error:
         open_environment(tmp_path / "absent", readonly=True)
     assert error.value.condition == "ENVIRONMENT_NOT_OPENED"

@@ -66,7 +66,7 @@ def unprocessable(table: Callable[[StreamsBuilder], Any]) -> Topology:
 
 
 def unwritable(table: Callable[[StreamsBuilder], Any]) -> Topology:
-    """What is sent can not be written where it is 0."""
+    """What is sent cannot be written where it is 0."""
     builder = StreamsBuilder()
     shares = table(builder).to_stream().map_values({"share": 1 / pl.col("n")})
     shares.select_key(pl.col("share").cast(pl.String)).to("out", SHARES)

@@ -198,7 +198,7 @@ MALFORMED = (b"nonsense", b'{"n": "text"}')
 
 
 def without_times_of_malformed(found: list[Given]) -> list[Given]:
-    """A record that can not be decoded has no place in the merged order, so its time must not hold others back here."""
+    """A record that cannot be decoded has no place in the merged order, so its time must not hold others back here."""
     return [record._replace(timestamp_ms=0) if record.value in MALFORMED else record for record in found]
 
 

@@ -269,7 +269,7 @@ def test_an_expression_that_fails_is_an_error_of_its_record_only(form: str) -> N
 
 
 @pytest.mark.parametrize(("handler", "written"), [("log_and_fail", 0), ("log_and_continue", 1)])
-def test_a_value_that_the_sink_can_not_write_goes_to_the_production_handler(handler: str, written: int) -> None:
+def test_a_value_that_the_sink_cannot_write_goes_to_the_production_handler(handler: str, written: int) -> None:
     topology = mapped(lambda value: object() if value["n"] == 0 else value)
     with TopologyTestDriver(topology, {"production.exception.handler": handler}) as driver:
         failure: HayaseError | None = None
@@ -289,7 +289,7 @@ def test_a_value_that_the_sink_can_not_write_goes_to_the_production_handler(hand
 
 @FORMS
 @pytest.mark.parametrize("caching", [0, 1_000_000])
-def test_a_table_that_a_sink_can_not_write_dead_letters_the_record_that_changed_it(form: str, caching: int) -> None:
+def test_a_table_that_a_sink_cannot_write_dead_letters_the_record_that_changed_it(form: str, caching: int) -> None:
     builder = StreamsBuilder()
     table = builder.stream("in", READ).group_by_key().agg(Materialized.as_("t"), total=sum_("n"))
     table.to_stream().map_values({"n": pl.col("total") * 2**40}).map_values({"n": pl.col("n").cast(pl.Int32)}).to(
@@ -308,7 +308,7 @@ def test_a_table_that_a_sink_can_not_write_dead_letters_the_record_that_changed_
 
 
 @FORMS
-def test_a_key_that_a_repartition_can_not_write_goes_to_the_production_handler(form: str) -> None:
+def test_a_key_that_a_repartition_cannot_write_goes_to_the_production_handler(form: str) -> None:
     builder = StreamsBuilder()
     value, key = Serdes.json(schema={"n": pl.Int64}), Serdes.json(schema={"share": pl.Float64})
     stream = builder.stream("in", Consumed.with_(TEXT, value))

@@ -1,4 +1,4 @@
-"""Global stores that a processor of the user's keeps."""
+"""Global stores that a processor of the user keeps."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_the_text_of_the_topology_shows_it_as_a_sub_topology_of_its_own_kind() -
     assert "(will not generate tasks)" in str(by_hand().describe()) or "global store" in str(by_hand().describe())
 
 
-def test_others_can_not_write_it() -> None:
+def test_others_cannot_write_it() -> None:
     with (
         pytest.raises(Exception, match="put"),
         TopologyTestDriver(built(Write)) as driver,
@@ -91,7 +91,7 @@ def test_others_can_not_write_it() -> None:
         driver.create_input_topic("asked", TEXT, TEXT).pipe_input("q", "a")
 
 
-def test_what_can_not_be_a_global_store_is_refused() -> None:
+def test_what_cannot_be_a_global_store_is_refused() -> None:
     consumed = Consumed.with_(TEXT, LONG)
     with pytest.raises(TopologyError, match="INVALID_PROCESSOR"):
         StreamsBuilder().add_global_store(store(), "numbers", consumed, LookUp)  # type: ignore[arg-type]

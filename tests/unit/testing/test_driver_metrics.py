@@ -153,7 +153,7 @@ def test_what_can_be_no_name_or_level_of_a_metric_is_refused(supplier: Any) -> N
 
 
 class Tagged(FixedKeyProcessor[str, Any, Any]):
-    """Makes one sensor twice, and records what can not be measured."""
+    """Makes one sensor twice, and records what cannot be measured."""
 
     def init(self, context: Any) -> None:
         add = context.metrics().add_latency_rate_total_sensor

@@ -1,4 +1,4 @@
-"""Processors of the user's in the test driver."""
+"""Processors of the user in the test driver."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_an_unknown_child_is_an_error_that_names_the_children() -> None:
 
 
 @pytest.mark.parametrize("given", [("k", 1), None, FixedKeyRecord("k", 1, 0)])
-def test_what_is_no_record_can_not_be_forwarded(given: Any) -> None:
+def test_what_is_no_record_cannot_be_forwarded(given: Any) -> None:
     with pytest.raises(TopologyError, match="forward takes a Record"):
         run(processing(lambda context, record: context.forward(given)), ("k", 1, 0))
 
@@ -322,7 +322,7 @@ def test_behind_a_processor_records_are_repartitioned() -> None:
     assert len(builder.build().subtopologies) == 2
 
 
-def test_a_fixed_key_processor_can_not_send_another_key() -> None:
+def test_a_fixed_key_processor_cannot_send_another_key() -> None:
     class Sneaky(Doubled):
         def process(self, record: FixedKeyRecord[Any, Any]) -> None:
             self.context.forward(Record("other", 1, 0))

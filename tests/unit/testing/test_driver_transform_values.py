@@ -1,4 +1,4 @@
-"""Rows of a table with the values that an object of the user's makes."""
+"""Rows of a table with the values that an object of the user makes."""
 
 from __future__ import annotations
 

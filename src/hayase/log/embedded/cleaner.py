@@ -34,7 +34,7 @@ class CleaningReport:
         expired_bytes: the size of these.
         superseded_records: removed by compaction because a later one has the same key.
         tombstones: null values removed by compaction after `delete.retention.ms`.
-        records_without_key: removed by compaction because it can not keep them.
+        records_without_key: removed by compaction because it cannot keep them.
         compacted_bytes: what compaction freed.
         moved_records: moved to remote storage.
         moved_parts: files in which these are.
@@ -75,7 +75,7 @@ class Cleaner:
     def clean(self, now_ms: int, stop: Callable[[], bool]) -> CleaningReport:
         """Clean all topics.
 
-        A topic that can not be cleaned does not keep the others from it.
+        A topic that cannot be cleaned does not keep the others from it.
 
         Args:
             now_ms: what ages are measured from.

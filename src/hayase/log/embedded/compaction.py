@@ -45,7 +45,7 @@ class Compacted:
     Attributes:
         superseded: records with a later one of the same key.
         tombstones: null values beyond their horizon.
-        without_key: records without key, which compaction can not keep.
+        without_key: records without key, which compaction cannot keep.
         bytes: what the partition lost in size.
     """
 

@@ -66,7 +66,7 @@ class EmbeddedLog:
 
     Raises:
         ConfigError: an option is unknown or has a value that is not allowed.
-        LogError: `LOG_NOT_OPENED`, `LOG_FORMAT`: the folder can not be used.
+        LogError: `LOG_NOT_OPENED`, `LOG_FORMAT`: the folder cannot be used.
 
     Example:
         >>> import tempfile
@@ -267,7 +267,7 @@ class EmbeddedLog:
         return EmbeddedWriter(self._store, self._clock)
 
     def close(self) -> None:
-        """Let go of the files. Its readers and writers can not be used any more; closing again does nothing."""
+        """Let go of the files. Its readers and writers cannot be used any more; closing again does nothing."""
         with self._background_lock:
             if self._background is not None:
                 self._background.close()

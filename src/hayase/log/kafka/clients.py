@@ -42,7 +42,7 @@ _RESERVED = {
     "delivery.report.only.error": "failures are looked for after every write",
     "partitioner": "a key's partition must be the one that Kafka's own clients choose",
 }
-"""Settings that correctness depends on, and why they can not be changed."""
+"""Settings that correctness depends on, and why they cannot be changed."""
 
 _QUICK = {
     "socket.nagle.disable": True,
@@ -153,7 +153,7 @@ def client_settings(config: LogConfig, role: str) -> dict[str, Any]:
         if name in _RESERVED:
             raise ConfigError(
                 "RESERVED_CLIENT_SETTING",
-                f"{option!r} can not be set, because {_RESERVED[name]}; remove it",
+                f"{option!r} cannot be set, because {_RESERVED[name]}; remove it",
                 setting=option,
             )
         if prefix == role:

@@ -25,7 +25,7 @@ class KafkaLog:
       (`hayase.core.kafka_security`), references to secrets resolved (`hayase.core.secrets`).
     * A cluster that does not let the client in is an error at once: `AUTHENTICATION_FAILED`, `TLS_FAILED`.
     * What a transaction wrote can be read, and moves the end offset, a few milliseconds after it was committed.
-    * The client can not write the timestamp 0; such a record is written with 1.
+    * The client cannot write the timestamp 0; such a record is written with 1.
     * Topic ids and partition counts are always those of now; topic settings may be a minute old.
     * A log used in a forked child makes connections of its own.
 

@@ -79,10 +79,10 @@ class Sender:
         """Put records into the producer's queue. Nothing is said yet about whether they arrive.
 
         Raises:
-            ProductionError: a record can not be written.
+            ProductionError: a record cannot be written.
             UnknownTopicError: there is no such topic.
             LogError: `BROKER_UNAVAILABLE` if the queue stays full.
-            KafkaException: the producer can not go on (fenced, transaction to be aborted).
+            KafkaException: the producer cannot go on (fenced, transaction to be aborted).
         """
         count = self.partition_count(batch.topic)
         loaded = batch.load()

@@ -123,7 +123,7 @@ class FrameColumns:
         except SerializationError as error:
             raise self._wrong(column, error.message) from error
         except (pa.ArrowException, pl.exceptions.PolarsError) as error:
-            raise self._wrong(column, f"{type(serde).__name__} can not write {_shown(dtype)}: {error}") from error
+            raise self._wrong(column, f"{type(serde).__name__} cannot write {_shown(dtype)}: {error}") from error
         return written
 
     def _check_text(self, column: str, dtype: DataType, serde: Serde[Any], codec: ColumnCodec | None) -> None:
@@ -184,7 +184,7 @@ class FrameColumns:
 
     def _wrong(self, column: str, why: str) -> TopologyError:
         return TopologyError(
-            "INVALID_SPARK_FRAME", f"the frame of from_spark {self._name!r} can not be used: {why}", column=column
+            "INVALID_SPARK_FRAME", f"the frame of from_spark {self._name!r} cannot be used: {why}", column=column
         )
 
     def _refused(self, column: str, why: str) -> HayaseError:

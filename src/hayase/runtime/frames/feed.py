@@ -118,7 +118,7 @@ class Feed:
         """Start the query: to the end of what the source has now (`bounded`), or for good.
 
         Raises:
-            TopologyError: `INVALID_SPARK_FRAME`: Spark can not run the frame as a stream.
+            TopologyError: `INVALID_SPARK_FRAME`: Spark cannot run the frame as a stream.
         """
         assert self._frame is not None
         self._failure = None
@@ -136,7 +136,7 @@ class Feed:
             self._query = writer.start()
         except PySparkException as error:
             raise TopologyError(
-                "INVALID_SPARK_FRAME", f"Spark can not run the frame of {self._what}: {one_line(str(error))}"
+                "INVALID_SPARK_FRAME", f"Spark cannot run the frame of {self._what}: {one_line(str(error))}"
             ) from error
         finally:
             context.setLocalProperty(POOL, None)

@@ -52,7 +52,7 @@ class QueryCheckpoint:
 
         Raises:
             CheckpointError: Spark has no offsets of the batch, or other ones than were kept for it.
-            StorageError, StateError: the checkpoint can not be written.
+            StorageError, StateError: the checkpoint cannot be written.
         """
         fresh = self._publish(self._files())
         name = f"{OFFSETS}{batch}"

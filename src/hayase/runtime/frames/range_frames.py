@@ -91,7 +91,7 @@ def to_rows(
     """Records as rows of a `to_spark` frame.
 
     Raises:
-        SerializationError: bytes that the serde can not read, with topic, partition and offset.
+        SerializationError: bytes that the serde cannot read, with topic, partition and offset.
     """
     headers = batch.headers or [()] * len(batch)
     columns = [
@@ -117,7 +117,7 @@ def _decoded(
         row, error = found.bad[0]
         raise SerializationError(
             "VALUE_NOT_DESERIALIZABLE",
-            f"the {column} of a record of an internal topic can not be read by its serde: {error}",
+            f"the {column} of a record of an internal topic cannot be read by its serde: {error}",
             topic=batch.topic,
             partition=batch.partition,
             offset=int(batch.offsets[row]),

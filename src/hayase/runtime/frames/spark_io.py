@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _TIME_ZONE = "spark.sql.session.timeZone"
 _ITS_OWN = {
-    # Frames are converted by it, so no setting of the user's may change it.
+    # Frames are converted by it, so no setting of the user may change it.
     _TIME_ZONE: "UTC",
     # Rows here are the user's, not our payloads of up to 8 MB.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
@@ -97,7 +97,7 @@ class SparkIO:
         """Start all; nothing is started unless all can be.
 
         Raises:
-            TopologyError, ProcessingError: a frame can not be made, or not be used.
+            TopologyError, ProcessingError: a frame cannot be made, or not be used.
         """
         self._interval_ms, self._bounded = interval_ms, bounded
         for part in self._parts:

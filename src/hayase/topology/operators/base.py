@@ -16,6 +16,6 @@ class Operator:
 
 
 class UserCode(Operator):
-    """Base of those that run an object of the user's with a context: it may schedule, and read all global stores."""
+    """Base of those that run an object of the user with a context: it may schedule, and read all global stores."""
 
     __slots__ = ()

@@ -122,7 +122,7 @@ class RepartitionFilter(Operator):
 
 @dataclass(frozen=True, slots=True)
 class Process(UserCode):
-    """A processor of the user's, made anew for each task and epoch. `fixed_key`: it is a FixedKeyProcessor."""
+    """A processor of the user, made anew for each task and epoch. `fixed_key`: it is a FixedKeyProcessor."""
 
     supplier: Callable[[], Any]
     fixed_key: bool = False

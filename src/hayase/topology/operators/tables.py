@@ -55,7 +55,7 @@ class TableMapValues(Operator):
 
 @dataclass(frozen=True, slots=True)
 class TableTransformValues(UserCode):
-    """A table's rows with the values that an object of the user's makes; it is shown deletes too. A null result is no row.
+    """A table's rows with the values that an object of the user makes; it is shown deletes too. A null result is no row.
 
     `old_values`: somebody downstream wants the old value, and it is known.
     """
