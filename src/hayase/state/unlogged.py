@@ -111,11 +111,6 @@ class UnloggedStores:
         """How many entries each store has, by task and name."""
         return {key: count for part, _ in self._parts for key, count in part.entries().items()}
 
-    def suspect(self, error: Exception) -> None:
-        """Have them emptied before they are used again: reading failed with that error, and nothing says in which."""
-        for part, _ in self._parts:
-            part.suspect(error)
-
     def close(self) -> None:
         """Let go of them."""
         for part, _ in self._parts:

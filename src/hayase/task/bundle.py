@@ -149,7 +149,7 @@ class BundleRunner:
         """Whether the next attempt rebuilds what this one could not read."""
         if isinstance(error, StateError):
             return error.condition == "STATE_DAMAGED"
-        for state in (self._state, self._unlogged, *self._globals.values()):  # LMDB does not say which
+        for state in (self._state, *self._globals.values()):  # LMDB does not say which
             if state is not None:
                 state.suspect(error)
         return True

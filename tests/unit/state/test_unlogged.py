@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import lmdb
 import pytest
 
 from hayase.core.errors import StateError
@@ -119,10 +118,3 @@ def test_it_begins_empty_when_the_state_went_another_way(bundle: Bundle) -> None
     _, delta = bundle.write(b"other")
     bundle.state.apply(delta)
     assert (bundle.rows("u"), bundle.rows("l")) == ([], [b"k0"])
-
-
-def test_what_could_not_be_read_begins_empty(bundle: Bundle) -> None:
-    bundle.run()
-    assert bundle.rows("u") == [b"k0"]
-    bundle.unlogged.suspect(lmdb.CorruptedError("page"))
-    assert bundle.rows("u") == [] and bundle.rows("l") == [b"k0"]
