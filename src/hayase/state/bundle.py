@@ -184,6 +184,14 @@ class BundleState:
         """Have it rebuilt before it is used again: reading it failed with that error."""
         damaged(self.path, error)
 
+    def has_wrong_pages(self) -> bool:
+        """Whether checksums find pages damaged, or the pages cannot be read; of any thread."""
+        try:
+            PageChecksums(self.path).check()
+        except (PagesDamaged, OSError):
+            return True
+        return False
+
     def check(self) -> None:
         """Compare all pages with their checksums while epochs go on; raises StateError `STATE_DAMAGED`."""
         with ExitStack() as stack:

@@ -111,6 +111,11 @@ class UnloggedStores:
         """How many entries each store has, by task and name."""
         return {key: count for part, _ in self._parts for key, count in part.entries().items()}
 
+    @property
+    def states(self) -> list[BundleState]:
+        """The environments that they are in."""
+        return [part for part, _ in self._parts]
+
     def close(self) -> None:
         """Let go of them."""
         for part, _ in self._parts:

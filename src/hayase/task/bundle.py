@@ -149,9 +149,11 @@ class BundleRunner:
         """Whether the next attempt rebuilds what this one could not read."""
         if isinstance(error, StateError):
             return error.condition == "STATE_DAMAGED"
-        for state in (self._state, *self._globals.values()):  # LMDB does not say which
-            if state is not None:
-                state.suspect(error)
+        unlogged = self._unlogged.states if self._unlogged is not None else ()
+        states = [state for state in (self._state, *self._globals.values(), *unlogged) if state is not None]
+        # LMDB does not say which. Where checksums do, the others are kept: stores without changelog cannot be rebuilt.
+        for state in [state for state in states if state.has_wrong_pages()] or states:
+            state.suspect(error)
         return True
 
     def _run(self, record: EpochRecord, rows: Sequence[ReceivedRow]) -> BundleResult:
