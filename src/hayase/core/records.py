@@ -13,6 +13,18 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 UNREADABLE_HEADERS: Headers = (("hayase.headers.unreadable", None),)
 """What stands for headers that a client cannot read, as a name that is not UTF-8; counted as `unreadable-headers-total`."""
+_HEADER_BYTES = 140
+"""What a header costs in memory beside the bytes of its name and value."""
+
+
+def headers_bytes(headers: Headers) -> int:
+    """About how much memory the headers of a record take.
+
+    Example:
+        >>> headers_bytes((("trace", b"0123"),))
+        149
+    """
+    return sum(_HEADER_BYTES + len(name) + len(value or b"") for name, value in headers)
 
 
 class Record(msgspec.Struct, Generic[K, V], frozen=True, gc=False):

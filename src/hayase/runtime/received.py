@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from hayase.state.journal import EdgeRow, ReceivedRow
 from hayase.state.spill import EpochSpace, Spilled, SpillFile
 
+_STORED_BYTES = 300
+"""What a row costs in memory whose payload is on disk."""
+
 
 @dataclass(frozen=True, slots=True)
 class StoredRow:
@@ -26,8 +29,8 @@ class StoredRow:
 
     @property
     def size_bytes(self) -> int:
-        """Of the payload."""
-        return self.place.length
+        """About how much memory it takes with its payload."""
+        return self.place.length + _STORED_BYTES
 
 
 class ReceivedRows:
@@ -44,11 +47,12 @@ class ReceivedRows:
 
     def add(self, row: EdgeRow) -> None:
         """One more; raises StateError `DISK_FULL`."""
-        if self._in_memory + len(row.payload) <= self._space.share:
-            self._in_memory += len(row.payload)
+        if self._in_memory + row.size_bytes <= self._space.share:
+            self._in_memory += row.size_bytes
             self.rows.append(row)
             return
         place = self._space.file.append(row.payload)
+        self._in_memory += _STORED_BYTES
         self.rows.append(StoredRow(row.task, row.edge, row.origin, row.seq, self._space.file, place))
 
     def close(self) -> None:

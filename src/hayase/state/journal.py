@@ -8,6 +8,10 @@ from typing import NamedTuple, Protocol
 from hayase.log.protocol import OutputBatch
 
 
+_ROW_BYTES = 300
+"""What a row costs in memory beside its payload."""
+
+
 class EdgeRow(NamedTuple):
     """A row for the next level: a batch of records of one edge.
 
@@ -27,8 +31,8 @@ class EdgeRow(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """Of the payload."""
-        return len(self.payload)
+        """About how much memory it takes."""
+        return len(self.payload) + _ROW_BYTES
 
 
 class ReceivedRow(Protocol):
@@ -61,7 +65,7 @@ class ReceivedRow(Protocol):
 
     @property
     def size_bytes(self) -> int:
-        """Of the payload."""
+        """About how much memory it takes with its payload."""
         ...
 
 

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from hayase.core.records import headers_bytes
 from hayase.log.protocol import FetchedBatch
 from hayase.state.journal import ReceivedRow
 from hayase.task.queues import Int64Array, Queue, RawRecords, release_order
@@ -28,7 +29,7 @@ EdgeInputs = Mapping[tuple[str, str], Sequence[ReceivedRow]]
 """Rows by (edge, origin), each list ascending by `seq`."""
 
 _RECORD_BYTES = 200
-"""What a record costs in memory beside the bytes of its value."""
+"""What a record costs in memory beside the bytes of its key and value, and its headers."""
 _SAMPLED = 16
 
 
@@ -143,9 +144,12 @@ def _next(feeds: Sequence[Feed], bound: tuple[int, int] | None, *, whole: bool) 
 
 def record_bytes(batch: FetchedBatch | RawRecords) -> int:
     """About how much memory records take; looks at some of them."""
-    sample = batch.values[::_SAMPLED]
-    values = sum(map(len, filter(None, sample)))
-    return len(batch) * _RECORD_BYTES + values * len(batch) // max(1, len(sample))
+    some = slice(None, None, _SAMPLED)
+    values, keys = batch.values[some], batch.keys[some]
+    sampled = sum(map(len, filter(None, values))) + sum(map(len, filter(None, keys)))
+    if batch.headers is not None:
+        sampled += sum(map(headers_bytes, batch.headers[some]))
+    return len(batch) * _RECORD_BYTES + sampled * len(batch) // max(1, len(values))
 
 
 def batches_of(given: TopicInput) -> Iterable[FetchedBatch | RawRecords]:

@@ -9,7 +9,7 @@ from functools import partial
 
 import numpy as np
 
-from hayase.core.records import Headers
+from hayase.core.records import Headers, headers_bytes
 from hayase.log.protocol import Int32Array, OutgoingBatch, OutputBatch, StoredBatch
 from hayase.serde.murmur2 import partitions_for_keys
 from hayase.state.delta import Piece, decode_piece, encode_piece
@@ -17,7 +17,7 @@ from hayase.state.journal import EdgeRow, Journal
 from hayase.state.spill import EpochSpace, Spilled
 
 _RECORD_BYTES = 150
-"""What a record costs beside the bytes of its key and value."""
+"""What a record costs beside the bytes of its key and value, and its headers."""
 _PIECE_BYTES_MAX = 16 << 20
 
 
@@ -84,6 +84,8 @@ class TopicOutput:
     def size_bytes(self) -> int:
         """About how much memory it takes."""
         sizes = sum(map(len, filter(None, self.keys))) + sum(map(len, filter(None, self.values)))
+        if self.any_headers:
+            sizes += sum(map(headers_bytes, filter(None, self.headers)))
         return sizes + len(self.keys) * _RECORD_BYTES
 
     def batches(self, max_bytes: int) -> Iterator[OutputBatch]:
@@ -181,7 +183,7 @@ class Outputs:
     def spill(self, above_bytes: int = 0) -> None:
         """Move everything to disk if it takes more than so many bytes of memory; raises StateError `DISK_FULL`."""
         space = self._space
-        size = sum(each.size_bytes() for each in self._topics.values()) + sum(len(row.payload) for row in self.rows)
+        size = sum(each.size_bytes() for each in self._topics.values()) + sum(row.size_bytes for row in self.rows)
         if space is None or size <= above_bytes:
             return
         for piece in self._pieces_in_memory(min(space.share, _PIECE_BYTES_MAX)):
@@ -205,7 +207,7 @@ class Outputs:
         size = 0
         for row in self.rows:
             rows.append(row)
-            size += len(row.payload)
+            size += row.size_bytes
             if size >= max_bytes:
                 yield Piece("rows", encode_piece(journal=Journal(rows=rows)))
                 rows, size = [], 0
