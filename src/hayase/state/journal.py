@@ -7,7 +7,6 @@ from typing import NamedTuple, Protocol
 
 from hayase.log.protocol import OutputBatch
 
-
 _ROW_BYTES = 300
 """What a row costs in memory beside its payload."""
 

@@ -68,7 +68,9 @@ def _counts(app: LocalApp, store: str) -> dict[str, int]:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "kept"), [("logged", True), ("unlogged", False), ("neither", False)], ids=["logged", "unlogged", "neither"]
+    ("wrong", "kept"),
+    [("logged", True), ("unlogged", False), ("neither", False)],
+    ids=["logged", "unlogged", "neither"],
 )
 def test_damage_that_lmdb_finds_empties_stores_without_changelog_only_where_it_may_be_theirs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: str, kept: bool

@@ -76,7 +76,10 @@ def given_transaction_timeout_s(config: LogConfig) -> float:
 
 
 class TransactionTimeoutError(Exception):
-    """The brokers aborted a transaction because it took longer than it was allowed to; the `KafkaException` is the cause."""
+    """The producer lost its id after its transaction took longer than it was allowed to; the `KafkaException` is the cause.
+
+    Brokers abort such a transaction. But another process may have taken the id as well: markers say what it has written.
+    """
 
 
 class BundleProducer:
@@ -185,7 +188,7 @@ class BundleProducer:
             before = left
 
     def _timed_out(self, error: KafkaError, began: float) -> bool:
-        """Whether the brokers had reason to abort it. To the producer that looks as if another one had taken its id."""
+        """Whether the brokers had reason to abort it, which to the producer looks as if another one had taken its id."""
         return ownership_lost(error) and self._monotonic() - began >= self._transaction_timeout_s
 
     def _until_done(self, call: Callable[[float], None]) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from confluent_kafka import KafkaError, KafkaException
 
-from hayase.core.errors import LogError
+from hayase.core.errors import HayaseError, LogError
 from hayase.core.records import TopicPartition
 from hayase.log.kafka.admin import KafkaAdmin
 from hayase.log.kafka.clients import (
@@ -140,37 +140,56 @@ class KafkaWriter(ProcessBound):
         key = application_id, bundle
         if place is not None:
             self._places[key] = place
-        failure: KafkaException | None = None
-        for attempt in range(_ATTEMPTS):
+        attempt = 0
+        while True:
+            attempt += 1
             kept = key in self._bundles
+            failure: KafkaException | TransactionTimeoutError
             try:
                 return self._try_to_publish(key, marker, batches)
-            except TransactionTimeoutError as error:
+            except (KafkaException, TransactionTimeoutError) as error:
                 self._discard(key)
-                self._allow_more(marker, bundle, error)
-                continue
-            except KafkaException as error:
                 failure = error
-                self._discard(key)
-                if kafka_error(error).code() == KafkaError.INVALID_TRANSACTION_TIMEOUT:
-                    raise _transaction_timeout(marker, bundle, self._transaction_timeout_s, refused=True) from error
-                if unanswered(kafka_error(error)):
-                    break  # the caller decides whether to go on
-            # A kept producer was fenced by those who had the bundle since; a new one by somebody who has it now.
-            if not kept and self._written_by_another(key, marker, attempt):
+            if not self._may_be_tried_again(failure, marker, bundle):  # the caller decides whether to go on
+                raise self._given_up(failure, marker, bundle) from failure
+            # A kept producer was fenced by those who had the bundle since; a new one by a process that has it now. One that
+            # was slow looks as if it were fenced, so either may be the case.
+            if (not kept or isinstance(failure, TransactionTimeoutError)) and self._written_by_another(
+                key, marker, attempt - 1
+            ):
                 return False
-        assert failure is not None
+            if attempt == _ATTEMPTS:
+                raise self._given_up(failure, marker, bundle) from failure
+            if isinstance(failure, TransactionTimeoutError):
+                self._allow_more(marker, bundle, failure)
+
+    def _may_be_tried_again(
+        self, failure: KafkaException | TransactionTimeoutError, marker: Marker, bundle: str
+    ) -> bool:
+        """Whether another attempt may fare better.
+
+        Raises:
+            LogError: `TRANSACTION_TIMEOUT`: the brokers do not allow the time that a transaction was to have.
+        """
+        if isinstance(failure, TransactionTimeoutError):
+            return True
+        reason = kafka_error(failure)
+        if reason.code() == KafkaError.INVALID_TRANSACTION_TIMEOUT:
+            raise _transaction_timeout(marker, bundle, self._transaction_timeout_s, refused=True) from failure
+        return not unanswered(reason)
+
+    def _given_up(self, failure: KafkaException | TransactionTimeoutError, marker: Marker, bundle: str) -> HayaseError:
+        if isinstance(failure, TransactionTimeoutError):
+            return _transaction_timeout(marker, bundle, self._transaction_timeout_s)
         if not ownership_lost(kafka_error(failure)):
-            raise explained_error(
-                self._config, "producer", kafka_error(failure), "publishing an epoch", bundle=bundle
-            ) from failure
-        raise LogError(
+            return explained_error(self._config, "producer", kafka_error(failure), "publishing an epoch", bundle=bundle)
+        return LogError(
             "BUNDLE_OWNED_ELSEWHERE",
             f"other processes took over the transactional id of the bundle {_ATTEMPTS} times while epoch "
             f"{marker.epoch} was written. Trying again is safe; if it does not end, look for a second copy of the "
             "application",
             bundle=bundle,
-        ) from failure
+        )
 
     def _allow_more(self, marker: Marker, bundle: str, error: TransactionTimeoutError) -> None:
         """Give transactions of this process more time, after one that had too little.
@@ -283,9 +302,7 @@ class KafkaWriter(ProcessBound):
 
 def _transaction_timeout(marker: Marker, bundle: str, had_s: float, *, refused: bool = False) -> LogError:
     longer = "producer.transaction.timeout.ms"
-    why = (
-        f"took longer than the {had_s:g} s that a transaction may take ({longer}), so the brokers aborted it each time"
-    )
+    why = f"took longer than the {had_s:g} s that a transaction may take ({longer}), so the brokers abort it"
     if refused:
         why = f"needs a transaction of up to {had_s:g} s ({longer}), which the brokers do not allow"
     return LogError(
