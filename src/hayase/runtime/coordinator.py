@@ -21,6 +21,7 @@ from hayase.runtime.begins import StartOffsets
 from hayase.runtime.control import Control
 from hayase.runtime.due import DueCalls
 from hayase.runtime.forgetting import Floor, OldEpochs, superseded
+from hayase.runtime.group_offsets import GroupOffsets
 from hayase.runtime.idling import IdleHold, task_inputs
 from hayase.runtime.open_epoch import check_program, forget_amendments
 from hayase.runtime.patient import patience_of
@@ -99,6 +100,7 @@ class EpochCoordinator:
         self._ranges = RangeCheck(
             log, app.on_range_lost, self._start_offsets.first, time.monotonic, frozenset(app.topology.internal_topics)
         )
+        self._group_offsets = GroupOffsets(log, blobs, app.application_id, app.term, time.monotonic)
         self._program = Program.of(app.plan, app.term)
         # Borders matter only where a task merges several inputs.
         self._by_time = (
@@ -255,22 +257,16 @@ class EpochCoordinator:
         self._unsettled = record
 
     def settle_epoch(self) -> None:
-        """What can wait once an epoch is marked as done: the group's offsets, and what nobody needs any more."""
+        """What can wait once an epoch is marked as done: the group's offsets, and what is not needed any more.
+
+        Raises:
+            LeaseHeldError: `LEASE_LOST`: a later run has begun.
+        """
         record, self._unsettled = self._unsettled, None
         if record is None:
             return
-        offsets = {
-            TopicPartition(topic, partition): end
-            for topic, partitions in record.ranges.items()
-            for partition, (start, end) in partitions.items()
-            if end > start
-        }
-        try:
-            self._log.commit_group_offsets(self.app.application_id, offsets)
-        except LogError as error:  # only other tools look at these, and the next epoch commits again
-            _LOG.warning(
-                "offsets of epoch %d were not committed to group %s: %s", record.epoch, self.app.application_id, error
-            )
+        self._floor.check_lineage()
+        self._group_offsets.commit(record)
         self._purge(record)
         self._old.forget(record.epoch)
         if self._settled_none:

@@ -20,7 +20,7 @@ def begin_term(blobs: BlobStore) -> int:
         LeaseHeldError: `LEASE_LOST`: another run has begun meanwhile.
     """
     while True:
-        term = max(_terms(blobs), default=0) + 1
+        term = newest_term(blobs) + 1
         if blobs.put_if_absent(_name(term), b""):
             break
     known = _terms(blobs)
@@ -31,6 +31,11 @@ def begin_term(blobs: BlobStore) -> int:
         if earlier < term:
             blobs.delete(_name(earlier))
     return term
+
+
+def newest_term(blobs: BlobStore) -> int:
+    """The highest term that was begun; 0 if none was."""
+    return max(_terms(blobs), default=0)
 
 
 def _terms(blobs: BlobStore) -> list[int]:
