@@ -28,10 +28,12 @@ def find_hung(text: str) -> HayaseError | None:
     if found is None or _TIMER not in (stacks := text[found.end() :]):
         return None
     calls = [(file, int(line), name) for file, line, name in _CALL.findall(stacks)]
-    return hung_error(found[1], int(found[2]), float(found[3]), calls)
+    return hung_error(found[1], int(found[2]), float(found[3]), calls, stopped=True)
 
 
-def hung_error(bundle: str, epoch: int, limit_s: float, calls: Sequence[Call], **context: Any) -> HayaseError:
+def hung_error(
+    bundle: str, epoch: int, limit_s: float, calls: Sequence[Call], *, stopped: bool = False, **context: Any
+) -> HayaseError:
     """The error.
 
     Args:
@@ -39,12 +41,14 @@ def hung_error(bundle: str, epoch: int, limit_s: float, calls: Sequence[Call], *
         epoch: the epoch.
         limit_s: the interval, in seconds.
         calls: where the worker is, innermost first.
+        stopped: the process may as well have been stopped for so long.
         context: what else is known.
     """
+    perhaps = " (unless the whole process was stopped meanwhile, as by SIGSTOP: then nothing is wrong with it)"
     return ProcessingError(
         "STEP_HUNG",
         f"a worker made no progress for {round(limit_s * 1000)} ms, which is max.poll.interval.ms, so it was ended. It hung at "
-        f"{_place(calls)}. Give calls that wait a timeout, do less per record, or set max.poll.interval.ms to more than a step needs",
+        f"{_place(calls)}{perhaps if stopped else ''}. Give calls that wait a timeout, do less per record, or set max.poll.interval.ms to more than a step needs",
         bundle=bundle,
         epoch=epoch,
         **context,

@@ -2,7 +2,8 @@
 
 A thread looks a few times within the interval whether there was a sign of life; only it says where the worker hangs. A call that
 never lets go of Python's lock stops this thread as well, so it keeps a timer of `faulthandler`'s wound up, which is a thread of C
-and ends the process a little later. Either leaves its account in the file that Spark's JVM reads when a worker of its has died,
+and ends the process a little later. For that timer, time in which the process is stopped counts, for the thread it does not: a worker
+that is stopped for longer than the timer is ended when it goes on. Either leaves its account in the file that Spark's JVM reads when a worker of its has died,
 and puts into the error of the task.
 """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import time
@@ -147,6 +148,32 @@ def test_a_call_that_keeps_pythons_lock_is_ended_too(tmp_path: Path) -> None:
     assert error.condition == "STEP_HUNG"
     assert error.context == {"bundle": "0-1", "epoch": 7}
     assert f"{program}:5 in price" in error.message
+
+
+@pytest.mark.long
+def test_a_worker_that_was_stopped_for_longer_than_the_timer_is_ended_with_an_error_that_says_so(
+    tmp_path: Path,
+) -> None:
+    program = a_program(tmp_path, "print(flush=True); time.sleep(100)")
+    program.write_text(program.read_text().replace("Watchdog(0.5)", "Watchdog(2.0)"))
+    account = tmp_path / "accounts"
+    account.mkdir()
+    start = f"import os, runpy; open({str(account)!r} + '/' + str(os.getpid()), 'w'); "
+    run = f"runpy.run_path({str(program)!r}, run_name='__main__')"
+    process = subprocess.Popen(
+        [sys.executable, "-c", start + run], env={FAULT_DIR: str(account)}, stdout=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    time.sleep(0.8)  # the thread has looked, and winds the timer no more
+    process.send_signal(signal.SIGSTOP)
+    time.sleep(4.0)  # the timer is set to 3.5 s
+    process.send_signal(signal.SIGCONT)
+    assert process.wait(30) == 1
+    said = (account / str(process.pid)).read_text()
+    error = query_failure(f"Python worker exited unexpectedly (crashed): {said}", tmp_path / "spark.log")
+    assert error.condition == "STEP_HUNG"
+    assert "unless the whole process was stopped" in error.message
 
 
 def test_a_crash_of_a_worker_is_not_taken_for_a_step_that_hung(tmp_path: Path) -> None:
