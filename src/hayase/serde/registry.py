@@ -343,6 +343,14 @@ _HELD: dict[tuple[Any, ...], Held] = {}  # by process: sockets do not survive a 
 _LOCK = threading.Lock()
 
 
+def _forget_inherited() -> None:
+    global _LOCK  # noqa: PLW0603 - a thread of the parent may have held it while it connected
+    _LOCK = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forget_inherited)
+
+
 def _checked(key: str, value: Any) -> Any:
     if key in _NUMBERS:
         try:

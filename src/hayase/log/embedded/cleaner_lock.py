@@ -143,3 +143,13 @@ def _is_at(path: Path, descriptor: int) -> bool:
         return False
     mine = os.fstat(descriptor)
     return (there.st_dev, there.st_ino) == (mine.st_dev, mine.st_ino)
+
+
+def _forget_inherited() -> None:
+    """The turns of the parent are not the child's."""
+    global _holders_lock  # noqa: PLW0603 - a thread of the parent may have held it
+    _holders_lock = threading.Lock()
+    _holders.clear()
+
+
+os.register_at_fork(after_in_child=_forget_inherited)

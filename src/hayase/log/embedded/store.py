@@ -191,3 +191,12 @@ class LogStore:
             ) from error
         except StateError as error:
             raise LogError("LOG_FAILED", error.message, location=self.path) from error
+
+
+def _forget_inherited() -> None:
+    """Stores of the parent are not used in the child; what it counts is under its own process id."""
+    global _users_lock  # noqa: PLW0603 - a thread of the parent may have held it
+    _users_lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forget_inherited)
