@@ -10,7 +10,7 @@ import contextlib
 import dataclasses
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -64,6 +64,7 @@ class Place:
         folder: on this real machine.
         settings: of the application.
         epoch_memory_max_bytes: smaller than the setting allows, so that small epochs are too large for memory.
+        away: machines that are off, each with whether it is back, its disk as it was.
     """
 
     sim: Sim
@@ -73,6 +74,16 @@ class Place:
     folder: Path
     settings: dict[str, Any] = field(default_factory=dict)
     epoch_memory_max_bytes: int | None = None
+    away: dict[int, Callable[[], bool]] = field(default_factory=dict)
+
+    def present(self) -> list[int]:
+        """The machines that Spark has just now; of one that has just come back, it makes use first."""
+        back = [machine for machine, is_back in self.away.items() if is_back()]
+        for machine in back:
+            self.sim.trace(f"BACK machine {machine}")
+            del self.away[machine]
+        machines = range(self.machines)
+        return back or [machine for machine in machines if machine not in self.away] or list(machines)
 
     def config(self) -> StreamsConfig:
         topics = (
@@ -335,7 +346,7 @@ class Run:
         idle = [each for each in self.workers if not each.busy]
         if idle and (sim.rng.random() < 0.9 or len(self.workers) > 6):
             return idle[slot % len(idle)] if sim.rng.random() < self._sticky else sim.rng.choice(idle)
-        made = Worker(self, sim.rng.randrange(self.place.machines))
+        made = Worker(self, sim.rng.choice(self.place.present()))
         self.workers.append(made)
         return made
 

@@ -27,7 +27,7 @@ _HARMLESS = frozenset(
     }
 )  # fmt: skip
 _OTHER_PROGRAM = frozenset({"PLAN_CHANGED", "OPEN_EPOCH_OF_ANOTHER_PLAN", "OPEN_EPOCH_OF_ANOTHER_PROGRAM"})
-_START_OVER = frozenset({"CHECKPOINT_OLDER_THAN_LOG", "SOURCE_RANGE_LOST", "MARKERS_WITHOUT_CHECKPOINT"})
+_START_OVER = frozenset({"CHECKPOINT_OLDER_THAN_LOG", "SOURCE_RANGE_LOST", "APPLICATION_ID_IN_USE"})
 
 
 @dataclass
@@ -82,6 +82,7 @@ class Chaos:
             (some(0.15), self._change_program),
             (some(0.15), self._restore),
             (some(0.15), self._expire),
+            (some(0.15), self._go_back),
             (some(0.3), self._stop_in_order),
             (0.4 if program.pattern else 0.0, self._add_topic),
             (0.2 if self._follow else 0.0, self._crash_follower),
@@ -91,6 +92,7 @@ class Chaos:
         self._starts_at = 0.0
         self._backups: list[dict[str, Blob]] = []
         self._restored = self._expired = False
+        self._going_back = self._keeps_states = self._starting_over = False
         self._refused: list[str] = []
         self._judged: set[int] = set()
         self._follower: Follower | None = None
@@ -162,7 +164,7 @@ class Chaos:
         world.check()
 
     def _settled(self) -> bool:
-        """All input is through, and nobody has anything left to do."""
+        """All input is through, and no process has anything left to do."""
         world = self.world
         return self.sim.now > _CHAOS_S + 30.0 and bool(world.running) and world.through_now()
 
@@ -175,7 +177,7 @@ class Chaos:
             if number not in self._judged and not run.alive:
                 self._judged.add(number)
                 self._judge(run)
-        if all(run.process.frozen for run in world.running) and self.sim.now >= self._starts_at:
+        if all(run.process.frozen for run in world.running) and self._may_start():
             world.start()
         self.sim.at(1.0, self._operate)
 
@@ -192,13 +194,15 @@ class Chaos:
         elif condition in _START_OVER and (self._restored or self._expired):
             # The way out that the error names; up to here nothing may be lost or doubled.
             world.check(complete=False)
-            self._starts_at = _CALM_S * 10  # nobody starts anything meanwhile
+            self._starting_over = True  # by a command that holds the lease: nothing is started or put back meanwhile
             # Rows that wait in internal topics are of epochs that the copy does not know.
-            if condition == "CHECKPOINT_OLDER_THAN_LOG" and world.program.copied and self.sim.rng.random() < 0.5:
+            go_on = self._keeps_states or self.sim.rng.random() < 0.5
+            if condition == "CHECKPOINT_OLDER_THAN_LOG" and world.program.copied and go_on:
                 world.forget_markers()
             else:
                 world.reset()
                 self._backups.clear()
+            self._starting_over = False
             self._starts_at = self.sim.now + 1.0
             self._judged.update(range(len(world.runs)))
         elif condition not in _HARMLESS and not self._superseded(run):
@@ -229,7 +233,7 @@ class Chaos:
         if self._calm:
             return
         rng = self.sim.rng
-        for chance, event in self._events:
+        for chance, event in () if self._starting_over else self._events:
             if rng.random() < chance:
                 self.sim.trace(f"EVENT {event.__name__.strip('_')}")
                 event()
@@ -260,8 +264,11 @@ class Chaos:
             self.sim.at(1.0, self._second_copy)
 
     def _second_copy(self) -> None:
-        if not self._calm and self.sim.now >= self._starts_at and len(self.world.running) < 3:
+        if not self._calm and self._may_start() and len(self.world.running) < 3:
             self.world.start()
+
+    def _may_start(self) -> bool:
+        return self.sim.now >= self._starts_at and not self._starting_over
 
     def _crash_follower(self) -> None:
         assert self._follower is not None
@@ -309,7 +316,7 @@ class Chaos:
 
     def _put_back(self, *, wiped: bool) -> None:
         world = self.world
-        if world.running:
+        if world.running or self._starting_over:
             return
         world.store.restore(self._backups[-1])
         self.sim.trace("RESTORED")
@@ -317,6 +324,36 @@ class Chaos:
         if wiped:
             for machine in range(MACHINES):
                 world.wipe(machine)
+
+    def _go_back(self) -> None:
+        """A copy of moments ago is put in place, while a machine with states of since then is off.
+
+        The states are left alone until the copy has come to their epochs once more, with other records.
+        """
+        if self._calm or self._going_back:
+            return
+        self._going_back = True
+        world, rng = self.world, self.sim.rng
+        generation, copy = world.generation, world.store.backup()
+
+        def strike() -> None:
+            if self._starting_over or world.generation is not generation or "app/lineage" not in copy:
+                self._going_back = False
+                return
+            world.crash_all()
+            self._starts_at = self.sim.now + 18.0
+            self.sim.at(16.0, put_back)
+
+        def put_back() -> None:
+            self._going_back = False
+            if world.running or self._starting_over or world.generation is not generation:
+                return
+            self._backups.append(copy)
+            self._put_back(wiped=False)
+            self._keeps_states = True
+            world.leave(rng.randrange(MACHINES), rng.uniform(20.0, 60.0))
+
+        self.sim.at(rng.uniform(0.5, 6.0), strike)
 
     def _expire(self) -> None:
         """Retention takes records away while the application is stopped."""

@@ -30,6 +30,7 @@ from hayase.log.kafka.writer import KafkaWriter
 from hayase.runtime.blob_lease import BlobLease
 from hayase.runtime.coordinator import EpochCoordinator
 from hayase.runtime.forgetting import Floor
+from hayase.runtime.group_offsets import GroupOffsets
 from hayase.state import snapshot
 from hayase.state.bundle import BundleState
 from hayase.state.changelog import Changelog
@@ -334,17 +335,12 @@ BUGS = (
         "markers are not compared with the checkpoint at a start",
         _replaced(prepare, "check_ownership", _constant(True)),
     ),
-    Bug("the floor is ignored", _replaced(Floor, "check", _constant(None))),
-)
-
-MORE_BUGS = (
-    Bug("the loser of a race for a delta goes on with its own", _replaced(Changelog, "publish", _own_work)),
     Bug("the lease is ignored", _replaced(BlobLease, "__enter__", _not_entered)),
+    Bug(
+        "the floor and later terms are ignored",
+        _both(_replaced(Floor, "check", _constant(None)), _replaced(GroupOffsets, "_check_term", _constant(None))),
+    ),
 )
-"""Not shown to be found: other checks stand behind some of these, so that one alone does little harm."""
 
-HARD_TO_FIND = {
-    "the digest of a state's last delta is not compared": "a state has to be left alone until a restored checkpoint has come to "
-    "its epoch again, with other records; see tests/unit/state/test_changelog.py"
-}
-"""Bugs that the simulation misses, and why."""
+MORE_BUGS = (Bug("the loser of a race for a delta goes on with its own", _replaced(Changelog, "publish", _own_work)),)
+"""Not found in 300 seeds, and not expected to be: other checks stand behind, so that alone it does little harm."""

@@ -259,3 +259,36 @@ def test_a_delta_that_comes_late_hides_no_snapshot() -> None:
         _run(world, 6)
         world.stop_quietly()
         world.check()
+
+
+def _only(world: World, machine: int) -> None:
+    """Spark has this machine alone."""
+    world.place.away = {each: lambda: False for each in range(MACHINES) if each != machine}
+
+
+def test_a_state_that_was_off_until_a_restored_copy_came_to_its_epoch_again_is_rebuilt(kafka: bool) -> None:
+    with quiet_world(12, GROUPED, kafka=kafka, **{"num.bundles": 1}) as world:
+        _only(world, 0)
+        world.start()
+        _run(world, 6)
+        world.stop()
+        copy = world.store.backup()
+        world.start()
+        _run(world, 6)
+        world.stop()
+        last = world.last_done()
+        assert last is not None
+        world.store.restore(copy)
+        world.forget_markers()
+        _only(world, 1)
+        world.start()
+        # The epoch of that number reads other records.
+        while (record := world.last_done()) is None or record.epoch < last.epoch:
+            _run(world, 1)
+        assert (record.epoch, record.digest != last.digest) == (last.epoch, True)
+        world.stop()
+        _only(world, 0)
+        world.start()
+        _run(world, 6)
+        world.stop_quietly()
+        world.check()

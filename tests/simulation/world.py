@@ -24,9 +24,10 @@ from tests.simulation.scheduler import Sim
 from hayase.query.checkpoint import followers_folder
 from hayase.state.bundle import BundleState
 from hayase.state.changelog import Changelog
+from hayase.state.environment import Position, open_state_environment, position_in
 from hayase.state.folders import StateFolders
 from hayase.storage import lmdb_env
-from hayase.task.epoch_record import EpochRecord
+from hayase.task.epoch_record import EpochRecord, done_name
 from hayase.task.epochs import Epochs
 
 MACHINES = 3
@@ -215,6 +216,19 @@ class World:
                 process.crash()
         self.sim.at(0.01, lambda: self._remove_states(machine))
 
+    def leave(self, machine: int, seconds: float) -> None:
+        """A machine is off until epochs come to where its states are, or for so long. Its disk stays as it is.
+
+        Nothing runs on it when this is called.
+        """
+        states = [path.parent for path in self.machines[machine].disk.glob("state/*/data.mdb")]
+        epochs = [reached.epoch for path in states if (reached := _position(path)) is not None]
+        epoch, until = max(epochs, default=-1), self.sim.now + seconds
+        self.sim.trace(f"LEAVE machine {machine} for {seconds:g}, its states are at {epochs}")
+        self.place.away[machine] = lambda: (
+            self.sim.now >= until or (epoch >= 0 and self.store.get(done_name(epoch)) is not None)
+        )
+
     def _remove_states(self, machine: int) -> None:
         folder = self.machines[machine].disk
         if any(p.alive and p.machine == machine and p.greenlets for p in self.sim.processes):
@@ -336,6 +350,11 @@ class World:
                     where = path.relative_to(self.folder)
                     raise Violation(f"the state of bundle {bundle} in {where} differs from the changelog's")
         shutil.rmtree(self.folder / "oracle", ignore_errors=True)
+
+
+def _position(folder: Path) -> Position | None:
+    with lmdb_env.read_transaction(open_state_environment(folder)) as txn:
+        return position_in(txn)
 
 
 def _content(
