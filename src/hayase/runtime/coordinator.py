@@ -26,6 +26,7 @@ from hayase.runtime.idling import IdleHold, task_inputs
 from hayase.runtime.open_epoch import check_program, forget_amendments
 from hayase.runtime.patient import patience_of
 from hayase.runtime.peeks import first_records, last_time_ms
+from hayase.runtime.planner_status import LostOffsets, PlannerStatus
 from hayase.runtime.range_checks import RangeCheck, check_topics
 from hayase.runtime.ranges import Offsets, TimeCut, fair_ends
 from hayase.runtime.shipped import ShippedApp, load_shipped
@@ -43,22 +44,6 @@ IDLE_POLL_S = 0.01
 BROKER_POLL_S = 0.2
 FIRST_RECORDS_MAX = 50_000
 """The first epoch of a run is no larger, so that output begins, or what is wrong shows, soon after the start."""
-
-
-class PlannerStatus(msgspec.Struct, frozen=True):
-    """How far the planner is, for progress displays.
-
-    Attributes:
-        epoch: the last epoch planned.
-        lag_records: what the log holds beyond it.
-        lost_offsets: how many offsets were passed over, because records that were not read are gone.
-        waiting: why no epoch can be planned at the moment, e.g. that the brokers do not answer; empty if nothing is amiss.
-    """
-
-    epoch: int
-    lag_records: int
-    waiting: str = ""
-    lost_offsets: int = 0
 
 
 @dataclass(slots=True)
@@ -100,6 +85,7 @@ class EpochCoordinator:
         self._ranges = RangeCheck(
             log, app.on_range_lost, self._start_offsets.first, time.monotonic, frozenset(app.topology.internal_topics)
         )
+        self._lost = self._lost_so_far()
         self._group_offsets = GroupOffsets(log, blobs, app.application_id, app.term, time.monotonic)
         self._program = Program.of(app.plan, app.term)
         # Borders matter only where a task merges several inputs.
@@ -203,7 +189,7 @@ class EpochCoordinator:
                     return after
                 continue
             if record is not None:
-                epoch = self._publish(record)
+                epoch = self._publish(record, self.record(after) if after >= 0 else None)
                 self.planning_s = marking_s + time.monotonic() - began
                 return epoch
             if more and not self.control.stop_asked():
@@ -298,19 +284,22 @@ class EpochCoordinator:
             raise superseded(
                 f"epoch {record.epoch} was run by another copy (term {record.term}, this one is {self.app.term})"
             )
-        self._check_lineage(record)
+        previous, gone = self._check_lineage(record), 0
         if record.term < self.app.term:
             app = self.app
             check_program(record, app.plan, app.topology, self._blobs, self._log, app.application_id)
-            self._ranges.open_epoch(record)
-        self._last, self._first = _Open(record.epoch, record), False
+            gone = self._ranges.open_epoch(record)
+        self._begin(record, previous, gone)
         return record.epoch
 
-    def _check_lineage(self, record: EpochRecord) -> None:
+    def _check_lineage(self, record: EpochRecord) -> EpochRecord | None:
+        """The record before, which that one follows; `None` if it is forgotten."""
         known = self._last is not None and self._last.epoch == record.epoch - 1
-        record.check_follows(self._last.record if known and self._last else self._epochs.record(record.epoch - 1))
+        previous = self._last.record if known and self._last else self._epochs.record(record.epoch - 1)
+        record.check_follows(previous)
+        return previous
 
-    def _publish(self, record: EpochRecord) -> int:
+    def _publish(self, record: EpochRecord, previous: EpochRecord | None) -> int:
         reach("before_epoch_record", epoch=record.epoch)
         if not self._blobs.put_if_absent(record_name(record.epoch), record.to_bytes()):
             begun = self._epochs.record(record.epoch)
@@ -319,8 +308,24 @@ class EpochCoordinator:
             return self._adopt(begun)
         self._floor.check(record.epoch)
         reach("after_epoch_record", epoch=record.epoch)
-        self._last, self._first = _Open(record.epoch, record), False
+        self._begin(record, previous)
         return record.epoch
+
+    def _begin(self, record: EpochRecord, previous: EpochRecord | None, gone: int = 0) -> None:
+        known = self._lost.offsets
+        self._lost.adopted(record.epoch, gone)
+        self._lost.begun(record, previous)
+        self._ranges.recorded(record)
+        self._last, self._first = _Open(record.epoch, record), False
+        if self._lost.offsets != known:
+            self._say(record.epoch, self._lag)
+
+    def _lost_so_far(self) -> LostOffsets:
+        """What the planner before counted, of this run; the first one counts what is recorded from now on."""
+        said = self.control.status()
+        if said is not None:
+            return msgspec.json.decode(said, type=PlannerStatus).lost
+        return LostOffsets(through=max(self._epochs.recorded(), default=-1))
 
     def _plan(self, after: int, *, waited: bool) -> EpochRecord | None:
         """The next epoch's record; `None` if there is nothing new. While it waits for data it asks only for the ends."""
@@ -381,7 +386,9 @@ class EpochCoordinator:
     def _say(self, epoch: int, lag: int) -> None:
         self._lag = lag
         self.control.say_status(
-            msgspec.json.encode(PlannerStatus(epoch, lag, self._said_waiting, self._ranges.passed_over))
+            msgspec.json.encode(
+                PlannerStatus(epoch, lag, self._said_waiting, self._lost.offsets + self._ranges.passed_over, self._lost)
+            )
         )
 
     def _bounded(self, starts: Offsets, ends: Offsets, lag: int) -> Offsets:

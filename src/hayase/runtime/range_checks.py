@@ -84,8 +84,6 @@ class RangeCheck:
         self._monotonic = monotonic
         self._checked_s: float | None = None
         self._replaced: dict[TopicPartition, tuple[int, int]] = {}
-        self.passed_over = 0
-        """Offsets that were passed over since the run began: records that are gone."""
 
     def starts(self, starts: Offsets, ends: Offsets) -> dict[TopicPartition, int]:
         """Where the epoch begins: at `starts`, but for partitions whose records there are gone and that may be reset.
@@ -105,7 +103,7 @@ class RangeCheck:
         self._refuse(lost)
         found = self._first_offsets(list(lost))
         for partition, why in lost.items():
-            self._pass_over(partition, why, starts[partition], found[partition])
+            self._pass_over(partition, why, found[partition])
             self._replaced[partition] = starts[partition], found[partition]
         return {**starts, **found}
 
@@ -117,8 +115,22 @@ class RangeCheck:
             return start
         return now
 
-    def open_epoch(self, record: EpochRecord) -> None:
+    @property
+    def passed_over(self) -> int:
+        """Offsets that are passed over and of which no epoch record says so yet."""
+        return sum(max(0, now - before) for before, now in self._replaced.values())
+
+    def recorded(self, record: EpochRecord) -> None:
+        """An epoch record says from now on where partitions go on."""
+        for topic, partitions in record.ranges.items():
+            for partition in partitions:
+                self._replaced.pop(TopicPartition(topic, partition), None)
+
+    def open_epoch(self, record: EpochRecord) -> int:
         """Check what an epoch reads that an earlier run left open. What is gone of it is passed over if it may be.
+
+        Returns:
+            How many offsets that are.
 
         Raises:
             SourceRangeLostError: SOURCE_RANGE_LOST.
@@ -132,9 +144,12 @@ class RangeCheck:
         first = self._log.start_offsets(list(ranges))
         lost = {p: _before(start, first[p]) for p, (start, _) in ranges.items() if start < first[p]}
         self._refuse(lost)
+        gone = 0
         for partition, why in lost.items():
             start, end = ranges[partition]
-            self._pass_over(partition, why, start, min(first[partition], end))
+            self._pass_over(partition, why, min(first[partition], end))
+            gone += min(first[partition], end) - start
+        return gone
 
     def _refuse(self, lost: Mapping[TopicPartition, str]) -> None:
         for partition, why in lost.items():
@@ -152,8 +167,8 @@ class RangeCheck:
                 "SOURCE_RANGE_LOST", f"{why}. {_WAYS_OUT}", topic=partition.topic, partition=partition.partition
             )
 
-    def _pass_over(self, partition: TopicPartition, why: str, start: int, now: int) -> None:
-        self.passed_over += max(0, now - start)
+    @staticmethod
+    def _pass_over(partition: TopicPartition, why: str, now: int) -> None:
         _LOG.warning(
             "%s; going on at offset %d", why, now, extra={"topic": partition.topic, "partition": partition.partition}
         )

@@ -23,13 +23,13 @@ from hayase.core.private_files import make_folder, open_file, umask_of
 from hayase.core.secrets import Vault
 from hayase.runtime.addresses import RunPlace
 from hayase.runtime.control import Control
-from hayase.runtime.coordinator import PlannerStatus
 from hayase.runtime.failure import query_failure, spark_gone, start_failure
 from hayase.runtime.farewell import have_processors_closed
 from hayase.runtime.frames.spark_io import FAIR, SparkIO, has_spark_io
 from hayase.runtime.jvm import LOST
 from hayase.runtime.log_relay import LogRelay
 from hayase.runtime.master import driver_addresses
+from hayase.runtime.planner_status import PlannerStatus
 from hayase.runtime.progress import Progress
 from hayase.runtime.query import build_frame, start_query, wake_workers
 from hayase.runtime.session import HADOOP_UMASK, SessionUse, existing_session

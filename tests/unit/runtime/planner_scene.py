@@ -21,8 +21,9 @@ from hayase.planner.compile import compile_units
 from hayase.planner.options import compile_options, failure_policy
 from hayase.runtime.addresses import RunPlace
 from hayase.runtime.control import Control
-from hayase.runtime.coordinator import EpochCoordinator, PlannerStatus
+from hayase.runtime.coordinator import EpochCoordinator
 from hayase.runtime.forgetting import Floor
+from hayase.runtime.planner_status import LostOffsets, PlannerStatus
 from hayase.runtime.shipped import ShippedApp
 from hayase.state.folders import StateFolders
 from hayase.storage.open import open_blobs
@@ -82,9 +83,10 @@ class Scene:
         return {partition.partition: end for partition, end in found.items()}
 
     def status(self) -> PlannerStatus:
+        """Without what is for the next planner only."""
         data = self.control.status()
         assert data is not None
-        return msgspec.json.decode(data, type=PlannerStatus)
+        return msgspec.structs.replace(msgspec.json.decode(data, type=PlannerStatus), lost=LostOffsets())
 
     def close(self) -> None:
         for planner in self._open:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -152,3 +153,60 @@ def test_where_a_reset_goes_on_holds_until_an_epoch_says_so(scene: Scene) -> Non
     assert check.starts({FIRST: end}, {FIRST: latest + 3}) == {FIRST: latest}
     assert check.passed_over == latest - end
     assert check.starts({FIRST: latest + 3}, {FIRST: latest + 3}) == {FIRST: latest + 3}  # an epoch said so
+    assert check.passed_over == 0
+
+
+@pytest.mark.parametrize("reset", ["earliest", "latest"])
+@pytest.mark.parametrize("dies", ["before the record", "after it", "after more epochs"])
+def test_what_a_run_has_passed_over_is_counted_once_though_its_planner_is_replaced(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, reset: str, dies: str
+) -> None:
+    end, first = lose(scene)
+    changes: dict[str, Any] = {
+        "on_range_lost": "reset",
+        "resets": {"in": getattr(AutoOffsetReset, reset)()},
+        "max_records_per_epoch": 1_000,
+    }
+    planner, after = scene.planner(**changes), 0
+    begin = first if reset == "earliest" else scene.log.end_offsets([FIRST])[FIRST]
+    if dies == "before the record":
+        monkeypatch.setattr(planner, "_publish", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            planner.next_epoch(0)
+    else:
+        assert planner.next_epoch(0) == 1
+    if dies == "after more epochs":
+        for after in (1, 2):
+            scene.put(300)
+            planner.next_epoch(after)
+        after = 3
+    assert scene.status().lost_offsets == begin - end
+    for _ in range(2):
+        planner = scene.planner(**changes)
+        scene.put(400)
+        after = planner.next_epoch(after)
+        planner.next_epoch(after)
+        recorded = Epochs(scene.blobs).record(1)
+        assert recorded is not None
+        assert scene.status().lost_offsets == recorded.ranges["in"][0][0] - end > 0
+
+
+def test_what_is_gone_of_an_open_epoch_is_counted_once_though_the_planner_that_adopted_it_is_replaced(
+    scene: Scene,
+) -> None:
+    scene.put(*range(40))
+    scene.put(*range(40))
+    scene.planner(max_records_per_epoch=1_000, term=1).next_epoch(-1)
+    first = expire(scene, scene.log.end_offsets([FIRST])[FIRST] - 5)
+    for _ in range(3):
+        assert scene.planner(term=2, on_range_lost="reset").next_epoch(-1) == 0
+        assert scene.status().lost_offsets == first
+
+
+def test_a_run_does_not_count_what_the_run_before_has_passed_over(scene: Scene) -> None:
+    lose(scene)
+    assert scene.planner(on_range_lost="reset", max_records_per_epoch=1_000).next_epoch(0) == 1
+    (scene.folder / "control" / "status").unlink()  # a run has a control folder of its own
+    planner = scene.planner(on_range_lost="reset")
+    assert planner.next_epoch(0) == 1 and planner.next_epoch(1) == 1
+    assert scene.status().lost_offsets == 0

@@ -18,7 +18,8 @@ from tests.unit.runtime.planner_scene import Scene
 from hayase import Consumed, Grouped, Serdes, StreamsBuilder, count
 from hayase.core.errors import SourceRangeLostError
 from hayase.runtime.addresses import TcpAddress
-from hayase.runtime.coordinator import EpochCoordinator, PlannerStatus
+from hayase.runtime.coordinator import EpochCoordinator
+from hayase.runtime.planner_status import PlannerStatus
 from hayase.runtime.progress import Progress
 from hayase.runtime.rows import SparkRow
 from hayase.runtime.source import EpochReader, SlotWork
