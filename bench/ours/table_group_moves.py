@@ -11,7 +11,7 @@ from hayase import Produced, Serdes, StreamsBuilder, count, sum_
 
 
 def build(builder: StreamsBuilder, given: argparse.Namespace) -> None:
-    """How many users ordered each product last, and for how much; products that nobody ordered last are left out."""
+    """How many users ordered each product last, and for how much; products that no user ordered last are left out."""
     last_orders = builder.table(given.input, orders())
     totals = last_orders.group_by("product").agg(n=count(), total=sum_("amount")).filter(pl.col("n") > 0)
     totals.to_stream().to(given.output, Produced.with_(Serdes.string(), Serdes.json()))

@@ -18,7 +18,7 @@ from hayase.testing.kafka_broker import PATIENT, KafkaBroker
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.timeout(900)]
 SAID_S = 200.0
-"""The clients wait for a minute before they say that nobody answers."""
+"""The clients wait for a minute before they say that nothing answers."""
 AWAY_S = 20.0
 
 

@@ -1,4 +1,4 @@
-"""The same application on a Spark cluster: machines are lost and join in mid-epoch, and nobody can tell from what comes out."""
+"""The same application on a Spark cluster: machines are lost and join in mid-epoch, and what comes out does not show it."""
 
 from __future__ import annotations
 

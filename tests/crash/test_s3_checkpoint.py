@@ -26,7 +26,7 @@ Tell = Callable[[Scene, object], None]
 
 @pytest.fixture
 def scene(make_scene: MakeScene, s3_server: S3Server) -> Scene:
-    """On the embedded log, with a folder of the store that nobody else uses."""
+    """On the embedded log, with a folder of the store that no other test uses."""
     checkpoint = s3_server.url("data", f"crash/{uuid.uuid4().hex}")
     return make_scene("embedded", 62, **{"checkpoint.dir": checkpoint})
 

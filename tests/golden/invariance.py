@@ -194,7 +194,7 @@ def through_topics(case: Case) -> bool:
 
 
 def several_writers(case: Case) -> bool:
-    """Whether tasks may write one key of a topic side by side, since keys were changed: nobody promises an order then."""
+    """Whether tasks may write one key of a topic side by side, since keys were changed: no order is promised then."""
     return any(node["op"] in _RE_KEYING for node in case["topology"])
 
 

@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
 
 
 def unavailable(call: Callable[[], object]) -> str:
-    """The message of an error that says that nobody answers, in one line."""
+    """The message of an error that says that nothing answers, in one line."""
     with pytest.raises(LogError) as caught:
         call()
     assert caught.value.condition == "BROKER_UNAVAILABLE"

@@ -121,7 +121,7 @@ class Sim:
     # what simulated code sees
 
     def monotonic(self) -> float:
-        """The clock that nobody sets."""
+        """The clock that is never set."""
         return self.now
 
     def now_ms(self) -> int:

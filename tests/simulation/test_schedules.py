@@ -122,7 +122,7 @@ def test_a_planner_that_wakes_when_its_epochs_are_forgotten_doubles_nothing(kafk
         struck = _when(world, "at before_epoch_record", lambda process: process.freeze(120.0))
         world.put(partition=0)
         world.sim.run_until(lambda: bool(struck), 10.0)
-        # The driver sleeps longer than its planner: nobody tells the planner that the lease is lost.
+        # The driver sleeps longer than its planner: nothing tells the planner that the lease is lost.
         first.process.freeze(240.0)
         world.start(machine=1)
         for _ in range(16):

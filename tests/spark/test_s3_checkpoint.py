@@ -33,7 +33,7 @@ def expected(last: int) -> dict[str, dict[str, int]]:
 
 @pytest.fixture
 def checkpoint(s3_server: S3Server) -> str:
-    """A folder that nobody else uses."""
+    """A folder that no other test uses."""
     return s3_server.url("data", f"apps/{uuid.uuid4().hex}")
 
 

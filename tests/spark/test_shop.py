@@ -68,7 +68,7 @@ def test_joins_shuffles_and_a_global_table_give_what_a_loop_over_the_input_gives
 
 
 def by_key(rows: list[Row]) -> dict[str | None, list[Row]]:
-    """What one task wrote stays in order; of several tasks that write one partition nobody says which is first."""
+    """What one task wrote stays in order; of several tasks that write one partition which is first is not defined."""
     found: dict[str | None, list[Row]] = {}
     for row in rows:
         found.setdefault(row.key, []).append(row)

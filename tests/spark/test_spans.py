@@ -1,4 +1,4 @@
-"""Several epochs in one Spark job: nobody sees it but by the time that they take."""
+"""Several epochs in one Spark job: only the time that they take shows it."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ class StreamsApp(StoreReading):
                 self._runner.control.ask_pause(True)
 
     def resume(self) -> None:
-        """Go on after `pause`, whoever asked for it: this program, or `hayase app pause`."""
+        """Go on after `pause`, whether this program asked for it or `hayase app pause`."""
         with self._lock:
             self._pause_asked = False
             if self._runner is not None and self._state not in _ENDS:
@@ -141,7 +141,7 @@ class StreamsApp(StoreReading):
 
     @property
     def is_paused(self) -> bool:
-        """Whether somebody paused it."""
+        """Whether it is paused."""
         if self._runner is None or self._state in _ENDS:
             return self._pause_asked
         return bool(self._runner.control.pause_asked())
@@ -391,7 +391,7 @@ class StreamsApp(StoreReading):
         """Close all that the run opened, each on its own: what fails must not keep the others, nor the lease."""
         steps: list[Callable[[], object]] = [self._telemetry.close]
         if runner is not None:
-            # The memory goes here, not with the lease: whoever was refused it has no runner.
+            # The memory goes here, not with the lease: an application that was refused it has no runner.
             steps += [runner.close, partial(clear_memory, self.config)]
         if self._standbys is not None:
             steps.append(self._standbys.stop)

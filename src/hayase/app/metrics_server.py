@@ -1,4 +1,4 @@
-"""`/metrics` for Prometheus, `/health` and `/ready` for whoever watches the process. Off unless `metrics.port` is set."""
+"""`/metrics` for Prometheus, `/health` and `/ready` for what watches the process. Off unless `metrics.port` is set."""
 
 from __future__ import annotations
 

@@ -318,7 +318,7 @@ class _Migrating:
 
     @staticmethod
     def _fill(delta: Delta, epoch: EpochState, changelog: Changelog) -> None:
-        """What was rewritten; if it is much, in parts of its own, which nobody reads before the delta is there."""
+        """What was rewritten; if it is much, in parts of its own, which is not read before the delta is there."""
         if not epoch.spilled:
             delta.changes = epoch.changes()
             return

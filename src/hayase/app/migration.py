@@ -1,7 +1,7 @@
 """A migration of stores on its way into the checkpoint: all of it or nothing, whenever it is interrupted.
 
-First the deltas are put beside the changelog, where nobody looks; then `migration/commit` is published, by which the migration is done;
-then what is beside is moved to where it belongs, as one more epoch that reads nothing. Whoever holds the lease and
+First the deltas are put beside the changelog, where no process looks; then `migration/commit` is published, by which the migration is done;
+then what is beside is moved to where it belongs, as one more epoch that reads nothing. The process that holds the lease and
 finds a commit, the next start or the next migration, does the rest of it.
 """
 
@@ -82,7 +82,7 @@ def finish_migration(blobs: BlobStore) -> bool:
     blobs.put_if_absent(name, schemas.encode())
     blobs.put_if_absent(record_name(epoch), commit.record.to_bytes())
     blobs.put_if_absent(done_name(epoch), commit.record.digest.encode())
-    # First: without it what is left belongs to nobody.
+    # First: without it what is left belongs to no application.
     blobs.delete(_COMMIT)
     reach("before_migration_cleared", epoch=epoch)
     clear_migration(blobs)

@@ -169,7 +169,7 @@ def _prepare_markers(config: LogConfig, application_id: str, lineage: str) -> No
             claim(log, application_id, lineage)
         finally:
             log.close()
-    except Exception as error:  # in a thread nobody would see it; the first epoch makes them, or says it better
+    except Exception as error:  # in a thread it would not be seen; the first epoch makes them, or says it better
         _LOG.debug("markers were not prepared: %s", error)
 
 

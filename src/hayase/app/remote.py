@@ -100,7 +100,7 @@ class ApplicationStatus(msgspec.Struct, frozen=True):
         application_id: of the application.
         running: whether a process runs it.
         holder: that process, as `pid 123 on host`.
-        paused: whether somebody paused it.
+        paused: whether it is paused.
         holding: whether it has come to rest between epochs since.
         finished_epoch: the last epoch marked as through in the checkpoint, -1 if there is none. The mark is made when the
             next epoch is asked for.

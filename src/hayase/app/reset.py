@@ -90,7 +90,7 @@ def reset_application(config: StreamsConfig, log: Log) -> ResetPlan:
     else:
         with lease_for(blobs, config.application_id) as lease:
             _delete_internal_topics(blobs, log)
-            # The checkpoint goes next: without it, markers and state that are left belong to nobody. Markers that went
+            # The checkpoint goes next: without it, markers and state that are left belong to no application. Markers that went
             # first would let an epoch that is open write its outputs twice.
             for name in _FILES:
                 blobs.delete(name)
@@ -156,7 +156,7 @@ def _plan(config: StreamsConfig, blobs: BlobStore) -> ResetPlan:
 
 
 def _delete_internal_topics(blobs: BlobStore, log: Log) -> None:
-    """Only the checkpoint knows their names, so they go before it; if it is torn, nobody does."""
+    """Only the checkpoint knows their names, so they go before it; if it is torn, nothing does."""
     try:
         stored = stored_plan(blobs)
     except CheckpointError:

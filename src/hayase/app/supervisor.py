@@ -107,7 +107,7 @@ class Supervisor:
     def _tell(self) -> None:
         try:
             self._told.say(self._status)
-        except OSError as error:  # no room on the disk, for example: nobody but `hayase app status` needs it
+        except OSError as error:  # no room on the disk, for example: only `hayase app status` needs it
             _LOG.debug("the status of the run could not be told: %s", error)
 
     def _change(self, changes: TopicChanges) -> HayaseError | None:

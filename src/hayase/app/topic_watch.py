@@ -66,7 +66,7 @@ class TopicWatch:
                     if new := found - self._known - self._new:
                         self._seen(log, new)
                     self._new = found
-                except Exception as error:  # nobody would see it in a thread; what is wrong, an epoch says better
+                except Exception as error:  # in a thread it would not be seen; what is wrong, an epoch says better
                     _LOG.debug("topics were not listed: %s", error)
         finally:
             if log is not None:

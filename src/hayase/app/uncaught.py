@@ -27,7 +27,7 @@ _TRANSIENT = frozenset(
         "STATE_MOVED",
     }
 )
-"""Conditions that pass by themselves: tried again without asking anybody, for as long as `task.timeout.ms` allows."""
+"""Conditions that pass by themselves: tried again without a call of the handler, for as long as `task.timeout.ms` allows."""
 _FINAL = frozenset({"SPARK_GONE"})
 """Conditions in which there is nothing left to go on with."""
 

@@ -1,4 +1,4 @@
-"""Running an application from the command line: until its end, or until somebody asks it to stop."""
+"""Running an application from the command line: until its end, or until it is asked to stop."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class StopRequest:
 
     @property
     def asked(self) -> bool:
-        """Whether somebody asked."""
+        """Whether it was asked."""
         return self._event.is_set()
 
     def wait(self, seconds: float) -> bool:

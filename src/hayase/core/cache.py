@@ -60,7 +60,7 @@ def cached_folder(folder: Path, fill: Callable[[Path], None]) -> Path:
         if (folder / MARKER).exists():
             return folder
         partial = folder.with_name(folder.name + ".partial")
-        for leftover in (partial, folder):  # of a process that died, or a folder that somebody emptied
+        for leftover in (partial, folder):  # of a process that died, or a folder that was emptied
             shutil.rmtree(leftover, ignore_errors=True)
         make_folder(partial)
         try:

@@ -76,8 +76,8 @@ class StreamsConfig:
         metrics_allowed_hosts: `metrics.allowed.hosts`: names, with commas between, under which the metrics may be asked for beside the
             address that they are served at and `localhost`; `*`: any. Other names are refused (a web page could use one to read
             them through its visitor's browser).
-        metrics_host: `metrics.host`: where `/metrics`, `/health` and `/ready` are served; default 127.0.0.1. Whoever can
-            reach it can read them: there is no password.
+        metrics_host: `metrics.host`: where `/metrics`, `/health` and `/ready` are served; default 127.0.0.1. Every
+            process that can reach it can read them: there is no password.
         metrics_port: `metrics.port`: 0: any free one; default `None`: they are not served.
         metrics_recording_level: `metrics.recording.level`: `INFO` (default), `DEBUG` or `TRACE` (here as DEBUG).
         metrics_sample_window_ms: `metrics.sample.window.ms`: length of a sample of rates, averages and maxima; default 30,000.

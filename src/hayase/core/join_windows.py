@@ -18,7 +18,7 @@ class JoinWindows:
     `t - before_ms <= right's time <= t + after_ms`, both ends included. One of the two may be negative, so that the window
     lies on one side only, as long as it is not empty.
 
-    `grace_ms` says how long after the end of its window a record of a left or outer join that met nobody is held back
+    `grace_ms` says how long after the end of its window a record of a left or outer join that found no match is held back
     before it comes out alone. It does not refuse records: what comes late meets what the other side still keeps,
     `before + after + grace` long.
 
@@ -51,7 +51,7 @@ class JoinWindows:
 
     @classmethod
     def of_time_difference_with_no_grace(cls, time_difference: timedelta) -> JoinWindows:
-        """Records at most `time_difference` apart; one that met nobody comes out alone as soon as its window is over."""
+        """Records at most `time_difference` apart; one that found no match comes out alone as soon as its window is over."""
         return cls.of_time_difference_and_grace(time_difference, timedelta(0))
 
     def before(self, time_difference: timedelta) -> JoinWindows:

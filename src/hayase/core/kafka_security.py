@@ -174,7 +174,7 @@ def translated(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Client settings under librdkafka's names. Settings that are not about security stay as they are.
 
     Raises:
-        ConfigError: `UNKNOWN_SETTING`: a security setting that nobody knows. `UNSUPPORTED_SETTING`: one of the Java clients that
+        ConfigError: `UNKNOWN_SETTING`: an unknown security setting. `UNSUPPORTED_SETTING`: one of the Java clients that
             has no counterpart; says what to use. `INVALID_SETTING`: a value, or two settings that contradict each other.
 
     Example:

@@ -22,7 +22,7 @@ _SECRET_WORDS = ("password", "secret", "token", "jaas", "credential", ".key", "p
 _NO_SECRET_ENDS = (".location", ".url", ".source", ".ms", ".file", ".type", ".algorithm")
 _SECRET_LENGTH_MIN = 4
 _NOISY = ("py4j",)
-"""Loggers of libraries that say at INFO and DEBUG what nobody who runs an application wants to read."""
+"""Loggers of libraries that say at INFO and DEBUG what an operator does not want to read."""
 
 _NOWHERE: Mapping[str, Any] = MappingProxyType({})
 _place: ContextVar[Mapping[str, Any]] = ContextVar("hayase_log_place", default=_NOWHERE)

@@ -66,7 +66,7 @@ class Record(msgspec.Struct, Generic[K, V], frozen=True, gc=False):
 class Change(msgspec.Struct, Generic[V], frozen=True, gc=False):
     """What a table edge carries: the new value of a row and, where asked for, the one before.
 
-    `None` stands for "no row". `old` is `None` as well when nobody downstream wants old values. `is_latest` is false for
+    `None` stands for "no row". `old` is `None` as well when no node downstream wants old values. `is_latest` is false for
     an update of a versioned table that came out of order: `new` went into the row's history, the row stays as it is.
     """
 

@@ -94,7 +94,7 @@ class MetricsRegistry:
     def gauge(
         self, group: str, name: str, tags: tuple[tuple[str, str], ...], value: Callable[[], Value], description: str
     ) -> None:
-        """Have a value read when somebody looks; replaces an earlier one of the same name."""
+        """Have a value read when it is looked at; replaces an earlier one of the same name."""
         with self._lock:
             self._gauges[MetricName(group, name, tags, description)] = value
 

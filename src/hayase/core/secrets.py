@@ -133,7 +133,7 @@ def known_secrets(settings: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def in_clear(key: str, value: Any) -> bool:
-    """Whether a value is, or holds, a secret that anybody could read; a URL may hold a password."""
+    """Whether a value is, or holds, a secret in clear text; a URL may hold a password."""
     if not isinstance(value, str) or is_reference(value):
         return False
     return is_secret(key) or _URL_WITH_PASSWORD.search(value) is not None

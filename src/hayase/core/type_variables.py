@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 else:
 
     def TypeVar(name: str, *, default: Any, covariant: bool = False) -> Any:  # noqa: N802 - takes the class's place
-        """A type variable; nobody asks for its default at run time."""
+        """A type variable; its default is not asked for at run time."""
         return typing.TypeVar(name, covariant=covariant)
 
 

@@ -138,7 +138,7 @@ class StreamsBuilder:
         options, store_options = self._table_options(topic, consumed, materialized, "global_table")
         store, source, name = self._table_names(topic, options, store_options)
         key, value = _known(options, source)
-        # its topic is its changelog, and nobody sees its updates
+        # its topic is its changelog, and its updates are not seen
         refuse_ttl(store_options, store, "a global table is read by tasks whose stream times differ")
         spec = key_value_spec(store_options.with_caching_disabled().with_logging_enabled(), store, key, value)
         processor = ProcessorNode(name, (source,), TableSource(store), (store,))
@@ -340,7 +340,7 @@ def _source(name: str, topic: str, options: Consumed[Any, Any]) -> SourceNode:
 
 
 def _known(options: Consumed[Any, Any], owner: str) -> tuple[Known, Known]:
-    """What a source knows about keys and values; without a word from anybody they are bytes."""
+    """What a source knows about keys and values; where no serde is named they are bytes."""
     return (
         Known(options.key_serde or DefaultSerde("key", Serdes.bytes(), owner)),
         Known(options.value_serde or DefaultSerde("value", Serdes.bytes(), owner)),

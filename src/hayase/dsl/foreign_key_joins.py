@@ -138,7 +138,7 @@ def foreign_key_join(
     right.view.send_old_values(force=True)
     left.view.send_old_values(force=True)
     # Who asks is answered with the row as it is at that moment. With a cache one that is made and gone within the epoch is
-    # never passed on, so nobody would say that the answer is gone.
+    # never passed on, so nothing would say that the answer is gone.
     right.view.uncache()
 
     subscribe = ForeignKeySubscribe(extract, is_left, InternalSerdes(names.subscriptions, foreign_key, digested))

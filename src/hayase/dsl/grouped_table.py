@@ -60,7 +60,7 @@ def grouped_table(
         raise ttl_not_possible(
             state.queryable or state.node,
             "it is grouped by group_by, and a row that is forgotten would never leave its group; aggregate the table's stream, or give "
-            "the TTL to a table that nobody groups",
+            "the TTL to a table that is not grouped",
         )
     graph = state.graph
     node = graph.names.name_or_next(grouped.name, "KTABLE-SELECT-")
@@ -195,7 +195,7 @@ class KGroupedTable(Generic[K, V]):
     ) -> KTable[K, dict[str, Any]]:
         """Several built-in aggregates per group as one record of fields: `count`, `sum_` and `avg`.
 
-        Only what can take a value out again works on a table; of a smallest, largest, first or last value nobody knows
+        Only what can take a value out again works on a table; of a smallest, largest, first or last value no function knows
         the next one. Sums of fractions are exact up to rounding, and a NaN or infinity stays in a sum for good.
         `materialized=` and `name=` may be keywords, as in `KGroupedStream.agg`.
 

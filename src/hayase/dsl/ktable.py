@@ -201,7 +201,7 @@ class KTable(TableJoining[K, V]):
 
         Stream time is here the largest timestamp of the updates that reached this point. Rows that are due are sent when
         an update comes, by due time, then by the bytes of the key, with their own timestamps and headers; their old
-        value, where somebody downstream wants it, is the one that was sent before. The table begins to keep its rows if
+        value, where a node downstream wants it, is the one that was sent before. The table begins to keep its rows if
         it does not yet. With caches on, updates of one epoch are merged before they come here.
 
         Raises:
@@ -295,7 +295,7 @@ class KTable(TableJoining[K, V]):
         A record is sent once for each window that refused it, under `Windowed(key, window)`, with its own value, timestamp and
         headers, when it is refused: of hopping windows one record may be sent several times, and be taken in by other
         windows. Records without a key are not late but invalid and never sent. Of a cogroup, the records of
-        all its streams. Refused records are counted whether somebody asks for them or not.
+        all its streams. Refused records are counted whether they are asked for or not.
 
         Raises:
             TopologyError: `NO_LATE_RECORDS`: this is no table that a windowed aggregation made.

@@ -88,7 +88,7 @@ class Materialized(OptionalSerdes[K_co, V_co]):
         """The same, forgetting rows whose last update is older than a time to live. Not in Kafka Streams.
 
         A row is there as long as the stream time of its task (the greatest timestamp that the task has read, from whatever topic)
-        is less than the row's timestamp plus `ttl`. From then on nobody sees it: neither the operation that keeps it, for
+        is less than the row's timestamp plus `ttl`. From then on it is hidden: neither the operation that keeps it, for
         which its key is new again, nor joins, nor queries. An aggregate begins anew with its initializer. By event time
         alone: without records nothing expires, one record from the future makes all rows expire at once, and one that is already
         too old when it comes leaves no row to be seen. So what an application gives does not depend on when it ran, where the

@@ -47,7 +47,7 @@ def table_table(
     value = Known(store.value_serde) if store.value_serde else Known(None, schema)
     spec = table_spec(store, store.name or "", key, value) if keeps_store(store) else None
     # With caches a row that goes on both sides within an epoch is gone on the other side whenever one side's update comes
-    # out, so nobody would say that the result is gone.
+    # out, so nothing would say that the result is gone.
     left.view.uncache()
     right.view.uncache()
     view = JoinView(graph, spec, left.view, right.view)

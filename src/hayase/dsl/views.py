@@ -16,7 +16,7 @@ class TableView:
 
     Args:
         graph: of the topology.
-        spec: the store it keeps, or would keep if somebody reads it.
+        spec: the store it keeps, or would keep if it is read.
         parent: the table it is computed from, if it need not keep rows itself.
         keep: whether it keeps a store in any case.
 

@@ -65,7 +65,7 @@ class AggregateRows:
 
     Args:
         caching: updates are held back by `emitter`.
-        old_values: somebody wants old values.
+        old_values: a node downstream wants old values.
     """
 
     def __init__(

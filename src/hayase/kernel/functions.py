@@ -156,7 +156,7 @@ def _reader(node: str, name: str, edge: EdgeSchema | None, right: Schema | None)
 
 
 def _noting(node: str, field: str) -> Callable[[Any], Any] | None:
-    """Reads a field of values without a schema, and takes note where it is missing; `None` if nobody wants to know."""
+    """Reads a field of values without a schema, and takes note where it is missing; `None` if missing fields are not counted."""
     missing = collector()
     if missing is None:
         return None

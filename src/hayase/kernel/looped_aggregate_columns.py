@@ -19,7 +19,7 @@ Aggregate = TypeVar("Aggregate", StreamSessionAggregate, StreamSlidingAggregate)
 
 
 class LoopedAggregateColumns(ColumnNode, Generic[Aggregate]):
-    """Built-in aggregates only, and nobody may look the table up.
+    """Built-in aggregates only, and the table may not be looked up.
 
     What a record does depends on those before it, so records are taken in one after the other, but over numbers: keys, inputs and
     what the store holds are decoded, and results encoded, for the whole epoch at once.

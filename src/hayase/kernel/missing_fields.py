@@ -74,5 +74,5 @@ def collecting(collector: MissingFields) -> Iterator[None]:
 
 
 def collector() -> MissingFields | None:
-    """Where to take note; `None` if nobody wants to know."""
+    """Where to take note; `None` if missing fields are not counted."""
     return _collector.get()

@@ -205,7 +205,7 @@ class RowNode(ABC):
         return
 
     def table_rows(self) -> TableRows | None:
-        """How others read this node's table; `None` if it is no table, or one that nobody may look up."""
+        """How others read this node's table; `None` if it is no table, or one that may not be looked up."""
         return None
 
 

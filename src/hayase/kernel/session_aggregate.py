@@ -113,7 +113,7 @@ class StreamSessionAggregateRows(WindowedNode[StreamSessionAggregate]):
         return [] if stored is None else [(Window(time_ms, time_ms), stored)]
 
     def _old(self, stored: bytes) -> Any:
-        """The value that a session had, if anybody wants to know."""
+        """The value that a session had, if it is sent with the new one."""
         if not (self._caching or self._operator.old_values):
             return None
         return self._aggregation.visible(self._aggregation.load(stored))

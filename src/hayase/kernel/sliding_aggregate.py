@@ -134,7 +134,7 @@ class StreamSlidingAggregateRows(WindowStoreNode[StreamSlidingAggregate]):
         self._update(0, shared, record)
 
     def _make_right(self, record: Record[Any, Any], around: _Around) -> None:
-        """The window right behind the record, if there is a record in it that nobody has made it for yet."""
+        """The window right behind the record, if there is a record in it for which it was not made yet."""
         row, start_ms = around.right, record.timestamp_ms + 1
         if around.has_right or row is None or timestamp_of(row) <= record.timestamp_ms:
             return

@@ -227,7 +227,7 @@ class SlidingMerge:
             self._update(shared, record)
 
     def _make_right(self, right: tuple[State, int] | None, record: _Record) -> None:
-        """The window right behind the record, if there is a record in it that nobody has made it for yet."""
+        """The window right behind the record, if there is a record in it for which it was not made yet."""
         if right is not None and right[1] > record.time_ms:
             self._put(record.time_ms + 1, right[1], right[0], record)
 

@@ -293,7 +293,7 @@ class _Epoch:
             (arrivals[each.arrival][1].entry, _LAST if each.at_once else number, each.side, each.entry)
             for number, each in enumerate(mine)
         ]
-        if side in self._plan.outer:  # without a key nobody is met
+        if side in self._plan.outer:  # without a key there is no match
             keyless = np.flatnonzero((one.frame[KEY].is_null() & ~one.frame[NULL]).to_numpy())
             rows += [(record, _LAST, own, record) for record in keyless.tolist()]
         records, places, sides, entries = np.array(sorted(rows), np.int64).reshape(-1, 4).T

@@ -31,7 +31,7 @@ class JoinPlan:
         nodes: which node keeps each side.
         stores: where.
         codecs: of these stores.
-        outer: sides whose records come out alone if they meet nobody.
+        outer: sides whose records come out alone if they find no match.
         unmatched: the store of those that wait; `None` in an inner join.
         clock: the stream time of both sides; `None` where nothing looks at it.
         order: in which records of the left and the right side come.

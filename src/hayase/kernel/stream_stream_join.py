@@ -30,7 +30,7 @@ from hayase.topology.operators import JoinSide, StreamStreamJoin
 class StreamStreamJoinRows(OperatorRows[StreamStreamJoin]):
     """StreamStreamJoin in row form: one of the two nodes of a join.
 
-    A record of an outer side that finds nobody waits in the store of both sides until the stream time of both is beyond
+    A record of an outer side that finds no match waits in the store of both sides until the stream time of both is beyond
     its window and grace; what is due comes out when the next record arrives on either side, before that record is joined,
     with that record's headers. A record whose window and grace are over already comes out at once.
     """

@@ -69,7 +69,7 @@ class TableSourceRows(RowNode):
 
 
 class TableSourceColumns(ColumnNode):
-    """TableSource in column form; `table` is `None` if nobody needs the rows."""
+    """TableSource in column form; `table` is `None` if the rows are not needed."""
 
     def __init__(self, name: str, output: EdgeSchema, table: StoredTable | None) -> None:
         super().__init__(name, output)

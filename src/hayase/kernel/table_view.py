@@ -33,7 +33,7 @@ class TableView:
     """A table computed from another one (`TableColumns`).
 
     `at_start` and `changes` are those of the table with a store, on which `steps` are yet to be done in order: only for
-    rows that somebody reads, as in row form.
+    rows that are read, as in row form.
     """
 
     def __init__(self, base: TableColumns, steps: Sequence[Step]) -> None:

@@ -1,4 +1,4 @@
-"""Records of a left or outer join of two streams that have met nobody yet."""
+"""Records of a left or outer join of two streams that have found no match yet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records of a left or outer join of two streams that have met nobody yet, over one epoch, for the column form.
+"""Records of a left or outer join of two streams that have found no match yet, over one epoch, for the column form.
 
 What it does is what `Unmatched` does; whose records wait is told by their places among the entries of a side.
 """
@@ -33,7 +33,7 @@ class Arrival(NamedTuple):
         entry: of the record, among those of its side.
         stream_ms: stream time of both sides.
         matches: places of the records of the other side that it meets, if those can wait.
-        alone: it waits if it has met nobody.
+        alone: it waits if it has found no match.
     """
 
     side: int
@@ -90,11 +90,11 @@ class WaitingRecords:
         self._touched: set[Place] = set()
 
     def load(self, last_ms: int, places: Collection[Place]) -> dict[JoinSide, list[tuple[Place, bytes]]]:
-        """Read what may come out, or meet somebody.
+        """Read what may come out, or find a match.
 
         Args:
             last_ms: stream time when the epoch is over.
-            places: where records may meet somebody, or be joined by others that wait.
+            places: where records may find a match, or be joined by others that wait.
 
         Returns:
             Place and value of each record that waits, by side. The entries of these are numbered on, see `enter`.

@@ -70,7 +70,7 @@ class StreamWindowedAggregateRows(WindowStoreNode[StreamWindowedAggregate]):
 
 
 class StreamWindowedAggregateColumns(ColumnNode):
-    """StreamWindowedAggregate in column form; built-in aggregates only, and nobody may look the table up."""
+    """StreamWindowedAggregate in column form; built-in aggregates only, and the table may not be looked up."""
 
     def __init__(
         self,

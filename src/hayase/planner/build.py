@@ -44,7 +44,7 @@ def check_sinks(topology: Topology, known: Container[str]) -> None:
     """Check that every topic that is written exists.
 
     Raises:
-        UnknownTopicError: one does not. Hayase makes no topics for output: nobody could say with how many partitions.
+        UnknownTopicError: one does not. Hayase makes no topics for output: their number of partitions is not known.
     """
     missing = [topic for topic in sink_topics(topology) if topic not in known]
     if missing:

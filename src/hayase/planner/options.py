@@ -44,7 +44,7 @@ def configured(topology: Topology, config: StreamsConfig) -> Topology:
     Done before anything else.
 
     Raises:
-        TopologyError: `UNKNOWN_SERDE`: a key's serde is known to nobody. `EMPTY_TOPOLOGY`. `GENERATED_NAMES`.
+        TopologyError: `UNKNOWN_SERDE`: a key's serde is not known. `EMPTY_TOPOLOGY`. `GENERATED_NAMES`.
     """
     if not (topology.nodes or topology.global_tables):
         raise TopologyError("EMPTY_TOPOLOGY", "the topology has no nodes; begin with add_source")

@@ -1,4 +1,4 @@
-"""Serdes that nobody named: by the type of the value, or by the schema of the column."""
+"""Serdes that were not named: by the type of the value, or by the schema of the column."""
 
 from __future__ import annotations
 

@@ -283,7 +283,7 @@ class ValueTransformerWithKey(ABC, Generic[K, V, VR]):
     def transform(self, key: K, value: V | None) -> VR | None:
         """The new value of a row; `None` deletes it.
 
-        Called for every update in the order of the task, with `None` for a delete; also for old values, where somebody
+        Called for every update in the order of the task, with `None` for a delete; also for old values, where a node
         downstream wants them, and for rows that a join looks up, unless the result has a named store. So what it does to
         its stores must not depend on how often it is called. What it raises goes to the processing exception handler.
         """

@@ -146,7 +146,7 @@ class StateSource:
 
 
 class PinnedSource(StateSource):
-    """Snapshots that somebody holds open."""
+    """Snapshots that are held open."""
 
     def __init__(self, source: StateSource, snapshots: Snapshots) -> None:
         super().__init__(source.folder, source.lineage)

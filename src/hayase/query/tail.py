@@ -154,7 +154,7 @@ class Tail:
         now = self._monotonic()
         done = checkpoint.epochs.last_done_after(self._done)
         if done == self._done and now - self._listed > _LIST_EVERY_S:
-            # Whoever was held up for long may find the next mark gone.
+            # A process that was held up for long may find the next mark gone.
             self._listed = now
             done = max(done, checkpoint.epochs.last_done())
         return done

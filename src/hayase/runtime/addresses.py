@@ -1,4 +1,4 @@
-"""Where the driver's machine can be reached: Unix sockets of the run on one machine, TCP on a cluster, for whoever knows a token."""
+"""Where the driver's machine can be reached: Unix sockets of the run on one machine, TCP on a cluster, for processes that know a token."""
 
 from __future__ import annotations
 

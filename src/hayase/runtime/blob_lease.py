@@ -1,4 +1,4 @@
-"""A lease in a store that has no locks: whoever holds it says so again every few seconds."""
+"""A lease in a store that has no locks: its holder says so again every few seconds."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ class Holder(msgspec.Struct, frozen=True):
     """Who holds the lease.
 
     Attributes:
-        token: another one for every time that somebody takes it.
+        token: another one for every time that it is taken.
         machine: boot and process namespace: where the process id means something.
         host: for people.
         pid: of the process.
-        born: when the process was started, by a clock that nobody sets: process ids come again.
+        born: when the process was started, by a clock that is never set: process ids come again.
         released: it was given back.
     """
 
@@ -65,7 +65,7 @@ class _Beat(NamedTuple):
 
 
 def blob_lease_holder(blobs: BlobStore) -> str | None:
-    """Who has the lease, as `pid 123 on host`; `None` if nobody has. A dead holder on another machine still counts."""
+    """Who has the lease, as `pid 123 on host`; `None` if no process has. A dead holder on another machine still counts."""
     _, holder = _last_beat(blobs)
     return None if holder is None or holder.released or _is_gone(holder) else str(holder)
 
@@ -75,7 +75,7 @@ class BlobLease:
 
     The holder publishes another beat every 5 seconds and deletes the one before. A process of this machine that is gone, and
     one of another machine that was silent for 20 seconds, is followed by the next term. No clocks are compared: the one that
-    waits measures the silence itself. A holder that was only slow finds the next term, or somebody else's beat, and knows
+    waits measures the silence itself. A holder that was only slow finds the next term, or the beat of another process, and knows
     that it has lost: see `lost`. Until then two copies may run; what they publish is still published once.
 
     Args:
@@ -159,7 +159,7 @@ class BlobLease:
                     return
             except (
                 Exception
-            ) as error:  # the store may be back before anybody's patience ends; without this thread nobody would know
+            ) as error:  # the store may be back before the lease runs out; without this thread no process would know
                 _LOG.warning("the lease of %s could not be renewed: %s", self._application_id, error)
 
     def _wait_for_term(self) -> int:

@@ -78,7 +78,7 @@ class Control:
         return (self._folder / _YIELD).exists()
 
     def pause_asked(self) -> bool:
-        """Whether somebody paused the application."""
+        """Whether the application was paused."""
         return (self._folder / _PAUSE).exists()
 
     def stop_asked(self) -> bool:

@@ -210,7 +210,7 @@ class EpochCoordinator:
         self._log.close()
 
     def _holds(self) -> bool:
-        """Whether somebody asked for no new epochs.
+        """Whether new epochs are held back.
 
         In a run to the end Spark would take "nothing new" for the end of the input, so a pause is sat out here.
         """
@@ -260,7 +260,7 @@ class EpochCoordinator:
             forget_amendments(self._blobs, record.epoch)
 
     def _purge(self, record: EpochRecord) -> None:
-        """Delete from internal topics what is through: nobody reads it again, and time does not remove it."""
+        """Delete from internal topics what is through: it is not read again, and time does not remove it."""
         if not self._internal or time.monotonic() < self._purge_at:
             return
         self._purge_at = time.monotonic() + self.app.purge_interval_ms / 1000

@@ -32,7 +32,7 @@ class DueCalls:
         self._timed = any(isinstance(n, ProcessorNode) and isinstance(n.operator, UserCode) for n in topology.nodes)
 
     def tell(self, epoch: int, summaries: Sequence[bytes]) -> None:
-        """The summaries of an epoch's bundles, where the planner itself has them: nobody need pass on what is due."""
+        """The summaries of an epoch's bundles, where the planner itself has them: what is due need not be passed on."""
         if self._timed:
             due = [BundleSummary.from_bytes(data).due_ms for data in summaries]
             known = [each for each in due if each is not None]

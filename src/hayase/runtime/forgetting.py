@@ -103,7 +103,7 @@ def _started_over() -> LeaseHeldError:
 
 
 class OldEpochs:
-    """Deletes records and marks that nobody needs: of epochs long ago that ended before the retention begins."""
+    """Deletes records and marks that are not needed: of epochs long ago that ended before the retention begins."""
 
     def __init__(self, blobs: BlobStore, clock: Clock, retention_ms: int, floor: Floor) -> None:
         self._blobs = blobs

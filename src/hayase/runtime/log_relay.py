@@ -1,8 +1,8 @@
 """What workers and the planner log arrives in the driver, and goes on through the driver's own loggers.
 
 Records travel as JSON lines: on one machine over a Unix socket in a folder that only the user may enter, from the machines of a
-cluster over TCP, unencrypted, to whoever says the run's token first. A worker that cannot reach the driver drops what it has to
-say: it is about to end, or nobody lets it through.
+cluster over TCP, unencrypted, to a client that sends the run's token first. A worker that cannot reach the driver drops what it has to
+say: it is about to end, or a firewall is in between.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ def own_address(master: str) -> str:
         master: `spark://host:port`, or several as `spark://host:port,host:port`.
 
     Raises:
-        ConfigError: MASTER_UNREACHABLE: nobody answers there.
+        ConfigError: MASTER_UNREACHABLE: nothing answers there.
     """
     wrong = ""
     for place in master.removeprefix(_STANDALONE).split(","):

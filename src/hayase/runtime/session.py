@@ -153,14 +153,14 @@ class SessionUse:
         return self._jvm.end(wait=wait)
 
     def active_jobs(self) -> int:
-        """How many jobs are queued or at work, whoever asked for them."""
+        """How many jobs are queued or at work, of all applications."""
         return len(self.session.sparkContext.statusTracker().getActiveJobsIds())
 
     def executors(self) -> frozenset[str]:
         """The addresses of the processes that run tasks, the driver's own included; none once Spark is stopped."""
         try:
             status = self.session.sparkContext._jsc.sc().getExecutorMemoryStatus()
-        except _GONE:  # somebody stops it now
+        except _GONE:  # it is stopped now
             return frozenset()
         return frozenset(status.keySet().mkString(" ").split())
 

@@ -109,7 +109,7 @@ class ShippedApp:
         if not self.cluster:
             return self.folders
         disk = self.on_this_machine(str(self.folders.disk))
-        # Nobody would give memory back on machines where the program is not.
+        # On machines where the program is not, no process would give memory back.
         return StateFolders(disk, disk / "memory")
 
     def log_to_driver(self) -> None:
@@ -174,9 +174,9 @@ def _pickled(what: object, topology: Topology) -> bytes:
 def delete_other_programs(blobs: BlobStore, digest: str) -> None:
     """Delete what earlier starts shipped; call it with the application's lease held, once `digest` is published.
 
-    Nobody needs them: an epoch that was left open is finished by the program of this start, whose plan is the same, and
-    whoever holds the lease has outlived the others. A worker that an ended run left behind has loaded its program already; one
-    that has not can only fail, and nobody listens to it any more.
+    No process needs them: an epoch that was left open is finished by the program of this start, whose plan is the same, and
+    the holder of the lease has outlived the others. A worker that an ended run left behind has loaded its program already; one
+    that has not can only fail, and its driver is gone.
     """
     for name in blobs.list(_PROGRAMS):
         if name != program_name(digest):

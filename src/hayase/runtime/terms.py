@@ -14,7 +14,7 @@ def begin_term(blobs: BlobStore) -> int:
     """The term of a run that begins now, from 1. Call it with the application's lease held.
 
     Two that hold the lease at once, because one of them was taken for dead, never get the same one: names of terms are
-    deleted only by a run that sees a higher one, which whoever creates a lower one afterwards sees as well.
+    deleted only by a run that sees a higher one, which a run that creates a lower one afterwards sees as well.
 
     Raises:
         LeaseHeldError: `LEASE_LOST`: another run has begun meanwhile.

@@ -142,7 +142,7 @@ def _misfits(old: _Node, new: _Node, field: str, depth: int) -> Iterator[str]:
 
 
 def _one_misfit(old: _Node, new: _Node, field: str, depth: int) -> Iterator[str]:
-    if not new.schema or not old.schema:  # any value, or nobody knows which
+    if not new.schema or not old.schema:  # any value, or it is not known which
         return
     what = f"field {field!r}" if field else "the value"
     if old.kind == new.kind == "object":

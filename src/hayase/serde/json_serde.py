@@ -120,7 +120,7 @@ class JsonSerde(Serde[T]):
             if is_model(self._python_type):
                 return self._python_type.model_json_schema()  # type: ignore[no-any-return]
             return msgspec.json.schema(self._python_type)
-        except (TypeError, RuntimeError):  # types of which nobody knows a schema
+        except (TypeError, RuntimeError):  # types without a known schema
             return None
 
     def to_bytes(self, value: Any) -> bytes:

@@ -94,7 +94,7 @@ class Hold:
         self._descriptor: int | None = lock_file(self._path, fcntl.LOCK_SH)
 
     def alone(self) -> bool:
-        """Whether nobody else holds it; call it in `opening`, so that nobody comes meanwhile."""
+        """Whether no other process holds it; call it in `opening`, so that none comes meanwhile."""
         if self._descriptor is None:
             return False
         try:

@@ -46,7 +46,7 @@ class Changelog:
         self._checked_to = START.epoch
         self.snapshots = Snapshots(blobs, bundle)
         self.restored: Counter[str] = Counter()
-        """Changes replayed from deltas, and entries taken from snapshots, by task, since somebody last cleared it."""
+        """Changes replayed from deltas, and entries taken from snapshots, by task, since it was last cleared."""
 
     def publish(self, delta: Delta) -> Delta:
         """Publish a delta, unless another attempt has published one of this epoch: then that one is returned.
@@ -141,7 +141,7 @@ class Changelog:
         self._delete_parts(lambda each: each < epoch)
 
     def delete_parts_of(self, epoch: int) -> None:
-        """Delete parts of an epoch that has no delta, and nobody who would publish one."""
+        """Delete parts of an epoch that has no delta, and no attempt that would publish one."""
         self._delete_parts(lambda each: each == epoch)
 
     def catch_up(self, state: BundleState, to_epoch: int) -> bool:

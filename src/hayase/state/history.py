@@ -18,7 +18,7 @@ from hayase.storage.blobs import BlobStore
 from hayase.storage.lmdb_env import close_environment
 
 KEPT = 3
-"""Older epochs that stay built when nobody reads them any more."""
+"""Older epochs that stay built when they are not read any more."""
 _LOCK = "LOCK"
 _in_use: WeakSet[PastStates] = WeakSet()
 _opened_here: set[Path] = set()
@@ -103,7 +103,7 @@ class PastStates:
 
 
 def open_past_states(folder: Path, epoch: int) -> PastStates:
-    """Open the folder of an older epoch; of those that nobody reads, only the few used last are kept."""
+    """Open the folder of an older epoch; of those that are not read, only the few used last are kept."""
     opened = PastStates(folder, epoch)
     _close_unused()
     others = [each for each in folder.iterdir() if each.is_dir() and each != opened.folder]

@@ -1,6 +1,6 @@
 """A folder of local states says whether its bundles may be at work on other machines meanwhile.
 
-On a cluster a bundle runs now here, now there: the state that a machine has of it may be of an older epoch, and nobody who reads it
+On a cluster a bundle runs now here, now there: the state that a machine has of it may be of an older epoch, and no process that reads it
 could tell. So readers do not use the states of such a folder.
 """
 

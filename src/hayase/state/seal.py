@@ -22,7 +22,7 @@ _PAUSE_S = 0.02
 
 
 def seal_states(folders: Iterable[Path], *, wait_s: float = 1.0, boot_id: str | None = None) -> list[Path]:
-    """Close cleanly what nobody has open, as the last process to close a state would have: synced, and marked.
+    """Close cleanly what no process has open, as the last process to close a state would have: synced, and marked.
 
     Such a state survives a restart of the machine. One that is left out is none the worse for it: it is trusted until the machine
     is restarted. LMDB is not asked, for files are what is sealed. Small

@@ -337,7 +337,7 @@ def snapshot_if_due(
 
 @contextmanager
 def _only_one(path: Path) -> Iterator[bool]:
-    """Whether nobody else is in here for that folder."""
+    """Whether no other process is in here for that folder."""
     descriptor = open_file(path / "SNAPSHOT", os.O_RDWR)
     try:
         try:

@@ -141,7 +141,7 @@ class SnapshotThread:
                     self._busy = True
                 self._one(state)
         finally:
-            # Whoever waits is not to wait for a thread that is gone.
+            # A thread that waits is not to wait for one that is gone.
             with self._changed:
                 self._busy = False
                 self._changed.notify_all()

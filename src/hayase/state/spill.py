@@ -1,4 +1,4 @@
-"""What an epoch holds beyond its share of memory: files beside the state that nobody needs once the epoch is over.
+"""What an epoch holds beyond its share of memory: files beside the state that are not needed once the epoch is over.
 
 A `SpillFile` takes blobs and has no name, so the system removes it with the process, however that ends. `SpilledStore`s
 are maps of bytes in a temporary LMDB environment; a process that is killed leaves its folder behind, and the next
@@ -27,7 +27,7 @@ from hayase.storage.lmdb_env import close_environment, is_disk_full, open_enviro
 T = TypeVar("T")
 
 TEMPORARY_PREFIX = "temporary-"
-"""Folders in the state's folder that nobody needs once their process is gone."""
+"""Folders in the state's folder that are not needed once their process is gone."""
 
 _DELETED = b"\x00"
 _WRITTEN = b"\x01"

@@ -311,7 +311,7 @@ def _open(path: str, map_size: int, max_dbs: int, readonly: bool, sync: bool) ->
         raise StateError(
             "ENVIRONMENT_NOT_OPENED",
             f"{path} cannot be opened as an LMDB environment: {error}. It must be a writable folder on a local disk; "
-            "after a fork nobody may still hold the parent's environment object.",
+            "after a fork no object of the child may still hold the parent's environment.",
         ) from error
     if not readonly:
         for name in ("data.mdb", "lock.mdb"):

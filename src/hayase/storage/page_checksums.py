@@ -100,7 +100,7 @@ class PageChecksums:
 
         Args:
             pin: begins a read transaction, which keeps others from writing to the pages that are compared; without one, or
-                while another commits for long, a page that seems to be wrong is compared once more when nobody writes.
+                while another commits for long, a page that seems to be wrong is compared once more when no process writes.
 
         Raises:
             PagesDamaged: a page is not what was written.

@@ -185,7 +185,7 @@ class BundleRunner:
     def _due(self, *, adopted: bool) -> int | None:
         if not self._program.timed:
             return None
-        # Whoever ran the epoch that was adopted knew; an epoch more will tell.
+        # Only the attempt that ran the adopted epoch knows; the next epoch tells.
         return 0 if adopted else None if self._due_ms == NEVER else self._due_ms
 
     def leave(self) -> None:

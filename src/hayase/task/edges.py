@@ -182,7 +182,7 @@ def read_headers(column: pl.Series) -> list[Headers]:
 
 
 def strip_order(frame: pl.DataFrame, fields: frozenset[str] | None) -> pl.DataFrame:
-    """The frame without order and header-index columns and without the fields that nobody looks at: what crosses an edge."""
+    """The frame without order and header-index columns and without the fields that no node looks at: what crosses an edge."""
     unwanted = {*order_columns(frame), HEADERS}
     if fields is not None:
         values = {name: name.removeprefix(OLD) for name in frame.columns if name.startswith(OLD) or name[:2] != "__"}

@@ -27,7 +27,7 @@ class SchemaRegistryServer:
     """A schema registry on loopback, for as long as the `with` block runs.
 
     Args:
-        user_info: `user:password` that every request must carry; `None`: nobody is asked.
+        user_info: `user:password` that every request must carry; `None`: none is needed.
         certificate, key: PEM files, for https; `None`: http.
 
     Attributes:

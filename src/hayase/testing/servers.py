@@ -89,7 +89,7 @@ class ServerProcess:
             process.stdin.write(b"done\n")  # tells the watcher that nothing is left to end
             process.stdin.close()
         except BrokenPipeError:
-            pass  # the watcher was ended by somebody else
+            pass  # the watcher was ended by another process
 
 
 def _is_free(port: int) -> bool:

@@ -1,7 +1,7 @@
 """Serdes that only the configuration knows.
 
-A topology is built before its configuration is known. Where a store or an internal topic needs a serde that nobody
-named and that cannot be inferred, it holds a `DefaultSerde`; `with_default_serdes` puts in the configured ones.
+A topology is built before its configuration is known. Where a store or an internal topic needs a serde that is not
+named and cannot be inferred, it holds a `DefaultSerde`; `with_default_serdes` puts in the configured ones.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ class RepartitionTopic:
 class InternalTopic:
     """A topic of the log between two sub-topologies, or between a sub-topology and a frame of Spark's.
 
-    The application makes it, and nobody else should write it. In the log its name is `<application.id>-<name>`.
+    The application makes it, and no other program should write it. In the log its name is `<application.id>-<name>`.
 
     Attributes:
         name: ends in `-repartition`, `-from-spark` or `-to-spark`; shown by `describe()`.

@@ -37,7 +37,7 @@ def _needs_arguments(supplier: Any) -> bool:
         inspect.signature(supplier).bind()
     except TypeError:
         return True
-    except ValueError:  # of a built-in: nobody knows
+    except ValueError:  # of a built-in: not known
         return False
     return False
 

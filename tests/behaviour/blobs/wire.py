@@ -17,7 +17,7 @@ class Wire:
     Attributes:
         cut_answers: so many answers (not those to Expect) are cut off before their first byte.
         cut_bodies: so many answers are cut off after their first bytes.
-        busy: so many requests are answered with 503 and reach nobody.
+        busy: so many requests are answered with 503 and do not arrive.
         hold_after: of a connection's bytes to the server, no more than so many are passed on.
         held: is set when that happened.
         requests: how many requests were passed on, by method.

@@ -30,7 +30,7 @@ def log(log_config: LogConfig) -> Iterator[Log]:
 
 @pytest.fixture
 def new_name() -> Callable[[], str]:
-    """Makes names that nobody else uses on a shared broker."""
+    """Makes names that no other test uses on a shared broker."""
     return lambda: f"t-{uuid.uuid4().hex[:12]}"
 
 

@@ -1,4 +1,4 @@
-"""Who cleans an embedded log, and that nobody is disturbed by it."""
+"""Who cleans an embedded log, and that it disturbs no other process."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def test_a_row_is_read_as_it_is_and_as_it_was(local: LocalApp) -> None:
 def test_versions_are_restored_from_the_changelog(folder: Path) -> None:
     shutil.rmtree(folder / "state")
     local = LocalApp(folder, prices())
-    local.put([("tea", "x", 4)], time_ms=START_MS + 11_500)  # of the beginning nobody can ask any more
+    local.put([("tea", "x", 4)], time_ms=START_MS + 11_500)  # the beginning cannot be asked for any more
     local.epoch()
     found = [local.app.store("prices").get("tea", START_MS + after).value for after in (999, 1_999, 11_499, 11_500)]
     assert [None if value is None else value["amount"] for value in found] == [None, 2, 3, 4]

@@ -31,7 +31,7 @@ LONG = 3600.0
 
 
 class Time:
-    """A clock that goes on only while somebody sleeps, and may do something then."""
+    """A clock that goes on only while a caller sleeps, and may do something then."""
 
     def __init__(self) -> None:
         self.now = 0.0

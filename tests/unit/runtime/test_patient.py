@@ -21,7 +21,7 @@ AWAY = LogError("BROKER_UNAVAILABLE", "no answer")
 
 
 class Outage:
-    """Time that passes while somebody waits; brokers are away until some point of it."""
+    """Time that passes while a caller waits; brokers are away until some point of it."""
 
     def __init__(self, until_s: float) -> None:
         self.now = 0.0

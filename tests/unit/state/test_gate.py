@@ -30,7 +30,7 @@ def test_the_mover_waits_for_readers_and_then_goes_before_those_that_came_later(
         mover = threading.Thread(target=move)
         mover.start()
         later = True
-        while later:  # until the mover has its turn: then nobody new comes in
+        while later:  # until the mover has its turn: then no new reader comes in
             with Gate(tmp_path).reading(0) as later:
                 pass
         assert not moved.is_set()

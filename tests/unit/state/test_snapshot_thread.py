@@ -1,4 +1,4 @@
-"""Snapshots are made beside the epochs: nobody waits for one, and a kill in the middle leaves nothing half-written."""
+"""Snapshots are made beside the epochs: no epoch waits for one, and a kill in the middle leaves nothing half-written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Expressions that run in columns before a task in rows begins: nobody can tell, but by the time it takes."""
+"""Expressions that run in columns before a task in rows begins: only the time it takes shows it."""
 
 from __future__ import annotations
 

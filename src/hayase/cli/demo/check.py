@@ -128,7 +128,7 @@ def check(log: Log, store: Iterable[Mapping[str, Any]], late: int) -> Report:
     """Compute the results from the input topics and compare them with the output topics and with the rows of the store.
 
     Args:
-        log: of the topics; nobody may be writing to them.
+        log: of the topics; no process may be writing to them.
         store: the rows of the store `sales`: product, region, window_start_ms, orders, quantity, revenue, timestamp_ms.
         late: how many records the application says it refused as late.
     """

@@ -1,4 +1,4 @@
-"""The demo's folder: emptied for every run, one run at a time, and never one that holds somebody else's files."""
+"""The demo's folder: emptied for every run, one run at a time, and never one that holds other files."""
 
 from __future__ import annotations
 

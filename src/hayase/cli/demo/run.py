@@ -46,7 +46,7 @@ class DemoOptions:
         orders: how many orders there are to begin with.
         folder: where topics and state go; emptied before.
         kafka: address of a broker, or `None` for the embedded log.
-        keep_running: go on with a trickle of orders until somebody stops it.
+        keep_running: go on with a trickle of orders until it is stopped.
         command_config: file with settings of Kafka's clients.
     """
 
@@ -121,7 +121,7 @@ def _fill(console: Console, log: Log, shop: Shop) -> None:
 
 
 def _process(console: Console, options: DemoOptions, app: StreamsApp, log: Log, shop: Shop) -> ProgressReport:
-    """Run the application to the end of the input, or until somebody stops it and what is there is processed."""
+    """Run the application to the end of the input, or until it is stopped and what is there is processed."""
     reports: list[ProgressReport] = [app.progress()]
     total = None if options.keep_running else _input_records(log)
     rows = (lambda: _live_rows(app)) if options.keep_running else None

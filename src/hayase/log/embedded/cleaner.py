@@ -99,13 +99,13 @@ class Cleaner:
                 pass
 
     def cleaned_at_ms(self) -> int | None:
-        """When somebody last cleaned the log; `None` if nobody did."""
+        """When the log was last cleaned; `None` if it never was."""
         with self._store.read() as tables:
             raw = tables.get("meta", _CLEANED_AT)
         return None if raw is None else int.from_bytes(raw, "big", signed=True)
 
     def remove_garbage(self) -> None:
-        """Remove files that nothing needs, if nobody cleans just now and they can be reached; else a cleaner does so later."""
+        """Remove files that nothing needs, if no cleaner is at work just now and they can be reached; else a cleaner does so later."""
         try:
             with self.lock.held():
                 remove_garbage(self._store)

@@ -112,7 +112,7 @@ class EmbeddedLog:
     def delete_topic(self, name: str) -> None:
         """As `Log.delete_topic`; what groups committed for it is forgotten as well.
 
-        Remote files go at once if nobody is cleaning, else with the next cleaning.
+        Remote files go at once if no cleaner is at work, else with the next cleaning.
         """
 
         def delete(tables: Tables) -> bool:

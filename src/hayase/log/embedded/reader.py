@@ -38,7 +38,7 @@ class EmbeddedReader:
     """A `LogReader`. Batches have up to 65,536 records or 16 MB, more only where one stored batch has.
 
     What was moved to remote storage comes from there, a row group at a time. No snapshot is held between two batches, so a
-    slow consumer hinders nobody. Not thread-safe.
+    slow consumer hinders no other process. Not thread-safe.
     """
 
     def __init__(self, store: LogStore) -> None:

@@ -1,7 +1,7 @@
 """Old records as Parquet files on an fsspec path.
 
 One file, a part, holds consecutive records of one partition: the columns `offset`, `timestamp_ms`, `key`, `value` and
-`headers`, ascending by offset, in row groups that can be read alone. Other programs can read it; nobody may change it.
+`headers`, ascending by offset, in row groups that can be read alone. Other programs can read it; no program may change it.
 Credentials and endpoints are fsspec's own affair (its configuration files, environment variables, or those of the
 cloud's client), so that none are stored with a topic.
 

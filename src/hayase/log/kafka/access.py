@@ -37,7 +37,7 @@ _checked: set[tuple[int, int]] = set()
 def check_access(settings: Mapping[str, Any]) -> None:
     """Make sure, once a process, that the cluster lets a client with these settings in.
 
-    A cluster that does not answer at all passes: whoever asks it something will see.
+    A cluster that does not answer at all passes: the first request to it says so.
 
     Args:
         settings: of a client, as librdkafka takes them.

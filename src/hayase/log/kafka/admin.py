@@ -127,7 +127,7 @@ class KafkaAdmin(ProcessBound):
         return None
 
     def ensure_topic(self, name: str, partitions: int, config: Mapping[str, str]) -> TopicInfo:
-        """The topic; made, as by `create_topic`, if it does not exist, whoever else does so at the same time.
+        """The topic; made, as by `create_topic`, if it does not exist, whichever process does so first.
 
         Raises:
             UnknownTopicError: it was deleted at once. LogError: as `create_topic`.

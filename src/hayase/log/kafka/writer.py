@@ -229,7 +229,7 @@ class KafkaWriter(ProcessBound):
     def _may_go_on(self, producer: BundleProducer, marker: Marker, batches: Sequence[OutgoingBatch]) -> bool:
         """Whether a kept producer should be tried, which is quicker if it still owns its id.
 
-        Not if it has written the epoch itself (somebody replays it, so the marker in the log must decide, which a
+        Not if it has written the epoch itself (it is replayed, so the marker in the log must decide, which a
         reset may have deleted), nor with much to write if others probably had the bundle in between.
         """
         last = producer.last
@@ -239,7 +239,7 @@ class KafkaWriter(ProcessBound):
         return contiguous or sum(map(len, batches)) < _MUCH
 
     def _take(self, key: _Key) -> BundleProducer:
-        """Take the bundle's transactional id; whoever had it can write no more."""
+        """Take the bundle's transactional id; the process that had it can write no more."""
         application_id, bundle = key
         producer = BundleProducer(
             self._config,
@@ -268,7 +268,7 @@ class KafkaWriter(ProcessBound):
         """Give the process that took the bundle time to finish, before it is taken back.
 
         Two that took it from each other at once would both never finish. A marker that is there proves that the
-        epoch is written, whoever reads it; only its absence means nothing to a process that is not the owner.
+        epoch is written, whichever process reads it; only its absence means nothing to a process that is not the owner.
         """
         self._sleep(_FIRST_BACKOFF_S * _BACKOFF_FACTOR**attempt)
         return is_published(self._markers.last(self._marker_partition(key), key[1]), marker)

@@ -38,7 +38,7 @@ class Drain:
         app: the application.
         blobs: its checkpoint.
         control: tells whether it is paused.
-        session: for the frames, nobody else's.
+        session: for the frames alone.
         options: by which workers find the application.
         spark_log: named in errors.
     """

@@ -44,7 +44,7 @@ class Feed:
         app: the application.
         blobs: its checkpoint.
         control: tells whether it is paused.
-        session: for the frame, nobody else's.
+        session: for the frame alone.
         folder: where Spark keeps its own account of the query; made if need be.
         spark_log: named in errors.
         place: of the feed among the application's bundles and feeds, always the same.

@@ -99,7 +99,7 @@ class SparkRanges:
             self._blobs.delete(before)
 
     def purge(self, written: SparkRange) -> None:
-        """Delete from the topic what is done up to that range: nobody reads it again.
+        """Delete from the topic what is done up to that range: it is not read again.
 
         Raises:
             LogError: the log could not be reached.

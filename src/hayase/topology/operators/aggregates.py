@@ -71,7 +71,7 @@ class StreamAggregate(Operator):
     """Aggregate a grouped stream into a table. Null keys and null values are dropped and counted.
 
     The timestamp of a row is the largest that went into it.
-    `old_values`: somebody downstream wants the old value; before a row's first update there is none.
+    `old_values`: a node downstream wants the old value; before a row's first update there is none.
     `cogrouped`: one of several that keep their rows in one store; a CogroupMerge sends the updates of all.
     """
 
@@ -170,7 +170,7 @@ class TableAggregate(Operator):
     """Aggregate what TableGroupBy sends: of each update the old value is subtracted first, then the new one added.
 
     Nothing is subtracted where there is no row. Of a BuiltInAggregate every field can be undone (`BuiltIn.invertible`).
-    The timestamp of a row is the largest that went into it since it is there. `old_values`: somebody downstream wants
+    The timestamp of a row is the largest that went into it since it is there. `old_values`: a node downstream wants
     the old value.
     """
 

@@ -35,7 +35,7 @@ class TableJoiner:
 class TableJoin(Operator):
     """One side of a join of two tables: an update is joined with the row of the other `table` under its key.
 
-    The result has the larger of the two timestamps. `old_values`: somebody downstream wants the old result.
+    The result has the larger of the two timestamps. `old_values`: a node downstream wants the old result.
     """
 
     table: str
@@ -161,12 +161,12 @@ class StreamStreamJoin(Operator):
     Attributes:
         side: the one whose records arrive here.
         windows: as the left side sees them.
-        outer: a record of this side that met nobody until its window and grace are over comes out alone.
+        outer: a record of this side that found no match until its window and grace are over comes out alone.
         window: the node that keeps this side.
         other_window: the node that keeps the other side.
         store: the window store of this side.
         other_store: the window store of the other side.
-        unmatched: the store of records that have met nobody yet, of both sides; `None` in an inner join.
+        unmatched: the store of records that have found no match yet, of both sides; `None` in an inner join.
         clock: the stream time of both sides together.
     """
 

@@ -14,9 +14,9 @@ from hayase.topology.operators.base import Fields, Operator, UserCode
 
 @dataclass(frozen=True, slots=True)
 class TableSource(Operator):
-    """Turns a stream of upserts (null value: delete) into a table; `store` is `None` if nobody needs the rows.
+    """Turns a stream of upserts (null value: delete) into a table; `store` is `None` if the rows are not needed.
 
-    Null keys are dropped and counted. `old_values`: somebody downstream wants the old value.
+    Null keys are dropped and counted. `old_values`: a node downstream wants the old value.
     """
 
     store: str | None
@@ -43,7 +43,7 @@ class TableFilter(Operator):
 class TableMapValues(Operator):
     """A table's rows with new values; deletes stay deletes, a null result is one. Never called with a null value.
 
-    `old_values`: somebody downstream wants the old value, and it is known.
+    `old_values`: a node downstream wants the old value, and it is known.
     """
 
     mapper: Callable[[Any, Any], Any] | pl.Expr | Fields
@@ -57,7 +57,7 @@ class TableMapValues(Operator):
 class TableTransformValues(UserCode):
     """A table's rows with the values that an object of the user makes; it is shown deletes too. A null result is no row.
 
-    `old_values`: somebody downstream wants the old value, and it is known.
+    `old_values`: a node downstream wants the old value, and it is known.
     """
 
     supplier: Callable[[], Any]
@@ -106,7 +106,7 @@ class TableSuppress(Operator):
         until_window_closes: keys are windowed; deletes are not sent.
         max_records, max_bytes: of the buffer, `None`: no limit.
         when_full: whether the oldest rows are sent early then, or the application stops.
-        old_values: somebody downstream wants the old value: the one that was sent last.
+        old_values: a node downstream wants the old value: the one that was sent last.
     """
 
     store: str
