@@ -18,9 +18,8 @@ from tests.simulation.object_store import ObjectStore
 from tests.simulation.scheduler import Sim, SimThreading, SimTime, transaction_of
 
 from hayase.app import prepare
-from hayase.core import failpoints
+from hayase.core import failpoints, steps
 from hayase.core.patience import Patience
-from hayase.core.steps import STEPS
 from hayase.log.kafka import clients as kafka_clients
 from hayase.runtime import blob_lease, coordinator, forgetting, worker
 from hayase.runtime.shipped import ShippedApp
@@ -123,6 +122,8 @@ def simulated(
         mock.patch.dict(sys.modules, {"cloudpickle": cloudpickle}),
         mock.patch.object(uuid, "uuid4", new_id),
         mock.patch.object(failpoints, "listener", reached),
+        # Simulated processes share one thread, and leave a request when they are killed, which may be after the simulation.
+        mock.patch.object(steps, "STEPS", steps.Steps()),
         mock.patch.object(lmdb_env, "_transaction", transaction),
         mock.patch.object(s3_blobs, "client_for", client_for),
         mock.patch.object(blob_lease, "_machine", current_machine),
@@ -158,7 +159,4 @@ def simulated(
     with ExitStack() as stack:
         for patch in patches:
             stack.enter_context(patch)
-        # Simulated processes share one thread, and leave in the middle of a request.
-        stack.callback(setattr, STEPS, "asking", False)
-        stack.callback(setattr, STEPS, "step", None)
         yield

@@ -9,6 +9,8 @@ import sys
 import pytest
 from tests.simulation.chaos import run_seed
 
+from hayase.core.steps import STEPS
+
 _ALWAYS, _OFTEN, _ALL, _TOGETHER = 5, 50, 1000, 10
 
 
@@ -29,6 +31,11 @@ def test_whatever_happens_each_record_comes_out_once_and_in_order(seeds: list[in
         assert not outcome.problem, (
             f"{outcome.description}\n{outcome.problem}\nSee what happened: python -m tests.simulation {seed}"
         )
+
+
+def test_a_simulation_leaves_no_step_and_no_request_behind_in_its_process() -> None:
+    run_seed(57, keep_trace=False)
+    assert (STEPS.asking, STEPS.step) == (False, None)
 
 
 def test_a_seed_gives_the_same_schedule_in_every_process() -> None:

@@ -54,30 +54,32 @@ def moved() -> None:
 @contextmanager
 def at_work(bundle: str, epoch: int) -> Iterator[None]:
     """While a bundle's part of an epoch is at work."""
-    STEPS.step = step = Step(bundle, epoch)
-    if STEPS.on_step is not None:
-        STEPS.on_step(step)
+    steps = STEPS
+    steps.step = step = Step(bundle, epoch)
+    if steps.on_step is not None:
+        steps.on_step(step)
     try:
         yield
     finally:
-        STEPS.step = None
-        if STEPS.on_step is not None:
-            STEPS.on_step(None)
+        steps.step = None
+        if steps.on_step is not None:
+            steps.on_step(None)
 
 
 @contextmanager
 def asking() -> Iterator[None]:
     """While a log or a store is asked by calls that have timeouts of their own; each call counts as a sign of life."""
-    if threading.get_ident() != STEPS.main:
+    steps = STEPS
+    if threading.get_ident() != steps.main:
         yield
         return
-    STEPS.signs += 1
-    before, STEPS.asking = STEPS.asking, True
+    steps.signs += 1
+    before, steps.asking = steps.asking, True
     try:
         yield
     finally:
-        STEPS.asking = before
-        STEPS.signs += 1
+        steps.asking = before
+        steps.signs += 1
 
 
 def _find_main() -> None:
