@@ -13,7 +13,10 @@ from bench.data import Orders, Products, Users
 from bench.scenarios import Scenario
 
 Result = Mapping[Any, Any]
-"""A table: key -> value. Otherwise: (key, value) -> how often. A windowed key is (key, start of the window), or (key, start, end)."""
+"""A table: key -> value.
+
+Otherwise: (key, value) -> how often. A windowed key is (key, start of the window), or (key, start, end).
+"""
 
 _SHOWN = 5
 _START_BYTES = 8

@@ -167,7 +167,10 @@ def make_users(users: int, *, seed: int = 42) -> Users:
 
 
 def make_products(products: int, orders: int, *, rounds: int = 4, seed: int = 42) -> Products:
-    """Make the table of products, later rounds spread over so many orders; the same for the same arguments, on every machine."""
+    """Make the table of products, later rounds spread over so many orders.
+
+    The same for the same arguments, on every machine.
+    """
     rng = np.random.default_rng(seed + 2)
     return Products(rng.integers(1, 10_001, (rounds, products)), max(1, orders // ((rounds - 1) * products)))
 

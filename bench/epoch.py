@@ -1,4 +1,7 @@
-"""The time of a nearly empty epoch and where it goes: `python -m bench epoch`. Ours only; there is no peer to compare with."""
+"""The time of a nearly empty epoch and where it goes: `python -m bench epoch`.
+
+Ours only; there is no peer to compare with.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from bench.ours import count_by_key
 from hayase import StreamsApp, StreamsBuilder
 from hayase.log.open import open_log
 from hayase.log.protocol import Log, LogConfig, OutputBatch
-from hayase.runtime.progress import EpochTiming
+from hayase.runtime.driver.progress import EpochTiming
 from hayase.testing.kafka_broker import KafkaBroker
 
 _ORDER = b'{"order_id":%d,"user":"u%d","product":"p","region":"eu","amount":1,"quantity":1,"status":"paid"}'

@@ -141,8 +141,8 @@ class KafkaProgress:
         target: list[TopicPartition],
     ) -> None:
         self._admin = admin
-        # A consumer that never joins. The admin client's list_consumer_group_offsets ends in a SIGSEGV inside librdkafka 2.16
-        # for some answers of the group's coordinator.
+        # A consumer that never joins. The admin client's list_consumer_group_offsets ends in a SIGSEGV inside
+        # librdkafka 2.16 for some answers of the group's coordinator.
         settings = {
             "bootstrap.servers": bootstrap,
             "group.id": application_id,

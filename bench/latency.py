@@ -186,7 +186,8 @@ def _outputs(bootstrap: str, topic: str, partitions: int) -> Iterator[list[int]]
     try:
         consumer.assign([TopicPartition(topic, partition, 0) for partition in range(partitions)])
         while True:
-            # The first record is waited for, the others are there: consume() alone would wait until it has all it may take.
+            # The first record is waited for, the others are there: consume() alone would wait until it has all it may
+            # take.
             first = consumer.poll(_POLL_S)
             messages = [] if first is None else [first, *consumer.consume(10_000, timeout=0)]
             yield [message.timestamp()[1] for message in messages if message.error() is None]
@@ -225,7 +226,10 @@ def _watch(group: ProcessGroup, outputs: Iterator[list[int]], options: Options) 
 
 
 def _split(timings: Path, options: Options) -> dict[str, list[float]]:
-    """The time of each epoch of the measured part: planning, tasks, transaction, the rest; the slowest bundle counts."""
+    """The time of each epoch of the measured part: planning, tasks, transaction, the rest.
+
+    The slowest bundle counts.
+    """
     if not timings.exists():
         return {}
     epochs = [epoch for epoch in json.loads(timings.read_text()) if epoch["records"] < 10 * options.rate]

@@ -1,7 +1,8 @@
 """What it costs that a bundle moves to another machine: `python -m bench moves`. Ours only; no Spark, no broker.
 
-One state applies every epoch; another one, of the machine that gets the bundle, comes after a number of epochs and catches up
-from the changelog. The checkpoint is a local folder: what a read from NFS or S3 takes longer comes on top, once per delta.
+One state applies every epoch; another one, of the machine that gets the bundle, comes after a number of epochs and
+catches up from the changelog. The checkpoint is a local folder: what a read from NFS or S3 takes longer comes on top,
+once per delta.
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from hayase.state.bundle import BundleState
-from hayase.state.changelog import Changelog
-from hayase.state.changes import StateChanges, StoreChanges
-from hayase.state.delta import Delta
-from hayase.state.environment import START, Position
+from hayase.state.changelog.changelog import Changelog
+from hayase.state.delta.changes import StateChanges, StoreChanges
+from hayase.state.delta.delta import Delta
+from hayase.state.environment.bundle import BundleState
+from hayase.state.environment.environment import START, StatePosition
 from hayase.storage.lmdb_env import close_environment
 from hayase.storage.posix_blobs import PosixBlobs
 
-_IDENTITY = {"application_id": "bench", "lineage": "l", "bundle": "b"}
+_IDENTITY = {"application_id": "bench", "checkpoint_id": "l", "bundle": "b"}
 _VALUE = struct.Struct(">qqq")
 CHANGES = (0, 100, 1_000, 10_000)
 MISSED = (1, 4, 16)
@@ -40,7 +41,8 @@ class Moved:
         missed: epochs that the machine has missed.
         wall_ms: medians of the time it takes to catch up.
         cpu_ms: of processor time.
-        here_ms: of processor time, for comparison, to apply as many epochs one by one, as the machine does that has the bundle.
+        here_ms: of processor time, for comparison, to apply as many epochs one by one, as the machine does that has the
+            bundle.
     """
 
     changes: int
@@ -92,7 +94,7 @@ def measure(folder: Path, keys: int, changes: int, missed: int, moves: int) -> M
             began = time.process_time()
             there.apply(away, delta)
             applied += time.process_time() - began
-            epoch, position = epoch + 1, Position(delta.epoch, delta.digest)
+            epoch, position = epoch + 1, StatePosition(delta.epoch, delta.digest)
         began, began_cpu = time.perf_counter(), time.process_time()
         assert back.catch_up(home, epoch - 1)
         if move >= 0:
@@ -105,6 +107,6 @@ def measure(folder: Path, keys: int, changes: int, missed: int, moves: int) -> M
     return Moved(changes, missed, *(1000 * statistics.median(each) for each in (wall, cpu, here)))
 
 
-def _delta(epoch: int, position: Position, ids: list[int]) -> Delta:
+def _delta(epoch: int, position: StatePosition, ids: list[int]) -> Delta:
     changes = StoreChanges([], [b"user-%08d" % each for each in ids], [_VALUE.pack(epoch, each, epoch) for each in ids])
     return Delta("bench", "l", "b", epoch, "r", *position, StateChanges({("0_0", "s"): changes}))

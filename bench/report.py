@@ -107,7 +107,10 @@ def show(measured: Measured, console: Console) -> None:
 
 
 def show_all(everything: Sequence[Measured], console: Console) -> None:
-    """One line a scenario and guarantee; what exactly-once costs where both were measured; memory where it is bounded."""
+    """One line a scenario and guarantee.
+
+    What exactly-once costs where both were measured; memory where it is bounded.
+    """
     table = Table(title="All scenarios, medians")
     table.add_column("scenario")
     for heading in (
@@ -177,7 +180,10 @@ def _pairs(measured: Measured) -> list[tuple[Run, Run]]:
 
 
 def _steady_pairs(measured: Measured) -> list[tuple[Run, Run]]:
-    """A run without a steady part is measured from its start: against a steady one that would be no ratio of anything."""
+    """A run without a steady part is measured from its start.
+
+    Against a steady one that would be no ratio of anything.
+    """
     return [(ours, peer) for ours, peer in _pairs(measured) if not (ours.whole or peer.whole)]
 
 

@@ -18,17 +18,17 @@ from rich.console import Console
 from rich.table import Table
 
 from hayase.core.time import SystemClock
-from hayase.state.adopt import adopt_copy
-from hayase.state.bundle import BundleState
-from hayase.state.changelog import Changelog
-from hayase.state.changes import StateChanges, StoreChanges
-from hayase.state.delta import Delta
-from hayase.state.environment import START
-from hayase.state.snapshot import restore
+from hayase.state.changelog.changelog import Changelog
+from hayase.state.changelog.snapshot import restore
+from hayase.state.delta.changes import StateChanges, StoreChanges
+from hayase.state.delta.delta import Delta
+from hayase.state.environment.bundle import BundleState
+from hayase.state.environment.copy_from_follower import adopt_copy
+from hayase.state.environment.environment import START
 from hayase.storage.lmdb_env import close_environment
 from hayase.storage.posix_blobs import PosixBlobs
 
-_IDENTITY = {"application_id": "bench", "lineage": "l", "bundle": "b"}
+_IDENTITY = {"application_id": "bench", "checkpoint_id": "l", "bundle": "b"}
 _VALUE = struct.Struct(">qqq")
 
 

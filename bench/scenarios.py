@@ -91,8 +91,8 @@ class Scenario:
         application: name of our module in `bench/ours/` and of the topology on the other side.
         value_type: what a value of the output topic must be, with no field more or less.
         table: the output is a table: the last value of each key counts. Otherwise every record counts.
-        expected_sql: the right result as a DuckDB query over `orders` and `users`: the key (windowed: key and start of the
-            window; a session: key, start and end), then the fields of `value_type`.
+        expected_sql: the right result as a DuckDB query over `orders` and `users`: the key (windowed: key and start of
+            the window; a session: key, start and end), then the fields of `value_type`.
         windowed: keys of the output are windowed as Kafka Streams writes them.
         sessions: these windows are sessions.
         input: what it reads.

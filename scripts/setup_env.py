@@ -61,7 +61,8 @@ def main() -> None:
     pip_install(python, "--no-deps", "--no-build-isolation", "--editable", ".")
     # Spark starts many short-lived Python processes; none of them should have to compile the package again.
     subprocess.run([str(python), "-m", "compileall", "-q", "src/hayase"], cwd=ROOT, check=False)
-    # Halves the CPU time of every start of Spark; where it cannot be done, it says so and Spark starts as it always does.
+    # Halves the CPU time of every start of Spark; where it cannot be done, it says so and Spark starts as it always
+    # does.
     subprocess.run([str(target / "bin" / "hayase"), "dev", "warm-up"], cwd=ROOT, check=False)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hayase import FixedKeyProcessor, FixedKeyRecord, Serdes, Stores
-from hayase.state.spec import StoreSpec
+from hayase.state.stores.spec import StoreSpec
 
 
 class Best:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hayase.app.app import StreamsApp as StreamsApp
+    from hayase.app.failure_recovery import StreamThreadExceptionResponse as StreamThreadExceptionResponse
     from hayase.app.follower import Follower as Follower
     from hayase.app.report import ProgressReport as ProgressReport
     from hayase.app.states import State as State
-    from hayase.app.uncaught import StreamThreadExceptionResponse as StreamThreadExceptionResponse
     from hayase.core.config import StreamsConfig as StreamsConfig
     from hayase.core.errors import HayaseError as HayaseError
     from hayase.core.errors import SchemaRegistryError as SchemaRegistryError
@@ -122,10 +122,10 @@ if TYPE_CHECKING:
     from hayase.serde.registry import RegistrySchema as RegistrySchema
     from hayase.serde.registry import SchemaReference as SchemaReference
     from hayase.serde.registry import SchemaRegistry as SchemaRegistry
-    from hayase.state.spec import StoreType as StoreType
-    from hayase.state.values import KeyValue as KeyValue
-    from hayase.state.values import ValueAndTimestamp as ValueAndTimestamp
-    from hayase.state.versioned import VersionedRecord as VersionedRecord
+    from hayase.state.stores.spec import StoreType as StoreType
+    from hayase.state.stores.values import KeyValue as KeyValue
+    from hayase.state.stores.values import ValueAndTimestamp as ValueAndTimestamp
+    from hayase.state.stores.versioned import VersionedRecord as VersionedRecord
     from hayase.topology.topology import Topology as Topology
     from hayase.topology.topology import TopologyDescription as TopologyDescription
 
@@ -134,7 +134,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "hayase.app.follower": ("Follower",),
     "hayase.app.report": ("ProgressReport",),
     "hayase.app.states": ("State",),
-    "hayase.app.uncaught": ("StreamThreadExceptionResponse",),
+    "hayase.app.failure_recovery": ("StreamThreadExceptionResponse",),
     "hayase.core.config": ("StreamsConfig",),
     "hayase.core.errors": ("HayaseError", "SchemaRegistryError", "TopologyError"),
     "hayase.core.join_windows": ("JoinWindows",),
@@ -205,9 +205,9 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "hayase.serde.json_schema_serde": ("JsonSchemaSerde",),
     "hayase.serde.protobuf_serde": ("ProtobufSerde",),
     "hayase.serde.registry": ("RegistrySchema", "SchemaReference", "SchemaRegistry"),
-    "hayase.state.values": ("KeyValue", "ValueAndTimestamp"),
-    "hayase.state.versioned": ("VersionedRecord",),
-    "hayase.state.spec": ("StoreType",),
+    "hayase.state.stores.values": ("KeyValue", "ValueAndTimestamp"),
+    "hayase.state.stores.versioned": ("VersionedRecord",),
+    "hayase.state.stores.spec": ("StoreType",),
     "hayase.topology.topology": ("Topology", "TopologyDescription"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}

@@ -16,13 +16,13 @@ from hayase.core import file_locks
 from hayase.core.errors import HayaseError
 from hayase.log.open import open_log
 from hayase.log.protocol import LogConfig, OutputBatch
-from hayase.runtime.control import Control
-from hayase.runtime.lease import FileLease
-from hayase.state import boot
-from hayase.state.bundle import BundleState
-from hayase.state.gate import Gate
-from hayase.state.moving import set_moving
-from hayase.state.spill import SpillMaps
+from hayase.runtime.driver.lease import FileLease
+from hayase.runtime.wire.run_control import RunControl
+from hayase.state.environment import crash_marker
+from hayase.state.environment.bundle import BundleState
+from hayase.state.environment.epoch_lock import EpochLock
+from hayase.state.environment.remote_bundles_marker import set_moving
+from hayase.state.environment.spill import SpillMaps
 from hayase.storage.lmdb_env import close_environment, open_environment
 from hayase.storage.posix_blobs import PosixBlobs
 
@@ -50,7 +50,7 @@ def use_log(folder: Path) -> None:
 
 
 def use_state(folder: Path) -> None:
-    state = BundleState(folder, application_id="shop", lineage="l", bundle="0-0")
+    state = BundleState(folder, application_id="shop", checkpoint_id="l", bundle="0-0")
     maps = SpillMaps(folder)
     maps.env()
     maps.close()
@@ -69,18 +69,18 @@ def use_lease(folder: Path) -> None:
 
 def use_gate(folder: Path) -> None:
     set_moving(folder, moving=True)
-    with Gate(folder).moving():
+    with EpochLock(folder).moving():
         pass
-    with Gate(folder).reading(1):
+    with EpochLock(folder).reading(1):
         pass
 
 
 def use_control(folder: Path) -> None:
     set_moving(folder, moving=True)
-    control = Control(folder)
-    control.ask_pause(True)
-    control.say_status(b"{}")
-    with control.telling() as tell:
+    control = RunControl(folder)
+    control.request_pause(True)
+    control.publish_status(b"{}")
+    with control.reporting() as tell:
         tell(b"line")
 
 
@@ -236,7 +236,7 @@ def test_a_lock_of_a_stopped_process_of_the_same_user_is_not_waited_for_either(
     try:
         os.waitpid(child, os.WUNTRACED)
         monkeypatch.setattr(file_locks, "_flock_holders", lambda _: [child])
-        with pytest.raises(HayaseError) as error, boot.opening(place / "state"):
+        with pytest.raises(HayaseError) as error, crash_marker.opening(place / "state"):
             pass
         assert error.value.condition == "LOCK_HELD"
     finally:
@@ -254,7 +254,7 @@ def test_a_lock_of_a_process_that_works_is_waited_for(place: Path, monkeypatch: 
     fcntl.flock(descriptor, fcntl.LOCK_EX)
     timer = threading.Timer(1.0, os.close, [descriptor])
     timer.start()
-    with boot.opening(place / "state"):
+    with crash_marker.opening(place / "state"):
         timer.join()
 
 

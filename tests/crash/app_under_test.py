@@ -41,10 +41,10 @@ from hayase import (
     right,
     sum_,
 )
+from hayase.compiler.build import source_topics
+from hayase.compiler.options import log_config
 from hayase.core.records import TopicPartition
 from hayase.log.open import open_log
-from hayase.planner.build import source_topics
-from hayase.planner.options import log_config
 
 GROUPS = 5
 ORDER = {"id": pl.Int64, "amount": pl.Int64}
@@ -74,7 +74,10 @@ class Spec(msgspec.Struct, frozen=True):
 
 
 def build(prefix: str, *, through: bool = False) -> Topology:
-    """The topology; topics begin with the prefix. `through`: events are counted behind an internal topic of the log as well."""
+    """The topology; topics begin with the prefix.
+
+    `through`: events are counted behind an internal topic of the log as well.
+    """
     builder = StreamsBuilder()
     text, json = Serdes.string(), Serdes.json()
     events = builder.stream(f"{prefix}events", Consumed.with_(text, json))
@@ -107,7 +110,10 @@ def build(prefix: str, *, through: bool = False) -> Topology:
 
 
 class Remembering(FixedKeyProcessor[str, Any, Any]):
-    """Passes records on, and counts them in a field as well as in a store: it fails if it remembers what did not happen."""
+    """Passes records on, and counts them in a field as well as in a store.
+
+    It fails if it remembers what did not happen.
+    """
 
     def init(self, context: Any) -> None:
         self.context, self.store = context, context.get_state_store("memory")

@@ -97,7 +97,7 @@ class Started:
 
     def daemons(self) -> list[psutil.Process]:
         """Spark's Python daemons; their children are the workers."""
-        found = [process for process in self.members() if _runs(process, "hayase.runtime.daemon")]
+        found = [process for process in self.members() if _runs(process, "hayase.runtime.worker.daemon")]
         return [process for process in found if _parent(process) not in {each.pid for each in found}]
 
     def workers(self) -> list[psutil.Process]:

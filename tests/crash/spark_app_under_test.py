@@ -1,7 +1,7 @@
 """An application between a streaming frame and a writer of Spark's, to be killed: `python -m tests.crash.spark_app_under_test SPEC.json`.
 
-The frame adds a random tag to each row, so a micro-batch that is run again has other rows: what comes out betrays a row that
-was written twice, and the writer's folders must agree with the topic.
+The frame adds a random tag to each row, so a micro-batch that is run again has other rows: what comes out betrays a row
+that was written twice, and the writer's folders must agree with the topic.
 """
 
 from __future__ import annotations

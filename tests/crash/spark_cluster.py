@@ -1,4 +1,7 @@
-"""A Spark standalone cluster on loopback: a master, and workers that stand for machines, each with an address and a state folder."""
+"""A Spark standalone cluster on loopback.
+
+A master, and workers that stand for machines, each with an address and a state folder.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Each process is killed, or stopped for a while, alone: the application ends with an error or goes on, and lets go of all it had."""
+"""Each process is killed, or stopped for a while, alone.
+
+The application ends with an error or goes on, and lets go of all it had.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,8 @@ from tests.crash.conftest import MakeScene
 from tests.crash.scene import PATIENCE, Failpoint, Scene, Started, kill, wait_for
 from tests.crash.test_at_any_time import expect_end, running
 
-from hayase.app.remote import RUNS
-from hayase.runtime.lease import lease_holder
+from hayase.app.run_status import RUNS
+from hayase.runtime.driver.lease import lease_holder
 from hayase.storage.open import open_blobs
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
@@ -37,7 +40,10 @@ ENDS = ("the JVM", "the driver")
 
 
 def expect_all_is_let_go(scene: Scene, started: Started) -> None:
-    """No process is left, the lease is free, and memory is given back; the folder of a run is removed unless its driver died."""
+    """No process is left, the lease is free, and memory is given back.
+
+    The folder of a run is removed unless its driver died.
+    """
     wait_for(lambda: not started.members(), WITHIN_S, "the end of all processes")
     assert lease_holder(open_blobs(str(scene.checkpoint), fsync=False)) is None
 

@@ -1,4 +1,7 @@
-"""The same application on a Spark cluster: machines are lost and join in mid-epoch, and what comes out does not show it."""
+"""The same application on a Spark cluster.
+
+Machines are lost and join in mid-epoch, and what comes out does not show it.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,10 @@ def lose(scene: Scene, tell: Tell, machine: Machine, why: str) -> None:
 def test_machines_lost_in_mid_epoch_are_replaced_by_one_that_joins(
     cluster: SparkCluster, make_scene: MakeScene, tell: Tell, undisturbed: Undisturbed
 ) -> None:
-    """Both machines of the start are lost, one after the other; in the end all is done by one that was not there before."""
+    """Both machines of the start are lost, one after the other.
+
+    In the end all is done by one that was not there before.
+    """
     scene = make_scene("embedded", 71, **on(cluster))
     scene.load()
     first, second = Failpoint("after_delta", "pause", 4), Failpoint("before_publish", "pause", EPOCHS_MIN - 3)

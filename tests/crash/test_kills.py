@@ -1,4 +1,7 @@
-"""Workers, the planner and whole applications are killed at every step of an epoch: nothing is lost, nothing comes twice."""
+"""Workers, the planner and whole applications are killed at every step of an epoch.
+
+Nothing is lost, nothing comes twice.
+"""
 
 from __future__ import annotations
 

@@ -15,9 +15,9 @@ from tests.crash.conftest import MakeScene
 from tests.crash.scene import Failpoint, Scene, wait_for
 from tests.crash.test_kills import kill_workers
 
-from hayase.app.remote import RUNS, RunStatus
+from hayase.app.run_status import RUNS, RunStatus
 from hayase.core.records import TopicPartition
-from hayase.runtime.control import Control
+from hayase.runtime.wire.run_control import RunControl
 from hayase.testing.s3_server import S3Server
 
 pytestmark = [pytest.mark.spark, pytest.mark.s3, pytest.mark.timeout(900)]
@@ -71,7 +71,7 @@ def test_a_store_that_is_away_for_more_than_a_minute_is_waited_for_and_the_statu
 
 def said_waiting(scene: Scene) -> str:
     """What the application says that it waits for."""
-    control = Control.of_running(scene.folder / "state" / scene.name / RUNS)
+    control = RunControl.of_running(scene.folder / "state" / scene.name / RUNS)
     data = control.run() if control is not None else None
     return msgspec.json.decode(data, type=RunStatus).waiting if data is not None else ""
 

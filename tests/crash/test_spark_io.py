@@ -1,4 +1,7 @@
-"""An application between a streaming frame and a writer of Spark's is killed at every step: each row comes and goes once."""
+"""An application between a streaming frame and a writer of Spark's is killed at every step.
+
+Each row comes and goes once.
+"""
 
 from __future__ import annotations
 

@@ -98,7 +98,8 @@ def test_the_readmes_commands_work_as_they_stand_there_and_so_does_a_program_sta
     (tmp_path / "examples/quickstart.py").write_text((ROOT / "examples/quickstart.py").read_text("utf-8"))
     (tmp_path / "examples/app.py").write_text(
         "from quickstart import topology\nfrom hayase import StreamsApp\nif __name__ == '__main__':\n"
-        "    app = StreamsApp(topology, {'application.id': 'again'})\n    app.run_to_end()\n    print(app.store('spending').get('ada').value)\n"
+        "    app = StreamsApp(topology, {'application.id': 'again'})\n    app.run_to_end()\n    "
+        "print(app.store('spending').get('ada').value)\n"
     )
     environment = {
         **{key: value for key, value in os.environ.items() if not key.startswith(("HAYASE_", "XDG_", "PYTHONPATH"))},

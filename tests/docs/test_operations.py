@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from hayase import ProgressReport, State, StreamsConfig
+from hayase.app.failure_recovery import Recovery, shut_down_client
 from hayase.app.telemetry import Telemetry
-from hayase.app.uncaught import Recovery, shut_down_client
 from hayase.core import metrics as m
 from hayase.core.java import find_java, spark_java_home
-from hayase.runtime.reported import SummaryMetrics
+from hayase.runtime.driver.streams_metrics import SummaryMetrics
 from hayase.task.summary import BundleSummary
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -21,7 +21,7 @@ from hayase.log.protocol import Marker
 from hayase.serde import decode_session_keys, decode_timestamped, decode_timestamped_array, decode_windowed_keys
 from hayase.serde.avro_serde import AvroSerde
 from hayase.serde.registry import RegistrySchema
-from hayase.state.journal import EdgeRow
+from hayase.state.delta.journal import EdgeRow
 from hayase.task.edges import EDGE_HEADERS, headers_series, raw_records, read_payloads, to_payload
 from hayase.task.epoch_record import EpochRecord
 from hayase.task.summary import BundleSummary

@@ -1,4 +1,6 @@
-"""Damaged blobs of the checkpoint, and files of local state, end in their named errors: never in a crash, never in other data.
+"""Damaged blobs of the checkpoint, and files of local state, end in their named errors.
+
+Never in a crash, never in other data.
 
 How many inputs are tried: HAYASE_FUZZ_INPUTS, 200 where that is not set.
 """
@@ -15,13 +17,13 @@ import msgspec
 import pytest
 
 from hayase.core.errors import StateError
-from hayase.state import boot
-from hayase.state.bundle import BundleState
-from hayase.state.changelog import Changelog
-from hayase.state.changes import StateChanges, StoreChanges
-from hayase.state.delta import Delta, Piece, encode_piece
-from hayase.state.environment import Meta, read_meta
-from hayase.state.snapshot import Manifest
+from hayase.state.changelog.changelog import Changelog
+from hayase.state.changelog.snapshot import Manifest
+from hayase.state.delta.changes import StateChanges, StoreChanges
+from hayase.state.delta.delta import Delta, Piece, encode_piece
+from hayase.state.environment import crash_marker
+from hayase.state.environment.bundle import BundleState
+from hayase.state.environment.environment import Meta, read_meta
 from hayase.storage.lmdb_env import close_environment
 from hayase.storage.lmdb_pages import PagesDamaged
 from hayase.storage.page_checksums import PageChecksums
@@ -61,7 +63,7 @@ class Checkpoint:
         self.folder = folder
         self.blobs = PosixBlobs(folder / "c", fsync=False)
         changelog, previous = Changelog(self.blobs, "b0"), (-1, "")
-        with_state = BundleState(folder / "maker", application_id="app", lineage="l", bundle="b0")
+        with_state = BundleState(folder / "maker", application_id="app", checkpoint_id="l", bundle="b0")
         for epoch in range(24):
             delta = Delta("app", "l", "b0", epoch, "r", *previous)
             if epoch == 22:
@@ -83,7 +85,7 @@ class Checkpoint:
         """All stores, restored into a new folder."""
         self.restores += 1
         path = self.folder / f"restored-{self.restores}"
-        state = BundleState(path, application_id="app", lineage="l", bundle="b0")
+        state = BundleState(path, application_id="app", checkpoint_id="l", bundle="b0")
         try:
             assert Changelog(self.blobs, "b0").catch_up(state, 23)
             return content(state)
@@ -187,7 +189,7 @@ def test_a_damaged_snapshot_is_passed_over_where_deltas_reach_further_back(
 def test_a_damaged_file_of_local_state_is_found_before_lmdb_looks_at_it(tmp_path: Path, checkpoint: Checkpoint) -> None:
     rng = random.Random(6)
     path = tmp_path / "s"
-    state = BundleState(path, application_id="app", lineage="l", bundle="b0")
+    state = BundleState(path, application_id="app", checkpoint_id="l", bundle="b0")
     for epoch in range(0, 24, 3):
         Changelog(checkpoint.blobs, "b0").catch_up(state, epoch)
     state.close()
@@ -212,12 +214,12 @@ def test_a_damaged_boot_file_or_table_of_checksums_is_no_crash(tmp_path: Path, c
     rng = random.Random(8)
     path = tmp_path / "s"
     for number in range(max(1, INPUTS // 10)):
-        state = BundleState(path, application_id="app", lineage="l", bundle="b0")
+        state = BundleState(path, application_id="app", checkpoint_id="l", bundle="b0")
         Changelog(checkpoint.blobs, "b0").catch_up(state, 23)
         assert content(state) == checkpoint.truth
         state.close()
         close_environment(path)
-        file = path / (boot.BOOT_FILE if number % 2 else "PAGES")
+        file = path / (crash_marker.BOOT_FILE if number % 2 else "PAGES")
         file.write_bytes(damage(rng, file.read_bytes()))
 
 

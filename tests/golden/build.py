@@ -44,7 +44,7 @@ from hayase.dsl import (
     Suppressed,
     TableJoined,
 )
-from hayase.state.spec import StoreSpec
+from hayase.state.stores.spec import StoreSpec
 from hayase.topology.topology import Topology
 
 

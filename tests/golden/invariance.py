@@ -1,6 +1,9 @@
-"""Golden topologies in epochs that are cut, interrupted and dealt out at random: many cases in one application, without Spark.
+"""Golden topologies in epochs that are cut, interrupted and dealt out at random.
 
-All input is there from the beginning, and every bundle runs here with a real log, checkpoint and state. What is compared are two runs with each other, not with what was recorded: there each input was an epoch of its own, in the
+Many cases in one application, without Spark.
+
+All input is there from the beginning, and every bundle runs here with a real log, checkpoint and state. What is
+compared are two runs with each other, not with what was recorded: there each input was an epoch of its own, in the
 order in which it was written.
 """
 
@@ -20,10 +23,10 @@ from tests.golden.run import encoded, serdes_of
 from tests.golden.together import put_together
 from tests.unit.query.local_app import LocalApp
 
+from hayase.compiler.build import source_topics
 from hayase.core.records import TopicPartition
 from hayase.log.protocol import OutputBatch
-from hayase.planner.build import source_topics
-from hayase.state.journal import EdgeRow
+from hayase.state.delta.journal import EdgeRow
 from hayase.storage.lmdb_env import close_environment
 from hayase.task.epochs import Epochs
 from hayase.topology.nodes import SinkNode, SourceNode
@@ -38,9 +41,10 @@ class Way:
 
     Attributes:
         cuts: where epochs end, as positions in the merged order of the input.
-        crashes: epoch → how many bundles are through when everything is lost but log and checkpoint; then it starts again.
+        crashes: epoch → how many bundles are through when everything is lost but log and checkpoint; then it starts
+            again.
         partitions: of each topic.
-        threads: how many bundles a unit has, at most.
+        threads: how many bundles a sub-topology has, at most.
         form: the setting `processing.form`.
     """
 
@@ -130,7 +134,8 @@ class Runner:
     def _merged(self, app: LocalApp) -> list[tuple[TopicPartition, int]]:
         """Partition and offset behind each record, in the order in which one task would read them all.
 
-        Of records of one time those come first that a task of a higher level reads: it reads them before what lower levels send.
+        Of records of one time those come first that a task of a higher level reads: it reads them before what lower
+        levels send.
         """
         keyed = []
         levels = {
@@ -201,9 +206,10 @@ def several_writers(case: Case) -> bool:
 def cut_anywhere(case: Case) -> bool:
     """Whether it is promised that the borders of epochs do not matter.
 
-    What comes back through a topic is read an epoch later, behind what that epoch has read already; and a global table is read to
-    the end of the epoch first, for nothing says which of its records a stream's record may know. Several inputs are merged by
-    event time, and epochs are cut by the log's: where an extractor makes one of the other, a cut may part what would be merged.
+    What comes back through a topic is read an epoch later, behind what that epoch has read already; and a global table
+    is read to the end of the epoch first, for nothing says which of its records a stream's record may know. Several
+    inputs are merged by event time, and epochs are cut by the log's: where an extractor makes one of the other, a cut
+    may part what would be merged.
     """
     topology = build(case).topology
     sources = [node for node in topology.nodes if isinstance(node, SourceNode)]

@@ -19,9 +19,9 @@ from hayase import (
     ValueTransformerWithKey,
 )
 from hayase.serde import Serde
-from hayase.state.spec import StoreSpec
-from hayase.state.values import ValueAndTimestamp
-from hayase.state.versioned import VersionedRecord
+from hayase.state.stores.spec import StoreSpec
+from hayase.state.stores.values import ValueAndTimestamp
+from hayase.state.stores.versioned import VersionedRecord
 
 Log = Callable[[Any], None]
 

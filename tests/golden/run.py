@@ -1,8 +1,8 @@
 """Replays golden cases: `python tests/golden/run.py [DIR] [--engine driver|spark] [--family F] [--form rows|auto]`.
 
-In the test driver it compares everything that Kafka Streams recorded: outputs with their order, stores, side effects, counts of
-dropped records. On Spark many cases share an application, see `spark_engine`. Cases that need what Hayase does not have
-yet are skipped.
+In the test driver it compares everything that Kafka Streams recorded: outputs with their order, stores, side effects,
+counts of dropped records. On Spark many cases share an application, see `spark_engine`. Cases that need what Hayase
+does not have yet are skipped.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tests.golden.processors import version_of
 
 from hayase.core.errors import HayaseError
 from hayase.core.metrics import DROPPED_RECORDS
-from hayase.state.values import ValueAndTimestamp
+from hayase.state.stores.values import ValueAndTimestamp
 from hayase.testing import TopologyTestDriver
 from hayase.testing.topics import RawRecord
 
@@ -67,7 +67,8 @@ class Deviation:
     Attributes:
         cases: patterns of their names.
         reason: why.
-        alike: patterns of recorded cases among them that come out as in Kafka Streams, since their input does not run into it.
+        alike: patterns of recorded cases among them that come out as in Kafka Streams, since their input does not run
+            into it.
     """
 
     cases: tuple[str, ...]

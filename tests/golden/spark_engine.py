@@ -1,8 +1,9 @@
 """Golden cases on real local Spark: many in one application, input by input, an epoch for each.
 
-Epoch i holds input i of every case (and further epochs what went through topics of the log meanwhile). What is compared: each
-key's outputs in order, topic by topic, and what is in the stores at the end. Cases that end with an error, choose their topics,
-or have settings of their own run alone; of an error, where it was and what came out before. Wall clocks cannot be moved on Spark, and no log takes negative timestamps.
+Epoch i holds input i of every case (and further epochs what went through topics of the log meanwhile). What is
+compared: each key's outputs in order, topic by topic, and what is in the stores at the end. Cases that end with an
+error, choose their topics, or have settings of their own run alone; of an error, where it was and what came out before.
+Wall clocks cannot be moved on Spark, and no log takes negative timestamps.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ from tests.golden.run import (
 from tests.golden.together import Together, alone, by_hand, put_together
 
 from hayase import StreamsApp
+from hayase.compiler.build import source_topics
+from hayase.compiler.options import configured
 from hayase.core.errors import HayaseError
 from hayase.core.records import TopicPartition
 from hayase.log.open import open_log
 from hayase.log.protocol import Log, LogConfig, Marker, OutputBatch
-from hayase.planner.build import source_topics
-from hayase.planner.options import configured
 from hayase.storage.lmdb_env import close_environment
 from hayase.storage.open import open_blobs
 from hayase.task.epochs import Epochs
@@ -231,7 +232,10 @@ def _by_key(records: Iterator[Any]) -> dict[str, list[Any]]:
 
 
 def groups(cases: Sequence[Case], size: int) -> Iterator[list[Case]]:
-    """Cases that share an application, at most `size`; those that cannot share one, or are not there yet, are left out."""
+    """Cases that share an application, at most `size`.
+
+    Those that cannot share one, or are not there yet, are left out.
+    """
     kinds: dict[Any, list[Case]] = defaultdict(list)
     for case in cases:
         if alone(case) or not _writable(case):

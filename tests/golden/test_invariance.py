@@ -1,4 +1,7 @@
-"""However the input of a golden topology is cut into epochs, interrupted and dealt out to bundles: what comes out is the same."""
+"""However the input of a golden topology is cut into epochs, interrupted and dealt out to bundles.
+
+What comes out is the same.
+"""
 
 from __future__ import annotations
 

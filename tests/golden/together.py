@@ -25,7 +25,10 @@ class Together:
 
 
 def alone(case: Case) -> bool:
-    """Whether a case cannot share an application: settings of its own, an error that ends it, topics chosen by its records."""
+    """Whether a case cannot share an application.
+
+    Settings of its own, an error that ends it, topics chosen by its records.
+    """
     if set(case["config"]) - {"optimize", "store_type", "dsl_store_format"} or case["expected"].get("error"):
         return True
     text = json.dumps(case["topology"])

@@ -1,4 +1,7 @@
-"""Epochs whose outputs take longer to write than a transaction may: they get more time, or an error that says what to set."""
+"""Epochs whose outputs take longer to write than a transaction may.
+
+They get more time, or an error that says what to set.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The real Kafka Streams beside the tests: `recorder/Oracle.java` runs cases of the golden format in its TopologyTestDriver."""
+"""The real Kafka Streams beside the tests.
+
+`recorder/Oracle.java` runs cases of the golden format in its TopologyTestDriver.
+"""
 
 from __future__ import annotations
 

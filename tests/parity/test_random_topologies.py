@@ -1,4 +1,7 @@
-"""Random topologies: both forms do what Kafka Streams was recorded to do, and every way to run them comes to the same."""
+"""Random topologies.
+
+Both forms do what Kafka Streams was recorded to do, and every way to run them comes to the same.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +24,11 @@ APART = {
     PLAIN: frozenset({464, 583, 1371, 1372, 1945}),
     WIDE: frozenset({63, 267, 281, 913}),
 }
-"""Listed deviations. A stored join of a table with one derived from it, regrouped, names old results that Kafka Streams never
-sent. A session that ends exactly at the limit is met here by a record of that time. Two groupings of re-keyed streams in a
+"""Listed deviations.
+
+A stored join of a table with one derived from it, regrouped, names old results that Kafka Streams never
+sent. A session that ends exactly at the limit is met here by a record of that time. Two groupings of re-keyed streams
+in a
 cogroup are refused by Kafka Streams."""
 
 pytestmark = pytest.mark.long

@@ -1,4 +1,7 @@
-"""What the real Kafka Streams did with random topologies, recorded: `python -m tests.parity.traces` records it anew (needs Java)."""
+"""What the real Kafka Streams did with random topologies, recorded.
+
+`python -m tests.parity.traces` records it anew (needs Java).
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,10 @@ class Traces:
         return {**case, "expected": expected}
 
     def record(self) -> None:
-        """Record all; of the text of `describe()` the digest, and of sessions nothing but what was sent: not all keys are known."""
+        """Record all.
+
+        Of the text of `describe()` the digest, and of sessions nothing but what was sent: not all keys are known.
+        """
         from tests.parity.kafka_streams import kafka_streams
 
         found = []

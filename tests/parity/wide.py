@@ -17,7 +17,9 @@ ADDED = call("concat", call("coalesce", var("agg"), {"const": ""}), var("value")
 
 
 class Wide(Random):
-    """As `Random`, without listed deviations: no left or outer joins of streams, no emit on close, no timers; what an initializer
+    """As `Random`, without listed deviations: no left or outer joins of streams, no emit on close, no timers.
+
+    What an initializer
     begins and what is suppressed become streams at once, for Kafka Streams names old values there that it never sent.
     Windowed tables become streams under keys of text.
     """

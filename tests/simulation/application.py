@@ -1,7 +1,7 @@
 """A run of an application: its driver, the planner beside it, and the workers, each a simulated process.
 
-The parts of Spark are played here: asking the planner for epochs, running the slots of each level, trying again what failed, and
-giving up attempts of which nothing is heard; these may well go on. All else is the product's code.
+The parts of Spark are played here: asking the planner for epochs, running the slots of each level, trying again what
+failed, and giving up attempts of which nothing is heard; these may well go on. All else is the product's code.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from tests.simulation.object_store import URL, ObjectStore
 from tests.simulation.scheduler import Crashed, Mailbox, Process, Sim
 
 from hayase.app.prepare import prepare
+from hayase.compiler.options import configured
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import HayaseError, LeaseHeldError
-from hayase.planner.options import configured
 from hayase.query.checkpoint import followers_folder
-from hayase.query.tail import Tail
-from hayase.runtime.addresses import RunPlace
-from hayase.runtime.control import Control
-from hayase.runtime.coordinator import EpochCoordinator
-from hayase.runtime.lease import lease_for
-from hayase.runtime.rows import ROW, SparkRow
-from hayase.runtime.shipped import ShippedApp, delete_other_programs, load_shipped
-from hayase.runtime.worker import WorkerHost
+from hayase.query.follower_replica import FollowerReplica
+from hayase.runtime.driver.lease import lease_for
+from hayase.runtime.epochs.planner import EpochPlanner
+from hayase.runtime.wire.app_spec import AppSpec, delete_other_programs, load_app_spec
+from hayase.runtime.wire.endpoints import RunEndpoints
+from hayase.runtime.wire.run_control import RunControl
+from hayase.runtime.wire.shuffle_rows import ROW, SparkRow
+from hayase.runtime.worker.worker import WorkerHost
 from hayase.task.epoch_record import EpochRecord
 from hayase.topology.topology import Topology
 
@@ -171,7 +171,7 @@ class Run:
         self.ended = False
         self.begun = False
         self.epochs_done = 0
-        self.stop_asked = False
+        self.stop_requested = False
         self.process = place.sim.new_process(name, machine)
         self.planner: Process | None = None
         self.workers: list[Worker] = []
@@ -220,7 +220,7 @@ class Run:
         with lease_for(blobs, APPLICATION) as lease:
             folder = place.folder / self.name
             folder.mkdir()
-            run_place = RunPlace(str(folder), str(folder))
+            run_place = RunEndpoints(str(folder), str(folder))
             shipped = prepare(configured(self._topology, config), config, blobs, run_place, {})
             if place.epoch_memory_max_bytes is not None:
                 shipped = dataclasses.replace(shipped, epoch_memory_max_bytes=place.epoch_memory_max_bytes)
@@ -279,24 +279,24 @@ class Run:
     def _plan(self, folder: Path) -> None:
         sim, place = self.place.sim, self.place
         blobs = place.store.blobs()
-        coordinator = make_coordinator(load_shipped(blobs, self.digest), blobs, place, Control(folder))
-        after, late = coordinator.last_done(), sim.rng.random() < 0.5
-        while not self.stop_asked:
-            epoch = coordinator.next_epoch(after, settle=not late)
+        planner = make_planner(load_app_spec(blobs, self.digest), blobs, place, RunControl(folder))
+        after, late = planner.last_done(), sim.rng.random() < 0.5
+        while not self.stop_requested:
+            epoch = planner.next_epoch(after, settle=not late)
             self.begun = True
             if epoch <= after:
                 sim.sleep(_IDLE_S)
                 continue
-            record = coordinator.record(epoch)
+            record = planner.record(epoch)
             sim.trace(f"{self.name} epoch {epoch} {dict(record.ranges)}")
-            summaries = self._run_epoch(coordinator.app, record)
+            summaries = self._run_epoch(planner.app, record)
             if late:
-                coordinator.settle_epoch()
-            coordinator.tell_due(epoch, summaries)
+                planner.settle_epoch()
+            planner.report_due(epoch, summaries)
             after = epoch
             self.epochs_done += 1
 
-    def _run_epoch(self, app: ShippedApp, record: EpochRecord) -> list[bytes]:
+    def _run_epoch(self, app: AppSpec, record: EpochRecord) -> list[bytes]:
         level_of = {task.id: bundle.level for bundle in app.plan.bundles for task in bundle.tasks}
         rows: list[SparkRow] = []
         for level in range(app.plan.levels):
@@ -359,7 +359,7 @@ class Follower:
         self.folder = followers_folder(place.config()) / "copy"
         self.process = place.sim.new_process(name, 0)
         self.process.spawn(self._main)
-        self._tail: Tail | None = None
+        self._replica: FollowerReplica | None = None
 
     def _main(self) -> None:
         sim = self._place.sim
@@ -377,23 +377,23 @@ class Follower:
 
     def _follow(self) -> None:
         sim, place = self._place.sim, self._place
-        if self._tail is None:
+        if self._replica is None:
             blobs = place.store.blobs()
-            self._tail = Tail(blobs, APPLICATION, self.folder, clock=sim, monotonic=sim.monotonic)
-        while self._tail.step():
+            self._replica = FollowerReplica(blobs, APPLICATION, self.folder, clock=sim, monotonic=sim.monotonic)
+        while self._replica.step():
             pass
 
     def _release(self) -> None:
-        if self._tail is not None:
-            for followed in self._tail._followed.values():
+        if self._replica is not None:
+            for followed in self._replica._followed.values():
                 followed.state._hold.release()
-            os.close(self._tail._lock)
-            self._tail = None
+            os.close(self._replica._lock)
+            self._replica = None
 
 
-def make_coordinator(app: ShippedApp, blobs: Any, place: Place, control: Control) -> EpochCoordinator:
-    """As `EpochCoordinator.open`, with the simulation's clock and log."""
-    return EpochCoordinator(app, blobs, place.log.open(), place.sim, control)
+def make_planner(app: AppSpec, blobs: Any, place: Place, control: RunControl) -> EpochPlanner:
+    """As `EpochPlanner.open`, with the simulation's clock and log."""
+    return EpochPlanner(app, blobs, place.log.open(), place.sim, control)
 
 
 _DIGEST = re.compile(r"programs/[0-9a-f]+")

@@ -251,7 +251,7 @@ class Chaos:
 
     def _stop_in_order(self) -> None:
         for run in self.world.running:
-            run.stop_asked = True
+            run.stop_requested = True
 
     def _freeze_driver(self) -> None:
         """A machine is suspended: the driver and its planner with it."""

@@ -21,13 +21,15 @@ from hayase.app import prepare
 from hayase.core import failpoints, steps
 from hayase.core.patience import Patience
 from hayase.log.kafka import clients as kafka_clients
-from hayase.runtime import blob_lease, coordinator, forgetting, worker
-from hayase.runtime.shipped import ShippedApp
-from hayase.runtime.wall_clock import WallClock
-from hayase.state import changelog
-from hayase.state.folders import StateFolders
-from hayase.state.snapshot import SnapshotPolicy
-from hayase.state.snapshot_thread import SnapshotThread
+from hayase.runtime.driver import blob_lease
+from hayase.runtime.epochs import planner, record_retention
+from hayase.runtime.epochs.wall_clock import WallClock
+from hayase.runtime.wire.app_spec import AppSpec
+from hayase.runtime.worker import worker
+from hayase.state.changelog import changelog
+from hayase.state.changelog.snapshot import SnapshotPolicy
+from hayase.state.changelog.snapshot_thread import SnapshotThread
+from hayase.state.environment.folders import StateFolders
 from hayase.storage import lmdb_env, s3_blobs
 
 _PATIENCE_S = 8.0
@@ -84,7 +86,7 @@ def simulated(
     def reached(name: str, bundle: str | None, epoch: int | None) -> None:
         sim.step(f"at {name} {bundle or ''} {'' if epoch is None else epoch}".rstrip())
 
-    def machine_folders(_: ShippedApp) -> StateFolders:
+    def machine_folders(_: AppSpec) -> StateFolders:
         process = sim.process
         return machines[process.machine if process is not None else 0]
 
@@ -106,7 +108,7 @@ def simulated(
     def clock_of_wall() -> Any:
         return sim
 
-    def no_relay(_: ShippedApp) -> None:
+    def no_relay(_: AppSpec) -> None:
         return None
 
     def unexplained(_: object, error: Any) -> Any:
@@ -122,7 +124,8 @@ def simulated(
         mock.patch.dict(sys.modules, {"cloudpickle": cloudpickle}),
         mock.patch.object(uuid, "uuid4", new_id),
         mock.patch.object(failpoints, "listener", reached),
-        # Simulated processes share one thread, and leave a request when they are killed, which may be after the simulation.
+        # Simulated processes share one thread, and leave a request when they are killed, which may be after the
+        # simulation.
         mock.patch.object(steps, "STEPS", steps.Steps()),
         mock.patch.object(lmdb_env, "_transaction", transaction),
         mock.patch.object(s3_blobs, "client_for", client_for),
@@ -130,8 +133,8 @@ def simulated(
         mock.patch.object(blob_lease, "_born", born),
         mock.patch.object(blob_lease, "threading", threads),
         mock.patch.object(blob_lease.BlobLease, "__init__", lease),
-        mock.patch.object(coordinator, "time", clock),
-        mock.patch.object(forgetting, "RECORDS_KEPT", 4),
+        mock.patch.object(planner, "time", clock),
+        mock.patch.object(record_retention, "RECORDS_KEPT", 4),
         mock.patch.object(changelog, "_WORTH_A_SNAPSHOT", 2),
         mock.patch.object(changelog, "_PROBED", 2),
         mock.patch.object(prepare, "open_log", open_log),
@@ -141,11 +144,11 @@ def simulated(
         mock.patch.object(worker, "open_log", open_log),
         mock.patch.object(worker, "patience_of", patience_of),
         mock.patch.object(worker, "Watchdog", NoWatchdog),  # it watches real threads
-        mock.patch.object(coordinator, "WallClock", functools.partial(WallClock, monotonic_s=sim.monotonic)),
+        mock.patch.object(planner, "WallClock", functools.partial(WallClock, monotonic_s=sim.monotonic)),
         mock.patch.object(worker, "SnapshotThread", snapshots),
-        mock.patch("hayase.state.snapshot_thread.threading", threads),
-        mock.patch.object(ShippedApp, "folders_here", machine_folders),
-        mock.patch.object(ShippedApp, "log_to_driver", no_relay),
+        mock.patch("hayase.state.changelog.snapshot_thread.threading", threads),
+        mock.patch.object(AppSpec, "folders_here", machine_folders),
+        mock.patch.object(AppSpec, "log_to_driver", no_relay),
     ]
     if clients is not None:
         patches += [

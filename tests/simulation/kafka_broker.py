@@ -1,8 +1,9 @@
 """A model of a Kafka cluster's log and transactions: what brokers do, without the network.
 
-Transactional ids are owned by (producer id, epoch); `init_transactions` raises the epoch, which fences the owner before, and
-ends what it left open. Commit and abort write a control record to each partition a little after they were decided. The last
-stable offset is that of the oldest open transaction. A transaction that is open for too long is aborted, its owner fenced.
+Transactional ids are owned by (producer id, epoch); `init_transactions` raises the epoch, which fences the owner
+before, and ends what it left open. Commit and abort write a control record to each partition a little after they were
+decided. The last stable offset is that of the oldest open transaction. A transaction that is open for too long is
+aborted, its owner fenced.
 """
 
 from __future__ import annotations

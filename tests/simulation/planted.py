@@ -27,15 +27,15 @@ from hayase.log.kafka import writer as kafka_writer
 from hayase.log.kafka.markers import MarkerTopics
 from hayase.log.kafka.transactions import BundleProducer
 from hayase.log.kafka.writer import KafkaWriter
-from hayase.runtime.blob_lease import BlobLease
-from hayase.runtime.coordinator import EpochCoordinator
-from hayase.runtime.forgetting import Floor
-from hayase.runtime.group_offsets import GroupOffsets
-from hayase.state import snapshot
-from hayase.state.bundle import BundleState
-from hayase.state.changelog import Changelog
-from hayase.state.delta import Delta
-from hayase.state.environment import Position
+from hayase.runtime.driver.blob_lease import BlobLease
+from hayase.runtime.epochs.group_offsets import GroupOffsets
+from hayase.runtime.epochs.planner import EpochPlanner
+from hayase.runtime.epochs.record_retention import Floor
+from hayase.state.changelog import snapshot
+from hayase.state.changelog.changelog import Changelog
+from hayase.state.delta.delta import Delta
+from hayase.state.environment.bundle import BundleState
+from hayase.state.environment.environment import StatePosition
 from hayase.storage.s3_blobs import S3Blobs
 from hayase.task.bundle import BundleRunner
 from hayase.task.epoch_record import EpochRecord
@@ -195,7 +195,7 @@ def _state_trusted(real: Any) -> Any:
         with state.begin() as begun:
             changed = begun.changes()
         state.apply(
-            Delta("app", state.lineage, state.bundle, to_epoch, "", state.epoch, state.digest, changes=changed)
+            Delta("app", state.checkpoint_id, state.bundle, to_epoch, "", state.epoch, state.digest, changes=changed)
         ) if state.epoch < to_epoch else None
         return state.epoch <= to_epoch
 
@@ -203,7 +203,7 @@ def _state_trusted(real: Any) -> Any:
 
 
 def _digest_unchecked(real: Any) -> Any:
-    def published(self: Any, position: Position) -> bool:
+    def published(self: Any, position: StatePosition) -> bool:
         return self._head(position.epoch) is not None
 
     return published
@@ -320,10 +320,8 @@ BUGS = (
     Bug("history is deleted above the snapshot", _replaced(snapshot, "delete_history", _history_above)),
     Bug("a snapshot misses what was written last", _replaced(snapshot, "_copy_environment", _torn_snapshot)),
     Bug("rows for the next level are not in the delta", _replaced(BundleRunner, "_delta", _rows_lost)),
-    Bug(
-        "internal topics are purged of what is not read yet", _replaced(EpochCoordinator, "_purge", _purged_to_the_end)
-    ),
-    Bug("the wall clock of the epoch before is ignored", _replaced(EpochCoordinator, "_plan", _clock_of_now)),
+    Bug("internal topics are purged of what is not read yet", _replaced(EpochPlanner, "_purge", _purged_to_the_end)),
+    Bug("the wall clock of the epoch before is ignored", _replaced(EpochPlanner, "_plan", _clock_of_now)),
     Bug("the digest of a state's last delta is not compared", _replaced(Changelog, "_is_published", _digest_unchecked)),
     Bug(
         "rows that are not deterministic are not journalled",

@@ -1,7 +1,7 @@
 """The programs that a simulation runs, and what has to come out of them.
 
-Every input record has an id of its own, which its outputs carry. Functions are of this module, so that workers get them by name:
-those that are not deterministic draw from `chance`, which goes on from attempt to attempt.
+Every input record has an id of its own, which its outputs carry. Functions are of this module, so that workers get them
+by name: those that are not deterministic draw from `chance`, which goes on from attempt to attempt.
 """
 
 from __future__ import annotations
@@ -257,7 +257,10 @@ class Program:
             place = (each.key, given.topic, given.partition)
             if last.get(place, -1) > given.offset:
                 return [
-                    f"{topic}: record {given.id} of key {each.key} comes after a later one of {given.topic}-{given.partition}"
+                    (
+                        f"{topic}: record {given.id} of key {each.key} comes after a later one of "
+                        f"{given.topic}-{given.partition}"
+                    )
                 ]
             last[place] = given.offset
         return []

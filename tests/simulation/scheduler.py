@@ -1,12 +1,13 @@
 """A discrete-event scheduler for real synchronous code: simulated processes are greenlets, time is a number.
 
-Code under simulation runs unchanged until it reaches a *step*: a request to the blob store or the log, a failpoint, a sleep.
-There the scheduler takes over, draws how long the step takes, and goes on with whatever is next in simulated time. One seeded
-generator draws everything, so a seed is a schedule.
+Code under simulation runs unchanged until it reaches a *step*: a request to the blob store or the log, a failpoint, a
+sleep. There the scheduler takes over, draws how long the step takes, and goes on with whatever is next in simulated
+time. One seeded generator draws everything, so a seed is a schedule.
 
-A process that crashes gets `Crashed` thrown into each of its greenlets. From then on every step it tries raises `Crashed`
-again, before any effect; so the `finally` blocks that run on the way out free locks and read transactions of this (real)
-process, as the operating system does for a killed one, and nothing else. A frozen process is not resumed before it thaws.
+A process that crashes gets `Crashed` thrown into each of its greenlets. From then on every step it tries raises
+`Crashed` again, before any effect; so the `finally` blocks that run on the way out free locks and read transactions of
+this (real) process, as the operating system does for a killed one, and nothing else. A frozen process is not resumed
+before it thaws.
 """
 
 from __future__ import annotations
@@ -105,7 +106,10 @@ class Sim:
         """How far the wall clocks of the machines were set forward or back."""
         self.hub = greenlet.getcurrent()
         self.in_transaction = 0
-        """Depth of LMDB write transactions: a greenlet must not be left inside, another would wait for its lock for ever."""
+        """Depth of LMDB write transactions.
+
+        A greenlet must not be left inside, another would wait for its lock for ever.
+        """
         self.on_step: Callable[[Process, str], None] = lambda process, label: None
         self.slow = 0.0
         """Chance that a step takes seconds instead of milliseconds."""

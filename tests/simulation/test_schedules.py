@@ -11,7 +11,7 @@ from tests.simulation.programs import PATTERN_FROM_THE_END, PROGRAMS, Program
 from tests.simulation.scheduler import Process
 from tests.simulation.world import MACHINES, World, quiet_world
 
-from hayase.state import changelog
+from hayase.state.changelog import changelog
 
 STATELESS, GROUPED, SHUFFLED = PROGRAMS["stateless"], PROGRAMS["grouped"], PROGRAMS["shuffled"]
 

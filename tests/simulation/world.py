@@ -1,4 +1,7 @@
-"""One simulated world: a checkpoint, a log, machines, an application that is kept running, and faults that strike all of them."""
+"""One simulated world.
+
+A checkpoint, a log, machines, an application that is kept running, and faults that strike all of them.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +25,10 @@ from tests.simulation.programs import Evidence, Given, Output, Program
 from tests.simulation.scheduler import Sim
 
 from hayase.query.checkpoint import followers_folder
-from hayase.state.bundle import BundleState
-from hayase.state.changelog import Changelog
-from hayase.state.environment import Position, open_state_environment, position_in
-from hayase.state.folders import StateFolders
+from hayase.state.changelog.changelog import Changelog
+from hayase.state.environment.bundle import BundleState
+from hayase.state.environment.environment import StatePosition, open_state_environment, position_in
+from hayase.state.environment.folders import StateFolders
 from hayase.storage import lmdb_env
 from hayase.task.epoch_record import EpochRecord, done_name
 from hayase.task.epochs import Epochs
@@ -145,7 +148,7 @@ class World:
     def stop(self) -> None:
         """Stop it in order and wait for that."""
         for run in self.running:
-            run.stop_asked = True
+            run.stop_requested = True
         self.sim.run_until(lambda: not self.running, 120.0)
 
     def crash_all(self) -> None:
@@ -161,7 +164,7 @@ class World:
     def stop_quietly(self) -> None:
         """Have nothing go on any more."""
         for run in self.running:
-            run.stop_asked = True
+            run.stop_requested = True
         self.sim.run_for(5.0)
         self.kill()
 
@@ -269,7 +272,10 @@ class World:
         return {each.id for each in self.written if (each.partition, each.offset, each.topic) not in there}
 
     def forget_markers(self) -> None:
-        """Go on with an older copy of the checkpoint, as `hayase app reset --markers-only`: what came since comes again."""
+        """Go on with an older copy of the checkpoint, as `hayase app reset --markers-only`.
+
+        What came since comes again.
+        """
         self.sim.trace("FORGET MARKERS")
         self.kill()
         self.sim.run_for(16.0)
@@ -335,32 +341,32 @@ class World:
             return
         blobs = self.store.blobs()
         plan = json.loads(self.store.get("plan.json") or b"{}")
-        lineage = (self.store.get("lineage") or b"").decode()
+        checkpoint_id = (self.store.get("lineage") or b"").decode()
         for bundle in plan["bundles"]:
             changelog = Changelog(blobs, bundle)
             if not changelog.has_state():
                 continue
-            fresh = _content(self.folder / "oracle" / bundle, bundle, lineage, changelog, record.epoch, plan)
+            fresh = _content(self.folder / "oracle" / bundle, bundle, checkpoint_id, changelog, record.epoch, plan)
             copies = [machine.logged(bundle, in_memory=False) for machine in self.machines]
             for path in (*copies, followers_folder(self.place.config()) / "copy" / bundle):
                 if not (path / "data.mdb").exists():
                     continue
-                kept = _content(path, bundle, lineage, Changelog(blobs, bundle), record.epoch, plan)
+                kept = _content(path, bundle, checkpoint_id, Changelog(blobs, bundle), record.epoch, plan)
                 if kept != fresh:
                     where = path.relative_to(self.folder)
                     raise Violation(f"the state of bundle {bundle} in {where} differs from the changelog's")
         shutil.rmtree(self.folder / "oracle", ignore_errors=True)
 
 
-def _position(folder: Path) -> Position | None:
+def _position(folder: Path) -> StatePosition | None:
     with lmdb_env.read_transaction(open_state_environment(folder)) as txn:
         return position_in(txn)
 
 
 def _content(
-    path: Path, bundle: str, lineage: str, changelog: Changelog, epoch: int, plan: dict[str, Any]
+    path: Path, bundle: str, checkpoint_id: str, changelog: Changelog, epoch: int, plan: dict[str, Any]
 ) -> dict[tuple[str, str], dict[bytes, bytes]]:
-    state = BundleState(path, application_id=APPLICATION, lineage=lineage, bundle=bundle)
+    state = BundleState(path, application_id=APPLICATION, checkpoint_id=checkpoint_id, bundle=bundle)
     try:
         changelog.catch_up(state, epoch)
         with state.begin() as begun:

@@ -39,11 +39,11 @@ from hayase import (
     right,
     sum_,
 )
-from hayase.app.checkpoint import lineage_of
+from hayase.app.checkpoint import checkpoint_id_of
 from hayase.log.protocol import LogConfig
-from hayase.state.bundle import BundleState
-from hayase.state.changelog import Changelog
-from hayase.state.snapshot import SnapshotPolicy, maybe_snapshot
+from hayase.state.changelog.changelog import Changelog
+from hayase.state.changelog.snapshot import SnapshotPolicy, maybe_snapshot
+from hayase.state.environment.bundle import BundleState
 from hayase.storage.open import open_blobs
 
 ARCHIVE = Path(__file__).parents[1] / "data" / "before" / "log-and-checkpoint.tar.gz"
@@ -144,9 +144,9 @@ def _take_snapshots(place: Place) -> Iterator[str]:
     """Of every bundle of the local state, as workers do when there are many deltas."""
     home = place.folder / "state" / place.application_id
     blobs = open_blobs(str(home / "checkpoint"))
-    lineage = lineage_of(blobs)
+    checkpoint_id = checkpoint_id_of(blobs)
     for path in sorted((home / "state").iterdir()):
-        state = BundleState(path, application_id=place.application_id, lineage=lineage, bundle=path.name)
+        state = BundleState(path, application_id=place.application_id, checkpoint_id=checkpoint_id, bundle=path.name)
         if maybe_snapshot(state, Changelog(blobs, path.name), SnapshotPolicy(min_delta_bytes=0)):
             yield path.name
         state.close()

@@ -26,7 +26,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory, aws_environment: None) -> It
 
     Its workers inherit the environment as it is now, with the credentials of the S3 server.
     """
-    from hayase.runtime.session import build_session
+    from hayase.runtime.driver.session import build_session
 
     session = build_session("tests", 2, {}, tmp_path_factory.mktemp("spark") / "spark.log")
     yield

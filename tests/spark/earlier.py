@@ -1,6 +1,7 @@
 """A program that earlier releases numbered and named otherwise, and what one of them left behind of it in mid input.
 
-The archive was made by `python -m tests.spark.earlier FOLDER` with the last release that did so; see `hayase.topology.earlier`.
+The archive was made by `python -m tests.spark.earlier FOLDER` with the last release that did so; see
+`hayase.topology.earlier`.
 """
 
 from __future__ import annotations
@@ -43,7 +44,10 @@ _READ, _WRITTEN, _GROUPED = Consumed.with_(_TEXT, _TEXT), Produced.with_(_TEXT, 
 
 
 def build() -> Topology:
-    """Two joins of a re-keyed stream, one by name; its join with itself; an unnamed reduce of a grouped table; numbers by names."""
+    """Two joins of a re-keyed stream, one by name.
+
+    Its join with itself; an unnamed reduce of a grouped table; numbers by names.
+    """
     builder = StreamsBuilder()
     words = builder.stream("words", Consumed.with_(_TEXT, _TEXT).with_name("z-words"))
     names = builder.table("names", _READ.with_name("b-names"))

@@ -1,4 +1,7 @@
-"""What goes wrong on Spark, and how the application says so. What needs no Spark to be shown is in tests/unit/testing."""
+"""What goes wrong on Spark, and how the application says so.
+
+What needs no Spark to be shown is in tests/unit/testing.
+"""
 
 from __future__ import annotations
 

@@ -13,7 +13,10 @@ from tests.golden.spark_engine import alone, groups, run_alone, run_together
 SIZE = 75
 SAMPLE = 150
 CASES = [case for case in load(DATA) if deviation(case) is None and not case["topology_name"].startswith("ties")]
-"""Which of several topics goes next whose records have one timestamp is a matter of the test driver: nothing promises it."""
+"""Which of several topics goes next whose records have one timestamp is a matter of the test driver.
+
+Nothing promises it.
+"""
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
 

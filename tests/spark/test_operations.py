@@ -32,7 +32,7 @@ from hayase import (
     StreamThreadExceptionResponse,
     Topology,
 )
-from hayase.app.remote import RUNS, application_status
+from hayase.app.run_status import RUNS, application_status
 from hayase.cli.main import run_cli
 from hayase.core.errors import ProcessingError, StreamsStoppedError
 

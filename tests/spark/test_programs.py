@@ -16,7 +16,7 @@ from tests.spark.recipes import RECIPES, Outcome
 from hayase import Serdes
 from hayase.cli.load import load
 from hayase.core.records import TopicPartition
-from hayase.runtime.pickling import by_value
+from hayase.runtime.wire.pickling import by_value
 from hayase.testing import TopologyTestDriver
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.spark.test_demo import ROOT, run_hayase
 
-from hayase.state import boot
+from hayase.state.environment import crash_marker
 
 pytestmark = pytest.mark.spark
 
@@ -26,10 +26,12 @@ def test_states_are_closed_when_an_application_stops_so_that_they_survive_a_rest
     run("topics", "produce", "purchases", stdin='ada:{"item": "book", "cents": 1250}\n')
     run("run", program, "--to-end")
     (state,) = (tmp_path / "state" / "hayase" / "quickstart" / "state").iterdir()
-    written = boot.read_boot(state)
+    written = crash_marker.read(state)
     assert written is not None and written.clean
 
-    boot.write_boot(state, boot.Boot("of another start of the machine", written.lineage, clean=True))
+    crash_marker.write(
+        state, crash_marker.CrashMarker("of another start of the machine", written.checkpoint_id, clean=True)
+    )
     run("topics", "produce", "purchases", stdin='ada:{"item": "pen", "cents": 300}\n')
     inode = (state / "data.mdb").stat().st_ino
     run("run", program, "--to-end")

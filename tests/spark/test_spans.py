@@ -11,8 +11,8 @@ from tests.spark.place import Place, until
 from tests.spark.topologies import JSON, TEXT, WRITTEN, amounts, expected, totals
 
 from hayase import Consumed, Grouped, State, StreamsApp, StreamsBuilder, Topology, count
-from hayase.app.remote import application_status
-from hayase.runtime.spans.core_contention import QUIET_S
+from hayase.app.run_status import application_status
+from hayase.runtime.driver.core_contention import QUIET_S
 
 
 def jobs() -> int:

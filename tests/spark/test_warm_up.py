@@ -29,7 +29,7 @@ def test_an_archive_is_made_once_and_the_jvm_reads_classes_from_it(tmp_path: Pat
     assert file.stat().st_size > 50_000_000
     script = f"""
 from pathlib import Path
-from hayase.runtime.session import build_session
+from hayase.runtime.driver.session import build_session
 overrides = {{"spark.driver.extraJavaOptions": "-Xlog:class+load:file={tmp_path / "classes.log"}"}}
 build_session("x", 1, overrides, Path("{tmp_path / "spark.log"}")).stop()
 """
@@ -42,7 +42,7 @@ def test_after_a_first_run_the_archive_is_made_by_itself(tmp_path: Path) -> None
     script = """
 import sys
 from pathlib import Path
-from hayase.runtime.session import SessionUse
+from hayase.runtime.driver.session import SessionUse
 SessionUse("x", 1, {}, Path(sys.argv[1])).release()
 """
     environment = {**os.environ, "HAYASE_CACHE": str(tmp_path), "HAYASE_CLASS_ARCHIVE": "on"}

@@ -128,7 +128,10 @@ def shop() -> Topology:
 
 
 def both_ways() -> Topology:
-    """Orders counted by user and, in another sub-topology, by item: the sums of both stores are equal after every epoch."""
+    """Orders counted by user and, in another sub-topology, by item.
+
+    The sums of both stores are equal after every epoch.
+    """
     builder = StreamsBuilder()
     schema = Serdes.json(schema={"item": pl.String, "amount": pl.Int64})
     orders = builder.stream("orders", Consumed.with_(Serdes.string(), schema))

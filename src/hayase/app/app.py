@@ -12,17 +12,17 @@ from functools import partial
 from types import TracebackType
 from typing import Any
 
+from hayase.app.failure_recovery import Recovery, UncaughtExceptionHandler, shut_down_client
 from hayase.app.reading import StoreReading
-from hayase.app.remote import RUNS, leave_note, note_of_end
 from hayase.app.report import ProgressReport
+from hayase.app.run_status import RUNS, leave_note, note_of_end
 from hayase.app.states import NEXT, State
 from hayase.app.telemetry import Telemetry
-from hayase.app.uncaught import Recovery, UncaughtExceptionHandler, shut_down_client
+from hayase.compiler.options import configured
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import ConfigError, HayaseError, StreamsStoppedError
 from hayase.core.logs import configure_logging, log_context, log_fields
-from hayase.core.registry import MetricName, Value
-from hayase.planner.options import configured
+from hayase.core.metrics_registry import MetricName, Value
 from hayase.query.checkpoint import clear_memory
 from hayase.query.standby import Standbys, standbys_of
 from hayase.storage.open import open_blobs, probe_put_if_absent
@@ -45,12 +45,12 @@ FINAL = "final"
 class StreamsApp(StoreReading):
     """Runs a topology on Spark (Kafka Streams' `KafkaStreams`).
 
-    One running copy per `application.id`: a second one is refused. After a crash, or `close`, starting again goes on where
-    the last finished epoch ended; with `processing.guarantee=exactly_once_v2` (the default) output topics and stores then
-    hold what an undisturbed run would have made.
+    One running copy per `application.id`: a second one is refused. After a crash, or `close`, starting again goes on
+    where the last finished epoch ended; with `processing.guarantee=exactly_once_v2` (the default) output topics and
+    stores then hold what an undisturbed run would have made.
 
-    The object may be used from several threads. Stores may be read from any process that has the same settings, whether it
-    started the application or not.
+    The object may be used from several threads. Stores may be read from any process that has the same settings, whether
+    it started the application or not.
 
     Example:
         >>> app = StreamsApp(topology, {"application.id": "sales", "log.dir": "data/log"})  # doctest: +SKIP
@@ -105,9 +105,10 @@ class StreamsApp(StoreReading):
     def set_uncaught_exception_handler(self, handler: UncaughtExceptionHandler) -> None:
         """Have `handler(error)` decide what happens when the application fails; see StreamThreadExceptionResponse.
 
-        Called in a thread of its own, once for each failure, with the error that would end the application; the query is
-        not at work meanwhile. Not asked about errors of `start`, nor about those that pass by themselves (brokers that do
-        not answer, a process of Spark's that died): they are tried again for `task.timeout.ms`, and only then it is asked.
+        Called in a thread of its own, once for each failure, with the error that would end the application; the query
+        is not at work meanwhile. Not asked about errors of `start`, nor about those that pass by themselves (brokers
+        that do not answer, a process of Spark's that died): they are tried again for `task.timeout.ms`, and only then
+        it is asked.
 
         Raises:
             StreamsStoppedError: the application was started already.
@@ -124,27 +125,28 @@ class StreamsApp(StoreReading):
     def pause(self) -> None:
         """Begin no new epochs until `resume`; the one at work is finished. Returns at once.
 
-        The state stays RUNNING; `is_paused` tells. May be called before `start`; lasts until the process ends (KIP-834).
-        Nothing is read, written or punctuated meanwhile; stores can be read. `run_to_end` waits for the `resume`.
+        The state stays RUNNING; `is_paused` tells. May be called before `start`; lasts until the process ends
+        (KIP-834). Nothing is read, written or punctuated meanwhile; stores can be read. `run_to_end` waits for the
+        `resume`.
         """
         with self._lock:
             self._pause_asked = True
             if self._runner is not None and self._state not in _ENDS:
-                self._runner.control.ask_pause(True)
+                self._runner.control.request_pause(True)
 
     def resume(self) -> None:
         """Go on after `pause`, whether this program asked for it or `hayase app pause`."""
         with self._lock:
             self._pause_asked = False
             if self._runner is not None and self._state not in _ENDS:
-                self._runner.control.ask_pause(False)
+                self._runner.control.request_pause(False)
 
     @property
     def is_paused(self) -> bool:
         """Whether it is paused."""
         if self._runner is None or self._state in _ENDS:
             return self._pause_asked
-        return bool(self._runner.control.pause_asked())
+        return bool(self._runner.control.pause_requested())
 
     def start(self) -> None:
         """Start and go on until `close`. Returns when the query is started; see `state` and `wait`.
@@ -196,7 +198,8 @@ class StreamsApp(StoreReading):
 
         Never raises for a failed application: see `error`, or `run`. Before `start` it waits for the start too.
         """
-        # Looks again and again instead of waiting for a lock: a signal handler that calls close() may interrupt it anywhere.
+        # Looks again and again instead of waiting for a lock: a signal handler that calls close() may interrupt it
+        # anywhere.
         deadline = time.monotonic() + timeout.total_seconds() if timeout is not None else None
         while self._state not in _ENDS or not self._ended_event.is_set():
             if deadline is not None and time.monotonic() > deadline:
@@ -207,8 +210,8 @@ class StreamsApp(StoreReading):
     def close(self, timeout: timedelta = timedelta(seconds=60)) -> bool:
         """Stop between epochs; after the timeout in mid-epoch, which the next start finishes.
 
-        Returns whether it stopped between epochs. Does nothing if it is stopped already. While `start` is at work, in another
-        thread or below a signal handler, it only asks for the stop; `wait` tells when that has happened.
+        Returns whether it stopped between epochs. Does nothing if it is stopped already. While `start` is at work, in
+        another thread or below a signal handler, it only asks for the stop; `wait` tells when that has happened.
         """
         with self._lock:
             if self._state is State.CREATED:
@@ -256,10 +259,10 @@ class StreamsApp(StoreReading):
     def metrics(self) -> dict[MetricName, Value]:
         """All metrics as they are now, sorted by group, name and tags (Kafka Streams' `KafkaStreams.metrics()`).
 
-        Groups, names and tags are Kafka Streams' where the meaning exists; a thread is a slot. Counters begin at 0 with the
-        object, rates, averages and maxima are over the last `metrics.num.samples` of `metrics.sample.window.ms`, and NaN if
-        nothing happened in them. What an epoch did is seen when it is through; an epoch that was adopted from an earlier
-        attempt counts no records. docs/operations.md lists them.
+        Groups, names and tags are Kafka Streams' where the meaning exists; a thread is a slot. Counters begin at 0 with
+        the object, rates, averages and maxima are over the last `metrics.num.samples` of `metrics.sample.window.ms`,
+        and NaN if nothing happened in them. What an epoch did is seen when it is through; an epoch that was adopted
+        from an earlier attempt counts no records. docs/operations.md lists them.
         """
         return self._telemetry.registry.snapshot()
 
@@ -269,7 +272,7 @@ class StreamsApp(StoreReading):
         return self._telemetry.url
 
     def epoch_timings(self) -> list[Any]:
-        """Where the time of the last epochs went (`hayase.runtime.progress.EpochTiming`)."""
+        """Where the time of the last epochs went (`hayase.runtime.driver.progress.EpochTiming`)."""
         return list(self._runner.progress.timings) if self._runner is not None else []
 
     def __enter__(self) -> StreamsApp:
@@ -283,8 +286,8 @@ class StreamsApp(StoreReading):
     def _start(self, *, bounded: bool) -> None:
         from hayase.app.prepare import prepare
         from hayase.app.topic_changes import TopicChanges
-        from hayase.runtime.runner import Runner
-        from hayase.runtime.session import settings_of_session
+        from hayase.runtime.driver.query_runner import QueryRunner
+        from hayase.runtime.driver.session import settings_of_session
 
         with self._lock:
             if self._state is not State.CREATED:
@@ -295,17 +298,17 @@ class StreamsApp(StoreReading):
         if self.config.log_format is not None:
             form, level = self.config.log_format, self.config.log_level or "INFO"
             configure_logging(form=form, level=level, secrets=self.config.secrets)
-        runner: Runner | None = None
+        runner: QueryRunner | None = None
         try:
             self._take_folders()
             spark_settings = settings_of_session(self.config.spark_properties)
-            runner = Runner.make(self.config.state_dir / self.config.application_id / RUNS, spark_settings)
+            runner = QueryRunner.make(self.config.state_dir / self.config.application_id / RUNS, spark_settings)
             self._telemetry.serve()
-            plan = partial(prepare, self.topology, self.config, self._blobs, runner.place, spark_settings)
+            plan = partial(prepare, self.topology, self.config, self._blobs, runner.endpoints, spark_settings)
             shipped = plan()
             with self._lock:
                 self._runner = runner
-                runner.control.ask_pause(self._pause_asked)
+                runner.control.request_pause(self._pause_asked)
             self._telemetry.follow(shipped, runner.progress)
             self._standbys = standbys_of(self.config)
             interval = self.config.commit_interval_ms
@@ -336,7 +339,7 @@ class StreamsApp(StoreReading):
     def _take_folders(self) -> None:
         """Make the application's folders private and take its lease: what is in them is then this process's alone."""
         from hayase.app.folders import settle_folders
-        from hayase.runtime.lease import lease_for
+        from hayase.runtime.driver.lease import lease_for
 
         settle_folders(self.topology, self.config, self._blobs)
         probe_put_if_absent(self._blobs, exactly_once=self.config.exactly_once)

@@ -1,4 +1,4 @@
-"""What an application finds in its checkpoint when it starts: lineage and plan."""
+"""What an application finds in its checkpoint when it starts: its id and the plan."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hayase.app.plan_changes import plan_changed
+from hayase.compiler.build import levels_of, make_plan, source_topics
+from hayase.compiler.compile import compile_subtopologies
+from hayase.compiler.options import compile_options
 from hayase.core.config import StreamsConfig
-from hayase.planner.build import levels_of, make_plan, source_topics
-from hayase.planner.compile import compile_units
-from hayase.planner.options import compile_options
-from hayase.query.checkpoint import PLAN_FORMAT, decoded_lineage, decoded_plan, format_of
+from hayase.query.checkpoint import PLAN_FORMAT, decoded_checkpoint_id, decoded_plan, format_of
 from hayase.storage.blobs import BlobStore
 from hayase.task.plan import partitions_changed
 from hayase.topology.earlier import FORMAT, in_format
 from hayase.topology.resolve import has_patterns
 from hayase.topology.topology import Topology
 
-_LINEAGE = "lineage"
+_CHECKPOINT_ID = "lineage"
 _PLAN = "plan.json"
 
 
@@ -34,8 +34,8 @@ class StoredPlan:
         return in_format(topology, format_of(json.loads(self.text)))
 
     @property
-    def bundles_per_unit(self) -> int | None:
-        """The most bundles that any unit has."""
+    def bundles_per_subtopology(self) -> int | None:
+        """The most bundles that any sub-topology has."""
         counts: dict[str, int] = {}
         for bundle in json.loads(self.text)["bundles"].values():
             counts[bundle["unit"]] = counts.get(bundle["unit"], 0) + 1
@@ -57,22 +57,25 @@ class StoredPlan:
                 raise partitions_changed(topic, before, topics[topic])
 
 
-def lineage_of(blobs: BlobStore) -> str:
-    """The checkpoint's lineage; made when there is none."""
-    blobs.put_if_absent(_LINEAGE, uuid.uuid4().hex.encode())
-    found = blobs.get(_LINEAGE)
+def checkpoint_id_of(blobs: BlobStore) -> str:
+    """The id of the checkpoint; made when there is none."""
+    blobs.put_if_absent(_CHECKPOINT_ID, uuid.uuid4().hex.encode())
+    found = blobs.get(_CHECKPOINT_ID)
     assert found is not None
-    return decoded_lineage(found)
+    return decoded_checkpoint_id(found)
 
 
-def read_lineage(blobs: BlobStore) -> str | None:
-    """The checkpoint's lineage; `None` if no application ever started on it."""
-    found = blobs.get(_LINEAGE)
-    return decoded_lineage(found) if found is not None else None
+def read_checkpoint_id(blobs: BlobStore) -> str | None:
+    """The id of the checkpoint; `None` if no application ever started on it."""
+    found = blobs.get(_CHECKPOINT_ID)
+    return decoded_checkpoint_id(found) if found is not None else None
 
 
 def stored_plan(blobs: BlobStore) -> StoredPlan | None:
-    """The plan of the first start; `None` if there was none; raises CheckpointError `CHECKPOINT_CORRUPT` if it is torn."""
+    """The plan of the first start.
+
+    `None` if there was none; raises CheckpointError `CHECKPOINT_CORRUPT` if it is torn.
+    """
     data = blobs.get(_PLAN)
     if data is None:
         return None
@@ -87,7 +90,8 @@ def fix_plan(blobs: BlobStore, application_id: str, text: str, *, new_names: boo
         blobs: the checkpoint.
         application_id: for the error.
         text: the plan.
-        new_names: its numbers or names are others than earlier releases gave it (`hayase.topology.earlier`), so it says its format.
+        new_names: its numbers or names are others than earlier releases gave it (`hayase.topology.earlier`), so it says
+            its format.
 
     Raises:
         CheckpointError: PLAN_CHANGED, with what differs.
@@ -104,7 +108,9 @@ def fix_plan(blobs: BlobStore, application_id: str, text: str, *, new_names: boo
 
 
 def check_plan(blobs: BlobStore, topology: Topology, config: StreamsConfig) -> None:
-    """Check that a topology comes to the plan of the first start, without a look at the log: patterns are not resolved, so not checked.
+    """Check that a topology comes to the plan of the first start, without a look at the log.
+
+    Patterns are not resolved, so not checked.
 
     Raises:
         CheckpointError: `PLAN_CHANGED`, with what differs.
@@ -115,7 +121,7 @@ def check_plan(blobs: BlobStore, topology: Topology, config: StreamsConfig) -> N
     topology = stored.names(topology)
     plan = json.loads(stored.text)
     known = {**plan["topics"], **plan.get("internal", {})}
-    compiled = compile_units(topology, levels_of(topology), compile_options(config))
+    compiled = compile_subtopologies(topology, levels_of(topology), compile_options(config))
     topics = {topic: known.get(topic, 1) for topic in source_topics(topology)}
-    made = make_plan(topology, topics, compiled, threads=1, bundles_per_unit=stored.bundles_per_unit)
+    made = make_plan(topology, topics, compiled, threads=1, bundles_per_subtopology=stored.bundles_per_subtopology)
     fix_plan(blobs, config.application_id, made.to_json(), new_names=False)  # it has one already

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from hayase.compiler.options import log_config
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import FolderError
 from hayase.core.private_files import private_folder
 from hayase.log.embedded.store import FILES
-from hayase.planner.options import log_config
 from hayase.query.checkpoint import settle_application_folder
 from hayase.storage.blobs import BlobStore
 from hayase.storage.disk_full import disk_full, is_out_of_space
@@ -42,7 +42,8 @@ def settle_folders(topology: Topology, config: StreamsConfig, blobs: BlobStore) 
     """Make the application's folders private, with the access for a group that the settings give.
 
     Raises:
-        FolderError: `FOLDER_NOT_PRIVATE`: one belongs to another user; `FOLDER_NOT_USABLE`: one cannot be made or written.
+        FolderError: `FOLDER_NOT_PRIVATE`: one belongs to another user; `FOLDER_NOT_USABLE`: one cannot be made or
+            written.
     """
     access = config.files_group_access
     with _naming("state.dir", config.state_dir):
@@ -67,7 +68,8 @@ def _naming(setting: str, folder: Path) -> Iterator[None]:
             raise disk_full(f"The folder of {setting}", folder, error) from error
         raise FolderError(
             "FOLDER_NOT_USABLE",
-            f"{folder} cannot be made or written: {error.strerror} ({error.filename or folder}). Set {setting} to a folder that "
+            f"{folder} cannot be made or written: {error.strerror} ({error.filename or folder}). Set {setting} to a "
+            "folder that "
             "this user can write",
             setting=setting,
         ) from error

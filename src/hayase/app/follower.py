@@ -11,9 +11,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from hayase.compiler.options import configured
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import HayaseError, StreamsStoppedError
-from hayase.planner.options import configured
 from hayase.query.access import PinnedStores, bundles_of, pinned_stores
 from hayase.query.checkpoint import (
     Checkpoint,
@@ -24,10 +24,10 @@ from hayase.query.checkpoint import (
     open_checkpoint,
     settle_application_folder,
 )
+from hayase.query.follower_replica import FollowerReplica, FollowerStatus, read_status
 from hayase.query.source import PinnedSource, StateSource
 from hayase.query.standby import follow_until, poll_s
 from hayase.query.stores import StoreHandle, open_store
-from hayase.query.tail import FollowerStatus, Tail, read_status
 from hayase.storage.open import open_blobs
 from hayase.topology.earlier import store_in
 from hayase.topology.topology import Topology
@@ -40,9 +40,9 @@ class Follower:
 
     It reads the checkpoint alone: the application may run elsewhere, be busy, or be down. What it shows are epochs that
     are through, one after the other; all stores and partitions are always seen after the same epoch, unlike those of
-    the workers, which are in the middle of an epoch most of the time. It lags by the epoch at work and the time to take one
-    in (`status`); far behind, or when deltas were deleted, it begins from the newest snapshot. Killed at any moment,
-    it goes on from what it has.
+    the workers, which are in the middle of an epoch most of the time. It lags by the epoch at work and the time to take
+    one in (`status`); far behind, or when deltas were deleted, it begins from the newest snapshot. Killed at any
+    moment, it goes on from what it has.
 
     One process at a time keeps a follower up to date (`start`, or `hayase follow`); any process of the machine
     can read it, started or not. In a folder where they are looked for (the default), it is also what the
@@ -76,7 +76,7 @@ class Follower:
         self.config = config if isinstance(config, StreamsConfig) else StreamsConfig(config)
         self.topology = configured(topology, self.config)
         self.folder = Path(directory).absolute() if directory is not None else followers_folder(self.config) / name
-        self._tail: Tail | None = None
+        self._replica: FollowerReplica | None = None
         self._thread: threading.Thread | None = None
         self._stop = threading.Event()
         self._error: HayaseError | None = None
@@ -100,8 +100,8 @@ class Follower:
         blobs = open_blobs(self.config.checkpoint_dir, fsync=False)
         if self.folder.is_relative_to(application_folder(self.config)):
             settle_application_folder(self.config)
-        self._tail = Tail(blobs, self.config.application_id, self.folder)
-        self._thread = threading.Thread(target=self._follow, args=(self._tail,), name="hayase-follower", daemon=True)
+        self._replica = FollowerReplica(blobs, self.config.application_id, self.folder)
+        self._thread = threading.Thread(target=self._follow, args=(self._replica,), name="hayase-follower", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
@@ -112,7 +112,7 @@ class Follower:
 
     def status(self) -> FollowerStatus:
         """Epoch and lag, as of the last epoch taken in or looked for; of another process' follower as it said last."""
-        return read_status(self.folder) if self._tail is None else self._tail.status()
+        return read_status(self.folder) if self._replica is None else self._replica.status()
 
     def wait_for(self, epoch: int, timeout: timedelta = timedelta(seconds=60)) -> bool:
         """Wait until it is at an epoch, or beyond; `False` if it is not within the timeout.
@@ -135,8 +135,8 @@ class Follower:
         Raises:
             UnknownStoreError: the topology has no store of that name.
             StateError: `NO_STATE`: the application never started with these settings; from the calls of the handle
-                `STATE_NOT_THERE`: the follower has nothing yet; `FOREIGN_STATE`: the application was started over and the
-                follower does not know yet; `STORE_NOT_LOGGED`: the store has no changelog.
+                `STATE_NOT_THERE`: the follower has nothing yet; `FOREIGN_STATE`: the application was started over and
+                the follower does not know yet; `STORE_NOT_LOGGED`: the store has no changelog.
         """
         check_store(self.topology, name)
         topology, checkpoint, source = self._opened()
@@ -173,13 +173,13 @@ class Follower:
 
     def _opened(self) -> tuple[Topology, Checkpoint, StateSource]:
         checkpoint = open_checkpoint(self.config)
-        source = StateSource(self.folder, checkpoint.lineage, gate=True)
+        source = StateSource(self.folder, checkpoint.checkpoint_id, epoch_lock=True)
         return checkpoint.names(self.topology), checkpoint, source
 
-    def _follow(self, tail: Tail) -> None:
+    def _follow(self, replica: FollowerReplica) -> None:
         try:
-            with tail:
-                follow_until(tail, self._stop.wait, poll_s(self.config.checkpoint_dir))
+            with replica:
+                follow_until(replica, self._stop.wait, poll_s(self.config.checkpoint_dir))
         except HayaseError as error:
             self._error = error
         except Exception as error:  # a thread must not end without saying why

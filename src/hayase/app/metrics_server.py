@@ -15,7 +15,7 @@ from hayase.app.http_server import POLL_S, BoundedHandler, BoundedServer, is_all
 from hayase.app.report import ProgressReport
 from hayase.app.states import State
 from hayase.core.errors import ConfigError
-from hayase.core.registry import MetricName, Value
+from hayase.core.metrics_registry import MetricName, Value
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
@@ -58,7 +58,8 @@ class MetricsServer:
         except OSError as error:
             raise ConfigError(
                 "PORT_NOT_AVAILABLE",
-                f"metrics cannot be served at {host}:{port}: {error.strerror or error}; set metrics.port to another one (0: any "
+                f"metrics cannot be served at {host}:{port}: {error.strerror or error}; set metrics.port to another "
+                "one (0: any "
                 "that is free), or metrics.host to an address of this machine",
                 setting="metrics.port",
             ) from error

@@ -11,30 +11,30 @@ from typing import Any, NamedTuple
 from hayase.app.checkpoint import check_plan
 from hayase.app.migration import Commit, clear_migration, commit_migration, finish_migration, stage_delta
 from hayase.app.store_schemas import SchemaChange, next_schemas, schema_changes
+from hayase.compiler.options import configured
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import CheckpointError, ConfigError, HayaseError, StateError
 from hayase.core.time import Clock, SystemClock
-from hayase.kernel.aggregate_serde import AggregateSerde
-from hayase.planner.options import configured
+from hayase.kernel.aggregate.serde import AggregateSerde
 from hayase.query.checkpoint import (
     Checkpoint,
     folder_of_store,
     history_folder,
     open_checkpoint,
     state_folders,
-    unit_of_store,
+    subtopology_of_store,
 )
-from hayase.runtime.lease import lease_for
+from hayase.runtime.driver.lease import lease_for
 from hayase.serde.evolution import AGGREGATE, decoder
 from hayase.serde.json_serde import JsonSerde
-from hayase.state.bundle import BundleState
-from hayase.state.changelog import Changelog
-from hayase.state.delta import Delta, Piece, encode_piece
-from hayase.state.epoch import EpochState
-from hayase.state.history import open_past_states
-from hayase.state.spec import StoreSpec
-from hayase.state.spill import EpochSpace
-from hayase.state.stored_values import StoredValue, stored_value
+from hayase.state.changelog.changelog import Changelog
+from hayase.state.changelog.history import open_past_states
+from hayase.state.delta.delta import Delta, Piece, encode_piece
+from hayase.state.environment.bundle import BundleState
+from hayase.state.environment.epoch import EpochState
+from hayase.state.environment.spill import EpochSpace
+from hayase.state.stores.spec import StoreSpec
+from hayase.state.stores.stored_values import StoredValue, stored_value
 from hayase.storage.blobs import BlobStore
 from hayase.storage.open import open_blobs
 from hayase.task.epoch_record import EpochRecord, record_name
@@ -115,13 +115,14 @@ def migrate_stores(
 ) -> Migration:
     """Rewrite the values of the stores that the program could not read (`STORE_SCHEMA_CHANGED`).
 
-    Every value of such a store goes through its function, those of windows, sessions and versions one by one, in no order that can
-    be relied on. The result is one more epoch, which reads nothing and sends nothing: restore, followers and
-    states as of a later epoch have it, those as of an earlier one are as they were. All stores are rewritten or none, also if this is
-    interrupted: before its commit nothing has happened, after it the next start, or the next migration, does the rest.
+    Every value of such a store goes through its function, those of windows, sessions and versions one by one, in no
+    order that can be relied on. The result is one more epoch, which reads nothing and sends nothing: restore, followers
+    and states as of a later epoch have it, those as of an earlier one are as they were. All stores are rewritten or
+    none, also if this is interrupted: before its commit nothing has happened, after it the next start, or the next
+    migration, does the rest.
 
-    Not rewritten: stores whose serdes do not say how they write (see `check_store_schemas`), and values that wait inside
-    other stores, in what `suppress` and joins hold back. Stores without changelog begin empty.
+    Not rewritten: stores whose serdes do not say how they write (see `check_store_schemas`), and values that wait
+    inside other stores, in what `suppress` and joins hold back. Stores without changelog begin empty.
 
     Args:
         topology: the new program's.
@@ -133,9 +134,10 @@ def migrate_stores(
     Raises:
         LeaseHeldError: the application is running.
         StateError: `NO_STATE`: it never started. Also those of restoring a state.
-        CheckpointError: `EPOCH_OPEN`: it was stopped in the middle of an epoch; `PLAN_CHANGED`: the topology is not that of the
-            checkpoint; `STORE_KEYS_CHANGED`: keys cannot be rewritten.
-        ConfigError: `NO_MIGRATION_FUNCTION`: a store that changed has none; `STORE_NOT_CHANGED`: one that did not has one.
+        CheckpointError: `EPOCH_OPEN`: it was stopped in the middle of an epoch; `PLAN_CHANGED`: the topology is not
+            that of the checkpoint; `STORE_KEYS_CHANGED`: keys cannot be rewritten.
+        ConfigError: `NO_MIGRATION_FUNCTION`: a store that changed has none; `STORE_NOT_CHANGED`: one that did not has
+            one.
     """
     checkpoint = open_checkpoint(config)
     topology = checkpoint.names(configured(topology, config))
@@ -196,7 +198,7 @@ class _Migrating:
 
     def _discard(self, epoch: int) -> None:
         clear_migration(self._blobs)
-        for bundle in self._checkpoint.units:
+        for bundle in self._checkpoint.subtopologies:
             Changelog(self._blobs, bundle).delete_parts_of(epoch)
 
     def _changes(self) -> dict[str, SchemaChange]:
@@ -206,8 +208,10 @@ class _Migrating:
             if change.side == "key":
                 raise CheckpointError(
                     "STORE_KEYS_CHANGED",
-                    f"the keys of store {change.store!r} were {change.shown_old}, the program has {change.shown_new}: {change.reason}. Only "
-                    "values can be rewritten, for it is the key that says which task has a row. Keep the type of the keys, or "
+                    f"the keys of store {change.store!r} were {change.shown_old}, the program has {change.shown_new}: "
+                    f"{change.reason}. Only "
+                    "values can be rewritten, for it is the key that says which task has a row. Keep the type of the "
+                    "keys, or "
                     "start over with `hayase app reset`",
                     store=change.store,
                 )
@@ -215,26 +219,32 @@ class _Migrating:
         if without:
             raise ConfigError(
                 "NO_MIGRATION_FUNCTION",
-                f"values of {', '.join(map(repr, without))} cannot be read by this program and no function says what becomes of them; "
+                f"values of {', '.join(map(repr, without))} cannot be read by this program and no function says what "
+                "becomes of them; "
                 "give one for each: --with STORE=FILE:FUNCTION",
             )
         needless = sorted(self._functions.keys() - changes.keys())
         if needless and changes:
             raise ConfigError(
                 "STORE_NOT_CHANGED",
-                f"this program reads what {', '.join(map(repr, needless))} holds, so nothing is to be rewritten there; leave its function out. "
+                f"this program reads what {', '.join(map(repr, needless))} holds, so nothing is to be rewritten there; "
+                "leave its function out. "
                 f"Stores that changed: {sorted(changes)}",
             )
         return changes
 
     def _next_record(self, *, write: bool) -> EpochRecord | None:
-        """The record of the epoch that the migration is: behind the last one, and reading nothing; `None` if there is no last one."""
+        """The record of the epoch that the migration is: behind the last one, and reading nothing.
+
+        `None` if there is no last one.
+        """
         epochs = self._checkpoint.epochs
         last = epochs.last_done()
         if write and self._blobs.exists(record_name(last + 1)):
             raise CheckpointError(
                 "EPOCH_OPEN",
-                f"epoch {last + 1} was begun and is not through: the application was killed, or runs. Start the program that wrote these "
+                f"epoch {last + 1} was begun and is not through: the application was killed, or runs. Start the "
+                "program that wrote these "
                 "stores once more, stop it (Ctrl-C, or close()), then migrate",
                 epoch=last + 1,
             )
@@ -246,22 +256,27 @@ class _Migrating:
             for topic, partitions in before.ranges.items()
         }
         now_ms = max(before.wall_clock_ms, self._clock.now_ms())
-        return EpochRecord(last + 1, before.lineage, before.plan, now_ms, ranges, before.topic_ids, before.digest)
+        return EpochRecord(last + 1, before.checkpoint_id, before.plan, now_ms, ranges, before.topic_ids, before.digest)
 
     def _deltas(self, changes: Mapping[str, SchemaChange], record: EpochRecord, *, write: bool) -> Iterator[Delta]:
         """A delta for each bundle that has one in every epoch, with what is rewritten in it."""
         checkpoint, last = self._checkpoint, record.epoch - 1
-        units = {store: unit_of_store(self._topology, store) for store in changes}
+        subtopologies = {store: subtopology_of_store(self._topology, store) for store in changes}
         past = open_past_states(history_folder(self._config), last)
         try:
-            for bundle, unit in checkpoint.units.items():
-                mine = {store: changes[store] for store, its in units.items() if its == unit}
+            for bundle, subtopology in checkpoint.subtopologies.items():
+                mine = {store: changes[store] for store, its in subtopologies.items() if its == subtopology}
                 if not (mine or write):
                     continue
                 changelog = Changelog(self._blobs, bundle)
                 if not changelog.has_state():  # it sends functions of its input alone, so it publishes nothing
                     continue
-                past.build(self._blobs, [bundle], application_id=checkpoint.application_id, lineage=checkpoint.lineage)
+                past.build(
+                    self._blobs,
+                    [bundle],
+                    application_id=checkpoint.application_id,
+                    checkpoint_id=checkpoint.checkpoint_id,
+                )
                 yield from self._delta_of(past.folder / bundle, bundle, mine, record, changelog, write=write)
         finally:
             past.close()
@@ -276,9 +291,9 @@ class _Migrating:
         *,
         write: bool,
     ) -> Iterator[Delta]:
-        application_id, lineage = self._checkpoint.application_id, self._checkpoint.lineage
+        application_id, checkpoint_id = self._checkpoint.application_id, self._checkpoint.checkpoint_id
         with ExitStack() as stack:
-            state = BundleState(folder, application_id=application_id, lineage=lineage, bundle=bundle)
+            state = BundleState(folder, application_id=application_id, checkpoint_id=checkpoint_id, bundle=bundle)
             stack.callback(state.close, clean=False)
             spill = state_folders(self._config).spill(bundle)
             space = stack.enter_context(EpochSpace(spill, self._config.epoch_memory_max_bytes))
@@ -286,7 +301,7 @@ class _Migrating:
             for task in self._checkpoint.tasks[bundle]:
                 for name, change in changes.items():
                     self._rewrite(epoch, task, self._topology.stores[name], change, space, write=write)
-            delta = Delta(application_id, lineage, bundle, record.epoch, record.digest, epoch.epoch, epoch.digest)
+            delta = Delta(application_id, checkpoint_id, bundle, record.epoch, record.digest, epoch.epoch, epoch.digest)
             if write and not any(store.failed for store in self._found.values()):
                 self._fill(delta, epoch, changelog)
                 yield delta
@@ -329,11 +344,14 @@ class _Migrating:
     def _catch_up(self, changes: Mapping[str, SchemaChange], epoch: int) -> None:
         """Bring states on this machine to the epoch, so that what reads them before the next start sees the new values."""
         for store in changes:
-            for bundle in self._checkpoint.bundles_of(unit_of_store(self._topology, store)):
+            for bundle in self._checkpoint.bundles_of(subtopology_of_store(self._topology, store)):
                 path = folder_of_store(self._topology, self._config, store, bundle)
                 if not (path / "data.mdb").exists():
                     continue
-                ids = {"application_id": self._checkpoint.application_id, "lineage": self._checkpoint.lineage}
+                ids = {
+                    "application_id": self._checkpoint.application_id,
+                    "checkpoint_id": self._checkpoint.checkpoint_id,
+                }
                 state = BundleState(path, bundle=bundle, spill=state_folders(self._config).spill(bundle), **ids)
                 try:
                     with suppress(StateError):  # the migration is done; the next start tries again, and says why

@@ -1,8 +1,8 @@
 """A migration of stores on its way into the checkpoint: all of it or nothing, whenever it is interrupted.
 
-First the deltas are put beside the changelog, where no process looks; then `migration/commit` is published, by which the migration is done;
-then what is beside is moved to where it belongs, as one more epoch that reads nothing. The process that holds the lease and
-finds a commit, the next start or the next migration, does the rest of it.
+First the deltas are put beside the changelog, where no process looks; then `migration/commit` is published, by which
+the migration is done; then what is beside is moved to where it belongs, as one more epoch that reads nothing. The
+process that holds the lease and finds a commit, the next start or the next migration, does the rest of it.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import msgspec
 
 from hayase.core.errors import CheckpointError
 from hayase.core.failpoints import reach
-from hayase.state.changelog import Changelog
-from hayase.state.delta import Delta
+from hayase.state.changelog.changelog import Changelog
+from hayase.state.delta.delta import Delta
 from hayase.storage.blobs import BlobStore
 from hayase.task.epoch_record import EpochRecord, done_name, record_name
 
@@ -36,7 +36,10 @@ class Commit(msgspec.Struct, frozen=True):
 
 
 def clear_migration(blobs: BlobStore) -> None:
-    """Remove what a migration left that was interrupted before it was committed. Only with the lease, and after `finish_migration`."""
+    """Remove what a migration left that was interrupted before it was committed.
+
+    Only with the lease, and after `finish_migration`.
+    """
     blobs.delete_below(FOLDER)
 
 
@@ -71,7 +74,8 @@ def finish_migration(blobs: BlobStore) -> bool:
         if staged is None:
             raise CheckpointError(
                 "MIGRATION_INCOMPLETE",
-                f"a migration of stores (epoch {epoch}) is committed, but its delta of bundle {bundle} is not in {_DELTAS} of the "
+                f"a migration of stores (epoch {epoch}) is committed, but its delta of bundle {bundle} is not in "
+                f"{_DELTAS} of the "
                 "checkpoint: restore the checkpoint from a copy, or start over with `hayase app reset`",
                 bundle=bundle,
                 epoch=epoch,

@@ -23,8 +23,10 @@ def plan_changed(application_id: str, old: str, new: str) -> CheckpointError:
     more = f"; and {len(found) - _SHOWN_MAX} more" if len(found) > _SHOWN_MAX else ""
     return CheckpointError(
         "PLAN_CHANGED",
-        f"the topology of {application_id!r} is not the one that its checkpoint was made with: {'; '.join(found[:_SHOWN_MAX])}{more}. "
-        f"Start the old topology; or start over, with its input read from the beginning: `hayase app reset {application_id}`; or keep "
+        f"the topology of {application_id!r} is not the one that its checkpoint was made with: "
+        f"{'; '.join(found[:_SHOWN_MAX])}{more}. "
+        "Start the old topology; or start over, with its input read from the beginning: `hayase app reset "
+        f"{application_id}`; or keep "
         f"both: `-c application.id={application_id}-2`",
         application_id=application_id,
     )
@@ -32,22 +34,22 @@ def plan_changed(application_id: str, old: str, new: str) -> CheckpointError:
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     """One text for each sub-topology, topic and repartition that differs."""
-    found = _units(old.get("units", {}), new.get("units", {}))
+    found = _subtopologies(old.get("units", {}), new.get("units", {}))
     named = {"topics": "source topic", "internal": "internal topic", "repartitions": "repartition"}
     for part, name in named.items():
         found += _counts(name, old.get(part, {}), new.get(part, {}))
     return found or _others(old, new)
 
 
-def _units(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+def _subtopologies(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     found = []
-    for unit in sorted({*old, *new}, key=lambda each: (len(each), each)):
-        name = f"global table {unit}" if unit.startswith("global") else f"sub-topology {unit}"
-        if unit not in new:
-            found.append(f"{name} ({', '.join(old[unit].get('nodes', ()))}) is gone")
-        elif unit not in old:
-            found.append(f"{name} ({', '.join(new[unit].get('nodes', ()))}) is new")
-        elif changes := _changes(old[unit], new[unit]):
+    for subtopology in sorted({*old, *new}, key=lambda each: (len(each), each)):
+        name = f"global table {subtopology}" if subtopology.startswith("global") else f"sub-topology {subtopology}"
+        if subtopology not in new:
+            found.append(f"{name} ({', '.join(old[subtopology].get('nodes', ()))}) is gone")
+        elif subtopology not in old:
+            found.append(f"{name} ({', '.join(new[subtopology].get('nodes', ()))}) is new")
+        elif changes := _changes(old[subtopology], new[subtopology]):
             found.append(f"{name} {', '.join(changes)}")
     return found
 

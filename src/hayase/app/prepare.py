@@ -1,4 +1,7 @@
-"""What happens before Spark is asked for anything: topics are looked at, the plan is made or found, the application is packed."""
+"""What happens before Spark is asked for anything.
+
+Topics are looked at, the plan is made or found, the application is packed.
+"""
 
 from __future__ import annotations
 
@@ -7,32 +10,32 @@ import logging
 import threading
 from collections.abc import Mapping, Sequence
 
-from hayase.app.checkpoint import fix_plan, lineage_of, stored_plan
+from hayase.app.checkpoint import checkpoint_id_of, fix_plan, stored_plan
 from hayase.app.migration import finish_migration
 from hayase.app.store_schemas import check_store_schemas
 from hayase.app.topics import ensure_dead_letter_topic, prepare_topics, resets_of
+from hayase.compiler.build import levels_of, make_plan, source_topics
+from hayase.compiler.compile import compile_subtopologies
+from hayase.compiler.options import compile_options, failure_policy, log_config
+from hayase.compiler.subtopologies import written_serdes
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import ConfigError
 from hayase.core.offset_reset import AutoOffsetReset
 from hayase.core.time import SystemClock
 from hayase.log.open import open_log
 from hayase.log.protocol import Log, LogConfig, TopicInfo
-from hayase.planner.build import levels_of, make_plan, source_topics
-from hayase.planner.compile import compile_units
-from hayase.planner.options import compile_options, failure_policy, log_config
-from hayase.planner.programs import written_serdes
 from hayase.query.checkpoint import followers_folder, state_folders
-from hayase.runtime.addresses import RunPlace
-from hayase.runtime.begins import check_resets, forget_positions, record_positions
-from hayase.runtime.forgetting import Floor
-from hayase.runtime.master import MASTER, is_cluster, is_encrypted
-from hayase.runtime.ownership import check_ownership, claim
-from hayase.runtime.session import default_slots
-from hayase.runtime.shipped import ShippedApp, check_picklable
-from hayase.runtime.terms import begin_term
-from hayase.state.boot import current_boot_id
-from hayase.state.moving import set_moving
-from hayase.state.snapshot import SnapshotPolicy
+from hayase.runtime.driver.master import MASTER, is_cluster, is_encrypted
+from hayase.runtime.driver.session import default_slots
+from hayase.runtime.epochs.log_ownership import check_ownership, claim
+from hayase.runtime.epochs.record_retention import Floor
+from hayase.runtime.epochs.start_offsets import check_resets, forget_positions, record_positions
+from hayase.runtime.epochs.terms import begin_term
+from hayase.runtime.wire.app_spec import AppSpec, check_picklable
+from hayase.runtime.wire.endpoints import RunEndpoints
+from hayase.state.changelog.snapshot import SnapshotPolicy
+from hayase.state.environment.crash_marker import current_boot_id
+from hayase.state.environment.remote_bundles_marker import set_moving
 from hayase.storage.blobs import BlobStore
 from hayase.task.epochs import Epochs
 from hayase.topology.earlier import FORMAT, differs, in_format
@@ -45,17 +48,19 @@ def prepare(
     given: Topology,
     config: StreamsConfig,
     blobs: BlobStore,
-    place: RunPlace,
+    endpoints: RunEndpoints,
     spark_settings: Mapping[str, str],
-) -> ShippedApp:
-    """What workers and the planner of epochs need to know; internal topics and the plan in the checkpoint are made if need be.
+) -> AppSpec:
+    """What workers and the planner of epochs need to know.
+
+    Internal topics and the plan in the checkpoint are made if need be.
 
     Args:
         given: the topology, with the serdes of the settings.
         config: the settings.
         blobs: the checkpoint.
-        place: of this run.
-        spark_settings: see `hayase.runtime.session.settings_of_session`.
+        endpoints: of this run.
+        spark_settings: see `hayase.runtime.driver.session.settings_of_session`.
 
     Raises:
         UnknownTopicError, TopologyError, CheckpointError, ConfigError: it cannot run as it is.
@@ -83,29 +88,31 @@ def prepare(
             check_resets(resets)
         compacted = frozenset(n for n, info in infos.items() if "compact" in info.config.get("cleanup.policy", ""))
         options = compile_options(config, compacted)
-        compiled = compile_units(topology, levels_of(topology), options)
-        bundles = stored.bundles_per_unit if stored is not None else config.num_bundles
+        compiled = compile_subtopologies(topology, levels_of(topology), options)
+        bundles = stored.bundles_per_subtopology if stored is not None else config.num_bundles
         topics = {name: infos[name].partitions for name in source_topics(topology)}
         if stored is not None:
             stored.check_partitions(topics)
-        plan = make_plan(topology, topics, compiled, threads=slots, bundles_per_unit=bundles)
+        plan = make_plan(topology, topics, compiled, threads=slots, bundles_per_subtopology=bundles)
         if stored is None:  # a program that cannot run must not fix the plan of the one that will
             check_picklable(dataclasses.replace(topology, spark_sources=(), spark_sinks=(), lines={}))
         fix_plan(blobs, config.application_id, plan.to_json(), new_names=new_names)
         check_store_schemas(blobs, topology)
-        lineage = lineage_of(blobs)
+        checkpoint_id = checkpoint_id_of(blobs)
         names = {bundle.id for bundle in plan.bundles}
-        claimed = check_ownership(blobs, log, config.application_id, lineage, names, exactly_once=config.exactly_once)
+        claimed = check_ownership(
+            blobs, log, config.application_id, checkpoint_id, names, exactly_once=config.exactly_once
+        )
         _record_positions(blobs, log, [infos[name] for name in plan.topics], resets)
         ensure_dead_letter_topic(config, log)
     finally:
         log.close()
     if config.exactly_once and not claimed:  # takes a broker most of a second, which Spark needs longer than anyway
-        of_the_log = (log_config(config), config.application_id, lineage)
+        of_the_log = (log_config(config), config.application_id, checkpoint_id)
         threading.Thread(target=_prepare_markers, args=of_the_log, name="hayase-markers", daemon=True).start()
-    return ShippedApp(
+    return AppSpec(
         application_id=config.application_id,
-        lineage=lineage,
+        checkpoint_id=checkpoint_id,
         topology=dataclasses.replace(
             topology, spark_sources=(), spark_sinks=(), lines={}
         ),  # their functions stay in this process, and a line that moves makes no other program
@@ -117,7 +124,7 @@ def prepare(
         checkpoint_fsync=config.checkpoint_fsync,
         folders=state_folders(config),
         followers_dir=str(followers_folder(config)),
-        place=place,
+        endpoints=endpoints,
         exactly_once=config.exactly_once,
         spark_serdes={sink.topic: written_serdes(compiled, sink.topic) for sink in topology.spark_sinks},
         slots=slots,
@@ -137,7 +144,7 @@ def prepare(
         ),
         purge_interval_ms=config.repartition_purge_interval_ms,
         recording_level=config.metrics_recording_level,
-        term=_begin(blobs, lineage),
+        term=_begin(blobs, checkpoint_id),
         on_range_lost=config.source_range_lost,
         max_poll_interval_ms=config.max_poll_interval_ms,
         task_timeout_ms=config.task_timeout_ms,
@@ -161,12 +168,12 @@ def _record_positions(
     record_positions(blobs, log, new, resets, SystemClock().now_ms())
 
 
-def _prepare_markers(config: LogConfig, application_id: str, lineage: str) -> None:
+def _prepare_markers(config: LogConfig, application_id: str, checkpoint_id: str) -> None:
     try:
         log = open_log(config)
         try:
             log.prepare_markers(application_id)
-            claim(log, application_id, lineage)
+            claim(log, application_id, checkpoint_id)
         finally:
             log.close()
     except Exception as error:  # in a thread it would not be seen; the first epoch makes them, or says it better
@@ -178,11 +185,12 @@ def _check_stores_can_move(topology: Topology) -> None:
     if unlogged:
         raise ConfigError(
             "STORE_NOT_LOGGED",
-            f"stores without a changelog ({', '.join(unlogged)}) cannot be used on a cluster: bundles move between its machines, "
+            f"stores without a changelog ({', '.join(unlogged)}) cannot be used on a cluster: bundles move between its "
+            "machines, "
             "and only what is in the changelog comes along. Leave out with_logging_disabled",
         )
 
 
-def _begin(blobs: BlobStore, lineage: str) -> int:
-    Floor(blobs, lineage).begin()
+def _begin(blobs: BlobStore, checkpoint_id: str) -> int:
+    Floor(blobs, checkpoint_id).begin()
     return begin_term(blobs)

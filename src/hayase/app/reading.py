@@ -25,22 +25,22 @@ class StoreReading:
     def store(self, name: str, *, as_of_epoch: int | None = None, as_of: datetime | int | None = None) -> StoreHandle:
         """A store to read, whether the application runs here, elsewhere, or not at all.
 
-        As of an older epoch its state is built, from snapshots and deltas in the checkpoint, in a folder of its own beside
-        the current one, which takes time and room; the last few are kept there. How old it may be: at least
+        As of an older epoch its state is built, from snapshots and deltas in the checkpoint, in a folder of its own
+        beside the current one, which takes time and room; the last few are kept there. How old it may be: at least
         `state.history.retention.ms`, and back to the last snapshot; `history` tells.
 
         Args:
             name: of the store.
             as_of_epoch: as it was after that epoch; without it and `as_of` every call sees the last finished one.
-            as_of: as it was after the last epoch that was begun at or before that time, by the wall clock of the machine
-                that planned it (not the time of events); an aware datetime, or milliseconds since 1970.
+            as_of: as it was after the last epoch that was begun at or before that time, by the wall clock of the
+                machine that planned it (not the time of events); an aware datetime, or milliseconds since 1970.
 
         Raises:
             UnknownStoreError: the topology has no store of that name.
             StateError: `NO_STATE`: the application never started with these settings; `HISTORY_GONE`,
-                `TIME_BEFORE_HISTORY`: too long ago, says what is the oldest epoch; `NAIVE_DATETIME`; `STORE_NOT_LOGGED`: it
-                has no changelog and therefore no past. From the calls of the handle `STATE_NOT_THERE`: also of a store in
-                memory while the application does not run.
+                `TIME_BEFORE_HISTORY`: too long ago, says what is the oldest epoch; `NAIVE_DATETIME`;
+                `STORE_NOT_LOGGED`: it has no changelog and therefore no past. From the calls of the handle
+                `STATE_NOT_THERE`: also of a store in memory while the application does not run.
             ConfigError: `INVALID_AS_OF`: the epoch is not through yet, or both were given.
         """
         return self._access().store(name, as_of_epoch=as_of_epoch, as_of=as_of)
@@ -48,14 +48,15 @@ class StoreReading:
     def query(self, request: StateQueryRequest[R]) -> StateQueryResult[R]:
         """Ask a store, partition by partition (Kafka Streams' `KafkaStreams.query`, KIP-796).
 
-        Partitions are read after one and the same epoch where that can be had, as `store(...).all()` does; each result has its
-        position, which bounds the next query: to see at least what this one saw, in this store or another. Unlike in Kafka
-        Streams global stores can be asked too, and whatever runs on the machine can ask, running application or not.
+        Partitions are read after one and the same epoch where that can be had, as `store(...).all()` does; each result
+        has its position, which bounds the next query: to see at least what this one saw, in this store or another.
+        Unlike in Kafka Streams global stores can be asked too, and whatever runs on the machine can ask, running
+        application or not.
 
         Raises:
             UnknownStoreError: the topology has no store of that name.
-            StateError: `NO_STATE`: the application never started with these settings; `FOREIGN_STATE`. What goes wrong in one
-                partition is in its result.
+            StateError: `NO_STATE`: the application never started with these settings; `FOREIGN_STATE`. What goes wrong
+                in one partition is in its result.
 
         Example:
             >>> request = StateQueryRequest.in_store("totals").with_query(KeyQuery.with_key("ada"))  # doctest: +SKIP
@@ -73,9 +74,9 @@ class StoreReading:
     ) -> AbstractContextManager[PinnedStores]:
         """Several stores, all their partitions after one and the same epoch, for as long as a `with` lasts.
 
-        Pins a snapshot of each partition; if their epochs differ, for the application is in mid-epoch, it tries again for
-        half a second, then takes those of a follower. Single calls on `store(...)` handles make no such promise between
-        calls. Use it in one thread, and keep it short: what it sees cannot be overwritten meanwhile.
+        Pins a snapshot of each partition; if their epochs differ, for the application is in mid-epoch, it tries again
+        for half a second, then takes those of a follower. Single calls on `store(...)` handles make no such promise
+        between calls. Use it in one thread, and keep it short: what it sees cannot be overwritten meanwhile.
 
         Args:
             names: of the stores.
@@ -84,7 +85,8 @@ class StoreReading:
             max_time: reading longer is an error (`SCAN_TOO_LONG`).
 
         Raises:
-            StateError: `EPOCHS_DIFFER`: it was not possible, and there is no follower that is far enough; what `store` raises.
+            StateError: `EPOCHS_DIFFER`: it was not possible, and there is no follower that is far enough; what `store`
+                raises.
             UnknownStoreError, ConfigError: as `store`.
 
         Example:

@@ -24,7 +24,8 @@ class ProgressReport:
         paused: whether it is paused.
         lost_offsets: offsets that were passed over since the start: their records were gone before they were read
             (`source.range.lost=reset`).
-        waiting: why no epoch can be planned at the moment, e.g. that the brokers do not answer; empty if nothing is amiss.
+        waiting: why no epoch can be planned at the moment, e.g. that the brokers do not answer; empty if nothing is
+            amiss.
     """
 
     state: State

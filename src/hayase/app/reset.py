@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hayase.app.checkpoint import stored_plan
-from hayase.app.remote import forget_note
+from hayase.app.run_status import forget_note
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import CheckpointError
 from hayase.core.records import TopicPartition
 from hayase.dsl.graph import REPARTITION_SUFFIX
 from hayase.log.protocol import Log
 from hayase.query.checkpoint import followers_folder, history_folder, state_folders
-from hayase.query.tail import is_running
-from hayase.runtime.lease import lease_for
+from hayase.query.follower_replica import is_running
+from hayase.runtime.driver.lease import lease_for
 from hayase.storage.blobs import BlobStore
 from hayase.storage.open import open_blobs
 from hayase.task.epochs import Epochs
@@ -90,8 +90,8 @@ def reset_application(config: StreamsConfig, log: Log) -> ResetPlan:
     else:
         with lease_for(blobs, config.application_id) as lease:
             _delete_internal_topics(blobs, log)
-            # The checkpoint goes next: without it, markers and state that are left belong to no application. Markers that went
-            # first would let an epoch that is open write its outputs twice.
+            # The checkpoint goes next: without it, markers and state that are left belong to no application. Markers
+            # that went first would let an epoch that is open write its outputs twice.
             for name in _FILES:
                 blobs.delete(name)
             for folder in _FOLDERS:
@@ -105,14 +105,16 @@ def reset_application(config: StreamsConfig, log: Log) -> ResetPlan:
 
 
 def forget_markers(config: StreamsConfig, log: Log) -> None:
-    """Remove only what the log remembers of an application: its markers and committed offsets. Checkpoint and state stay.
+    """Remove only what the log remembers of an application: its markers and committed offsets.
 
-    For a checkpoint that was restored from an older copy (`CHECKPOINT_OLDER_THAN_LOG`): the next run goes on with the copy's
-    last epoch, and what was written since then is written again.
+    Checkpoint and state stay.
+
+    For a checkpoint that was restored from an older copy (`CHECKPOINT_OLDER_THAN_LOG`): the next run goes on with the
+    copy's last epoch, and what was written since then is written again.
 
     Raises:
-        CheckpointError: `INTERNAL_TOPIC_AHEAD`: records of a repartition, which epochs after the copy may have written, would
-            be counted twice.
+        CheckpointError: `INTERNAL_TOPIC_AHEAD`: records of a repartition, which epochs after the copy may have written,
+            would be counted twice.
         LeaseHeldError: the application is running.
         ConfigError, StorageError: the checkpoint cannot be read.
     """
@@ -138,8 +140,10 @@ def _check_repartitions(blobs: BlobStore, log: Log) -> None:
         if ahead:
             raise CheckpointError(
                 "INTERNAL_TOPIC_AHEAD",
-                f"topic {topic!r} holds {ahead} records that epochs of after the restored copy may have written: the next start would "
-                "process them, and write them again. Nothing was changed. Restore the newest copy of the checkpoint, or start "
+                f"topic {topic!r} holds {ahead} records that epochs of after the restored copy may have written: the "
+                "next start would "
+                "process them, and write them again. Nothing was changed. Restore the newest copy of the checkpoint, "
+                "or start "
                 "over with `hayase app reset`",
                 topic=topic,
                 epoch=record.epoch,

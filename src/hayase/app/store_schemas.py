@@ -1,4 +1,7 @@
-"""What values of stores look like, kept in the checkpoint: a program that cannot read them is refused when it starts."""
+"""What values of stores look like, kept in the checkpoint.
+
+A program that cannot read them is refused when it starts.
+"""
 
 from __future__ import annotations
 
@@ -48,9 +51,10 @@ class SchemaChange:
 def check_store_schemas(blobs: BlobStore, topology: Topology) -> None:
     """Check that this program reads what earlier ones may have left in its stores, and keep what it writes itself.
 
-    A value may be as old as the checkpoint, so each schema ever used counts, until a migration has rewritten the store. New fields with
-    defaults, fields that are gone and integers that become fractions can be read on. Serdes whose schema is not known here, or
-    comes with each value (a registry's), are not compared; nor are stores without changelog, which a new program may lose.
+    A value may be as old as the checkpoint, so each schema ever used counts, until a migration has rewritten the store.
+    New fields with defaults, fields that are gone and integers that become fractions can be read on. Serdes whose
+    schema is not known here, or comes with each value (a registry's), are not compared; nor are stores without
+    changelog, which a new program may lose.
 
     Raises:
         CheckpointError: `STORE_SCHEMA_CHANGED`, with the store, both schemas and what to do.
@@ -100,7 +104,8 @@ def _decoded(name: str, data: bytes) -> Schemas:
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise CheckpointError(
             "STORE_SCHEMAS_CORRUPT",
-            f"{name} in the checkpoint, which says how earlier programs wrote the stores, is damaged ({len(data)} bytes: {error}). "
+            f"{name} in the checkpoint, which says how earlier programs wrote the stores, is damaged ({len(data)} "
+            f"bytes: {error}). "
             "Restore the checkpoint from a copy, or start over with `hayase app reset`",
         ) from error
 
@@ -121,11 +126,15 @@ def _name(number: int) -> str:
 def _changed(change: SchemaChange) -> CheckpointError:
     keep = "Give new fields a default and keep the types of old ones"
     if change.old["serde"] == AGGREGATE:
-        keep = "Keep the fields of the aggregate, their functions and their order, or aggregate anew in a store of another name"
+        keep = (
+            "Keep the fields of the aggregate, their functions and their order, or aggregate anew in a store of "
+            "another name"
+        )
     rewrite = "; or rewrite them with `hayase state migrate`" if change.side == "value" else ""
     return CheckpointError(
         "STORE_SCHEMA_CHANGED",
-        f"the {change.side}s of store {change.store!r} in the checkpoint cannot be read by this program: {change.reason}. They are "
+        f"the {change.side}s of store {change.store!r} in the checkpoint cannot be read by this program: "
+        f"{change.reason}. They are "
         f"{change.shown_old}; the program has {change.shown_new}. {keep}{rewrite}; start "
         "the old program; or start over with `hayase app reset`, or with another application.id beside it",
         store=change.store,

@@ -6,14 +6,14 @@ import logging
 import time
 from typing import Protocol
 
-from hayase.app.remote import RunStatus, RunTold
+from hayase.app.failure_recovery import Recovery
 from hayase.app.report import ProgressReport
+from hayase.app.run_status import RunStatus, RunTold
 from hayase.app.states import State
 from hayase.app.topic_changes import TopicChanges
-from hayase.app.uncaught import Recovery
 from hayase.core.errors import HayaseError, LeaseHeldError
 from hayase.query.standby import Standbys
-from hayase.runtime.runner import Runner
+from hayase.runtime.driver.query_runner import QueryRunner
 
 _LOG = logging.getLogger("hayase.app")
 
@@ -49,7 +49,7 @@ class Supervisor:
     def __init__(
         self,
         app: Supervised,
-        runner: Runner,
+        runner: QueryRunner,
         recovery: Recovery,
         metrics_url: str = "",
         standbys: Standbys | None = None,

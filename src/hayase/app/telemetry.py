@@ -7,19 +7,19 @@ from collections.abc import Callable
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
+from hayase.app.failure_recovery import Recovery
 from hayase.app.report import ProgressReport
 from hayase.app.states import State
-from hayase.app.uncaught import Recovery
 from hayase.core.config import StreamsConfig
-from hayase.core.registry import MetricsRegistry, Value
-from hayase.core.sampled import Windows
-from hayase.runtime.reported import CLIENT, EPOCH, SummaryMetrics
+from hayase.core.metrics_registry import MetricsRegistry, Value
+from hayase.core.sampled import SampleWindows
+from hayase.runtime.driver.streams_metrics import CLIENT, EPOCH, SummaryMetrics
 from hayase.task.summary import BundleSummary
 
 if TYPE_CHECKING:  # what imports PySpark is loaded when the application starts
     from hayase.app.metrics_server import MetricsServer
-    from hayase.runtime.progress import EpochTiming, Progress
-    from hayase.runtime.shipped import ShippedApp
+    from hayase.runtime.driver.progress import EpochTiming, Progress
+    from hayase.runtime.wire.app_spec import AppSpec
 
 _ORDINALS = {state: number for number, state in enumerate(State)}
 """`client-state` is a number (KIP-1091): 0 CREATED, 1 REBALANCING, 2 RUNNING, 3 PENDING_SHUTDOWN, 4 NOT_RUNNING, …"""
@@ -46,7 +46,7 @@ class Telemetry:
         self._report = report
         self._slots = 0
         self._server: MetricsServer | None = None
-        windows = Windows(config.metrics_sample_window_ms, config.metrics_num_samples)
+        windows = SampleWindows(config.metrics_sample_window_ms, config.metrics_num_samples)
         self.registry = MetricsRegistry(lambda: time.monotonic_ns() // 1_000_000, windows)
         tags = self._tags = (("client-id", config.application_id),)
         gauges: dict[str, tuple[Callable[[], Value], str]] = {
@@ -90,7 +90,7 @@ class Telemetry:
                 config.metrics_allowed_hosts,
             )
 
-    def follow(self, app: ShippedApp, progress: Progress) -> None:
+    def follow(self, app: AppSpec, progress: Progress) -> None:
         """Take what the bundles of a run report."""
         self._slots = app.slots
         client = self._config.application_id

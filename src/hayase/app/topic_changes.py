@@ -7,13 +7,13 @@ from collections.abc import Callable
 
 from hayase.app.topic_watch import TopicWatch
 from hayase.app.topics import resets_of
+from hayase.compiler.options import log_config
 from hayase.core.config import StreamsConfig
 from hayase.core.time import SystemClock
 from hayase.log.protocol import Log
-from hayase.planner.options import log_config
-from hayase.runtime.begins import record_positions
-from hayase.runtime.runner import Runner
-from hayase.runtime.shipped import ShippedApp
+from hayase.runtime.driver.query_runner import QueryRunner
+from hayase.runtime.epochs.start_offsets import record_positions
+from hayase.runtime.wire.app_spec import AppSpec
 from hayase.storage.blobs import BlobStore
 from hayase.topology.nodes import SourceNode
 from hayase.topology.resolve import has_patterns, with_pattern_topics
@@ -41,9 +41,9 @@ class TopicChanges:
         topology: Topology,
         config: StreamsConfig,
         blobs: BlobStore,
-        runner: Runner,
-        plan: Callable[[], ShippedApp],
-        shipped: ShippedApp,
+        runner: QueryRunner,
+        plan: Callable[[], AppSpec],
+        shipped: AppSpec,
     ) -> None:
         self._blobs = blobs
         self._runner = runner
@@ -64,8 +64,8 @@ class TopicChanges:
         if not self._asked:
             self._asked = True
             _LOG.info("new topics match a pattern and are read from now on: %s", ", ".join(sorted(new)))
-            self._runner.control.ask_change(True)
-        return self._runner.control.holding()
+            self._runner.control.request_change(True)
+        return self._runner.control.suspended()
 
     def take(self) -> None:
         """Go on with the new topics.

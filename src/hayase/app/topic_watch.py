@@ -16,15 +16,17 @@ _LOG = logging.getLogger("hayase.app")
 
 
 class TopicWatch:
-    """Lists the log's topics again and again, in a thread of its own; a log that does not answer is asked again next time.
+    """Lists the log's topics again and again, in a thread of its own.
+
+    A log that does not answer is asked again next time.
 
     Args:
         topology: as it was given, with its patterns.
         log: where topics are.
         interval_ms: from one look to the next.
         known: topics that are read already.
-        seen: called with topics that were not there at the look before, at once; what it raises makes the look count for
-            nothing.
+        seen: called with topics that were not there at the look before, at once; what it raises makes the look count
+            for nothing.
     """
 
     def __init__(

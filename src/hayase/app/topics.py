@@ -1,16 +1,19 @@
-"""The topics of an application when it starts: those that patterns mean, and the internal and dead-letter ones, which it makes."""
+"""The topics of an application when it starts.
+
+Those that patterns mean, and the internal and dead-letter ones, which it makes.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from hayase.compiler.build import check_sinks, check_sources, sink_topics, source_topics
+from hayase.compiler.partitions import partition_counts
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import TopologyError
 from hayase.core.offset_reset import AutoOffsetReset
 from hayase.core.records import TopicPartition
 from hayase.log.protocol import Log, TopicInfo
-from hayase.planner.build import check_sinks, check_sources, sink_topics, source_topics
-from hayase.planner.partitions import partition_counts
 from hayase.topology.nodes import SourceNode
 from hayase.topology.resolve import has_patterns, resolve_patterns
 from hayase.topology.topology import Topology
@@ -25,8 +28,8 @@ def prepare_topics(log: Log, topology: Topology, *, first: bool) -> tuple[Topolo
     Args:
         log: the log.
         topology: the topology.
-        first: the application has never started on its checkpoint. What is in topics of `from_spark` and `to_spark` then is
-            of one that was reset, and is deleted.
+        first: the application has never started on its checkpoint. What is in topics of `from_spark` and `to_spark`
+            then is of one that was reset, and is deleted.
 
     Raises:
         UnknownTopicError: a source or sink topic does not exist, or nothing matches a pattern.
@@ -70,7 +73,8 @@ def _internal_topics(log: Log, topology: Topology, infos: Mapping[str, TopicInfo
         if info.partitions != wanted[topic]:
             raise TopologyError(
                 "INTERNAL_TOPIC_DIFFERS",
-                f"the internal topic {topic!r} has {info.partitions} partitions, and {wanted[topic]} are wanted. Give the "
+                f"the internal topic {topic!r} has {info.partitions} partitions, and {wanted[topic]} are wanted. Give "
+                "the "
                 f"repartition that number, or start over with `hayase app reset`, which deletes the topic",
                 topic=topic,
             )

@@ -9,14 +9,14 @@ import msgspec
 import typer
 
 from hayase.app.app import StreamsApp
-from hayase.app.remote import (
+from hayase.app.reset import forget_markers, is_in_log, plan_reset, reset_application
+from hayase.app.run_status import (
     ApplicationStatus,
     application_status,
     applications,
     pause_application,
     resume_application,
 )
-from hayase.app.reset import forget_markers, is_in_log, plan_reset, reset_application
 from hayase.cli.load import load
 from hayase.cli.options import AsJson, BootstrapServers, Config, ConfigFile, LogDir, log_of, log_settings, read_settings
 from hayase.cli.run import Target, topology_settings
@@ -64,8 +64,8 @@ def status(
 def list_applications(as_json: AsJson = False, config: Config = None, config_file: ConfigFile = None) -> None:
     """Print the applications that have their state on this machine: whether they run, and the last finished epoch.
 
-    Looks into `state.dir`; applications whose checkpoint is elsewhere (`checkpoint.dir`) are found by their local state, and their
-    epoch is not known.
+    Looks into `state.dir`; applications whose checkpoint is elsewhere (`checkpoint.dir`) are found by their local
+    state, and their epoch is not known.
 
     For example:
 
@@ -100,8 +100,8 @@ def pause(
 ) -> None:
     """Have a running application begin no new epochs until it is resumed.
 
-    The epoch at work is finished; stores can be read meanwhile. A pause ends with the process: a new start is not paused.
-    Name the application, and the settings, as for `hayase run`; on the machine where it runs.
+    The epoch at work is finished; stores can be read meanwhile. A pause ends with the process: a new start is not
+    paused. Name the application, and the settings, as for `hayase run`; on the machine where it runs.
 
     For example:
 
@@ -146,8 +146,8 @@ def reset(
 ) -> None:
     """Make an application start over: forget its state and how far it has read.
 
-    Removes its checkpoint, its local state, and its markers and committed offsets in the log. Topics are left alone: the
-    next run reads its input from the beginning and writes its output again, behind what is there. Refused while the
+    Removes its checkpoint, its local state, and its markers and committed offsets in the log. Topics are left alone:
+    the next run reads its input from the beginning and writes its output again, behind what is there. Refused while the
     application runs. Use the settings it runs with (state.dir, checkpoint.dir, where the topics are).
 
     For example:

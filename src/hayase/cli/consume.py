@@ -57,9 +57,9 @@ def consume(
 ) -> None:
     """Print the records of a topic: key, tab, value. Goes on with new ones until Ctrl-C.
 
-    Only committed records are shown (read_committed). The order is that of each partition; what is there already is printed
-    partition by partition. Formats: text; json (indented); hex; long (8 bytes, as counts are stored); windowed (the key of a
-    windowed table: text and the start of its window). What is not of the format is shown as text.
+    Only committed records are shown (read_committed). The order is that of each partition; what is there already is
+    printed partition by partition. Formats: text; json (indented); hex; long (8 bytes, as counts are stored); windowed
+    (the key of a windowed table: text and the start of its window). What is not of the format is shown as text.
 
     For example:
 
@@ -203,7 +203,10 @@ def _shown(show: Callable[[bytes], str], data: bytes | None) -> str:
 
 
 def _text(data: bytes) -> str:
-    """UTF-8; what is not, and control characters, as escapes, so that a record is a line and leaves the terminal alone."""
+    """UTF-8.
+
+    What is not, and control characters, as escapes, so that a record is a line and leaves the terminal alone.
+    """
     text = data.decode("utf-8", "backslashreplace")
     return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 

@@ -12,10 +12,10 @@ from hayase.cli.described_topics import described_topics
 from hayase.cli.load import load
 from hayase.cli.options import BootstrapServers, Config, ConfigFile, LogDir, log_settings, read_settings
 from hayase.cli.run import Target, topology_settings
+from hayase.compiler.build import levels_of
+from hayase.compiler.compile import compile_subtopologies
+from hayase.compiler.options import compile_options, configured
 from hayase.core.config import StreamsConfig
-from hayase.planner.build import levels_of
-from hayase.planner.compile import compile_units
-from hayase.planner.options import compile_options, configured
 from hayase.topology.topology import Topology
 
 
@@ -39,8 +39,8 @@ def describe(
     """Show a topology as Kafka Streams describes it, the form each part runs in, and its topics with their partitions.
 
     A part runs in columns (whole batches at a time: fast) if every node in it allows that, else in rows, and the reason
-    names what stands in the way. A topic that is missing, or whose partitions do not fit those it is joined with, is said to be
-    so. Nothing is started or made.
+    names what stands in the way. A topic that is missing, or whose partitions do not fit those it is joined with, is
+    said to be so. Nothing is started or made.
 
     For example:
 
@@ -76,11 +76,11 @@ def form_lines(topology: Topology, config: StreamsConfig) -> list[str]:
     """One line for each sub-topology and global table: its form, and why."""
     levels = levels_of(topology)
     lines = ["Forms:"]
-    for unit, compiled in compile_units(topology, levels, compile_options(config)).items():
-        if unit.startswith("global"):
-            number = topology.global_table_ids[topology.global_tables[int(unit.removeprefix("global"))].store]
+    for subtopology, compiled in compile_subtopologies(topology, levels, compile_options(config)).items():
+        if subtopology.startswith("global"):
+            number = topology.global_table_ids[topology.global_tables[int(subtopology.removeprefix("global"))].store]
             name = f"Sub-topology {number} (global)"
         else:
-            name = f"Sub-topology {unit}"
-        lines.append(f"  {name}: level {levels[unit]}, {compiled.shown_form}")
+            name = f"Sub-topology {subtopology}"
+        lines.append(f"  {name}: level {levels[subtopology]}, {compiled.shown_form}")
     return lines

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hayase.cli.options import log_of
+from hayase.compiler.build import sink_topics, source_topics
+from hayase.compiler.partitions import partition_counts
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import HayaseError
 from hayase.log.embedded.store import FILES
-from hayase.planner.build import sink_topics, source_topics
-from hayase.planner.partitions import partition_counts
 from hayase.topology.resolve import has_patterns, resolve_patterns
 from hayase.topology.topology import Topology
 

@@ -32,8 +32,8 @@ def kafka(
 ) -> None:
     """Run a Kafka broker on this machine until Ctrl-C.
 
-    One real broker (KRaft), for development: no security, no replicas, records never expire. The first start on a machine
-    downloads Kafka from Maven Central. Needs Java 17 or newer.
+    One real broker (KRaft), for development: no security, no replicas, records never expire. The first start on a
+    machine downloads Kafka from Maven Central. Needs Java 17 or newer.
 
     For example:
 
@@ -60,8 +60,9 @@ def kafka(
 def warm_up() -> None:
     """Make Spark start in about half the CPU time, once per machine.
 
-    Runs a small application and keeps the classes that Java loaded in an archive of about 170 MB in the cache folder; later starts
-    read them from there. Takes some 20 seconds; does nothing if the archive is there. `make setup` calls it.
+    Runs a small application and keeps the classes that Java loaded in an archive of about 170 MB in the cache folder;
+    later starts read them from there. Takes some 20 seconds; does nothing if the archive is there. `make setup` calls
+    it.
 
     For example:
 

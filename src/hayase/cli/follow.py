@@ -12,7 +12,7 @@ from hayase.cli.lifecycle import StopRequest
 from hayase.cli.load import load
 from hayase.cli.options import Config, ConfigFile, read_settings
 from hayase.cli.run import Target, settings_of
-from hayase.query.tail import FollowerStatus
+from hayase.query.follower_replica import FollowerStatus
 
 _LOOK_EVERY_S = 0.25
 _SAY_EVERY_S = 5.0
@@ -69,4 +69,7 @@ def status_text(status: FollowerStatus) -> str:
         return "the application has not started yet"
     if status.lag_epochs == 0:
         return f"epoch {status.epoch}, up to date" if status.epoch >= 0 else "no epoch is through yet"
-    return f"epoch {status.epoch}, {status.lag_epochs} epoch{'s' if status.lag_epochs > 1 else ''} behind ({status.lag_ms} ms)"
+    return (
+        f"epoch {status.epoch}, {status.lag_epochs} epoch{'s' if status.lag_epochs > 1 else ''} behind "
+        f"({status.lag_ms} ms)"
+    )

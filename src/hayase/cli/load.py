@@ -55,7 +55,8 @@ def load(target: str) -> Loaded:
     if not hasattr(module, name):
         raise ConfigError(
             "APP_NOT_FOUND",
-            f"{place} has no {name!r}; name a Topology, StreamsBuilder, StreamsApp or a function that returns one: {place}:NAME",
+            f"{place} has no {name!r}; name a Topology, StreamsBuilder, StreamsApp or a function that returns one: "
+            f"{place}:NAME",
         )
     found = _resolve(getattr(module, name), f"{place}:{name}")
     return Loaded(module if is_file else None, found, Path(place).stem if is_file else place.rpartition(".")[2])
@@ -96,7 +97,8 @@ def _relative_import(path: Path, where: str) -> ConfigError:
     there = "" if here == Path.cwd() else f", started in the folder {here}"
     return ConfigError(
         "APP_NOT_LOADED",
-        f"{where}: a file that is named by its path is no part of a package, so it has no relative imports. Name the module "
+        f"{where}: a file that is named by its path is no part of a package, so it has no relative imports. Name the "
+        "module "
         f"instead: {module}:topology{there}",
     )
 
@@ -144,5 +146,6 @@ def _resolve(found: Any, what: str) -> Topology | StreamsApp:
         return found
     raise ConfigError(
         "APP_NOT_FOUND",
-        f"{what} is {type(found).__name__}; it must be a Topology, a StreamsBuilder, a StreamsApp or a function that returns one",
+        f"{what} is {type(found).__name__}; it must be a Topology, a StreamsBuilder, a StreamsApp or a function that "
+        "returns one",
     )

@@ -12,12 +12,12 @@ from typing import Annotated, Any
 
 import typer
 
+from hayase.compiler.options import log_config
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import ConfigError
 from hayase.core.properties import parse_properties
 from hayase.log.open import open_log
 from hayase.log.protocol import Log
-from hayase.planner.options import log_config
 
 PROJECT_FILE = "hayase.toml"
 _FOLDERS = {"log.dir", "state.dir", "checkpoint.dir", "state.memory.dir"}

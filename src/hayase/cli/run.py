@@ -62,7 +62,7 @@ def run(
     loaded = load(target)
     app = _application(loaded, read_settings(config, config_file), log_settings(log_dir, bootstrap_servers))
     if loaded.module is not None:
-        from hayase.runtime.pickling import by_value
+        from hayase.runtime.wire.pickling import by_value
 
         by_value(loaded.module)
     for note in app.config.notes:
@@ -97,7 +97,8 @@ def settings_of(loaded: Loaded, settings: dict[str, Any]) -> StreamsConfig:
     if settings:
         raise ConfigError(
             "INVALID_SETTING",
-            "a StreamsApp has its own settings, so --config and --config-file cannot be used; name its topology instead",
+            "a StreamsApp has its own settings, so --config and --config-file cannot be used; name its topology "
+            "instead",
         )
     return loaded.found.config
 

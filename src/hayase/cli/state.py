@@ -16,9 +16,9 @@ from hayase.cli.state_migrate import migrate
 from hayase.cli.state_output import Output, lines_of, parse_key, parse_time, row_fields
 from hayase.core.errors import ConfigError, StateError
 from hayase.query.checkpoint import followers_folder
+from hayase.query.follower_replica import STATUS_FILE, read_status
 from hayase.query.stores import StoreHandle, StoreRow
-from hayase.query.tail import STATUS_FILE, read_status
-from hayase.state.spec import StoreSpec
+from hayase.state.stores.spec import StoreSpec
 
 state = typer.Typer(
     no_args_is_help=True, help="Stores: list, get, scan, epochs, followers, migrate.", rich_markup_mode=None

@@ -13,9 +13,9 @@ from hayase.cli.load import Loaded, load, load_file
 from hayase.cli.options import Config, ConfigFile, read_settings
 from hayase.cli.run import Target, settings_of
 from hayase.cli.state_output import Output, lines_of
+from hayase.compiler.options import configured
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import ConfigError
-from hayase.planner.options import configured
 from hayase.query.checkpoint import open_checkpoint
 
 
@@ -36,8 +36,8 @@ def migrate(
 ) -> None:
     """Rewrite the values of stores that this program could not read (STORE_SCHEMA_CHANGED), so that it can go on with them.
 
-    The application must be stopped, not killed. FUNCTION gets each value as it was written: JSON as dict, list, text or number. All is rewritten
-    or nothing, also if this is interrupted; then run it again, or just start the application.
+    The application must be stopped, not killed. FUNCTION gets each value as it was written: JSON as dict, list, text or
+    number. All is rewritten or nothing, also if this is interrupted; then run it again, or just start the application.
 
     Ends with code 1 if a value could not be rewritten: nothing is written then.
 

@@ -107,7 +107,8 @@ def alter(
 
         hayase topics alter users -c cleanup.policy=compact -c min.compaction.lag.ms=60000
 
-        hayase topics alter orders -c remote.storage.enable=true -c remote.storage.url=s3://bucket/topics -c local.retention.ms=86400000
+        hayase topics alter orders -c remote.storage.enable=true -c remote.storage.url=s3://bucket/topics -c
+        local.retention.ms=86400000
 
         hayase topics alter orders --delete-config retention.ms
     """
@@ -203,7 +204,10 @@ def produce(
         str | None,
         typer.Option(
             metavar="TIME",
-            help="The time of all records: ISO 8601 (without a zone it is UTC), or milliseconds since 1970; default: now.",
+            help=(
+                "The time of all records: ISO 8601 (without a zone it is UTC), or milliseconds since 1970; default: "
+                "now."
+            ),
         ),
     ] = None,
     header: Annotated[
@@ -216,8 +220,9 @@ def produce(
 ) -> None:
     """Write the lines of standard input to a topic, one record each: KEY:VALUE.
 
-    Keys and values are written as text (UTF-8), with the time at which they are read unless --timestamp gives another: joins
-    and windows go by it. A line without separator has a null key. The key decides on the partition, as with other Kafka clients.
+    Keys and values are written as text (UTF-8), with the time at which they are read unless --timestamp gives another:
+    joins and windows go by it. A line without separator has a null key. The key decides on the partition, as with other
+    Kafka clients.
 
     For example:
 
@@ -274,7 +279,8 @@ def unknown_topic(topic: str) -> UnknownTopicError:
     """The error for a topic that is not there."""
     return UnknownTopicError(
         "UNKNOWN_TOPIC",
-        f"there is no topic {topic!r}; `hayase topics list` shows what there is, `hayase topics create {topic}` makes it",
+        f"there is no topic {topic!r}; `hayase topics list` shows what there is, `hayase topics create {topic}` makes "
+        "it",
     )
 
 

@@ -22,7 +22,7 @@ def make_archive(java: JavaHome | None = None) -> tuple[Path, bool]:
     Raises:
         MissingRequirementError: there is no Java, or this one cannot make such an archive.
     """
-    from hayase.runtime.class_archive import archive_file
+    from hayase.runtime.driver.class_archive import archive_file
 
     file = archive_file(java or find_java())
     made = []
@@ -49,7 +49,8 @@ def _record(file: Path) -> None:
     if failed or not file.exists():
         raise MissingRequirementError(
             "NO_CLASS_ARCHIVE",
-            f"this Java cannot write an archive of classes, so Spark starts without one (which works, and takes longer): {said}",
+            "this Java cannot write an archive of classes, so Spark starts without one (which works, and takes "
+            f"longer): {said}",
         )
 
 
@@ -58,7 +59,7 @@ def _run_small_application(scratch: Path, file: Path) -> None:
     from hayase import Consumed, Grouped, Produced, Serdes, StreamsApp, StreamsBuilder
     from hayase.log.open import open_log
     from hayase.log.protocol import LogConfig, OutputBatch
-    from hayase.runtime.class_archive import RECORD_OPTION
+    from hayase.runtime.driver.class_archive import RECORD_OPTION
 
     text = Serdes.string()
     log = open_log(LogConfig("embedded", str(scratch / "log"), {"fsync": "false"}))

@@ -1,6 +1,7 @@
 """The settings of an application: Kafka Streams' keys, and Hayase's own.
 
-A new one is a row and a default in `config_table.py`, an attribute and its description here, and a run of `scripts/config_page.py`.
+A new one is a row and a default in `config_table.py`, an attribute and its description here, and a run of
+`scripts/config_page.py`.
 """
 
 from __future__ import annotations
@@ -40,13 +41,14 @@ class StreamsConfig:
     Attributes:
         application_id: `application.id`, required: the application's identity, consumer group and state folder.
         bootstrap_servers: `bootstrap.servers`: Kafka brokers; empty: the embedded log in `log_dir`.
-        files_group_access: `files.group.access`: what the group of folders and files that Hayase makes may do: `none` (default: only
-            the user who runs it has access, whatever the umask), `read` (0750 and 0640) or `write` (0770 and 0660, which commands and
-            readers of other users need, as reading takes locks). With a group, folders have the setgid bit: what is made in them
-            belongs to their group, and has its access. Without the setting, folders that were given to a group stay so.
+        files_group_access: `files.group.access`: what the group of folders and files that Hayase makes may do: `none`
+            (default: only the user who runs it has access, whatever the umask), `read` (0750 and 0640) or `write` (0770
+            and 0660, which commands and readers of other users need, as reading takes locks). With a group, folders
+            have the setgid bit: what is made in them belongs to their group, and has its access. Without the setting,
+            folders that were given to a group stay so.
         log_dir: `log.dir`: folder of the embedded log; default `hayase/log` in the user's data folder.
-        log_format: `log.format`: `text` or `json`: everything the process and its workers log goes to standard error in that
-            form; default `None`: the program's own logging is left as it is, and workers' lines go there.
+        log_format: `log.format`: `text` or `json`: everything the process and its workers log goes to standard error in
+            that form; default `None`: the program's own logging is left as it is, and workers' lines go there.
         log_level: `log.level`: `DEBUG`, `INFO`, `WARNING` or `ERROR`; default INFO with a `log.format`, else what the
             program has set for the logger `hayase`.
         num_stream_threads: `num.stream.threads`: how many bundles run at a time; `None`: the cores Spark has.
@@ -59,97 +61,103 @@ class StreamsConfig:
         commit_interval_ms: `commit.interval.ms`: the time from one epoch to the next while there is input; default
             100, Kafka Streams' value under exactly-once; 0: at once.
         max_records_per_epoch: `max.records.per.epoch`: an epoch's input while lagging; default 1,000,000.
-        max_poll_interval_ms: `max.poll.interval.ms`: a worker whose step (what one bundle does in one epoch) makes no progress for
-            so long is ended, and Spark tries the task again; default 300,000. A record that is through, a batch that was read or
-            written, and waiting for brokers that are away count as progress.
-        max_task_idle_ms: `max.task.idle.ms`: how long a task with several inputs waits for one that has nothing, before it
-            reads the others beyond the time that this one has reached; default 0 (it does not wait), as does -1 (KIP-695).
-            A run to the end of the input never waits.
-        epoch_memory_max_bytes: `epoch.memory.max.bytes`: about what a worker process holds of an epoch in memory: input,
-            changes of stores and outputs, a quarter each; what is beyond that is read bit by bit, or goes to files in
-            `state.dir`. Default 1 GiB, at least 1 MiB. Results do not depend on it.
-        epoch_span_max_ms: `epoch.span.max.ms`: how long one Spark job may go on with one epoch after the other, which saves
-            most of the time that a small epoch takes; default 60,000; 0: each epoch is a job. It is not made use of where
-            other jobs want the cores too, nor on a cluster that encrypts. Results do not depend on it.
-        metadata_max_age_ms: `metadata.max.age.ms`: how often the log is asked for new topics that a pattern matches; default
-            300,000. Kafka's clients get it too, if it is set.
-        metrics_allowed_hosts: `metrics.allowed.hosts`: names, with commas between, under which the metrics may be asked for beside the
-            address that they are served at and `localhost`; `*`: any. Other names are refused (a web page could use one to read
-            them through its visitor's browser).
+        max_poll_interval_ms: `max.poll.interval.ms`: a worker whose step (what one bundle does in one epoch) makes no
+            progress for so long is ended, and Spark tries the task again; default 300,000. A record that is through, a
+            batch that was read or written, and waiting for brokers that are away count as progress.
+        max_task_idle_ms: `max.task.idle.ms`: how long a task with several inputs waits for one that has nothing, before
+            it reads the others beyond the time that this one has reached; default 0 (it does not wait), as does -1
+            (KIP-695). A run to the end of the input never waits.
+        epoch_memory_max_bytes: `epoch.memory.max.bytes`: about what a worker process holds of an epoch in memory:
+            input, changes of stores and outputs, a quarter each; what is beyond that is read bit by bit, or goes to
+            files in `state.dir`. Default 1 GiB, at least 1 MiB. Results do not depend on it.
+        epoch_span_max_ms: `epoch.span.max.ms`: how long one Spark job may go on with one epoch after the other, which
+            saves most of the time that a small epoch takes; default 60,000; 0: each epoch is a job. It is not made use
+            of where other jobs want the cores too, nor on a cluster that encrypts. Results do not depend on it.
+        metadata_max_age_ms: `metadata.max.age.ms`: how often the log is asked for new topics that a pattern matches;
+            default 300,000. Kafka's clients get it too, if it is set.
+        metrics_allowed_hosts: `metrics.allowed.hosts`: names, with commas between, under which the metrics may be asked
+            for beside the address that they are served at and `localhost`; `*`: any. Other names are refused (a web
+            page could use one to read them through its visitor's browser).
         metrics_host: `metrics.host`: where `/metrics`, `/health` and `/ready` are served; default 127.0.0.1. Every
             process that can reach it can read them: there is no password.
         metrics_port: `metrics.port`: 0: any free one; default `None`: they are not served.
         metrics_recording_level: `metrics.recording.level`: `INFO` (default), `DEBUG` or `TRACE` (here as DEBUG).
-        metrics_sample_window_ms: `metrics.sample.window.ms`: length of a sample of rates, averages and maxima; default 30,000.
+        metrics_sample_window_ms: `metrics.sample.window.ms`: length of a sample of rates, averages and maxima; default
+            30,000.
         metrics_num_samples: `metrics.num.samples`: how many of them are looked at; default 2.
-        processing_form: `processing.form`: `auto`, `rows` (every node takes one record at a time, the reference) or `columns`.
-        source_range_lost: `source.range.lost`: what happens where retention, or a deletion, removed records that were not read
-            yet: `fail` (default; SOURCE_RANGE_LOST), or `reset`: go on, with all state, where `auto.offset.reset` says.
-            Offsets that are passed over are logged.
+        processing_form: `processing.form`: `auto`, `rows` (every node takes one record at a time, the reference) or
+            `columns`.
+        source_range_lost: `source.range.lost`: what happens where retention, or a deletion, removed records that were
+            not read yet: `fail` (default; SOURCE_RANGE_LOST), or `reset`: go on, with all state, where
+            `auto.offset.reset` says. Offsets that are passed over are logged.
         state_dir: `state.dir`: local folder for state; default `hayase` in the user's state folder
             (`XDG_STATE_HOME`, else `~/.local/state`), so that it outlives a reboot.
-        state_memory_dir: `state.memory.dir`: local folder in memory (a tmpfs) for stores that are kept in memory, while the
-            application runs; default `hayase-<user id>` in `/dev/shm`, where there is none `memory` in `state.dir`, which is on
-            disk. A container's `/dev/shm` is small unless it is told otherwise.
+        state_memory_dir: `state.memory.dir`: local folder in memory (a tmpfs) for stores that are kept in memory, while
+            the application runs; default `hayase-<user id>` in `/dev/shm`, where there is none `memory` in `state.dir`,
+            which is on disk. A container's `/dev/shm` is small unless it is told otherwise.
         checkpoint_dir: `checkpoint.dir`: where epochs, deltas and snapshots are published: a local folder, or
             `s3://bucket/folder`; for an S3 store other than Amazon's `s3://bucket/folder?endpoint=https://host:port`,
             also with `region`, `path_style` and `conditional_put` (`hayase.storage.s3_location`); needs `hayase[s3]`;
             credentials come from the environment, `~/.aws` or the machine's role.
             Default `<state.dir>/<application.id>/checkpoint`.
         checkpoint_fsync: `checkpoint.fsync`: survive a power loss, not only a crash; default true. On S3 always so.
-        repartition_purge_interval_ms: `repartition.purge.interval.ms`: how often records that every reader is through with
-            are deleted from internal topics; default 30,000.
+        repartition_purge_interval_ms: `repartition.purge.interval.ms`: how often records that every reader is through
+            with are deleted from internal topics; default 30,000.
         state_history_retention_ms: `state.history.retention.ms`: how long older epochs stay readable; default 0.
-        state_snapshot_deltas_max: `state.snapshot.deltas.max`: after so many deltas (epochs that changed a bundle's stores) at
-            the latest a snapshot of them is taken; default 20,000.
-        state_snapshot_min_bytes: `state.snapshot.min.bytes`: a snapshot is also taken when the deltas since the last one are
-            larger than this and than the last one; default 64 MiB.
-        state_snapshot_restore_max_ms: `state.snapshot.restore.max.ms`: a snapshot is also taken when reading the deltas since
-            the last one is estimated to take longer than this, and than loading the last one; default 10,000.
+        state_snapshot_deltas_max: `state.snapshot.deltas.max`: after so many deltas (epochs that changed a bundle's
+            stores) at the latest a snapshot of them is taken; default 20,000.
+        state_snapshot_min_bytes: `state.snapshot.min.bytes`: a snapshot is also taken when the deltas since the last
+            one are larger than this and than the last one; default 64 MiB.
+        state_snapshot_restore_max_ms: `state.snapshot.restore.max.ms`: a snapshot is also taken when reading the deltas
+            since the last one is estimated to take longer than this, and than loading the last one; default 10,000.
         statestore_cache_max_bytes: `statestore.cache.max.bytes`: 0 passes on every update of a table; any other
             value passes on the last update of each key of an epoch.
         default_key_serde: `default.key.serde`: a Serde, one of the names of `Serdes`, or `None`.
         default_value_serde: `default.value.serde`: as `default.key.serde`, for values.
-        default_dsl_store: `default.dsl.store`: where stores are kept whose `Materialized` says nothing: `persistent` (default;
-            Kafka Streams' `rocksDB` means the same) or `in_memory`.
-        dsl_store_suppliers: `dsl.store.suppliers.class`: as `default.dsl.store`, and wins over it: one of its words, or the name of one of Kafka
-            Streams' two classes.
+        default_dsl_store: `default.dsl.store`: where stores are kept whose `Materialized` says nothing: `persistent`
+            (default; Kafka Streams' `rocksDB` means the same) or `in_memory`.
+        dsl_store_suppliers: `dsl.store.suppliers.class`: as `default.dsl.store`, and wins over it: one of its words, or
+            the name of one of Kafka Streams' two classes.
         default_timestamp_extractor: `default.timestamp.extractor`: a TimestampExtractor, a function, one of
             `fail_on_invalid`, `log_and_skip`, `use_partition_time`, `wall_clock`, or `None`: fail on invalid.
-        auto_offset_reset: `auto.offset.reset`: where a topic is begun for which there is no position: `earliest` (default), `latest`, `none`
-            (an error) or `by_duration:PT1H`: see AutoOffsetReset.
+        auto_offset_reset: `auto.offset.reset`: where a topic is begun for which there is no position: `earliest`
+            (default), `latest`, `none` (an error) or `by_duration:PT1H`: see AutoOffsetReset.
         deserialization_exception_handler: for records that cannot be read: a handler's name (`log_and_fail`,
             `log_and_continue`, `dead_letter`) or a function `(ErrorContext, Exception) -> HandlerAnswer`.
         processing_exception_handler: likewise, for user code and expressions that fail.
         production_exception_handler: likewise, for records that cannot be written.
-        dead_letter_topic: `errors.dead.letter.queue.topic.name`: where handlers send the records of failures; no topic by default.
+        dead_letter_topic: `errors.dead.letter.queue.topic.name`: where handlers send the records of failures; no topic
+            by default.
         replication_factor: `replication.factor`: of topics that Hayase itself makes on Kafka; -1: the brokers' default.
-        task_timeout_ms: `task.timeout.ms`: how long errors that pass by themselves (brokers that do not answer, a process of
-            Spark's that died) are tried again without any progress before the application fails; default 300,000. For as long
-            a task waits for brokers, or for the S3 store of the checkpoint, before it fails.
-        topology_optimization: `topology.optimization`: `none`, `all`, or a list of `merge.repartition.topics` (one repartition
-            below one change of key), `single.store.self.join` (one window store for a stream joined with itself) and
-            `reuse.ktable.source.topics` (no effect: changelogs are no topics); counts in `StreamsBuilder.build(settings)`.
-        ensure_explicit_naming: `ensure.explicit.internal.resource.naming`: refuse a topology in which a store, a repartition or
-            an internal topic has a generated name, which changes when operators are added before it (KIP-1111); default false.
-        consumer_properties: for Kafka consumers: common client settings and those with `consumer.`. Security settings are
-            librdkafka's (`ssl.ca.location`, `sasl.username`, …) or those of the Java clients that mean the same
-            (`hayase.core.kafka_security`); others are refused. Values may refer to where a secret is, `${env:NAME}` for example
-            (`hayase.core.secrets`); the process that connects looks there.
+        task_timeout_ms: `task.timeout.ms`: how long errors that pass by themselves (brokers that do not answer, a
+            process of Spark's that died) are tried again without any progress before the application fails; default
+            300,000. For as long a task waits for brokers, or for the S3 store of the checkpoint, before it fails.
+        topology_optimization: `topology.optimization`: `none`, `all`, or a list of `merge.repartition.topics` (one
+            repartition below one change of key), `single.store.self.join` (one window store for a stream joined with
+            itself) and `reuse.ktable.source.topics` (no effect: changelogs are no topics); counts in
+            `StreamsBuilder.build(settings)`.
+        ensure_explicit_naming: `ensure.explicit.internal.resource.naming`: refuse a topology in which a store, a
+            repartition or an internal topic has a generated name, which changes when operators are added before it
+            (KIP-1111); default false.
+        consumer_properties: for Kafka consumers: common client settings and those with `consumer.`. Security settings
+            are librdkafka's (`ssl.ca.location`, `sasl.username`, …) or those of the Java clients that mean the same
+            (`hayase.core.kafka_security`); others are refused. Values may refer to where a secret is, `${env:NAME}` for
+            example (`hayase.core.secrets`); the process that connects looks there.
         producer_properties: for Kafka producers.
         admin_properties: for Kafka's admin client.
         schema_registry: for serdes that were given no registry: keys that begin with `schema.registry.`, without that
             (`url`; others as in `SchemaRegistry`), and `auto.register.schemas`, `use.latest.version`,
-            `normalize.schemas`, `key.subject.name.strategy`, `value.subject.name.strategy`, `avro.empty.items.max` (how many
-            values without bytes, such as nulls in an array, one Avro value may have; default 100,000).
-        spark_properties: keys that begin with `spark.`, for Spark. `spark.master` says where it runs: `spark://host:port`, `yarn`,
-            `k8s://…`; without it on this machine, as `local[n,4]` with n threads. On a cluster `state.dir` is a local folder of
-            every machine (one that has it elsewhere says so in the environment variable HAYASE_STATE_DIR of its executors),
-            `checkpoint.dir` is a path that all of them share, or on S3, and topics are in Kafka.
-        own_properties: keys that begin with `app.`: settings of yours, of any type that can be pickled. Processors read them
-            (`ProcessingContext.app_configs`).
-        app_configs: what processors are shown: every given setting that is no other party's (Kafka's clients, the registry,
-            Spark), as it was given, under today's name.
+            `normalize.schemas`, `key.subject.name.strategy`, `value.subject.name.strategy`, `avro.empty.items.max` (how
+            many values without bytes, such as nulls in an array, one Avro value may have; default 100,000).
+        spark_properties: keys that begin with `spark.`, for Spark. `spark.master` says where it runs:
+            `spark://host:port`, `yarn`, `k8s://…`; without it on this machine, as `local[n,4]` with n threads. On a
+            cluster `state.dir` is a local folder of every machine (one that has it elsewhere says so in the environment
+            variable HAYASE_STATE_DIR of its executors), `checkpoint.dir` is a path that all of them share, or on S3,
+            and topics are in Kafka.
+        own_properties: keys that begin with `app.`: settings of yours, of any type that can be pickled. Processors read
+            them (`ProcessingContext.app_configs`).
+        app_configs: what processors are shown: every given setting that is no other party's (Kafka's clients, the
+            registry, Spark), as it was given, under today's name.
         notes: one line for each given setting that has no effect, with the reason; and for renamed ones.
 
     Raises:
@@ -271,7 +279,10 @@ class StreamsConfig:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """Values that may not be shown, such as passwords of Kafka clients; those referred to, as far as they are seen here."""
+        """Values that may not be shown, such as passwords of Kafka clients.
+
+        Those referred to, as far as they are seen here.
+        """
         clients = (self.consumer_properties, self.producer_properties, self.admin_properties)
         found = [secret for group in clients for secret in client_secrets(group)]
         for passed_on in (self.spark_properties, self.schema_registry, self.own_properties):

@@ -10,7 +10,9 @@ _JAVA = "names a Java class"
 _POLL = "the worker that processes a range fetches it; there is no polling loop"
 
 WITHOUT_EFFECT: dict[str, str] = {
-    "application.server": "stores are read on the machine where they are; there is nothing yet that answers for another one",
+    "application.server": (
+        "stores are read on the machine where they are; there is nothing yet that answers for another one"
+    ),
     "acceptable.recovery.lag": _ASSIGNOR,
     "allow.os.group.write.access": "files.group.access says what the group may do",
     "buffered.records.per.partition": "an epoch is bounded by max.records.per.epoch",
@@ -31,7 +33,9 @@ WITHOUT_EFFECT: dict[str, str] = {
     "metric.reporters": _METRICS,
     "poll.ms": _POLL,
     "probing.rebalance.interval.ms": _ASSIGNOR,
-    "processing.exception.handler.global.enabled": "a global store's processor has the processing exception handler, as any other",
+    "processing.exception.handler.global.enabled": (
+        "a global store's processor has the processing exception handler, as any other"
+    ),
     "processor.wrapper.class": _JAVA,
     "rack.aware.assignment.non_overlap_cost": _ASSIGNOR,
     "rack.aware.assignment.strategy": _ASSIGNOR,
@@ -49,7 +53,9 @@ WITHOUT_EFFECT: dict[str, str] = {
     # newer than 4.3, and internal ones that appear in recipes
     "topology.description.push.enabled": "the plan is kept in the checkpoint; see `hayase describe`",
     "enable.transactional.statestores": "every epoch is one LMDB transaction",
-    "statestore.uncommitted.max.bytes": "epoch.memory.max.bytes bounds what an epoch holds in memory; the rest is on disk",
+    "statestore.uncommitted.max.bytes": (
+        "epoch.memory.max.bytes bounds what an epoch holds in memory; the rest is on disk"
+    ),
     "default.interactive.query.isolation.level": "queries see finished epochs only",
     "__emit.interval.ms.kstreams.outer.join.spurious.results.fix__": "rows are emitted when they are due",
     "__emit.interval.ms.kstreams.windowed.aggregation__": "rows are emitted when they are due",
@@ -66,7 +72,10 @@ RENAMED: dict[str, str] = {
     "default.production.exception.handler": "production.exception.handler",
     "main.consumer.max.poll.interval.ms": "max.poll.interval.ms",
 }
-"""Kafka Streams' deprecated names, and names with a prefix for what is no client's matter here; the new name wins if both are given."""
+"""Kafka Streams' deprecated names, and names with a prefix for what is no client's matter here.
+
+The new name wins if both are given.
+"""
 
 PREFIXES_WITHOUT_EFFECT: dict[str, str] = {
     "restore.consumer.": "state is restored from the checkpoint, not from changelog topics",

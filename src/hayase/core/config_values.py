@@ -1,4 +1,7 @@
-"""Parsers of single settings: each takes the key and what was given, returns the typed value or says what is allowed."""
+"""Parsers of single settings.
+
+Each takes the key and what was given, returns the typed value or says what is allowed.
+"""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hayase.core.users_line import users_line
+from hayase.core.call_site import users_line
 
 
 class HayaseError(Exception):
@@ -64,8 +64,8 @@ class TopologyError(HayaseError, ValueError):
     """The topology cannot be built or run as written.
 
     Attributes:
-        line: file and line of the user's program that it is about: where the node or store that is wrong was made, else the
-            call that raised it; `None` if that is not known.
+        line: file and line of the user's program that it is about: where the node or store that is wrong was made, else
+            the call that raised it; `None` if that is not known.
     """
 
     def __init__(self, condition: str, message: str, *, line: str | None = None, **context: Any) -> None:

@@ -8,9 +8,9 @@ Nothing happens unless the environment variable `HAYASE_FAILPOINTS` is set. It h
 (`…_epoch_record`, `…_done`) are of the application, so they have no bundle; those of
 snapshots are of no epoch. Followers have one of their own,
 `follower_between_bundles`, behind each bundle that they take to an epoch. The entry fires in the first process that
-manages to create the file `token`, which then holds its process id. Actions: `kill_worker` (SIGKILL to this process), `kill_app` (SIGKILL to the
-processes listed, one pid a line, in the file `pids`, then to this one), `pause` (sleep `seconds`, or less: until the
-file `until` exists), `raise` (an error as user code would raise).
+manages to create the file `token`, which then holds its process id. Actions: `kill_worker` (SIGKILL to this process),
+`kill_app` (SIGKILL to the processes listed, one pid a line, in the file `pids`, then to this one), `pause` (sleep
+`seconds`, or less: until the file `until` exists), `raise` (an error as user code would raise).
 
 A simulation that runs many processes in one sets `listener` instead.
 """
@@ -65,7 +65,8 @@ RARE_NAMES = (
     "before_migration_cleared",
 )
 """Those of epochs too large for memory (a part of the delta is published), of bundles that have stores without changelog
-(they are written, the state is not yet), of snapshots, of deleting what is through from internal topics, and of migrations (a delta is beside the changelog; before and after the commit; a
+(they are written, the state is not yet), of snapshots, of deleting what is through from internal topics, and of
+migrations (a delta is beside the changelog; before and after the commit; a
 delta is in the changelog; all is done but to clear up)."""
 
 

@@ -14,7 +14,10 @@ from hayase.core.errors import FolderError
 from hayase.core.private_files import open_file
 
 _PROBE_S = 2.0
-"""Who looks at a lock holds it for microseconds, or as long as the machine stops it there; who wants it waits for so long."""
+"""Who looks at a lock holds it for microseconds, or as long as the machine stops it there.
+
+Who wants it waits for so long.
+"""
 
 WAIT_S = 30.0
 """How long a lock is waited for whose holder is stopped, unknown, or of another user."""
@@ -64,7 +67,9 @@ def lock_within(descriptor: int, kind: int, path: Path) -> None:
 
 
 def wait_until_readable(path: Path) -> None:
-    """Wait until no process has a file, if it is there, locked for itself by `fcntl`; the file must not be open in this process.
+    """Wait until no process has a file, if it is there, locked for itself by `fcntl`.
+
+    The file must not be open in this process.
 
     Raises:
         FolderError: `LOCK_HELD`: it did not let go for half a minute.
@@ -115,7 +120,8 @@ def _held(path: Path, pids: list[int], waited_s: float) -> FolderError:
     holder = ", ".join(map(_described, pids)) or "a process that cannot be seen from here"
     return FolderError(
         "LOCK_HELD",
-        f"{path} has been locked for {waited_s:.0f} s by {holder}; nothing was changed. End that process, or have it go on if it "
+        f"{path} has been locked for {waited_s:.0f} s by {holder}; nothing was changed. End that process, or have it "
+        "go on if it "
         "was stopped",
         file=str(path),
         holder=holder,

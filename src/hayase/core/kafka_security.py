@@ -1,4 +1,6 @@
-"""Security settings of Kafka's clients: which there are, and what the names of the Java clients are called in librdkafka.
+"""Security settings of Kafka's clients.
+
+Which there are, and what the names of the Java clients are called in librdkafka.
 
 Settings that mean the same are translated; for the others an error says what to use instead.
 """
@@ -74,7 +76,10 @@ _LIBRDKAFKA = frozenset(
 
 _TLS_VERSIONS = "OpenSSL agrees with the broker on the best version of TLS that both have; remove it"
 _ALGORITHMS = "it chooses among the algorithms of Java's security providers; remove it"
-_CALLBACK = "it names a Java class; tokens come from sasl.oauthbearer.method=oidc with sasl.oauthbearer.client.id, …client.secret and …token.endpoint.url"
+_CALLBACK = (
+    "it names a Java class; tokens come from sasl.oauthbearer.method=oidc with sasl.oauthbearer.client.id, "
+    "…client.secret and …token.endpoint.url"
+)
 _REFRESH = "the client library renews logins by its own rules; remove it"
 _NO_COUNTERPART: Mapping[str, str] = {
     "ssl.protocol": _TLS_VERSIONS,
@@ -83,7 +88,9 @@ _NO_COUNTERPART: Mapping[str, str] = {
     "ssl.keymanager.algorithm": _ALGORITHMS,
     "ssl.trustmanager.algorithm": _ALGORITHMS,
     "ssl.secure.random.implementation": _ALGORITHMS,
-    "ssl.engine.factory.class": "it names a Java class; use ssl.ca.location, ssl.certificate.location and ssl.key.location",
+    "ssl.engine.factory.class": (
+        "it names a Java class; use ssl.ca.location, ssl.certificate.location and ssl.key.location"
+    ),
     "security.providers": "it names Java classes; OpenSSL's providers are named by ssl.providers",
     "sasl.client.callback.handler.class": _CALLBACK,
     "sasl.login.callback.handler.class": _CALLBACK,
@@ -175,12 +182,14 @@ def translated(settings: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises:
         ConfigError: `UNKNOWN_SETTING`: an unknown security setting. `UNSUPPORTED_SETTING`: one of the Java clients that
-            has no counterpart; says what to use. `INVALID_SETTING`: a value, or two settings that contradict each other.
+            has no counterpart; says what to use. `INVALID_SETTING`: a value, or two settings that contradict each
+            other.
 
     Example:
         >>> java = "org.apache.kafka.common.security.plain.PlainLoginModule required username='ada' password='x y';"
         >>> translated({"security.protocol": "SASL_PLAINTEXT", "sasl.jaas.config": java})
-        {'security.protocol': 'SASL_PLAINTEXT', 'sasl.username': 'ada', 'sasl.password': 'x y', 'sasl.mechanism': 'PLAIN'}
+        {'security.protocol': 'SASL_PLAINTEXT', 'sasl.username': 'ada', 'sasl.password': 'x y', 'sasl.mechanism':
+        'PLAIN'}
         >>> translated({"ssl.truststore.location": "/etc/ca.pem", "linger.ms": "5"})
         {'linger.ms': '5', 'ssl.ca.location': '/etc/ca.pem'}
     """
@@ -212,7 +221,8 @@ def _truststore(given: Mapping[str, Any]) -> dict[str, str]:
         if kind != "PEM":
             raise _invalid(
                 "ssl.truststore.location",
-                f"a truststore of type {kind} cannot be read by the client library; make a PEM file of it (`keytool -list -rfc "
+                f"a truststore of type {kind} cannot be read by the client library; make a PEM file of it (`keytool "
+                "-list -rfc "
                 "-keystore FILE > ca.pem`) and set ssl.ca.location=ca.pem",
             )
         made["ssl.ca.location"] = location

@@ -96,7 +96,10 @@ class TextFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line: time, level, logger, message, the fields of its place, process, and trace if there is one."""
+    """One JSON object a line.
+
+    Time, level, logger, message, the fields of its place, process, and trace if there is one.
+    """
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         super().__init__()

@@ -1,6 +1,8 @@
-"""What tasks count and measure during an epoch: plain numbers that travel in summaries. Names are Kafka Streams' where the meaning exists.
+"""What tasks count and measure during an epoch: plain numbers that travel in summaries.
 
-`core/registry.py` is where they are added up and from where they are read.
+Names are Kafka Streams' where the meaning exists.
+
+`core/metrics_registry.py` is where they are added up and from where they are read.
 """
 
 from __future__ import annotations

@@ -54,7 +54,8 @@ def check_name(name: str) -> str:
     """The name, if it can be one of a node, store or topic.
 
     Raises:
-        TopologyError: empty, longer than 249 characters, `.` or `..`, or characters other than ASCII letters, digits, `.`, `_`, `-`.
+        TopologyError: empty, longer than 249 characters, `.` or `..`, or characters other than ASCII letters, digits,
+            `.`, `_`, `-`.
     """
     if not name or len(name) > 249 or name in (".", "..") or not _LEGAL.fullmatch(name):
         raise TopologyError(

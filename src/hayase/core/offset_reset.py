@@ -19,8 +19,9 @@ _MS = (86_400_000, 3_600_000, 60_000, 1_000)
 class AutoOffsetReset:
     """Where an application begins to read a topic for which it has no position (Kafka Streams' class of that name, KIP-1106).
 
-    Positions are in the application's checkpoint, so this matters when it first starts, when a pattern matches a further
-    topic, and after `hayase app reset`. Never later: input that is gone before it was read is an error, not a jump.
+    Positions are in the application's checkpoint, so this matters when it first starts, when a pattern matches a
+    further topic, and after `hayase app reset`. Never later: input that is gone before it was read is an error, not a
+    jump.
 
     Attributes:
         kind: `earliest`, `latest`, `none` or `by_duration`.
@@ -79,7 +80,8 @@ class AutoOffsetReset:
         if found is None:
             raise TopologyError(
                 "INVALID_RESET",
-                f"reset is {given!r}; allowed are AutoOffsetReset.earliest(), latest(), none() and by_duration(…), or as text "
+                f"reset is {given!r}; allowed are AutoOffsetReset.earliest(), latest(), none() and by_duration(…), or "
+                "as text "
                 "'earliest', 'latest', 'none' and a duration such as 'by_duration:PT1H30M'",
             )
         return cls(_BY_DURATION, round(sum(float(n or 0) * ms for n, ms in zip(found.groups(), _MS, strict=True))))

@@ -1,7 +1,8 @@
 """Folders and files that only their user can enter and read, or a group of the user's choice, whatever the umask is.
 
-A folder says by its mode who may do what in it, and everything made below takes that over: so all processes that share a folder
-agree without being told. Beside the owner a group has access where the folder has the setgid bit and gives nothing to others.
+A folder says by its mode who may do what in it, and everything made below takes that over: so all processes that share
+a folder agree without being told. Beside the owner a group has access where the folder has the setgid bit and gives
+nothing to others.
 """
 
 from __future__ import annotations
@@ -85,8 +86,8 @@ def open_file(path: Path, flags: int) -> int:
         flags: of `os.open`; O_CREAT is added. With O_TRUNC it is emptied once it is known to be ours.
 
     Raises:
-        FolderError: `FILE_NOT_PRIVATE`: it is a link, is no file, belongs to another user, or has a second name where others
-            could have given it one.
+        FolderError: `FILE_NOT_PRIVATE`: it is a link, is no file, belongs to another user, or has a second name where
+            others could have given it one.
     """
     folder = path.parent.stat()
     mode = _FILE_MODES[_access(folder.st_mode)]
@@ -161,7 +162,8 @@ def private_folder(
 ) -> None:
     """Make a folder that the user named, or see to it that the one there is private.
 
-    One that is open is closed, with everything in it, unless it holds what is not Hayase's: then only what is Hayase's is.
+    One that is open is closed, with everything in it, unless it holds what is not Hayase's: then only what is Hayase's
+    is.
 
     Args:
         path: the folder.
@@ -193,7 +195,8 @@ def private_folder(
         if not shared and info.st_mode & _OTHERS_WRITE:
             others = ", ".join(sorted({each.name for each in found} - {each.name for each in ours})[:3])
             _LOG.warning(
-                "folder %s stays as it is (mode %04o), for it holds what is not Hayase's (%s): other users can move and replace "
+                "folder %s stays as it is (mode %04o), for it holds what is not Hayase's (%s): other users can move "
+                "and replace "
                 "what is in it; name a folder of its own, or `chmod go-w %s`",
                 path,
                 stat.S_IMODE(info.st_mode),
@@ -284,7 +287,8 @@ def _not_private(path: Path, info: os.stat_result, why: str, command: str) -> Fo
     mode = f"{stat.S_IMODE(info.st_mode):04o}"
     return FolderError(
         "FOLDER_NOT_PRIVATE",
-        f"{path} (mode {mode}) cannot be used by {_me()}: {why}, who could read and change what is put there. Name another "
+        f"{path} (mode {mode}) cannot be used by {_me()}: {why}, who could read and change what is put there. Name "
+        "another "
         f"folder, for example one inside it that Hayase makes, or mend this one: {command}",
         folder=str(path),
         owner=_user(info.st_uid),
@@ -295,7 +299,8 @@ def _not_private(path: Path, info: os.stat_result, why: str, command: str) -> Fo
 def _not_private_file(path: Path, why: str) -> FolderError:
     return FolderError(
         "FILE_NOT_PRIVATE",
-        f"{path} cannot be used by {_me()}: {why}. Another user may have put it there; look at it, and remove it: rm {path}",
+        f"{path} cannot be used by {_me()}: {why}. Another user may have put it there; look at it, and remove it: rm "
+        f"{path}",
         file=str(path),
     )
 

@@ -15,7 +15,8 @@ _CONTROL = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 def parse_properties(text: str, where: str) -> dict[str, str]:
     r"""The settings of a properties file.
 
-    As `java.util.Properties` reads it, but for one thing: a line needs `=` or `:`, so that a slip is not taken for an empty value.
+    As `java.util.Properties` reads it, but for one thing: a line needs `=` or `:`, so that a slip is not taken for an
+    empty value.
 
     Args:
         text: of the file.

@@ -12,7 +12,10 @@ Headers = tuple[tuple[str, bytes | None], ...]
 """Headers of a record in order; a name may occur more than once; a value may be null."""
 
 UNREADABLE_HEADERS: Headers = (("hayase.headers.unreadable", None),)
-"""What stands for headers that a client cannot read, as a name that is not UTF-8; counted as `unreadable-headers-total`."""
+"""What stands for headers that a client cannot read, as a name that is not UTF-8.
+
+Counted as `unreadable-headers-total`.
+"""
 _HEADER_BYTES = 140
 """What a header costs in memory beside the bytes of its name and value."""
 
@@ -66,8 +69,9 @@ class Record(msgspec.Struct, Generic[K, V], frozen=True, gc=False):
 class Change(msgspec.Struct, Generic[V], frozen=True, gc=False):
     """What a table edge carries: the new value of a row and, where asked for, the one before.
 
-    `None` stands for "no row". `old` is `None` as well when no node downstream wants old values. `is_latest` is false for
-    an update of a versioned table that came out of order: `new` went into the row's history, the row stays as it is.
+    `None` stands for "no row". `old` is `None` as well when no node downstream wants old values. `is_latest` is false
+    for an update of a versioned table that came out of order: `new` went into the row's history, the row stays as it
+    is.
     """
 
     new: V | None
@@ -76,7 +80,10 @@ class Change(msgspec.Struct, Generic[V], frozen=True, gc=False):
 
 
 class Window(NamedTuple):
-    """A span of event time, milliseconds. Time windows are `[start_ms, end_ms)`, sessions and sliding ones `[start_ms, end_ms]`."""
+    """A span of event time, milliseconds.
+
+    Time windows are `[start_ms, end_ms)`, sessions and sliding ones `[start_ms, end_ms]`.
+    """
 
     start_ms: int
     end_ms: int

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Windows:
+class SampleWindows:
     """How long values count.
 
     Attributes:
@@ -32,7 +32,7 @@ class SampledStat:
     """Average, smallest, largest and rate of what was recorded in the last samples. Times come from the caller.
 
     Example:
-        >>> stat = SampledStat(Windows(1_000, 2))
+        >>> stat = SampledStat(SampleWindows(1_000, 2))
         >>> stat.record(0, 2, 30.0, 10.0, 20.0)
         >>> stat.average(500), stat.highest(500), stat.rate(500)
         (15.0, 20.0, 20.0)
@@ -40,7 +40,7 @@ class SampledStat:
         nan
     """
 
-    def __init__(self, windows: Windows) -> None:
+    def __init__(self, windows: SampleWindows) -> None:
         self._windows = windows
         self._samples: deque[_Sample] = deque()
 
@@ -74,8 +74,8 @@ class SampledStat:
     def rate(self, now_ms: int) -> float:
         """The sum of the values per second.
 
-        A first sample that is still short is taken for a whole one, so that the rate does not begin with a peak; so it is
-        in Kafka.
+        A first sample that is still short is taken for a whole one, so that the rate does not begin with a peak; so it
+        is in Kafka.
         """
         self._forget(now_ms)
         if not self._samples:

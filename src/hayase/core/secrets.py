@@ -111,7 +111,10 @@ def resolved(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_references(settings: Mapping[str, Any]) -> None:
-    """Whether every reference names a provider there is; what it refers to is not looked for. Raises `UNKNOWN_PROVIDER`."""
+    """Whether every reference names a provider there is; what it refers to is not looked for.
+
+    Raises `UNKNOWN_PROVIDER`.
+    """
     for key, value in settings.items():
         for found in _REFERENCE.finditer(value if isinstance(value, str) else ""):
             if found.group(1) not in _PROVIDERS:
@@ -119,7 +122,10 @@ def check_references(settings: Mapping[str, Any]) -> None:
 
 
 def known_secrets(settings: Mapping[str, Any]) -> tuple[str, ...]:
-    """What must be masked in texts: secret values given in clear, and those referred to as far as they can be seen here."""
+    """What must be masked in texts.
+
+    Secret values given in clear, and those referred to as far as they can be seen here.
+    """
     seen: dict[str, str] = {}
     for key, value in settings.items():
         if isinstance(value, str):
@@ -157,8 +163,10 @@ def _not_found(setting: str, reference: str, provider: str, reason: str) -> Conf
     if provider == _DRIVER:
         return ConfigError(
             "SECRET_NOT_FOUND",
-            f"the value of {setting} was given in clear, and such values are handed to processes on the driver's machine only, "
-            "while the application runs. Give it as ${env:NAME}, ${file:PATH:KEY} or ${dir:PATH:FILE}, which every worker "
+            f"the value of {setting} was given in clear, and such values are handed to processes on the driver's "
+            "machine only, "
+            "while the application runs. Give it as ${env:NAME}, ${file:PATH:KEY} or ${dir:PATH:FILE}, which every "
+            "worker "
             "resolves for itself",
             setting=setting,
         )
@@ -200,8 +208,8 @@ _PROVIDERS: dict[str, Callable[[str, str, Mapping[str, str]], str]] = {
 class Vault:
     """Secrets given in clear, held by the driver in memory for as long as an application runs.
 
-    What is pickled inside `sealing()` holds, in place of each, a reference to a Unix socket in a folder that only the user
-    may enter; workers on the machine ask there. So nothing of it is ever in a file.
+    What is pickled inside `sealing()` holds, in place of each, a reference to a Unix socket in a folder that only the
+    user may enter; workers on the machine ask there. So nothing of it is ever in a file.
     """
 
     def __init__(self) -> None:
@@ -240,7 +248,10 @@ _vault: ContextVar[Vault | None] = ContextVar("hayase_vault", default=None)
 
 
 def seal(value: str) -> str:
-    """A reference to the secret while something is pickled to be shipped; else, or if it is a reference, the value itself."""
+    """A reference to the secret while something is pickled to be shipped.
+
+    Else, or if it is a reference, the value itself.
+    """
     vault = _vault.get()
     return value if vault is None or is_reference(value) else vault.keep(value)
 

@@ -1,6 +1,7 @@
 """What this process is at, and whether it gets on: written by the thread that works, read by a watchdog.
 
-A sign of life is the increment of a number, so it may be given wherever something has come to its end: a batch, a chunk, a blob.
+A sign of life is the increment of a number, so it may be given wherever something has come to its end: a batch, a
+chunk, a blob.
 """
 
 from __future__ import annotations

@@ -39,15 +39,17 @@ def to_ms(name: str, value: timedelta, *, minimum_ms: int = 0) -> int:
 
 
 class Windows(ABC):
-    """Windows that do not depend on the data: what a subclass says for a time. Base of TimeWindows and UnlimitedWindows.
+    """Windows that do not depend on the data: what a subclass says for a time.
+
+    Base of TimeWindows and UnlimitedWindows.
 
     For windows of your own (calendar days of a time zone, shifts), make a subclass with `windows_for`. A record falls
-    into every window that `windows_for` gives for its timestamp; a window is closed, and a record for it is late, once the
-    operator's stream time is at least its end plus `grace_ms`. Kafka Streams' `Windows`.
+    into every window that `windows_for` gives for its timestamp; a window is closed, and a record for it is late, once
+    the operator's stream time is at least its end plus `grace_ms`. Kafka Streams' `Windows`.
 
     Attributes:
-        size_ms: length of the longest window. Stores keep the start of a window only, so that what is read from a store,
-            or emitted on window close, ends `size_ms` after its start.
+        size_ms: length of the longest window. Stores keep the start of a window only, so that what is read from a
+            store, or emitted on window close, ends `size_ms` after its start.
         grace_ms: how long after its end a window accepts records.
 
     Example:
@@ -166,8 +168,8 @@ class SlidingWindows:
     """Windows that contain every combination of records of a key that are at most `difference_ms` apart (KIP-450).
 
     Both ends are included. For a record at time t there are the window `[t - difference_ms, t]` and, if a later record
-    falls into it, `[t + 1, t + 1 + difference_ms]`. There are no windows before 0: records earlier than the difference share
-    the window `[0, difference_ms]`. A window is closed once the operator's stream time is more than its end plus
+    falls into it, `[t + 1, t + 1 + difference_ms]`. There are no windows before 0: records earlier than the difference
+    share the window `[0, difference_ms]`. A window is closed once the operator's stream time is more than its end plus
     `grace_ms` (Kafka Streams' `SlidingWindows`).
     """
 
@@ -201,8 +203,8 @@ class SessionWindows:
 
     With a gap of 0 a session is one instant: the records of a key that have one timestamp.
     A session reaches from its first to its last record, both included. A record that is near enough to several sessions
-    merges them. A record is late if the session that it would be in, after merging, ended more than gap plus grace before the
-    operator's stream time.
+    merges them. A record is late if the session that it would be in, after merging, ended more than gap plus grace
+    before the operator's stream time.
     """
 
     gap_ms: int
@@ -248,7 +250,7 @@ class EmitStrategy:
     def on_window_close(cls) -> EmitStrategy:
         """One result per window, once no more records are accepted for it.
 
-        Windows close when a record moves the operator's stream time: without new records nothing is sent. Closed windows
-        are sent by start (sessions: by end, start), then by the bytes of their keys.
+        Windows close when a record moves the operator's stream time: without new records nothing is sent. Closed
+        windows are sent by start (sessions: by end, start), then by the bytes of their keys.
         """
         return cls(on_close=True)

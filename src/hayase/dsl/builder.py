@@ -12,19 +12,19 @@ from hayase.core.errors import TopologyError
 from hayase.core.type_variables import K, V
 from hayase.dsl.graph import Graph, check_repartitions
 from hayase.dsl.inference import Known
+from hayase.dsl.joins.self_joins import with_single_stores
 from hayase.dsl.kstream import KStream
 from hayase.dsl.ktable import GlobalKTable, KTable
-from hayase.dsl.materialized import Materialized
 from hayase.dsl.merged_repartitions import alike, alike_before, merge_repartitions
-from hayase.dsl.options import Consumed
-from hayase.dsl.self_joins import with_single_stores
+from hayase.dsl.options.materialized import Materialized
+from hayase.dsl.options.options import Consumed
 from hayase.dsl.spark import spark_source
 from hayase.dsl.stream_state import StreamState, check_option
 from hayase.dsl.table_state import GlobalTableState, TableState, key_value_spec, refuse_ttl, table_spec
-from hayase.dsl.views import TableView
+from hayase.dsl.views import TableMaterialization
 from hayase.processor.api import ProcessorSupplier
 from hayase.serde import Serdes
-from hayase.state.spec import StoreSpec
+from hayase.state.stores.spec import StoreSpec
 from hayase.topology.add import global_table_of
 from hayase.topology.defaults import DefaultSerde
 from hayase.topology.earlier import is_alike
@@ -63,11 +63,11 @@ class StreamsBuilder:
         for the same topics, or the same pattern, again gives the same source. Partition i of each topic goes to
         the same task, merged by timestamp.
 
-        A pattern must match the whole name; topics that begin with `__` and internal topics are never matched. At least one
-        topic must match when the application starts. One that is made while it runs is read, from where `reset` says, at most
-        `metadata.max.age.ms` later; the application is REBALANCING for a moment then. A new topic with which it could not be
-        started, for its partitions do not fit or another source reads it too, ends it with that error. A run to the end of
-        the input reads what was there when it began.
+        A pattern must match the whole name; topics that begin with `__` and internal topics are never matched. At least
+        one topic must match when the application starts. One that is made while it runs is read, from where `reset`
+        says, at most `metadata.max.age.ms` later; the application is REBALANCING for a moment then. A new topic with
+        which it could not be started, for its partitions do not fit or another source reads it too, ends it with that
+        error. A run to the end of the input reads what was there when it began.
 
         Raises:
             TopologyError: a topic is read as a table already, or together with other topics.
@@ -105,7 +105,9 @@ class StreamsBuilder:
     def table(
         self, topic: str, consumed: Consumed[Any, Any] | None = None, materialized: Materialized[Any, Any] | None = None
     ) -> KTable[Any, Any]:
-        """A table of the latest value of each key of a topic; a null value deletes, records with a null key are dropped.
+        """A table of the latest value of each key of a topic.
+
+        A null value deletes, records with a null key are dropped.
 
         The rows are kept if the store is named or a join reads them. In a versioned store the record with the greatest
         timestamp is the latest, not the one that came last: see `Materialized.as_`.
@@ -115,7 +117,9 @@ class StreamsBuilder:
         store, source, name = self._table_names(topic, options, store_options)
         graph.source(_source(source, topic, options))
         key, value = _known(options, source)
-        view = TableView(graph, table_spec(store_options, store, key, value), None, keep=store_options.name is not None)
+        view = TableMaterialization(
+            graph, table_spec(store_options, store, key, value), None, keep=store_options.name is not None
+        )
         graph.table_processor(name, source, TableSource, view)
         return KTable(TableState(graph, name, key, value, view, store_options.name))
 
@@ -154,26 +158,30 @@ class StreamsBuilder:
         partitions: int | None = None,
         output_mode: Literal["append", "update"] = "append",
     ) -> KStream[K, V]:
-        """A stream of the rows of any streaming DataFrame of Spark's: files, Kafka clusters, tables, rates, your own sources.
+        """A stream of the rows of any streaming DataFrame of Spark's.
 
-        `frame(spark)` is called when the application starts, in its process, with a `SparkSession` of its own, whose time
-        zone is UTC, and returns a streaming DataFrame with the columns
+        Files, Kafka clusters, tables, rates, your own sources.
+
+        `frame(spark)` is called when the application starts, in its process, with a `SparkSession` of its own, whose
+        time zone is UTC, and returns a streaming DataFrame with the columns
 
         * `key` and `value`: binary or string columns are the bytes as they are; other types are written by the serde of
           `consumed`. A serde with a schema checks types and field names. A null key or value is a null.
-        * `timestamp`, if there is one: timestamp, or bigint of milliseconds since 1970. Null, or no such column: the time at
-          which Hayase took the row. Before 1970 is an error.
+        * `timestamp`, if there is one: timestamp, or bigint of milliseconds since 1970. Null, or no such column: the
+          time at which Hayase took the row. Before 1970 is an error.
         * `headers`, if there is one: `array<struct<key:string,value:binary>>`.
         * `partition`, if there is one: the partition to go to; null, or no such column: that of the key.
 
         and no others. A query of its own writes the rows, each micro-batch as one transaction, to the internal topic
-        `<application.id>-<name>-from-spark`, which the topology reads like any topic, from its beginning. Each row arrives
-        exactly once (with `processing.guarantee=exactly_once_v2`), as far as Spark can read its source again: which
-        offsets a micro-batch has is in the application's checkpoint before its rows are written. Rows of one Spark
-        partition keep their order inside a micro-batch; between Spark's partitions there is none promised. A micro-batch is
-        collected in the application's process: bound it by the options of Spark's source (`maxFilesPerTrigger`, …).
+        `<application.id>-<name>-from-spark`, which the topology reads like any topic, from its beginning. Each row
+        arrives exactly once (with `processing.guarantee=exactly_once_v2`), as far as Spark can read its source again:
+        which offsets a micro-batch has is in the application's checkpoint before its rows are written. Rows of one
+        Spark partition keep their order inside a micro-batch; between Spark's partitions there is none promised. A
+        micro-batch is collected in the application's process: bound it by the options of Spark's source
+        (`maxFilesPerTrigger`, …).
 
-        `run_to_end` takes what is in the source now, then goes on. In the test driver `create_input_topic(name, …)` feeds it.
+        `run_to_end` takes what is in the source now, then goes on. In the test driver `create_input_topic(name, …)`
+        feeds it.
 
         Args:
             name: of the source; the progress of Spark's query is kept under it.
@@ -216,10 +224,11 @@ class StreamsBuilder:
     ) -> StreamsBuilder:
         """Add a store that every task can read, kept from all partitions of a topic.
 
-        A `Processor` of yours takes the topic's records and keeps the store; what it forwards goes nowhere. Every task can read
-        all of the store, processors by `context.get_state_store` without being connected with it. In an epoch the store is
-        up to date before records of streams are processed. After a restart it is restored from its changelog: unlike in
-        Kafka Streams the processor does not see old records again, so it need not store them as they are.
+        A `Processor` of yours takes the topic's records and keeps the store; what it forwards goes nowhere. Every task
+        can read all of the store, processors by `context.get_state_store` without being connected with it. In an epoch
+        the store is up to date before records of streams are processed. After a restart it is restored from its
+        changelog: unlike in Kafka Streams the processor does not see old records again, so it need not store them as
+        they are.
 
         Args:
             store: made by `Stores`, with a changelog.
@@ -273,10 +282,11 @@ class StreamsBuilder:
 
         Args:
             settings: those of the application, of which `topology.optimization` counts here, as in Kafka Streams:
-                `merge.repartition.topics` makes one repartition of several below one change of key, unless values change in
-                between or the serdes differ, which saves a shuffle. `single.store.self.join` lets an inner join of a stream
-                with itself keep one window store, that of the left side, instead of two (KIP-862); what comes out is the
-                same. `all` does both. `reuse.ktable.source.topics` changes nothing here: changelogs are no topics.
+                `merge.repartition.topics` makes one repartition of several below one change of key, unless values
+                change in between or the serdes differ, which saves a shuffle. `single.store.self.join` lets an inner
+                join of a stream with itself keep one window store, that of the left side, instead of two (KIP-862);
+                what comes out is the same. `all` does both. `reuse.ktable.source.topics` changes nothing here:
+                changelogs are no topics.
 
         Raises:
             TopologyError: names that occur twice, no nodes at all.

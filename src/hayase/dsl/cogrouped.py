@@ -15,11 +15,11 @@ from hayase.dsl.graph import TableOperator
 from hayase.dsl.group import Group
 from hayase.dsl.inference import Known, schema_of_type
 from hayase.dsl.ktable import KTable
-from hayase.dsl.materialized import Materialized
-from hayase.dsl.options import name_of
+from hayase.dsl.options.materialized import Materialized
+from hayase.dsl.options.options import name_of
 from hayase.dsl.stream_state import Name, StreamState, check_option
 from hayase.dsl.table_state import LateSource, TableState, key_value_spec, table_spec
-from hayase.dsl.views import TableView
+from hayase.dsl.views import TableMaterialization
 from hayase.dsl.windowing import Windowing, windowing_of
 from hayase.topology.operators import CallableAggregate, CogroupMerge, StreamAggregate
 
@@ -42,7 +42,8 @@ class CogroupedKStream(Generic[K, VR]):
     """Several grouped streams with the same keys, each with an aggregator of its own; made by `KGroupedStream.cogroup`.
 
     Their aggregation keeps one store, where a join of as many aggregates would keep one each. Null rules are those of
-    `KGroupedStream`. The streams must have the same number of partitions; those whose key was changed are repartitioned.
+    `KGroupedStream`. The streams must have the same number of partitions; those whose key was changed are
+    repartitioned.
     """
 
     def __init__(self, members: tuple[_Member, ...]) -> None:
@@ -71,7 +72,8 @@ class CogroupedKStream(Generic[K, VR]):
         if not isinstance(group, Group) or getattr(grouped_stream, "_windowing", None) is not None:
             raise TopologyError(
                 "INVALID_COGROUP",
-                f"cogroup takes a grouped stream, for example stream.group_by_key(), not {grouped_stream!r}; windows come "
+                f"cogroup takes a grouped stream, for example stream.group_by_key(), not {grouped_stream!r}; windows "
+                "come "
                 "after the last cogroup(…)",
             )
         if any(member.group is group for member in self._members):
@@ -85,11 +87,13 @@ class CogroupedKStream(Generic[K, VR]):
     def aggregate(
         self, initializer: Callable[[], VR], materialized: Materialized[K, VR] | None = None, *, name: Name = None
     ) -> KTable[K, VR]:
-        """Aggregate all streams per key: `initializer()` makes the first aggregate, the record's stream says how it goes on.
+        """Aggregate all streams per key.
 
-        A null result removes the row. The value serde is the one of `materialized`, else of the first aggregator's return
-        annotation, else `default.value.serde`, else JSON. With `name` the nodes are `<name>-cogroup-agg-<n>`, from 0, and
-        `<name>-cogroup-merge`.
+        `initializer()` makes the first aggregate, the record's stream says how it goes on.
+
+        A null result removes the row. The value serde is the one of `materialized`, else of the first aggregator's
+        return annotation, else `default.value.serde`, else JSON. With `name` the nodes are `<name>-cogroup-agg-<n>`,
+        from 0, and `<name>-cogroup-merge`.
         """
         return _aggregated(self._members, None, initializer, None, materialized, name)
 
@@ -103,8 +107,8 @@ class CogroupedKStream(Generic[K, VR]):
         """Aggregate per key and window; windows as for `KGroupedStream.windowed_by`.
 
         Each stream has a stream time of its own. Records that are in time by it are late all the same, and counted, for
-        windows that the shared store has expired because another stream is ahead; a longer `Materialized.with_retention`
-        keeps windows for a stream that lags.
+        windows that the shared store has expired because another stream is ahead; a longer
+        `Materialized.with_retention` keeps windows for a stream that lags.
         """
         windowing = windowing_of(windows)
         if isinstance(windows, SessionWindows):
@@ -165,7 +169,7 @@ def _aggregated(
     spec = (table_spec if windowing is None else key_value_spec)(options, store, key, value)
     if windowing is not None:
         spec = windowing.spec(spec, options)
-    view = TableView(graph, spec, None, keep=True)
+    view = TableMaterialization(graph, spec, None, keep=True)
     given = name_of(name)
     nodes = []
     for number, (member, parent) in enumerate(zip(members, parents, strict=True)):

@@ -1,15 +1,16 @@
 """Repartitions that lead back to where their records come from.
 
-A repartition is a shuffle inside the epoch, and the tasks behind it run after those before it. Where a table is grouped and the
-result is joined with that same table, or two tables are joined by foreign keys both ways, there is no such order. One of the
-repartitions is an internal topic then: written in one epoch, read in a later one, as all of them are in Kafka Streams.
+A repartition is a shuffle inside the epoch, and the tasks behind it run after those before it. Where a table is grouped
+and the result is joined with that same table, or two tables are joined by foreign keys both ways, there is no such
+order. One of the repartitions is an internal topic then: written in one epoch, read in a later one, as all of them are
+in Kafka Streams.
 """
 
 from __future__ import annotations
 
 import dataclasses
 
-from hayase.planner.serdes import LocalPickleSerde, without_pickle
+from hayase.compiler.serdes import LocalPickleSerde, without_pickle
 from hayase.processor.timestamps import record_timestamp
 from hayase.topology.defaults import DefaultSerde
 from hayase.topology.nodes import InternalTopic, Node, SinkNode, SourceNode

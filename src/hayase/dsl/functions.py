@@ -159,7 +159,8 @@ def topic_extractor(function: TopicExtractor) -> TopicExtractor:
     if not callable(function):
         raise TopologyError(
             "INVALID_TOPIC",
-            f"to takes the name of a topic, a function of (key, value, record_context) or an expression, not {function!r}",
+            "to takes the name of a topic, a function of (key, value, record_context) or an expression, not "
+            f"{function!r}",
         )
     return callable_of(function, 3, "to", "(key, value, record_context)")
 

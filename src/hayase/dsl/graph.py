@@ -7,15 +7,15 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from hayase.core.call_site import users_line
 from hayase.core.errors import TopologyError
 from hayase.core.names import NameCounter
-from hayase.core.users_line import users_line
 from hayase.dsl.cycles import without_cycles
 from hayase.dsl.null_keys import null_keys_wanted
-from hayase.dsl.options import Consumed
+from hayase.dsl.options.options import Consumed
 from hayase.processor.timestamps import TimestampExtractor, record_timestamp
 from hayase.serde.protocol import Serde
-from hayase.state.spec import StoreSpec
+from hayase.state.stores.spec import StoreSpec
 from hayase.topology.earlier import renamed
 from hayase.topology.nodes import (
     GlobalTable,
@@ -44,7 +44,7 @@ from hayase.topology.operators import (
 from hayase.topology.topology import Topology, tables_without
 
 if TYPE_CHECKING:
-    from hayase.dsl.views import TableView
+    from hayase.dsl.views import TableMaterialization
 
 TableOperator = (
     TableSource
@@ -149,7 +149,8 @@ class Graph:
             if other != node.name:
                 raise TopologyError(
                     "TOPIC_READ_TWICE",
-                    f"topic {topic!r} is already read by {other!r}; a topic can be read once, as a stream, a table or a "
+                    f"topic {topic!r} is already read by {other!r}; a topic can be read once, as a stream, a table or "
+                    "a "
                     "global table (a stream and a table of one topic: stream(…) and its to_table())",
                 )
         if node.pattern is not None:
@@ -160,7 +161,8 @@ class Graph:
                 if reader != source and topic not in internal and pattern.fullmatch(topic):
                     raise TopologyError(
                         "TOPIC_READ_TWICE",
-                        f"the pattern {pattern.pattern!r} of {source!r} matches topic {topic!r}, which {reader!r} reads; "
+                        f"the pattern {pattern.pattern!r} of {source!r} matches topic {topic!r}, which {reader!r} "
+                        "reads; "
                         "a topic can be read once, so make the pattern narrower",
                     )
 
@@ -187,7 +189,7 @@ class Graph:
         name: str,
         parent: str | Sequence[str],
         operator: Callable[[str | None], TableOperator],
-        view: TableView,
+        view: TableMaterialization,
         stores: Sequence[str] = (),
     ) -> None:
         """Add a table's node; whether it keeps a store, beside `stores`, and sends old values is known at the end."""
@@ -245,7 +247,8 @@ class Graph:
     ) -> str:
         """Add filter, sink and source of a repartition; the source's name. Serdes may be left to the planner.
 
-        A second repartition of one name is an error unless it is merged into the first one: known when the topology is built.
+        A second repartition of one name is an error unless it is merged into the first one: known when the topology is
+        built.
         """
         if names[0] in self._repartitions:
             topic, sink, drop, source = (f"{name}{AGAIN}{len(self._repartitions)}" for name in names)
@@ -258,11 +261,13 @@ class Graph:
     def join_repartition(
         self, parent: str, prefix: str, add: Callable[[tuple[str, str, str, str]], str], other_side: str | None = None
     ) -> str:
-        """The source of the repartition that a join of this node reads: joins of one stream share one, unless it is named.
+        """The source of the repartition that a join of this node reads.
 
-        As `KStreamImpl.repartitionForJoin`: the stream remembers the last one, which a join without a name uses. Earlier
-        releases shared only between the sides of one join, `other_side` being the source of the other one; elsewhere they
-        made one more, which is left out when the topology is built (see `build`).
+        Joins of one stream share one, unless it is named.
+
+        As `KStreamImpl.repartitionForJoin`: the stream remembers the last one, which a join without a name uses.
+        Earlier releases shared only between the sides of one join, `other_side` being the source of the other one;
+        elsewhere they made one more, which is left out when the topology is built (see `build`).
         """
         names = self.repartition_names(prefix)  # also where it is shared: Kafka Streams counts on
         if other_side is not None:
@@ -369,7 +374,8 @@ class Graph:
                 if store not in self._stores:
                     raise TopologyError(
                         "UNKNOWN_STORE",
-                        f"node {node.name!r} is connected with store {store!r}, which does not exist; add it by add_state_store, "
+                        f"node {node.name!r} is connected with store {store!r}, which does not exist; add it by "
+                        "add_state_store, "
                         f"or name a table's store by Materialized.as_. There are {sorted(self._stores)}",
                         node=node.name,
                         line=self._lines.get(node.name),
@@ -381,7 +387,10 @@ class Graph:
         return bool(self.names.before or self._shared_now)
 
     def build(self, *, before: bool = False) -> Topology:
-        """The topology as it is now; or with the nodes and names that earlier releases gave it (`hayase.topology.earlier`)."""
+        """The topology as it is now.
+
+        Or with the nodes and names that earlier releases gave it (`hayase.topology.earlier`).
+        """
         others = {} if before else self._shared_now
         nodes = [_with_parents(node(), others) for node in self._nodes]
         if not nodes and not self._global_tables:
@@ -429,7 +438,8 @@ def duplicate_repartition(topic: str) -> TopologyError:
     """Two repartitions have one name."""
     return TopologyError(
         "DUPLICATE_REPARTITION",
-        f"there are two repartitions named {topic!r}; give one another name (Grouped.as_, Joined.as_, Repartitioned.as_, "
+        f"there are two repartitions named {topic!r}; give one another name (Grouped.as_, Joined.as_, "
+        "Repartitioned.as_, "
         "Materialized.as_). Those of groupings of one re-keyed stream become one with topology.optimization=all",
     )
 

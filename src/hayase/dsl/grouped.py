@@ -10,7 +10,6 @@ from hayase.core.records import Windowed
 from hayase.core.type_variables import KR, VR, K, V
 from hayase.core.windows import EmitStrategy, SessionWindows, SlidingWindows, Windows
 from hayase.dsl import functions
-from hayase.dsl.aggregates import Aggregate, aggregate_arguments
 from hayase.dsl.cogrouped import CogroupedKStream
 from hayase.dsl.graph import TableOperator
 from hayase.dsl.group import Group
@@ -21,16 +20,17 @@ from hayase.dsl.inference import (
     visible_columns,
 )
 from hayase.dsl.ktable import KTable
-from hayase.dsl.materialized import Materialized
-from hayase.dsl.options import Named, name_of
+from hayase.dsl.options.aggregates import Aggregate, aggregate_arguments
+from hayase.dsl.options.materialized import Materialized
+from hayase.dsl.options.options import Named, name_of
 from hayase.dsl.stream_state import Name, StreamState, check_option
 from hayase.dsl.table_state import LateSource, TableState, key_value_spec, table_spec
-from hayase.dsl.views import TableView
+from hayase.dsl.views import TableMaterialization
 from hayase.dsl.windowing import Windowing, windowing_of
-from hayase.kernel.aggregate_serde import aggregate_serde
+from hayase.kernel.aggregate.serde import aggregate_serde
 from hayase.serde import JsonSerde, Serdes
 from hayase.serde.protocol import BARE_FIELD
-from hayase.state.spec import StoreSpec
+from hayase.state.stores.spec import StoreSpec
 from hayase.topology.operators import (
     Aggregation,
     BuiltInAggregate,
@@ -138,7 +138,7 @@ class _Aggregating(Generic[K, V, KR]):
         key = Known(options.key_serde) if options.key_serde else parent.key
         value = Known(options.value_serde) if options.value_serde else kind.value
         spec = self._spec(options, store, key, value, kind.aggregation)
-        view = TableView(graph, spec, None, keep=True)
+        view = TableMaterialization(graph, spec, None, keep=True)
         windowing, aggregation, late = self._windowing, kind.aggregation, None
         if windowing is None:
             operator: TableOperator = StreamAggregate(aggregation, store)
@@ -191,7 +191,8 @@ class KGroupedStream(_Aggregating[K, V, K]):
         """Aggregate per key and window.
 
         Args:
-            windows: TimeWindows, SlidingWindows, SessionWindows, UnlimitedWindows, or a subclass of Windows of your own.
+            windows: TimeWindows, SlidingWindows, SessionWindows, UnlimitedWindows, or a subclass of Windows of your
+                own.
 
         Example:
             grouped.windowed_by(TimeWindows.of_size_and_grace(timedelta(hours=6), timedelta(minutes=30)))
@@ -206,8 +207,8 @@ class TimeWindowedKStream(_Aggregating[K, V, Windowed[K]]):
     """A grouped stream cut into windows; its tables' keys are `Windowed(key, window)`.
 
     Records with a null key are dropped and counted; null values are taken in, except by sliding windows, which drop and
-    count them too. A record whose window has closed (stream time has reached its end plus grace; of sliding windows: has gone
-    past it) is dropped for that window and counted; see `KTable.late_records`.
+    count them too. A record whose window has closed (stream time has reached its end plus grace; of sliding windows:
+    has gone past it) is dropped for that window and counted; see `KTable.late_records`.
     """
 
     def __init__(self, group: Group, windowing: Windowing) -> None:
@@ -217,8 +218,9 @@ class TimeWindowedKStream(_Aggregating[K, V, Windowed[K]]):
     def emit_strategy(self, strategy: EmitStrategy) -> TimeWindowedKStream[K, V]:
         """When results are sent: `EmitStrategy.on_window_update()`, the default, or `EmitStrategy.on_window_close()`.
 
-        Results sent on close are not held back by a cache, have the timestamp of the window's last update and the headers of
-        the record that closed the window. The store can be queried at any time and shows windows that are open.
+        Results sent on close are not held back by a cache, have the timestamp of the window's last update and the
+        headers of the record that closed the window. The store can be queried at any time and shows windows that are
+        open.
 
         Raises:
             TopologyError: `INVALID_EMIT_STRATEGY`: none, or on close of unlimited windows, which never close.
@@ -232,14 +234,16 @@ class TimeWindowedKStream(_Aggregating[K, V, Windowed[K]]):
 class SessionWindowedKStream(_Aggregating[K, V, Windowed[K]]):
     """A grouped stream cut into sessions; its tables' keys are `Windowed(key, session)`.
 
-    A record that extends or joins sessions deletes these rows (null values under their keys, in time order) and then sends
-    the merged one; so it does if the session keeps its bounds, unless it is of a single instant. The timestamp of all of
-    these is the end of the session, and they carry no headers. Records with a null key are dropped and counted; null
-    values are taken in. A record is late, dropped and counted, if the session that it would be in ended before stream time
+    A record that extends or joins sessions deletes these rows (null values under their keys, in time order) and then
+    sends the merged one; so it does if the session keeps its bounds, unless it is of a single instant. The timestamp of
+    all of these is the end of the session, and they carry no headers. Records with a null key are dropped and counted;
+    null values are taken in. A record is late, dropped and counted, if the session that it would be in ended before
+    stream time
     - gap - grace; see `KTable.late_records`.
 
     When sessions merge, `reduce` applies its reducer to their aggregates in time order. In `agg`, `earliest_by_offset`,
-    `latest_by_offset`, `collect_list` and `collect_set` take what the earlier session keeps to come before what the later keeps.
+    `latest_by_offset`, `collect_list` and `collect_set` take what the earlier session keeps to come before what the
+    later keeps.
     """
 
     def __init__(self, group: Group, windowing: Windowing) -> None:
@@ -264,8 +268,8 @@ class SessionWindowedKStream(_Aggregating[K, V, Windowed[K]]):
         Args:
             initializer: makes the first aggregate, for every record.
             aggregator: `(key, value, aggregate)`, after merging.
-            session_merger: `(key, left, right)` makes one aggregate of two: of what is merged so far, which begins with what
-                the initializer gives, and of the next session in time order.
+            session_merger: `(key, left, right)` makes one aggregate of two: of what is merged so far, which begins with
+                what the initializer gives, and of the next session in time order.
             materialized: how the sessions are kept.
             name: of the node.
         """

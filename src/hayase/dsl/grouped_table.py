@@ -8,10 +8,10 @@ from typing import Any, Generic
 
 import polars as pl
 
+from hayase.compiler.serdes import LocalPickleSerde
 from hayase.core.errors import TopologyError
 from hayase.core.type_variables import VR, K, V
 from hayase.dsl import functions
-from hayase.dsl.aggregates import Aggregate, aggregate_arguments
 from hayase.dsl.functions import KeyFunction, ValueFunction
 from hayase.dsl.graph import REPARTITION_SUFFIX
 from hayase.dsl.inference import (
@@ -25,15 +25,15 @@ from hayase.dsl.inference import (
     visible_columns,
 )
 from hayase.dsl.ktable import KTable
-from hayase.dsl.materialized import Materialized
-from hayase.dsl.options import Grouped, Named, name_of
-from hayase.dsl.store_suppliers import ttl_not_possible
+from hayase.dsl.options.aggregates import Aggregate, aggregate_arguments
+from hayase.dsl.options.materialized import Materialized
+from hayase.dsl.options.options import Grouped, Named, name_of
+from hayase.dsl.options.store_suppliers import ttl_not_possible
 from hayase.dsl.stream_state import Name, check_option
 from hayase.dsl.table_state import TableState, refuse_ttl, table_spec
-from hayase.dsl.views import TableView
-from hayase.kernel.aggregate_serde import aggregate_serde
-from hayase.kernel.built_ins import built_ins
-from hayase.planner.serdes import LocalPickleSerde
+from hayase.dsl.views import TableMaterialization
+from hayase.kernel.aggregate.built_ins import built_ins
+from hayase.kernel.aggregate.serde import aggregate_serde
 from hayase.serde import JsonSerde, Serdes
 from hayase.serde.changes import ChangeSerde
 from hayase.serde.protocol import BARE_FIELD
@@ -59,7 +59,8 @@ def grouped_table(
     if state.view.forgets:
         raise ttl_not_possible(
             state.queryable or state.node,
-            "it is grouped by group_by, and a row that is forgotten would never leave its group; aggregate the table's stream, or give "
+            "it is grouped by group_by, and a row that is forgotten would never leave its group; aggregate the table's "
+            "stream, or give "
             "the TTL to a table that is not grouped",
         )
     graph = state.graph
@@ -195,8 +196,8 @@ class KGroupedTable(Generic[K, V]):
     ) -> KTable[K, dict[str, Any]]:
         """Several built-in aggregates per group as one record of fields: `count`, `sum_` and `avg`.
 
-        Only what can take a value out again works on a table; of a smallest, largest, first or last value no function knows
-        the next one. Sums of fractions are exact up to rounding, and a NaN or infinity stays in a sum for good.
+        Only what can take a value out again works on a table; of a smallest, largest, first or last value no function
+        knows the next one. Sums of fractions are exact up to rounding, and a NaN or infinity stays in a sum for good.
         `materialized=` and `name=` may be keywords, as in `KGroupedStream.agg`.
 
         Raises:
@@ -210,7 +211,8 @@ class KGroupedTable(Generic[K, V]):
             if not part.invertible:
                 raise TopologyError(
                     "NOT_INVERTIBLE",
-                    f"agg: {field.name} is a {field.function}, which cannot take the old value of an updated or deleted "
+                    f"agg: {field.name} is a {field.function}, which cannot take the old value of an updated or "
+                    "deleted "
                     "row out again. On a grouped table use count(), sum_ or avg; or aggregate(initializer, adder, "
                     "subtractor) with an aggregate that keeps all it needs",
                 )
@@ -232,7 +234,7 @@ class KGroupedTable(Generic[K, V]):
         spec = table_spec(options, store, key, value)
         if isinstance(kind.aggregation, BuiltInAggregate):
             spec = replace(spec, value_serde=aggregate_serde(kind.aggregation, options.value_serde))
-        view = TableView(graph, spec, None, keep=True)
+        view = TableMaterialization(graph, spec, None, keep=True)
         graph.table_processor(node, source, lambda _: TableAggregate(kind.aggregation, store), view)
         return KTable(TableState(graph, node, Known(spec.key_serde, key.inferred), value, view, options.name))
 

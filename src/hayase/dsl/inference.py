@@ -110,7 +110,8 @@ def infer(
     """Names and types of what expressions give; a bare expression's name is `value`. `None` if it cannot be told.
 
     Raises:
-        TopologyError: `UNKNOWN_FIELD`, `INVALID_EXPRESSION`: all columns are known and the expression does not fit them.
+        TopologyError: `UNKNOWN_FIELD`, `INVALID_EXPRESSION`: all columns are known and the expression does not fit
+            them.
     """
     known, complete = columns
     fields = expression if isinstance(expression, tuple) else ((BARE_FIELD, expression),)

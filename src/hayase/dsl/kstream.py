@@ -22,10 +22,10 @@ from hayase.dsl.inference import (
     value_schema,
     visible_columns,
 )
-from hayase.dsl.joining import Joining
-from hayase.dsl.materialized import Materialized
-from hayase.dsl.options import Grouped, Repartitioned, name_of
-from hayase.dsl.printed import Printed
+from hayase.dsl.joins.stream_methods import Joining
+from hayase.dsl.options.materialized import Materialized
+from hayase.dsl.options.options import Grouped, Repartitioned, name_of
+from hayase.dsl.options.printed import Printed
 from hayase.dsl.sinking import Sinking
 from hayase.dsl.stream_state import (
     Name,
@@ -41,9 +41,9 @@ from hayase.topology import operators as op
 from hayase.topology.suppliers import brought_stores, check_supplier
 
 if TYPE_CHECKING:
-    from hayase.dsl.branched import BranchedKStream
     from hayase.dsl.grouped import KGroupedStream
     from hayase.dsl.ktable import KTable
+    from hayase.dsl.options.branched import BranchedKStream
 
 
 class KStream(Joining[K, V], Sinking[K, V]):
@@ -294,7 +294,7 @@ class KStream(Joining[K, V], Sinking[K, V]):
 
     def split(self, *, name: Name = None) -> BranchedKStream[K, V]:
         """Begin to route each record to the first branch whose predicate holds; `name` begins the branches' names."""
-        from hayase.dsl.branched import BranchedKStream
+        from hayase.dsl.options.branched import BranchedKStream
 
         return BranchedKStream(self._state, name_of(name))
 

@@ -1,4 +1,7 @@
-"""`KTable`: a table kept up to date by a stream of upserts and deletes; `GlobalKTable`: one that every task sees whole."""
+"""`KTable`: a table kept up to date by a stream of upserts and deletes.
+
+`GlobalKTable`: one that every task sees whole.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,14 @@ from hayase.core.type_variables import KR, VR, K, V
 from hayase.dsl import functions
 from hayase.dsl.functions import Fielded, KeyFunction, Predicate, ValueFunction
 from hayase.dsl.inference import Known, check_predicate, visible_columns
+from hayase.dsl.joins.table_methods import TableJoining
 from hayase.dsl.kstream import KStream
-from hayase.dsl.materialized import Materialized
-from hayase.dsl.options import Grouped, name_of
+from hayase.dsl.options.materialized import Materialized
+from hayase.dsl.options.options import Grouped, name_of
+from hayase.dsl.options.suppressed import Suppressed, suppress
 from hayase.dsl.stream_state import Name, StreamState, check_option, mapped_values, repartitioned
-from hayase.dsl.suppressed import Suppressed, suppress
-from hayase.dsl.table_joining import TableJoining
 from hayase.dsl.table_state import GlobalTableState, TableState, keeps_store, table_spec
-from hayase.dsl.views import TableView
+from hayase.dsl.views import TableMaterialization
 from hayase.processor.api import ValueTransformerSupplier, ValueTransformerWithKey
 from hayase.topology.operators import (
     LateRecords,
@@ -125,8 +128,8 @@ class KTable(TableJoining[K, V]):
         `materialized` it is called again for old values and for rows that a join looks up.
 
         Args:
-            supplier: a subclass of `ValueTransformerWithKey`, or a function that makes one. Stores that its `stores()` gives
-                are added and connected (KIP-401).
+            supplier: a subclass of `ValueTransformerWithKey`, or a function that makes one. Stores that its `stores()`
+                gives are added and connected (KIP-401).
             store_names: stores to connect it with; of global tables all can be read without that.
             materialized: as in `map_values`.
             name: of the node.
@@ -190,7 +193,7 @@ class KTable(TableJoining[K, V]):
         key = Known(options.key_serde) if options.key_serde else state.key
         value = Known(options.value_serde) if options.value_serde else value
         spec = table_spec(options, options.name or "", key, value) if keeps_store(options) else None
-        view = TableView(graph, spec, state.view, keep=spec is not None)
+        view = TableMaterialization(graph, spec, state.view, keep=spec is not None)
         if prefix == _FILTER:  # knows whether a row was there before, so that it sends no needless deletes
             view.old_values = state.view.send_old_values()
         graph.table_processor(node, state.node, operator, view, stores)
@@ -199,10 +202,10 @@ class KTable(TableJoining[K, V]):
     def suppress(self, suppressed: Suppressed) -> KTable[K, V]:
         """Hold updates back: until a window closes, or for a span of stream time. Kafka Streams' `KTable.suppress`.
 
-        Stream time is here the largest timestamp of the updates that reached this point. Rows that are due are sent when
-        an update comes, by due time, then by the bytes of the key, with their own timestamps and headers; their old
-        value, where a node downstream wants it, is the one that was sent before. The table begins to keep its rows if
-        it does not yet. With caches on, updates of one epoch are merged before they come here.
+        Stream time is here the largest timestamp of the updates that reached this point. Rows that are due are sent
+        when an update comes, by due time, then by the bytes of the key, with their own timestamps and headers; their
+        old value, where a node downstream wants it, is the one that was sent before. The table begins to keep its rows
+        if it does not yet. With caches on, updates of one epoch are merged before they come here.
 
         Raises:
             StateError: `SUPPRESSION_BUFFER_FULL`, while running, if the buffer may not send early.
@@ -260,8 +263,8 @@ class KTable(TableJoining[K, V]):
         """Group the rows by a new key, to be aggregated.
 
         `mapper` is a function of a row, `(key, value) -> (new key, new value)`, or an expression, a field's name or
-        fields for the new key; then the value stays, or is what `value=` gives. It is shown old rows as well as new ones,
-        so it must be a function of its arguments alone. A row whose new key or new value is null is in no group.
+        fields for the new key; then the value stays, or is what `value=` gives. It is shown old rows as well as new
+        ones, so it must be a function of its arguments alone. A row whose new key or new value is null is in no group.
         Timestamps and headers stay. The table begins to keep its rows if it does not yet, for their old values.
 
         `grouped` has the serdes for the repartition and its name.
@@ -290,11 +293,13 @@ class KTable(TableJoining[K, V]):
         return stream if key_mapper is None else stream.select_key(key_mapper)
 
     def late_records(self, *, name: Name = None) -> KStream[K, Any]:
-        """The records that this windowed aggregate refused as late, as a stream; beyond Kafka Streams, which only counts them.
+        """The records that this windowed aggregate refused as late, as a stream.
 
-        A record is sent once for each window that refused it, under `Windowed(key, window)`, with its own value, timestamp and
-        headers, when it is refused: of hopping windows one record may be sent several times, and be taken in by other
-        windows. Records without a key are not late but invalid and never sent. Of a cogroup, the records of
+        Beyond Kafka Streams, which only counts them.
+
+        A record is sent once for each window that refused it, under `Windowed(key, window)`, with its own value,
+        timestamp and headers, when it is refused: of hopping windows one record may be sent several times, and be taken
+        in by other windows. Records without a key are not late but invalid and never sent. Of a cogroup, the records of
         all its streams. Refused records are counted whether they are asked for or not.
 
         Raises:
@@ -341,6 +346,6 @@ def stream_to_table(state: StreamState, options: Materialized[Any, Any], name: s
     if state.rekeyed:
         state = repartitioned(state, node)
     spec = table_spec(options, store, state.key, state.value)
-    view = TableView(graph, spec, None, keep=options.name is not None)
+    view = TableMaterialization(graph, spec, None, keep=options.name is not None)
     graph.table_processor(node, state.node, TableSource, view)
     return KTable(TableState(graph, node, state.key, state.value, view, options.name))

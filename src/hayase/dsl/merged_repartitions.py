@@ -58,8 +58,8 @@ def alike_before(one: Serde[Any] | None, other: Serde[Any] | None) -> bool:
 def merge_repartitions(topology: Topology, alike: Alike = alike) -> Topology:
     """The topology with one repartition where a change of key is followed by several.
 
-    As in Kafka Streams: those of groupings and joins, not those of `repartition()`; the first one's topic and serdes are kept;
-    one behind a change of values stays as it is, and so does one whose serdes differ from the first one's.
+    As in Kafka Streams: those of groupings and joins, not those of `repartition()`; the first one's topic and serdes
+    are kept; one behind a change of values stays as it is, and so does one whose serdes differ from the first one's.
     """
     groups: list[list[_Repartition]] = []
     for topic in topology.repartitions:  # in the order they were added

@@ -13,7 +13,7 @@ from hayase.core.records import RecordContext
 from hayase.core.type_variables import K, V
 from hayase.dsl import functions
 from hayase.dsl.inference import infer, visible_columns
-from hayase.dsl.options import Produced
+from hayase.dsl.options.options import Produced
 from hayase.dsl.spark import spark_sink
 from hayase.dsl.stream_state import StreamState, check_option
 from hayase.topology.nodes import SinkNode
@@ -74,15 +74,17 @@ class Sinking(Generic[K, V]):
 
         The records go to the internal topic `<application.id>-<name>-to-spark`. A thread of the application takes
         ranges of it, 0, 1, 2, …, one after the other, and calls `write(frame, number)` for each with an ordinary (not
-        streaming) DataFrame. What range n covers is recorded before it is written; after a failure or crash the same records
-        are written again under the same number. So the writer is what decides: one that takes a number only once (Delta's
-        `txnVersion`, a folder or partition n that is overwritten, a table of numbers in the same JDBC transaction) gets every
-        record exactly once, any other at least once. A number is never used for other records while the checkpoint lives.
+        streaming) DataFrame. What range n covers is recorded before it is written; after a failure or crash the same
+        records are written again under the same number. So the writer is what decides: one that takes a number only
+        once (Delta's `txnVersion`, a folder or partition n that is overwritten, a table of numbers in the same JDBC
+        transaction) gets every record exactly once, any other at least once. A number is never used for other records
+        while the checkpoint lives.
 
-        Columns: `key` and `value` (where the serde has a schema: its type, a struct for records of fields; else binary),
-        `timestamp` (timestamp), `partition` (int), `offset` (bigint), `headers` (`array<struct<key:string,value:binary>>`).
-        Rows of a partition are in the order of their offsets. A null value, a delete, is a null. The frame reads the topic
-        each time it is used; it must not be used after `write` returned. `frame.sparkSession` has the time zone UTC.
+        Columns: `key` and `value` (where the serde has a schema: its type, a struct for records of fields; else
+        binary), `timestamp` (timestamp), `partition` (int), `offset` (bigint), `headers`
+        (`array<struct<key:string,value:binary>>`). Rows of a partition are in the order of their offsets. A null value,
+        a delete, is a null. The frame reads the topic each time it is used; it must not be used after `write` returned.
+        `frame.sparkSession` has the time zone UTC.
 
         `run_to_end` and `close` wait for the write at work; `run_to_end` writes everything. In the test driver
         `create_output_topic(name, …)` reads it.

@@ -1,4 +1,7 @@
-"""Streaming frames of Spark's as sources, and writers of Spark's as sinks: both are joined to the topology by internal topics."""
+"""Streaming frames of Spark's as sources, and writers of Spark's as sinks.
+
+Both are joined to the topology by internal topics.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from hayase.core.windows import to_ms
 from hayase.dsl import functions
 from hayase.dsl.graph import Graph
 from hayase.dsl.inference import infer, visible_columns
-from hayase.dsl.options import Consumed, Produced
+from hayase.dsl.options.options import Consumed, Produced
 from hayase.dsl.stream_state import StreamState
 from hayase.topology.nodes import SinkNode, SourceNode, SparkSink, SparkSource
 
@@ -42,7 +45,8 @@ def spark_source(
     if options.reset is not None:
         raise TopologyError(
             "INVALID_OPTION",
-            f"from_spark {name!r} is read from its beginning; where the frame begins is an option of Spark's reader, such as "
+            f"from_spark {name!r} is read from its beginning; where the frame begins is an option of Spark's reader, "
+            "such as "
             "startingOffsets",
         )
     topic = f"{check_name(name)}{FROM_SUFFIX}"

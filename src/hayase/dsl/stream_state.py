@@ -20,7 +20,7 @@ from hayase.dsl.inference import (
     value_schema,
     visible_columns,
 )
-from hayase.dsl.options import Grouped, Named, Repartitioned
+from hayase.dsl.options.options import Grouped, Named, Repartitioned
 
 Option = TypeVar("Option")
 

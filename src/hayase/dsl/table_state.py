@@ -8,11 +8,11 @@ from typing import Any
 from hayase.core.errors import TopologyError
 from hayase.dsl.graph import Graph
 from hayase.dsl.inference import Known, concrete_serde
-from hayase.dsl.materialized import Materialized
-from hayase.dsl.store_suppliers import ttl_not_possible
-from hayase.dsl.views import TableView
+from hayase.dsl.options.materialized import Materialized
+from hayase.dsl.options.store_suppliers import ttl_not_possible
+from hayase.dsl.views import TableMaterialization
 from hayase.serde import JsonSerde
-from hayase.state.spec import StoreSpec
+from hayase.state.stores.spec import StoreSpec
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class TableState:
     node: str
     key: Known
     value: Known
-    view: TableView
+    view: TableMaterialization
     queryable: str | None
     closes_after_ms: int | None = None
     late: LateSource | None = None
@@ -100,14 +100,16 @@ def key_value_spec(options: Materialized[Any, Any], name: str, key: Known, value
     """The store of a table that has no versions: a global one, or one whose keys are windowed later on.
 
     Raises:
-        TopologyError: `VERSIONED_STORE`: it is to be versioned; `TTL_NOT_POSSIBLE`: it is to forget rows, without a changelog.
+        TopologyError: `VERSIONED_STORE`: it is to be versioned; `TTL_NOT_POSSIBLE`: it is to forget rows, without a
+            changelog.
     """
     if not options.logging:
         refuse_ttl(options, name, "its time is kept with changelogs, so it needs with_logging_enabled")
     if options.versioned is not None:
         raise TopologyError(
             "VERSIONED_STORE",
-            f"{name!r} is a versioned store; global tables and what is aggregated in windows or sessions have no versions, so "
+            f"{name!r} is a versioned store; global tables and what is aggregated in windows or sessions have no "
+            "versions, so "
             "give Materialized.as_ a name",
         )
     return StoreSpec(

@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from hayase.state.spec import StoreSpec
+from hayase.state.stores.spec import StoreSpec
 
 if TYPE_CHECKING:
     from hayase.dsl.graph import Graph
 
 
-class TableView:
+class TableMaterialization:
     """Where the rows of a table can be read: its own store, or its parent's through the node's function.
 
     Args:
@@ -25,7 +25,7 @@ class TableView:
         old_values: its updates carry the old value.
     """
 
-    def __init__(self, graph: Graph, spec: StoreSpec | None, parent: TableView | None, keep: bool) -> None:
+    def __init__(self, graph: Graph, spec: StoreSpec | None, parent: TableMaterialization | None, keep: bool) -> None:
         self._graph = graph
         self._spec = spec
         self._parent = parent
@@ -48,7 +48,10 @@ class TableView:
 
     @property
     def forgets(self) -> bool:
-        """Whether it, or a table it is computed from, has a time to live: then not every row that goes is taken back."""
+        """Whether it, or a table it is computed from, has a time to live.
+
+        Then not every row that goes is taken back.
+        """
         own = self._spec is not None and self._spec.ttl_ms is not None
         return own or (self._parent is not None and self._parent.forgets)
 
@@ -80,31 +83,33 @@ class TableView:
             self._parent.uncache()
 
 
-class JoinView(TableView):
+class JoinView(TableMaterialization):
     """Where the rows of a join of two tables can be read: its own store, or those of both tables."""
 
-    def __init__(self, graph: Graph, spec: StoreSpec | None, left: TableView, right: TableView) -> None:
+    def __init__(
+        self, graph: Graph, spec: StoreSpec | None, left: TableMaterialization, right: TableMaterialization
+    ) -> None:
         super().__init__(graph, spec, None, keep=spec is not None)
         self._sides = left, right
 
     @property
     def forgets(self) -> bool:
-        """See TableView."""
+        """See TableMaterialization."""
         return super().forgets or any(side.forgets for side in self._sides)
 
     def stores_to_read(self) -> tuple[str, ...]:
-        """See TableView."""
+        """See TableMaterialization."""
         if self.store is not None:
             return (self.store,)
         return tuple(dict.fromkeys(name for side in self._sides for name in side.stores_to_read()))
 
     def send_old_values(self, *, force: bool = False) -> bool:
-        """See TableView; a join always can, as both tables keep their rows.
+        """See TableMaterialization; a join always can, as both tables keep their rows.
 
-        Both are asked for old values, even if the join has a store of its own (`KTableKTableJoinMerger`): a filter that knows
-        the old value drops needless deletions.
-        Its old result is the one with the other side's row as it is now, which is right because every update of both
-        sides is passed on: with caches a result would be named that was never sent (KAFKA-4609).
+        Both are asked for old values, even if the join has a store of its own (`KTableKTableJoinMerger`): a filter that
+        knows the old value drops needless deletions. Its old result is the one with the other side's row as it is now,
+        which is right because every update of both sides is passed on: with caches a result would be named that was
+        never sent (KAFKA-4609).
         """
         if not self.old_values:
             for side in self._sides:
@@ -113,7 +118,7 @@ class JoinView(TableView):
         return True
 
     def uncache(self) -> None:
-        """See TableView."""
+        """See TableMaterialization."""
         if self.store is not None:
             super().uncache()
             return
@@ -121,13 +126,13 @@ class JoinView(TableView):
             side.uncache()
 
 
-class SuppressView(TableView):
+class SuppressView(TableMaterialization):
     """Where the rows of a suppressed table can be read: in its buffer what was sent last, else its parent's."""
 
-    def __init__(self, graph: Graph, parent: TableView, buffer: str) -> None:
+    def __init__(self, graph: Graph, parent: TableMaterialization, buffer: str) -> None:
         super().__init__(graph, None, parent, keep=False)
         self._buffer = buffer
 
     def stores_to_read(self) -> tuple[str, ...]:
-        """See TableView."""
+        """See TableMaterialization."""
         return (self._buffer, *super().stores_to_read())

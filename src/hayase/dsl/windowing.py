@@ -8,10 +8,10 @@ from typing import Any
 from hayase.core.errors import TopologyError
 from hayase.core.windows import EmitStrategy, SessionWindows, SlidingWindows, UnlimitedWindows, Windows
 from hayase.dsl.inference import Known, windowed_key
-from hayase.dsl.materialized import Materialized
+from hayase.dsl.options.materialized import Materialized
 from hayase.dsl.table_state import refuse_ttl
 from hayase.serde import SessionWindowedSerde
-from hayase.state.spec import StoreKind, StoreSpec
+from hayase.state.stores.spec import StoreKind, StoreSpec
 from hayase.topology.operators import (
     Aggregation,
     StreamSessionAggregate,
@@ -33,7 +33,8 @@ class Windowing:
         if not isinstance(strategy, EmitStrategy):
             raise TopologyError(
                 "INVALID_EMIT_STRATEGY",
-                f"emit_strategy takes EmitStrategy.on_window_update() or EmitStrategy.on_window_close(), not {strategy!r}",
+                "emit_strategy takes EmitStrategy.on_window_update() or EmitStrategy.on_window_close(), not "
+                f"{strategy!r}",
             )
         if strategy.on_close and isinstance(self.windows, UnlimitedWindows):
             raise TopologyError(
@@ -71,7 +72,8 @@ class Windowing:
             )
             raise TopologyError(
                 "INVALID_RETENTION",
-                f"store {spec.name!r}: retention is {retention_ms} ms; it must be at least {what} plus grace, {least_ms} ms",
+                f"store {spec.name!r}: retention is {retention_ms} ms; it must be at least {what} plus grace, "
+                f"{least_ms} ms",
             )
         size_ms = self._size_ms
         kind: StoreKind = "session" if size_ms is None else "timestamped_window"
@@ -108,7 +110,8 @@ def windowing_of(windows: Any) -> Windowing:
     if not isinstance(windows, Windows | SlidingWindows | SessionWindows):
         raise TopologyError(
             "INVALID_WINDOW",
-            "windowed_by takes TimeWindows, SlidingWindows, SessionWindows, UnlimitedWindows or a subclass of Windows, for example "
+            "windowed_by takes TimeWindows, SlidingWindows, SessionWindows, UnlimitedWindows or a subclass of Windows, "
+            "for example "
             f"TimeWindows.of_size_with_no_grace(timedelta(minutes=5)), not {windows!r}",
         )
     if isinstance(windows, Windows):
@@ -117,6 +120,7 @@ def windowing_of(windows: Any) -> Windowing:
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise TopologyError(
                     "INVALID_WINDOW",
-                    f"{type(windows).__name__}.{name} is {value!r}; it must be a whole number of milliseconds, at least {least}",
+                    f"{type(windows).__name__}.{name} is {value!r}; it must be a whole number of milliseconds, at "
+                    f"least {least}",
                 )
     return Windowing(windows)

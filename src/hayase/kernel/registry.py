@@ -8,50 +8,50 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from hayase.kernel.aggregate import StreamAggregateColumns, StreamAggregateRows
-from hayase.kernel.branch import BranchRows, SplitRows, branch_columns, split_columns
-from hayase.kernel.cogroup_merge import CogroupMergeRows
-from hayase.kernel.columns import ColumnNode, CompileContext, EdgeSchema
-from hayase.kernel.filter import FilterRows, filter_columns
-from hayase.kernel.flat_map import FlatMapRows, flat_map_columns
-from hayase.kernel.flat_map_values import FlatMapValuesRows, flat_map_values_columns
-from hayase.kernel.foreach import ForeachRows, foreach_columns
-from hayase.kernel.foreign_key_left import ForeignKeyResolveRows, ForeignKeySubscribeRows
-from hayase.kernel.foreign_key_left_columns import foreign_key_resolve_columns, foreign_key_subscribe_columns
-from hayase.kernel.foreign_key_right import ForeignKeyFanOutRows, ForeignKeyLookUpRows, ForeignKeyReceiveRows
-from hayase.kernel.foreign_key_right_columns import (
+from hayase.kernel.aggregate.cogroup_merge import CogroupMergeRows
+from hayase.kernel.aggregate.late_records import LateRecordsRows
+from hayase.kernel.aggregate.stream_aggregate import StreamAggregateColumns, StreamAggregateRows
+from hayase.kernel.aggregate.table_aggregate import TableAggregateColumns, TableAggregateRows
+from hayase.kernel.foreign_key.left_columns import foreign_key_resolve_columns, foreign_key_subscribe_columns
+from hayase.kernel.foreign_key.left_rows import ForeignKeyResolveRows, ForeignKeySubscribeRows
+from hayase.kernel.foreign_key.right_columns import (
     foreign_key_fan_out_columns,
     foreign_key_look_up_columns,
     foreign_key_receive_columns,
 )
-from hayase.kernel.global_join import GlobalJoinRows, global_join_columns
-from hayase.kernel.late_records import LateRecordsRows
-from hayase.kernel.map import MapRows, map_columns
-from hayase.kernel.map_values import MapValuesRows, map_values_columns
-from hayase.kernel.merge import MergeRows, merge_columns
-from hayase.kernel.peek import PeekRows, peek_columns
-from hayase.kernel.process import ProcessRows
-from hayase.kernel.repartition_filter import RepartitionFilterRows, repartition_filter_columns
-from hayase.kernel.rows import RowNode
-from hayase.kernel.select_key import SelectKeyRows, select_key_columns
-from hayase.kernel.session_aggregate import StreamSessionAggregateColumns, StreamSessionAggregateRows
-from hayase.kernel.sliding_aggregate import StreamSlidingAggregateColumns, StreamSlidingAggregateRows
-from hayase.kernel.stream_join_window import StreamJoinWindowRows, stream_join_window_columns
-from hayase.kernel.stream_self_join import StreamSelfJoinRows, stream_self_join_columns
-from hayase.kernel.stream_stream_join import StreamStreamJoinRows, stream_stream_join_columns
-from hayase.kernel.stream_table_join import StreamTableJoinRows, stream_table_join_columns
-from hayase.kernel.suppress import TableSuppressRows
-from hayase.kernel.suppress_columns import table_suppress_columns
-from hayase.kernel.table_aggregate import TableAggregateColumns, TableAggregateRows
-from hayase.kernel.table_filter import TableFilterRows, table_filter_columns
-from hayase.kernel.table_group_by import TableGroupByRows, table_group_by_columns
-from hayase.kernel.table_join import TableJoinRows, table_join_columns
-from hayase.kernel.table_join_merge import TableJoinMergeRows, table_join_merge_columns
-from hayase.kernel.table_map_values import TableMapValuesRows, table_map_values_columns
-from hayase.kernel.table_source import TableSourceRows, table_source_columns
-from hayase.kernel.table_to_stream import TableToStreamRows, table_to_stream_columns
-from hayase.kernel.table_transform_values import TableTransformValuesRows
-from hayase.kernel.windowed_aggregate import StreamWindowedAggregateColumns, StreamWindowedAggregateRows
+from hayase.kernel.foreign_key.right_rows import ForeignKeyFanOutRows, ForeignKeyLookUpRows, ForeignKeyReceiveRows
+from hayase.kernel.join.global_table import GlobalJoinRows, global_join_columns
+from hayase.kernel.join.stream_join_window import StreamJoinWindowRows, stream_join_window_columns
+from hayase.kernel.join.stream_self import StreamSelfJoinRows, stream_self_join_columns
+from hayase.kernel.join.stream_stream import StreamStreamJoinRows, stream_stream_join_columns
+from hayase.kernel.join.stream_table import StreamTableJoinRows, stream_table_join_columns
+from hayase.kernel.join.table_table import TableJoinRows, table_join_columns
+from hayase.kernel.join.table_table_merge import TableJoinMergeRows, table_join_merge_columns
+from hayase.kernel.node.column_node import ColumnNode, CompileContext, EdgeSchema
+from hayase.kernel.node.row_node import RowNode
+from hayase.kernel.stateless.branch import BranchRows, SplitRows, branch_columns, split_columns
+from hayase.kernel.stateless.filter import FilterRows, filter_columns
+from hayase.kernel.stateless.flat_map import FlatMapRows, flat_map_columns
+from hayase.kernel.stateless.flat_map_values import FlatMapValuesRows, flat_map_values_columns
+from hayase.kernel.stateless.foreach import ForeachRows, foreach_columns
+from hayase.kernel.stateless.map import MapRows, map_columns
+from hayase.kernel.stateless.map_values import MapValuesRows, map_values_columns
+from hayase.kernel.stateless.merge import MergeRows, merge_columns
+from hayase.kernel.stateless.peek import PeekRows, peek_columns
+from hayase.kernel.stateless.process import ProcessRows
+from hayase.kernel.stateless.repartition_filter import RepartitionFilterRows, repartition_filter_columns
+from hayase.kernel.stateless.select_key import SelectKeyRows, select_key_columns
+from hayase.kernel.table.filter import TableFilterRows, table_filter_columns
+from hayase.kernel.table.group_by import TableGroupByRows, table_group_by_columns
+from hayase.kernel.table.map_values import TableMapValuesRows, table_map_values_columns
+from hayase.kernel.table.source import TableSourceRows, table_source_columns
+from hayase.kernel.table.suppress_columns import table_suppress_columns
+from hayase.kernel.table.suppress_rows import TableSuppressRows
+from hayase.kernel.table.to_stream import TableToStreamRows, table_to_stream_columns
+from hayase.kernel.table.transform_values import TableTransformValuesRows
+from hayase.kernel.window.session_aggregate import StreamSessionAggregateColumns, StreamSessionAggregateRows
+from hayase.kernel.window.sliding_aggregate import StreamSlidingAggregateColumns, StreamSlidingAggregateRows
+from hayase.kernel.window.time_window_aggregate import StreamWindowedAggregateColumns, StreamWindowedAggregateRows
 from hayase.topology import operators as op
 from hayase.topology.nodes import ProcessorNode
 

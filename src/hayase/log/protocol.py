@@ -118,7 +118,7 @@ OutgoingBatch = OutputBatch | StoredBatch
 class Marker:
     """What a bundle last wrote: the proof that an epoch's outputs are in the log."""
 
-    lineage: str
+    checkpoint_id: str
     epoch: int
     digest: str
 
@@ -128,23 +128,28 @@ def is_published(last: Marker | None, marker: Marker) -> bool:
 
     Raises:
         CheckpointError: `CHECKPOINT_OLDER_THAN_LOG`: the outputs there are of another epoch with the same number.
-        LogError: `STATE_MOVED`: they are of a later epoch, so another attempt has overtaken this one, and none waits for it.
+        LogError: `STATE_MOVED`: they are of a later epoch, so another attempt has overtaken this one, and none waits
+            for it.
     """
-    if last is None or last.lineage != marker.lineage or last.epoch < marker.epoch:
+    if last is None or last.checkpoint_id != marker.checkpoint_id or last.epoch < marker.epoch:
         return False
     if last.epoch > marker.epoch:
         raise LogError(
             "STATE_MOVED",
-            f"outputs of epoch {last.epoch} are in the log, and epoch {marker.epoch} is about to be written: another attempt has "
-            "overtaken this one. Nothing was written. If that comes again and no other run is at work, the checkpoint is an older copy: "
+            f"outputs of epoch {last.epoch} are in the log, and epoch {marker.epoch} is about to be written: another "
+            "attempt has "
+            "overtaken this one. Nothing was written. If that comes again and no other run is at work, the checkpoint "
+            "is an older copy: "
             "restore the newest one, or start over with `hayase app reset`",
             epoch=marker.epoch,
         )
     if last.epoch == marker.epoch and last.digest != marker.digest:
         raise CheckpointError(
             "CHECKPOINT_OLDER_THAN_LOG",
-            f"outputs of epoch {marker.epoch} are in the log, but of another epoch record ({last.digest}) than that of the "
-            f"checkpoint ({marker.digest}): the checkpoint is an older copy. Nothing was written. Restore the newest copy, or start "
+            f"outputs of epoch {marker.epoch} are in the log, but of another epoch record ({last.digest}) than that of "
+            "the "
+            f"checkpoint ({marker.digest}): the checkpoint is an older copy. Nothing was written. Restore the newest "
+            "copy, or start "
             "over with `hayase app reset`",
             epoch=marker.epoch,
         )
@@ -188,9 +193,9 @@ class EpochWriter(Protocol):
     ) -> bool:
         """Write the outputs of an epoch exactly once: outputs and marker become visible together, or not at all.
 
-        Returns `False` and writes nothing if the bundle's marker has the same lineage and this epoch or a later one.
-        A marker of another lineage counts as absent. Safe against another process that does the same at the same
-        time: one of them wins.
+        Returns `False` and writes nothing if the bundle's marker has the same checkpoint id and this epoch or a later
+        one. A marker of another checkpoint counts as absent. Safe against another process that does the same at the
+        same time: one of them wins.
 
         Args:
             application_id: whose epoch.
@@ -198,7 +203,8 @@ class EpochWriter(Protocol):
             marker: of the epoch.
             batches: the outputs.
             place: the bundle's place in the application's plan, always the same: where bundles of different places keep
-                their markers apart, none waits for another's open transaction. Found from the bundle's name if not given.
+                their markers apart, none waits for another's open transaction. Found from the bundle's name if not
+                given.
 
         Raises:
             CheckpointError: `CHECKPOINT_OLDER_THAN_LOG`: the bundle's marker is of this epoch with another digest.
@@ -272,7 +278,9 @@ class Log(Protocol):
         ...
 
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
-        """Remove the records of each partition whose offset is smaller; who reads such an offset gets SourceRangeLostError.
+        """Remove the records of each partition whose offset is smaller.
+
+        Who reads such an offset gets SourceRangeLostError.
 
         Records that are stored together may stay until all of them may go.
 
@@ -293,7 +301,9 @@ class Log(Protocol):
         ...
 
     def prepare_markers(self, application_id: str) -> None:
-        """Make room for an application's markers, so that its first `publish_epoch` need not; calling it again does nothing.
+        """Make room for an application's markers, so that its first `publish_epoch` need not.
+
+        Calling it again does nothing.
 
         Raises:
             LogError: the log could not be reached.

@@ -73,10 +73,12 @@ class ProcessingContext(ABC):
 
     @abstractmethod
     def app_configs(self) -> Mapping[str, Any]:
-        """The settings of the application as they were given, by name: those of `StreamsConfig`, and your own, which begin with `app.`.
+        """The settings of the application as they were given, by name.
 
-        Not in it: settings of Kafka's clients, of the schema registry and of Spark, and what was left at its default. References
-        to secrets, such as `${env:NAME}`, are looked up in the process that asks.
+        Those of `StreamsConfig`, and your own, which begin with `app.`.
+
+        Not in it: settings of Kafka's clients, of the schema registry and of Spark, and what was left at its default.
+        References to secrets, such as `${env:NAME}`, are looked up in the process that asks.
 
         Raises:
             ConfigError: `SECRET_NOT_FOUND`: what a reference names is not there.
@@ -134,10 +136,12 @@ class ProcessingContext(ABC):
         callback: Punctuator,
         start_time: datetime | None = None,
     ) -> Cancellable:
-        """Have a function called again and again. By stream time after the record that made it due, by the wall clock after the epoch's records.
+        """Have a function called again and again.
 
-        However many intervals have passed, it is called once, and next time at the next multiple. When it is due next is
-        kept with the state of the task, for what is scheduled in `init`: a restart changes nothing.
+        By stream time after the record that made it due, by the wall clock after the epoch's records.
+
+        However many intervals have passed, it is called once, and next time at the next multiple. When it is due next
+        is kept with the state of the task, for what is scheduled in `init`: a restart changes nothing.
 
         Args:
             interval: at least a millisecond.
@@ -152,7 +156,10 @@ class ProcessingContext(ABC):
 
     @abstractmethod
     def record_metadata(self) -> RecordMetadata | None:
-        """Where the record at hand was read; `None` in a punctuation, and for what a cache sends at the end of an epoch."""
+        """Where the record at hand was read.
+
+        `None` in a punctuation, and for what a cache sends at the end of an epoch.
+        """
 
     @abstractmethod
     def current_stream_time_ms(self) -> int:
@@ -193,9 +200,10 @@ class FixedKeyProcessorContext(ProcessingContext, Generic[K, VR]):
 class Processor(ABC, Generic[K, V, KR, VR]):
     """Code of yours in a topology. A subclass overrides `process`, and the others where it needs them.
 
-    One object serves one task for as long as it stays in its process: the supplier makes it, then come `init`, `process` for each
-    record of epoch after epoch, `close`. Connections and caches may live in its fields. What must not be lost belongs into a store:
-    fields are gone when the task moves to another process, when an attempt fails, and with the application, as in Kafka Streams.
+    One object serves one task for as long as it stays in its process: the supplier makes it, then come `init`,
+    `process` for each record of epoch after epoch, `close`. Connections and caches may live in its fields. What must
+    not be lost belongs into a store: fields are gone when the task moves to another process, when an attempt fails, and
+    with the application, as in Kafka Streams.
 
     Example:
         >>> from hayase import Consumed, Processor, Produced, Record, Serdes, Stores, StreamsBuilder
@@ -221,14 +229,19 @@ class Processor(ABC, Generic[K, V, KR, VR]):
     """
 
     def init(self, context: ProcessorContext[KR, VR]) -> None:
-        """Called once, before the first record: the place to open connections, fetch stores and schedule punctuations."""
+        """Called once, before the first record.
+
+        The place to open connections, fetch stores and schedule punctuations.
+        """
 
     @abstractmethod
     def process(self, record: Record[K, V]) -> None:
         """Called for each record, in the order of the task. What it raises goes to the processing exception handler."""
 
     def close(self) -> None:
-        """Called when the task leaves the process, the application stops, or an attempt at an epoch failed; not if the process is killed.
+        """Called when the task leaves the process, the application stops, or an attempt at an epoch failed.
+
+        Not if the process is killed.
 
         It is no part of an epoch: stores cannot be used and nothing can be forwarded. What it raises is logged.
         """
@@ -284,8 +297,9 @@ class ValueTransformerWithKey(ABC, Generic[K, V, VR]):
         """The new value of a row; `None` deletes it.
 
         Called for every update in the order of the task, with `None` for a delete; also for old values, where a node
-        downstream wants them, and for rows that a join looks up, unless the result has a named store. So what it does to
-        its stores must not depend on how often it is called. What it raises goes to the processing exception handler.
+        downstream wants them, and for rows that a join looks up, unless the result has a named store. So what it does
+        to its stores must not depend on how often it is called. What it raises goes to the processing exception
+        handler.
         """
 
     def close(self) -> None:
@@ -297,4 +311,7 @@ ProcessorSupplier = Callable[[], Processor[K, V, KR, VR]]
 FixedKeyProcessorSupplier = Callable[[], FixedKeyProcessor[K, V, VR]]
 """Makes a new fixed-key processor each time it is called."""
 ValueTransformerSupplier = Callable[[], ValueTransformerWithKey[K, V, VR]]
-"""Makes a new transformer each time it is called; a subclass of `ValueTransformerWithKey` that takes no arguments is one."""
+"""Makes a new transformer each time it is called.
+
+A subclass of `ValueTransformerWithKey` that takes no arguments is one.
+"""

@@ -1,4 +1,7 @@
-"""What happens to a record that fails: continue, fail or dead-letter (Kafka Streams' exception handlers, KIP-1033, KIP-1034)."""
+"""What happens to a record that fails.
+
+Continue, fail or dead-letter (Kafka Streams' exception handlers, KIP-1033, KIP-1034).
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,10 @@ class ErrorContext:
 
 
 ExceptionHandler = Callable[[ErrorContext, Exception], HandlerAnswer]
-"""Called once for each failing record, in the process that runs the task; may be called again when an epoch is replayed."""
+"""Called once for each failing record, in the process that runs the task.
+
+May be called again when an epoch is replayed.
+"""
 
 
 def log_and_fail(context: ErrorContext, error: Exception) -> HandlerAnswer:

@@ -32,10 +32,13 @@ class Sensor:
         self._entity = entity
 
     def record(self, value: float = 1) -> None:
-        """Something happened once more; `value` is how long it took, where that is measured, else it makes no difference.
+        """Something happened once more.
 
-        What an epoch records is reported when the epoch came through, and only then: one that is run again after a crash
-        does not count twice. Where it is measured, a value that is no number raises, as any other fault in a processor.
+        `value` is how long it took, where that is measured, else it makes no difference.
+
+        What an epoch records is reported when the epoch came through, and only then: one that is run again after a
+        crash does not count twice. Where it is measured, a value that is no number raises, as any other fault in a
+        processor.
         """
         if self._recorded:
             metrics = self._metrics()
@@ -51,12 +54,13 @@ class Sensor:
 class StreamsMetrics:
     """Makes sensors of your own; from `ProcessingContext.metrics`.
 
-    They appear beside Hayase's own in `StreamsApp.metrics()` and `/metrics`: in the group `stream-<scope_name>-metrics`, with
-    the tags `thread-id`, `task-id`, `<scope_name>-id` (the entity) and those given. In the test driver
-    `driver.metrics.total("<scope_name>/<operation_name>")` is how often.
+    They appear beside Hayase's own in `StreamsApp.metrics()` and `/metrics`: in the group
+    `stream-<scope_name>-metrics`, with the tags `thread-id`, `task-id`, `<scope_name>-id` (the entity) and those given.
+    In the test driver `driver.metrics.total("<scope_name>/<operation_name>")` is how often.
 
-    Names, and names and values of tags, have letters, digits, `.`, `_` and `-`; names of scopes, operations and tags begin with
-    a letter, and no tag is one of those above. The order of tags makes no difference. Asking again for the same sensor is allowed.
+    Names, and names and values of tags, have letters, digits, `.`, `_` and `-`; names of scopes, operations and tags
+    begin with a letter, and no tag is one of those above. The order of tags makes no difference. Asking again for the
+    same sensor is allowed.
 
     Example:
         >>> from hayase import Consumed, FixedKeyProcessor, Produced, Serdes, StreamsBuilder
@@ -92,7 +96,8 @@ class StreamsMetrics:
         """Counts: `<operation_name>-total` and `<operation_name>-rate`, per second.
 
         Raises:
-            TopologyError: `INVALID_METRIC`: a name or tag with other characters, a tag that is there already, or an unknown level.
+            TopologyError: `INVALID_METRIC`: a name or tag with other characters, a tag that is there already, or an
+                unknown level.
         """
         return self._made(scope_name, entity_name, operation_name, recording_level, tags, timed=False)
 
@@ -131,7 +136,8 @@ class StreamsMetrics:
         wrong = [name for name in names if not _matches(_NAME, name)]
         if wrong:
             raise self._refused(
-                f"{wrong[0]!r} cannot be a name of a metric or tag; use letters, digits, '.', '_' and '-', a letter first"
+                f"{wrong[0]!r} cannot be a name of a metric or tag; use letters, digits, '.', '_' and '-', a letter "
+                "first"
             )
 
     def _refused(self, message: str) -> TopologyError:

@@ -28,7 +28,8 @@ class TimestampExtractor:
     Make one with the functions below; the default of every source is `record_timestamp()`.
 
     Attributes:
-        kind: `record` (the log's timestamp), `field` (a time in the value, see `field_timestamp`), `callable`, or `wall_clock` (the epoch's wall clock).
+        kind: `record` (the log's timestamp), `field` (a time in the value, see `field_timestamp`), `callable`, or
+            `wall_clock` (the epoch's wall clock).
         on_invalid: what to do with a negative time, or a field that is missing or no time:
             `fail` stops the application, `skip` drops the record and counts it, `partition_time` takes the
             largest time seen in the partition so far (and fails if there is none).
@@ -48,7 +49,9 @@ def record_timestamp(on_invalid: OnInvalid = "fail") -> TimestampExtractor:
 
 
 def field_timestamp(path: str, on_invalid: OnInvalid = "fail") -> TimestampExtractor:
-    """A field of the value: whole milliseconds since 1970, a date or datetime, or a text in ISO 8601 (`2026-11-23T09:30:00Z`).
+    """A field of the value.
+
+    Whole milliseconds since 1970, a date or datetime, or a text in ISO 8601 (`2026-11-23T09:30:00Z`).
 
     Without a time zone a time is UTC. Fractions of a millisecond are dropped.
     """

@@ -25,15 +25,15 @@ from hayase.query.checkpoint import (
     settle_application_folder,
     state_folders,
     state_of_store,
-    unit_of_store,
+    subtopology_of_store,
 )
 from hayase.query.request import StateQueryRequest, StateQueryResult
 from hayase.query.run_query import run_query
 from hayase.query.source import PinnedSource, StateSource
 from hayase.query.stores import StoreHandle, open_store
-from hayase.state.changelog import Changelog
-from hayase.state.history import oldest_epoch, open_past_states
-from hayase.state.moving import is_moving
+from hayase.state.changelog.changelog import Changelog
+from hayase.state.changelog.history import oldest_epoch, open_past_states
+from hayase.state.environment.remote_bundles_marker import is_moving
 from hayase.topology.earlier import store_in
 from hayase.topology.topology import Topology
 
@@ -154,23 +154,24 @@ class StoreAccess:
             when = f" (begun {to_iso(newest.wall_clock_ms)})" if newest is not None else ""
             raise ConfigError(
                 "INVALID_AS_OF",
-                f"epoch {epoch} is not one that is through; the last one that is is epoch {last}{when}, the first one is 0",
+                f"epoch {epoch} is not one that is through; the last one that is is epoch {last}{when}, the first one "
+                "is 0",
             )
         return epoch
 
     def _source(self, topology: Topology, checkpoint: Checkpoint, names: list[str], epoch: int | None) -> StateSource:
         if epoch is None:
             workers = state_folders(self._config).disk / "state"
-            followers = follower_sources(self._config, checkpoint.lineage)
+            followers = follower_sources(self._config, checkpoint.checkpoint_id)
             if is_moving(workers) or (followers and not workers.is_dir()):
                 return furthest(followers, bundles_of(topology, checkpoint, names), workers)
-            others = partial(follower_sources, self._config, checkpoint.lineage)
+            others = partial(follower_sources, self._config, checkpoint.checkpoint_id)
             paths = {
                 state_of_store(topology, name, bundle): folder_of_store(topology, self._config, name, bundle)
                 for name in names
-                for bundle in checkpoint.bundles_of(unit_of_store(topology, name))
+                for bundle in checkpoint.bundles_of(subtopology_of_store(topology, name))
             }
-            return StateSource(workers, checkpoint.lineage, paths=paths, others=others)
+            return StateSource(workers, checkpoint.checkpoint_id, paths=paths, others=others)
         check_logged(topology, names)
         settle_application_folder(self._config)
         past = open_past_states(history_folder(self._config), epoch)
@@ -178,19 +179,19 @@ class StoreAccess:
             checkpoint.blobs,
             bundles_of(topology, checkpoint, names),
             application_id=checkpoint.application_id,
-            lineage=checkpoint.lineage,
+            checkpoint_id=checkpoint.checkpoint_id,
         )
-        return StateSource(past.folder, checkpoint.lineage, kept=past)
+        return StateSource(past.folder, checkpoint.checkpoint_id, kept=past)
 
 
 def bundles_of(topology: Topology, checkpoint: Checkpoint, names: Iterable[str]) -> list[str]:
     """The states of bundles that hold those stores; raises UnknownStoreError."""
-    units = {name: unit_of_store(topology, name) for name in names}
+    subtopologies = {name: subtopology_of_store(topology, name) for name in names}
     return sorted(
         {
             state_of_store(topology, name, bundle)
-            for name, unit in units.items()
-            for bundle in checkpoint.bundles_of(unit)
+            for name, subtopology in subtopologies.items()
+            for bundle in checkpoint.bundles_of(subtopology)
         }
     )
 
@@ -202,7 +203,9 @@ def pinned_stores(topology: Topology, checkpoint: Checkpoint, names: list[str], 
 
 
 def furthest(followers: Iterable[StateSource], bundles: Iterable[str], workers: Path) -> StateSource:
-    """The follower that is at the latest epoch: on a cluster bundles move, so the workers' states here may be older ones.
+    """The follower that is at the latest epoch.
+
+    On a cluster bundles move, so the workers' states here may be older ones.
 
     Raises:
         StateError: `STATE_ELSEWHERE`: there is no follower on this machine, or none has anything yet.
@@ -218,15 +221,17 @@ def furthest(followers: Iterable[StateSource], bundles: Iterable[str], workers: 
     if not found:
         raise StateError(
             "STATE_ELSEWHERE",
-            f"the application runs on a cluster, whose machines share its bundles: what {workers} has of them may be of an older "
-            "epoch, and no follower on this machine has a state yet. Set num.standby.replicas for the program's machine, or run "
+            f"the application runs on a cluster, whose machines share its bundles: what {workers} has of them may be "
+            "of an older "
+            "epoch, and no follower on this machine has a state yet. Set num.standby.replicas for the program's "
+            "machine, or run "
             "`hayase follow` here; reading as of an epoch works everywhere",
         )
     return max(found, key=itemgetter(0))[1]
 
 
-def follower_sources(config: StreamsConfig, lineage: str) -> list[StateSource]:
+def follower_sources(config: StreamsConfig, checkpoint_id: str) -> list[StateSource]:
     """The followers of an application on this machine that lie where they are looked for."""
     folder = followers_folder(config)
     names = sorted(path for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
-    return [StateSource(path, lineage, gate=True) for path in names]
+    return [StateSource(path, checkpoint_id, epoch_lock=True) for path in names]

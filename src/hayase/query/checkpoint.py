@@ -1,4 +1,4 @@
-"""What a reader needs to know of an application's checkpoint: lineage, bundles, epochs."""
+"""What a reader needs to know of an application's checkpoint: its id, bundles, epochs."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hayase.compiler.build import global_subtopology_id, levels_of
+from hayase.compiler.compile import subtopologies_of
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import CheckpointError, StateError, UnknownStoreError
 from hayase.core.private_files import is_own_folder, make_folder, private_folder
-from hayase.planner.build import global_unit_id, levels_of
-from hayase.planner.compile import units_of
-from hayase.state.folders import StateFolders, logged_in_memory
-from hayase.state.spec import StoreSpec
+from hayase.state.environment.folders import StateFolders, logged_in_memory
+from hayase.state.stores.spec import StoreSpec
 from hayase.storage.blobs import BlobStore
 from hayase.storage.open import open_blobs
 from hayase.task.epochs import Epochs
@@ -35,17 +35,17 @@ class Checkpoint:
     Attributes:
         blobs: where it is.
         application_id: whose.
-        lineage: its identity.
+        checkpoint_id: its identity.
         tasks: ids of the tasks by bundle.
-        units: the unit of each bundle.
+        subtopologies: the sub-topology of each bundle.
         plan_format: of its plan; see `hayase.topology.earlier`.
     """
 
     blobs: BlobStore
     application_id: str
-    lineage: str
+    checkpoint_id: str
     tasks: dict[str, tuple[str, ...]]
-    units: dict[str, str]
+    subtopologies: dict[str, str]
     plan_format: int = FORMAT
 
     def names(self, topology: Topology) -> Topology:
@@ -57,21 +57,23 @@ class Checkpoint:
         """Which epochs are through."""
         return Epochs(self.blobs)
 
-    def bundles_of(self, unit: str) -> list[str]:
-        """The bundles of a unit."""
-        return [bundle for bundle, name in self.units.items() if name == unit]
+    def bundles_of(self, subtopology: str) -> list[str]:
+        """The bundles of a sub-topology."""
+        return [bundle for bundle, name in self.subtopologies.items() if name == subtopology]
 
 
 def find_checkpoint(blobs: BlobStore, application_id: str) -> Checkpoint | None:
     """The checkpoint; `None` if no application ever started on it."""
-    plan, lineage = blobs.get("plan.json"), blobs.get("lineage")
-    if plan is None or lineage is None:
+    plan, checkpoint_id = blobs.get("plan.json"), blobs.get("lineage")
+    if plan is None or checkpoint_id is None:
         return None
     decoded = decoded_plan(plan)
     bundles = decoded["bundles"]
     tasks = {bundle: tuple(details["tasks"]) for bundle, details in bundles.items()}
-    units = {bundle: details["unit"] for bundle, details in bundles.items()}
-    return Checkpoint(blobs, application_id, decoded_lineage(lineage), tasks, units, format_of(decoded))
+    subtopologies = {bundle: details["unit"] for bundle, details in bundles.items()}
+    return Checkpoint(
+        blobs, application_id, decoded_checkpoint_id(checkpoint_id), tasks, subtopologies, format_of(decoded)
+    )
 
 
 def decoded_plan(data: bytes) -> dict[str, Any]:
@@ -88,8 +90,8 @@ def format_of(plan: Mapping[str, Any]) -> int:
     return int(plan.get(PLAN_FORMAT, 1))
 
 
-def decoded_lineage(data: bytes) -> str:
-    """The lineage in a checkpoint; raises CheckpointError `CHECKPOINT_CORRUPT` if a power loss has torn it."""
+def decoded_checkpoint_id(data: bytes) -> str:
+    """The id in a checkpoint; raises CheckpointError `CHECKPOINT_CORRUPT` if a power loss has torn it."""
     if not data.isalnum():
         raise _torn("lineage", data)
     return data.decode()
@@ -98,7 +100,8 @@ def decoded_lineage(data: bytes) -> str:
 def _torn(name: str, data: bytes) -> CheckpointError:
     return CheckpointError(
         "CHECKPOINT_CORRUPT",
-        f"{name} in the checkpoint is damaged ({len(data)} bytes, beginning with {data[:16]!r}): it was not on the disk when "
+        f"{name} in the checkpoint is damaged ({len(data)} bytes, beginning with {data[:16]!r}): it was not on the "
+        "disk when "
         "the power failed (checkpoint.fsync=false?). Restore it from a copy, or start over with `hayase app reset`",
     )
 
@@ -118,8 +121,8 @@ def open_checkpoint(config: StreamsConfig) -> Checkpoint:
     return found
 
 
-def unit_of_store(topology: Topology, store: str) -> str:
-    """The unit that has a store.
+def subtopology_of_store(topology: Topology, store: str) -> str:
+    """The sub-topology that has a store.
 
     Raises:
         UnknownStoreError: none has.
@@ -127,14 +130,15 @@ def unit_of_store(topology: Topology, store: str) -> str:
     if store not in topology.stores:
         raise UnknownStoreError(
             "UNKNOWN_STORE",
-            f"the topology has no store {store!r}; it has {sorted(topology.stores)}. Name one with Materialized.as_(...)",
+            f"the topology has no store {store!r}; it has {sorted(topology.stores)}. Name one with "
+            "Materialized.as_(...)",
         )
     for position, table in enumerate(topology.global_tables):
         if table.store == store:
-            return global_unit_id(position)
-    for unit in units_of(topology, levels_of(topology)):
-        if any(store in node.stores for node in unit.processors):
-            return unit.id
+            return global_subtopology_id(position)
+    for subtopology in subtopologies_of(topology, levels_of(topology)):
+        if any(store in node.stores for node in subtopology.processors):
+            return subtopology.id
     raise UnknownStoreError("UNKNOWN_STORE", f"no node uses the store {store!r}")
 
 
@@ -145,19 +149,22 @@ def check_store(topology: Topology, store: str) -> None:
         UnknownStoreError: it has none.
     """
     if topology.earlier is None or store not in topology.earlier.stores:
-        unit_of_store(topology, store)
+        subtopology_of_store(topology, store)
 
 
-def stores_of_unit(topology: Topology, unit: str) -> list[StoreSpec]:
-    """The stores that a unit's nodes write."""
-    for each in units_of(topology, levels_of(topology)):
-        if each.id == unit:
+def stores_of_subtopology(topology: Topology, subtopology: str) -> list[StoreSpec]:
+    """The stores that a sub-topology's nodes write."""
+    for each in subtopologies_of(topology, levels_of(topology)):
+        if each.id == subtopology:
             return [topology.stores[name] for node in each.processors for name in node.stores]
     return []
 
 
 def state_of_store(topology: Topology, store: str, bundle: str) -> str:
-    """What a source calls the state of a bundle that holds a store: the bundle's name, unless the store has no changelog."""
+    """What a source calls the state of a bundle that holds a store.
+
+    The bundle's name, unless the store has no changelog.
+    """
     spec = topology.stores[store]
     if spec.logging:
         return bundle
@@ -169,7 +176,7 @@ def folder_of_store(topology: Topology, config: StreamsConfig, store: str, bundl
     spec, folders = topology.stores[store], state_folders(config)
     if not spec.logging:
         return folders.unlogged(bundle, in_memory=spec.in_memory)
-    stores = stores_of_unit(topology, unit_of_store(topology, store))
+    stores = stores_of_subtopology(topology, subtopology_of_store(topology, store))
     return folders.logged(bundle, in_memory=logged_in_memory(stores))
 
 
@@ -183,8 +190,10 @@ def check_logged(topology: Topology, names: Iterable[str]) -> None:
         if name in topology.stores and not topology.stores[name].logging:
             raise StateError(
                 "STORE_NOT_LOGGED",
-                f"store {name!r} has no changelog (with_logging_disabled), so there are no copies of it: no follower has it, and "
-                "it cannot be read as of an older epoch. Read it as it is now, where the application runs, or let it have a "
+                f"store {name!r} has no changelog (with_logging_disabled), so there are no copies of it: no follower "
+                "has it, and "
+                "it cannot be read as of an older epoch. Read it as it is now, where the application runs, or let it "
+                "have a "
                 "changelog",
                 store=name,
             )

@@ -12,9 +12,9 @@ from hayase.task.epoch_record import EpochRecord
 class Position:
     """Topic → partition → offset of the last record taken into account. Immutable.
 
-    Positions of one application are comparable whatever store they came from: a state is always that after a whole epoch,
-    and an epoch covers all topics that the application reads. So the position of an answer, given to the next query as a
-    bound, makes that query see everything the first one saw, in any store.
+    Positions of one application are comparable whatever store they came from: a state is always that after a whole
+    epoch, and an epoch covers all topics that the application reads. So the position of an answer, given to the next
+    query as a bound, makes that query see everything the first one saw, in any store.
 
     Example:
         >>> seen = Position.empty().with_component("orders", 0, 41)

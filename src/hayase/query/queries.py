@@ -11,11 +11,11 @@ from hayase.core.errors import StateError
 from hayase.core.records import Windowed
 from hayase.core.time import epoch_ms
 from hayase.core.type_variables import K
-from hayase.state.protocol import ByteStore
-from hayase.state.spec import StoreKind, StoreSpec
-from hayase.state.values import ValueAndTimestamp
-from hayase.state.versioned import VersionedRecord
-from hayase.state.views import ReadOnlyView, open_read_only_view, with_interface
+from hayase.state.stores.protocol import ByteStore
+from hayase.state.stores.spec import StoreKind, StoreSpec
+from hayase.state.stores.values import ValueAndTimestamp
+from hayase.state.stores.versioned import VersionedRecord
+from hayase.state.stores.views import ReadOnlyView, open_read_only_view, with_interface
 
 R = TypeVar("R")
 """Type of a partition's answer."""
@@ -76,9 +76,12 @@ class Query(ABC, Generic[R]):
 
     @abstractmethod
     def answer(self, store: QueriedStore) -> R:
-        """The answer of one partition. Called once for each partition, while nothing changes in it; must not keep the store.
+        """The answer of one partition.
 
-        What it raises becomes that partition's failure: `UnknownQueryError` as UNKNOWN_QUERY_TYPE, all else as STORE_EXCEPTION.
+        Called once for each partition, while nothing changes in it; must not keep the store.
+
+        What it raises becomes that partition's failure: `UnknownQueryError` as UNKNOWN_QUERY_TYPE, all else as
+        STORE_EXCEPTION.
         """
 
 
@@ -167,7 +170,8 @@ class _OfARange(Query[Pairs]):
 class RangeQuery(_OfARange):
     """Keys between two bounds, both included and each optional, with values without timestamps (key-value stores).
 
-    Pairs go by the keys' bytes, ascending unless asked otherwise, inside one partition. They are all read when the query is.
+    Pairs go by the keys' bytes, ascending unless asked otherwise, inside one partition. They are all read when the
+    query is.
 
     Example:
         >>> RangeQuery.with_range("a", "c").with_descending_keys()
@@ -205,7 +209,10 @@ class WindowKeyQuery(Query[Pairs]):
     def with_key_and_window_start_range(
         cls, key: Any, time_from: datetime | int, time_to: datetime | int
     ) -> WindowKeyQuery:
-        """Ask for that key; times are aware datetimes, or milliseconds since the epoch. Raises StateError for `None`."""
+        """Ask for that key; times are aware datetimes, or milliseconds since the epoch.
+
+        Raises StateError for `None`.
+        """
         return cls(_given(key, cls.__name__), epoch_ms(time_from), epoch_ms(time_to))
 
     def answer(self, store: QueriedStore) -> Pairs:
@@ -253,7 +260,9 @@ class WindowRangeQuery(Query["tuple[tuple[Windowed[Any], Any], ...]"]):
 
 @dataclass(frozen=True, slots=True)
 class VersionedKeyQuery(Query["VersionedRecord[Any] | None"]):
-    """What a key had at a time, the latest unless `as_of` says when (versioned stores, KIP-960); `None`: nothing, or it is forgotten.
+    """What a key had at a time, the latest unless `as_of` says when (versioned stores, KIP-960).
+
+    `None`: nothing, or it is forgotten.
 
     Example:
         >>> VersionedKeyQuery.with_key("tea").as_of(1_000)
@@ -282,11 +291,13 @@ class VersionedKeyQuery(Query["VersionedRecord[Any] | None"]):
 
 @dataclass(frozen=True, slots=True)
 class MultiVersionedKeyQuery(Query["tuple[VersionedRecord[Any], ...]"]):
-    """What a key had during a span of time (versioned stores, KIP-968): the versions that were valid at some time of it.
+    """What a key had during a span of time (versioned stores, KIP-968).
 
-    Both ends are included and optional. They are the answers that `VersionedKeyQuery` gives for all these times, each once, by
-    their timestamps, the oldest first unless asked otherwise: deletes are left out, and so is what is forgotten. Only the
-    latest version has no `valid_to_ms`.
+    The versions that were valid at some time of it.
+
+    Both ends are included and optional. They are the answers that `VersionedKeyQuery` gives for all these times, each
+    once, by their timestamps, the oldest first unless asked otherwise: deletes are left out, and so is what is
+    forgotten. Only the latest version has no `valid_to_ms`.
 
     Example:
         >>> MultiVersionedKeyQuery.with_key("tea").from_time(1_000).with_descending_timestamps()

@@ -176,7 +176,8 @@ class InStore:
         if not isinstance(given, Query):
             raise StateError(
                 "NOT_A_QUERY",
-                f"{given!r} is no query; give a KeyQuery, RangeQuery, WindowKeyQuery, … or your own class derived from Query",
+                f"{given!r} is no query; give a KeyQuery, RangeQuery, WindowKeyQuery, … or your own class derived from "
+                "Query",
                 store=self.name,
             )
         return StateQueryRequest(self.name, query)

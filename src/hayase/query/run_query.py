@@ -13,8 +13,8 @@ from hayase.query.position import Position, position_of
 from hayase.query.queries import QueriedStore, UnknownQueryError
 from hayase.query.request import FailureReason, QueryResult, StateQueryRequest, StateQueryResult
 from hayase.query.source import StateSource
-from hayase.query.stores import Place, StoreHandle
-from hayase.state.reader import ReaderSnapshot
+from hayase.query.stores import PartitionLocation, StoreHandle
+from hayase.state.environment.reader import ReaderSnapshot
 
 R = TypeVar("R")
 """Type of a partition's answer."""
@@ -59,8 +59,8 @@ class _Positions:
 
 
 def _snapshots(
-    request: StateQueryRequest[Any], places: list[Place], source: StateSource
-) -> Iterator[tuple[Place, ReaderSnapshot | StateError]]:
+    request: StateQueryRequest[Any], places: list[PartitionLocation], source: StateSource
+) -> Iterator[tuple[PartitionLocation, ReaderSnapshot | StateError]]:
     """The state of each partition: all after one epoch where that can be had, else each as it is."""
     if not request.active_required:
         try:
@@ -81,7 +81,11 @@ def _snapshots(
 
 
 def _ask(
-    request: StateQueryRequest[R], handle: StoreHandle, place: Place, snapshot: ReaderSnapshot, positions: _Positions
+    request: StateQueryRequest[R],
+    handle: StoreHandle,
+    place: PartitionLocation,
+    snapshot: ReaderSnapshot,
+    positions: _Positions,
 ) -> QueryResult[R]:
     position = positions.after(snapshot.epoch)
     if not request.position_bound.is_met_by(position):

@@ -8,8 +8,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from hayase.core.errors import StateError
-from hayase.state.gate import Gate
-from hayase.state.reader import BundleReader, ReaderSnapshot
+from hayase.state.environment.epoch_lock import EpochLock
+from hayase.state.environment.reader import BundleReader, ReaderSnapshot
 
 Snapshots = Mapping[str, ReaderSnapshot]
 """Snapshots by bundle."""
@@ -18,7 +18,7 @@ _TRIES = 50
 _TRY_EVERY_S = 0.01
 _ALONE = 5
 """So often the states here are looked at before followers are asked."""
-_GATE_TIMEOUT_S = 5.0
+_LOCK_TIMEOUT_S = 5.0
 
 
 class StateSource:
@@ -26,8 +26,8 @@ class StateSource:
 
     Args:
         folder: in it each bundle's state has a folder of its name.
-        lineage: of the checkpoint it must belong to.
-        gate: whether the folder is a follower's, who keeps a gate.
+        checkpoint_id: of the checkpoint it must belong to.
+        epoch_lock: whether the folder is a follower's, which keeps an epoch lock.
         paths: folders of states that are elsewhere, by name.
         others: gives the sources to ask when the states here cannot be caught at one epoch.
         kept: held for as long as this is in use.
@@ -36,16 +36,16 @@ class StateSource:
     def __init__(
         self,
         folder: Path,
-        lineage: str,
+        checkpoint_id: str,
         *,
-        gate: bool = False,
+        epoch_lock: bool = False,
         others: Callable[[], Sequence[StateSource]] = tuple,
         paths: Mapping[str, Path] | None = None,
         kept: object = None,
     ) -> None:
         self.folder = folder
-        self.lineage = lineage
-        self._gate = Gate(folder) if gate else None
+        self.checkpoint_id = checkpoint_id
+        self._epoch_lock = EpochLock(folder) if epoch_lock else None
         self._others = others
         self._paths = paths or {}
         self._kept = kept
@@ -97,17 +97,19 @@ class StateSource:
                 time.sleep(_TRY_EVERY_S)
         raise StateError(
             "EPOCHS_DIFFER",
-            f"The states at {self.folder} could not be caught at one epoch ({min(epochs)} to {max(epochs)}), and there is no "
-            f"follower that is at epoch {min(epochs)}. Try again, set num.standby.replicas, run `hayase follow` beside the "
+            f"The states at {self.folder} could not be caught at one epoch ({min(epochs)} to {max(epochs)}), and there "
+            "is no "
+            f"follower that is at epoch {min(epochs)}. Try again, set num.standby.replicas, run `hayase follow` beside "
+            "the "
             "application, or read as of an older epoch.",
         )
 
     def _try(self, stack: ExitStack, names: list[str], max_seconds: float) -> dict[str, ReaderSnapshot]:
         found = self._look(stack, names, max_seconds)
-        if self._gate is None or len({snapshot.epoch for snapshot in found.values()}) <= 1:
+        if self._epoch_lock is None or len({snapshot.epoch for snapshot in found.values()}) <= 1:
             return found
         stack.close()
-        with self._gate.reading(_GATE_TIMEOUT_S):
+        with self._epoch_lock.reading(_LOCK_TIMEOUT_S):
             return self._look(stack, names, max_seconds)
 
     def _look(self, stack: ExitStack, names: list[str], max_seconds: float) -> dict[str, ReaderSnapshot]:
@@ -137,10 +139,11 @@ class StateSource:
         return reader
 
     def _check(self, snapshot: ReaderSnapshot) -> None:
-        if snapshot.lineage != self.lineage:
+        if snapshot.checkpoint_id != self.checkpoint_id:
             raise StateError(
                 "FOREIGN_STATE",
-                f"The state at {self.folder} belongs to another checkpoint of this application.id; start the application, "
+                f"The state at {self.folder} belongs to another checkpoint of this application.id; start the "
+                "application, "
                 "which rebuilds it, or look at state.dir and checkpoint.dir",
             )
 
@@ -149,7 +152,7 @@ class PinnedSource(StateSource):
     """Snapshots that are held open."""
 
     def __init__(self, source: StateSource, snapshots: Snapshots) -> None:
-        super().__init__(source.folder, source.lineage)
+        super().__init__(source.folder, source.checkpoint_id)
         self._snapshots = snapshots
 
     @property

@@ -20,7 +20,7 @@ from hayase.core.config import StreamsConfig
 from hayase.core.errors import HayaseError
 from hayase.core.private_files import make_folder, open_file
 from hayase.query.checkpoint import followers_folder
-from hayase.query.tail import Tail
+from hayase.query.follower_replica import FollowerReplica
 from hayase.storage.open import open_blobs
 
 _POLL_S = 0.02
@@ -123,11 +123,11 @@ def poll_s(checkpoint: str) -> float:
     return _POLL_REMOTE_S if "://" in checkpoint and not checkpoint.startswith("file:") else _POLL_S
 
 
-def follow_until(tail: Tail, stopped: Callable[[float], bool], poll_s: float) -> None:
-    """Keep a follower up to date until `stopped(seconds to wait at most)` says so; raises as `Tail.step`."""
+def follow_until(replica: FollowerReplica, stopped: Callable[[float], bool], poll_s: float) -> None:
+    """Keep a follower up to date until `stopped(seconds to wait at most)` says so; raises as `FollowerReplica.step`."""
     moved = False
     while not stopped(0.0 if moved else poll_s):
-        moved = tail.step()
+        moved = replica.step()
 
 
 def main(arguments: list[str]) -> int:
@@ -137,8 +137,8 @@ def main(arguments: list[str]) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     try:
-        with Tail(open_blobs(checkpoint, fsync=False), application_id, Path(folder)) as tail:
-            follow_until(tail, lambda seconds: os.getppid() != int(parent) or stop.wait(seconds), poll_s(checkpoint))
+        with FollowerReplica(open_blobs(checkpoint, fsync=False), application_id, Path(folder)) as replica:
+            follow_until(replica, lambda seconds: os.getppid() != int(parent) or stop.wait(seconds), poll_s(checkpoint))
     except HayaseError as error:
         sys.stderr.write(f"{error}\n")
         return 1

@@ -1,4 +1,7 @@
-"""A store of an application, read from any process of the machine: never blocks the application, never sees half an epoch."""
+"""A store of an application, read from any process of the machine.
+
+Never blocks the application, never sees half an epoch.
+"""
 
 from __future__ import annotations
 
@@ -17,15 +20,15 @@ from hayase.core.errors import StateError
 from hayase.core.records import Windowed
 from hayase.core.time import epoch_ms
 from hayase.core.windows import window_from
-from hayase.query.checkpoint import Checkpoint, state_of_store, unit_of_store
+from hayase.query.checkpoint import Checkpoint, state_of_store, subtopology_of_store
 from hayase.query.source import StateSource
 from hayase.serde.murmur2 import partition_for_key
-from hayase.state.protocol import ByteStore
-from hayase.state.reader import ReaderSnapshot
-from hayase.state.spec import StoreSpec
-from hayase.state.values import ValueAndTimestamp
-from hayase.state.versioned import VersionedRecord
-from hayase.state.views import open_read_only_view
+from hayase.state.environment.reader import ReaderSnapshot
+from hayase.state.stores.protocol import ByteStore
+from hayase.state.stores.spec import StoreSpec
+from hayase.state.stores.values import ValueAndTimestamp
+from hayase.state.stores.versioned import VersionedRecord
+from hayase.state.stores.views import open_read_only_view
 from hayase.task.time_to_live import live_store
 from hayase.topology.topology import Topology
 
@@ -35,7 +38,9 @@ _KEPT = (bytes, datetime, date, time, timedelta, Decimal)
 
 
 class StoreAnswer(NamedTuple):
-    """One row: `value` is `None` if there is no such row; `timestamp_ms` is `None` then, and in stores without timestamps.
+    """One row: `value` is `None` if there is no such row.
+
+    `timestamp_ms` is `None` then, and in stores without timestamps.
 
     `epoch` is the last epoch that the answer takes into account.
     """
@@ -60,8 +65,8 @@ class StoreRows:
     Attributes:
         rows: the rows.
         epoch: the last epoch that all partitions take into account.
-        epochs: the same by partition; they differ only if the application could not be caught between two epochs and there
-            is no follower.
+        epochs: the same by partition; they differ only if the application could not be caught between two epochs and
+            there is no follower.
     """
 
     rows: tuple[StoreRow, ...]
@@ -77,9 +82,10 @@ class StoreRows:
     def to_polars(self) -> pl.DataFrame:
         """The rows as a frame, in their order.
 
-        Columns: `key`, of windowed keys the key inside; `window_start` and `window_end` of these (`Datetime("ms", "UTC")`; `end` of a
-        session is its last record); `value`, a struct where values have fields; `timestamp` (`Datetime("ms", "UTC")`, null in stores
-        without). Types are those that Polars finds in the values; without rows they are `Null`.
+        Columns: `key`, of windowed keys the key inside; `window_start` and `window_end` of these (`Datetime("ms",
+        "UTC")`; `end` of a session is its last record); `value`, a struct where values have fields; `timestamp`
+        (`Datetime("ms", "UTC")`, null in stores without). Types are those that Polars finds in the values; without rows
+        they are `Null`.
 
         Example:
             >>> StoreRows((StoreRow("ada", {"n": 2}, 5),), 1, {0: 1}).to_polars()["value"].struct.field("n").to_list()
@@ -110,7 +116,7 @@ def _times(times_ms: list[int | None]) -> pl.Series:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PartitionLocation:
     """Where a partition is; `bundle` is what the source calls the state that holds it."""
 
     partition: int
@@ -121,14 +127,14 @@ class Place:
 class StoreHandle:
     """Reads one store. Cheap to keep; every call sees the last finished epoch, or the one it was opened as of."""
 
-    def __init__(self, name: str, spec: StoreSpec, places: list[Place], source: StateSource) -> None:
+    def __init__(self, name: str, spec: StoreSpec, places: list[PartitionLocation], source: StateSource) -> None:
         self.name = name
         self._spec = spec
         self._places = places
         self._source = source
 
     @property
-    def places(self) -> Sequence[Place]:
+    def places(self) -> Sequence[PartitionLocation]:
         """Where its partitions are."""
         return self._places
 
@@ -142,8 +148,9 @@ class StoreHandle:
 
         Args:
             key: of the row.
-            as_of_timestamp: versioned stores: the row that was valid at that event time, an aware datetime or milliseconds since the
-                epoch (Kafka Streams' `VersionedKeyQuery`); no row if the history does not reach back so far.
+            as_of_timestamp: versioned stores: the row that was valid at that event time, an aware datetime or
+                milliseconds since the epoch (Kafka Streams' `VersionedKeyQuery`); no row if the history does not reach
+                back so far.
 
         Raises:
             SerializationError: the key is not one of the store's.
@@ -154,7 +161,8 @@ class StoreHandle:
         if as_of_timestamp is not None and not self._spec.versioned:
             raise StateError(
                 "WRONG_STORE_KIND",
-                f"{self.name!r} is a {self._spec.kind} store, which does not know what its rows were; leave as_of_timestamp out, or "
+                f"{self.name!r} is a {self._spec.kind} store, which does not know what its rows were; leave "
+                "as_of_timestamp out, or "
                 "keep the table in a versioned store",
                 store=self.name,
             )
@@ -192,8 +200,8 @@ class StoreHandle:
     def fetch(self, key: Any, time_from: datetime | int, time_to: datetime | int | None = None) -> StoreRows:
         """Windows of a key that start from `time_from` to `time_to`, both included (window and session stores), by start.
 
-        Times are aware datetimes or milliseconds since the epoch. Without `time_to`: the window that starts at `time_from`.
-        Of a session store: the sessions that overlap that time, by end.
+        Times are aware datetimes or milliseconds since the epoch. Without `time_to`: the window that starts at
+        `time_from`. Of a session store: the sessions that overlap that time, by end.
         """
         self._want(windowed=True, call="fetch", instead="get")
         start, end = epoch_ms(time_from), epoch_ms(time_to if time_to is not None else time_from)
@@ -208,7 +216,10 @@ class StoreHandle:
         return self._scan(scan, [self._place_of(key)])
 
     def fetch_all(self, time_from: datetime | int, time_to: datetime | int, *, limit: int | None = None) -> StoreRows:
-        """Windows of all keys that start from `time_from` to `time_to`, both included; sessions that overlap that time."""
+        """Windows of all keys that start from `time_from` to `time_to`, both included.
+
+        Sessions that overlap that time.
+        """
         self._want(windowed=True, call="fetch_all", instead="range")
         start, end = epoch_ms(time_from), epoch_ms(time_to)
         if self._spec.kind == "session":
@@ -234,7 +245,10 @@ class StoreHandle:
         return self.fetch(key, earliest_session_end, latest_session_start)
 
     def approximate_num_entries(self) -> int:
-        """About how many rows there are; in a versioned store with all their versions, with a TTL some that have expired."""
+        """About how many rows there are.
+
+        In a versioned store with all their versions, with a TTL some that have expired.
+        """
         total = 0
         for place in self._places:
             with self._source.one(place.bundle) as snapshot:
@@ -258,23 +272,23 @@ class StoreHandle:
                 store=self.name,
             )
 
-    def _place_of(self, key: Any) -> Place:
+    def _place_of(self, key: Any) -> PartitionLocation:
         data = self._spec.key_serde.serialize(key)
         if data is None or len(self._places) == 1:
             return self._places[0]
         return self._places[partition_for_key(data, len(self._places))]
 
-    def _view(self, place: Place, snapshot: ReaderSnapshot) -> Any:
+    def _view(self, place: PartitionLocation, snapshot: ReaderSnapshot) -> Any:
         return open_read_only_view(self._spec, self.data(place, snapshot))
 
-    def data(self, place: Place, snapshot: ReaderSnapshot) -> ByteStore:
+    def data(self, place: PartitionLocation, snapshot: ReaderSnapshot) -> ByteStore:
         """A partition in bytes, without the rows that have expired."""
         return live_store(self._spec, partial(snapshot.store, place.task))
 
     def _scan(
         self,
         read: Callable[[Any], Iterator[tuple[Any, Any]]],
-        places: list[Place] | None = None,
+        places: list[PartitionLocation] | None = None,
         limit: int | None = None,
     ) -> StoreRows:
         places = self._places if places is None else places
@@ -291,10 +305,10 @@ def open_store(topology: Topology, checkpoint: Checkpoint, name: str, source: St
     Raises:
         UnknownStoreError: the topology has no such store.
     """
-    unit = unit_of_store(topology, name)
+    subtopology = subtopology_of_store(topology, name)
     places = [
-        Place(int(task.rpartition("_")[2]), task, state_of_store(topology, name, bundle))
-        for bundle in checkpoint.bundles_of(unit)
+        PartitionLocation(int(task.rpartition("_")[2]), task, state_of_store(topology, name, bundle))
+        for bundle in checkpoint.bundles_of(subtopology)
         for task in checkpoint.tasks[bundle]
     ]
     return StoreHandle(name, topology.stores[name], sorted(places, key=lambda place: place.partition), source)

@@ -1,7 +1,7 @@
 """The Spark source: its offset is only the number of an epoch; what the epoch reads is in our own epoch record.
 
-Spark starts half a dozen short-lived Python processes before the first epoch, each of which imports this module to learn what
-the source is called and what its schema is. So what the work needs is imported where the work is done.
+Spark starts half a dozen short-lived Python processes before the first epoch, each of which imports this module to
+learn what the source is called and what its schema is. So what the work needs is imported where the work is done.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from hayase.runtime.plain_daemon import be_quiet_when_the_jvm_is_gone
-from hayase.runtime.schema import SPARK_SCHEMA
+from hayase.runtime.wire.shuffle_schema import SPARK_SCHEMA
+from hayase.runtime.worker.plain_daemon import be_quiet_when_the_jvm_is_gone
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from hayase.runtime.coordinator import EpochCoordinator
-    from hayase.runtime.spans.scheduler import SpanScheduler
+    from hayase.runtime.epochs.planner import EpochPlanner
+    from hayase.runtime.epochs.span_scheduler import SpanScheduler
 
 SOURCE_NAME = "hayase"
 
@@ -28,7 +28,10 @@ be_quiet_when_the_jvm_is_gone()  # importing this module is all that the short-l
 
 
 class SlotWork(InputPartition):
-    """The work order of one slot: its bundles of level 0 for one epoch, and where more is to be had if the job is a span."""
+    """The work order of one slot.
+
+    Its bundles of level 0 for one epoch, and where more is to be had if the job is a span.
+    """
 
     def __init__(self, slot: int, record: bytes, span: str | None) -> None:
         super().__init__(slot)
@@ -42,7 +45,7 @@ class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._options = dict(options)
-        self._coordinator: EpochCoordinator | None = None
+        self._epoch_planner: EpochPlanner | None = None
         self._span_scheduler: SpanScheduler | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -85,7 +88,7 @@ class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Run the slot's bundles of level 0; in a span, all of the slot's bundles, for one epoch after the other."""
-        from hayase.runtime.spans.client import run_slot
+        from hayase.runtime.worker.span_client import run_slot
 
         assert isinstance(partition, SlotWork)
         return run_slot(self._options, partition.slot, partition.record, partition.span)
@@ -97,24 +100,24 @@ class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Let go of connections."""
         if self._span_scheduler is not None:
             self._span_scheduler.close()
-        if self._coordinator is not None:
-            self._coordinator.close()
+        if self._epoch_planner is not None:
+            self._epoch_planner.close()
 
     def _spans(self) -> SpanScheduler:
         if self._span_scheduler is None:
-            from hayase.runtime.spans.scheduler import SpanScheduler
+            from hayase.runtime.epochs.span_scheduler import SpanScheduler
 
             self._span_scheduler = SpanScheduler(self._planner())
         return self._span_scheduler
 
-    def _planner(self) -> EpochCoordinator:
-        if self._coordinator is None:
-            from hayase.runtime.coordinator import EpochCoordinator
-            from hayase.runtime.orphans import watch_parent
+    def _planner(self) -> EpochPlanner:
+        if self._epoch_planner is None:
+            from hayase.runtime.epochs.planner import EpochPlanner
+            from hayase.runtime.worker.parent_death import watch_parent
 
             watch_parent()  # while it waits, for brokers perhaps, it does not see that the JVM is gone
-            self._coordinator = EpochCoordinator.open(self._options)
-        return self._coordinator
+            self._epoch_planner = EpochPlanner.open(self._options)
+        return self._epoch_planner
 
 
 class EpochSource(DataSource):

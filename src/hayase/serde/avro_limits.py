@@ -1,10 +1,10 @@
 """Limits of Avro: how deep and how large a schema may be, and what a payload may claim before a decoder believes it.
 
-The decoders are C and Rust. They recurse on the machine's stack, so a value of a recursive schema that is nested deep enough kills
-the process; an array of items without bytes (null, an empty record) may claim 2^60 of them in ten bytes; a record of many such
-fields behind one byte of a union is as bad; and the time of a decimal grows with the square of its length. Payloads of schemas
-that allow one of these are looked through first, for decimals only if they are long. All others cannot be large without being
-long, nor take long.
+The decoders are C and Rust. They recurse on the machine's stack, so a value of a recursive schema that is nested deep
+enough kills the process; an array of items without bytes (null, an empty record) may claim 2^60 of them in ten bytes; a
+record of many such fields behind one byte of a union is as bad; and the time of a decimal grows with the square of its
+length. Payloads of schemas that allow one of these are looked through first, for decimals only if they are long. All
+others cannot be large without being long, nor take long.
 """
 
 from __future__ import annotations
@@ -15,9 +15,15 @@ from typing import Any
 SCHEMA_DEPTH_MAX = 200
 """How deep the types of a schema may be nested, as text."""
 VALUE_DEPTH_MAX = 1000
-"""How deep a value of a recursive schema may be nested: records, unions, arrays and maps. Decoders crash beyond 8,000."""
+"""How deep a value of a recursive schema may be nested: records, unions, arrays and maps.
+
+Decoders crash beyond 8,000.
+"""
 TYPES_MAX = 50_000
-"""How many types a schema may have, counted wherever they are mentioned: a name that is mentioned ten times counts ten times."""
+"""How many types a schema may have, counted wherever they are mentioned.
+
+A name that is mentioned ten times counts ten times.
+"""
 SHORT_BYTES = 4096
 """A decimal in a payload of so many bytes takes no time to speak of."""
 EMPTY_ITEMS_MAX = 100_000
@@ -30,7 +36,10 @@ _WIDTHS = {"null": 0, "boolean": 1, "float": 4, "double": 8}
 _NUMBERS = ("int", "long", "enum")
 
 Check = Callable[[bytes, int, int], None]
-"""Looks through the payload in some bytes from a position on, with the largest number of empty items; raises ValueError."""
+"""Looks through the payload in some bytes from a position on, with the largest number of empty items.
+
+Raises ValueError.
+"""
 
 
 def check_depth(definition: Any) -> None:

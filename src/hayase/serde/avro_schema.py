@@ -60,8 +60,8 @@ class AvroSchema:
         no_columns: why, if so.
         raw_bytes: whether it is plain bytes, whose payload has no length in front.
         physical: the schema for pyruhvro, without logical types and all integers long; `None` if it cannot decode it.
-        over_limit: whether a value has an int beyond 32 bits, or a decimal of more digits than its precision, which fastavro has
-            rounded then; `None` if the schema has neither.
+        over_limit: whether a value has an int beyond 32 bits, or a decimal of more digits than its precision, which
+            fastavro has rounded then; `None` if the schema has neither.
         check: looks through a payload before it is decoded; `None` if none of the schema needs that.
 
     Raises:
@@ -219,7 +219,10 @@ class AvroSchema:
         return "long" if kind == "int" else kind
 
     def _int_check(self, schema: Any) -> Callable[[Any], bool] | None:
-        """Says whether an int or a decimal somewhere in a value is beyond its type: fastavro reads more than that holds."""
+        """Says whether an int or a decimal somewhere in a value is beyond its type.
+
+        Fastavro reads more than that holds.
+        """
         schema, _ = self.nullable(schema)
         found = self.definition(schema)
         kind = found["type"]

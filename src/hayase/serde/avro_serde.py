@@ -24,28 +24,30 @@ class AvroSerde(RegistrySerde[Any]):
 
     Values are dicts (of a schema that is no record: the value itself). Numbers, text, bytes, bool, lists and dicts are
     Python's; decimal is `Decimal`, date is `date`, time-millis and -micros are `time`, timestamp-millis and -micros are
-    `datetime` with a time zone (UTC when read), local-timestamp is `datetime` without; enums and uuids are text, all other
-    logical types are read as what they are written in. Where a union has several types that fit a value, a tuple
+    `datetime` with a time zone (UTC when read), local-timestamp is `datetime` without; enums and uuids are text, all
+    other logical types are read as what they are written in. Where a union has several types that fit a value, a tuple
     `(full name, value)` says which.
 
-    Read are records of any schema of the registry, resolved to `schema` by Avro's rules (the writer's fields that it does
-    not have are ignored, its own that the writer did not have take their defaults); without `schema`, as they were written.
-    Bytes behind the value are ignored, as in Kafka. Null bytes are null (a tombstone) and need no schema.
+    Read are records of any schema of the registry, resolved to `schema` by Avro's rules (the writer's fields that it
+    does not have are ignored, its own that the writer did not have take their defaults); without `schema`, as they were
+    written. Bytes behind the value are ignored, as in Kafka. Null bytes are null (a tombstone) and need no schema.
 
-    It has a column form if it was given a `schema` without recursion, unions only of one type with null, and decimals of at
-    most 38 digits: int is Int32, long Int64, float Float32, map Map, fixed Binary, enum String, and so on. Schemas with
-    bytes, fixed, decimal or time types decode in columns several times slower than others.
+    It has a column form if it was given a `schema` without recursion, unions only of one type with null, and decimals
+    of at most 38 digits: int is Int32, long Int64, float Float32, map Map, fixed Binary, enum String, and so on.
+    Schemas with bytes, fixed, decimal or time types decode in columns several times slower than others.
 
     Args:
-        schema: JSON text, the name of a primitive type, or the JSON as dict or list; what is read to and written by. `None`:
-            values are read as they were written, and written by the newest version of the subject.
+        schema: JSON text, the name of a primitive type, or the JSON as dict or list; what is read to and written by.
+            `None`: values are read as they were written, and written by the newest version of the subject.
         registry: a SchemaRegistry or its URL; `None`: the application's `schema.registry.url`.
         references: where the names in `schema` that it does not define are registered.
-        options: `auto_register_schemas`, `use_latest_version`, `normalize_schemas`, `subject_name_strategy`: see WriterOptions.
+        options: `auto_register_schemas`, `use_latest_version`, `normalize_schemas`, `subject_name_strategy`: see
+            WriterOptions.
 
     Attributes:
-        empty_items_max: how many values without bytes (nulls in an array, empty records) one value may have; what claims more is refused,
-            and so is a value that is nested more than 1,000 deep. The setting `avro.empty.items.max`; default 100,000.
+        empty_items_max: how many values without bytes (nulls in an array, empty records) one value may have; what
+            claims more is refused, and so is a value that is nested more than 1,000 deep. The setting
+            `avro.empty.items.max`; default 100,000.
 
     Raises:
         ConfigError: `INVALID_SCHEMA`, or settings that exclude each other.
@@ -166,7 +168,8 @@ class AvroSerde(RegistrySerde[Any]):
             if reader is not None and "bytes" not in (reader.parsed if reader.bare else ()):
                 raise SerializationError(
                     "VALUE_NOT_DESERIALIZABLE",
-                    f"the record is bytes (id {self.schema_id(data)} in {self.registry.url}), which cannot be read as {reader.name}; "
+                    f"the record is bytes (id {self.schema_id(data)} in {self.registry.url}), which cannot be read as "
+                    f"{reader.name}; "
                     f"the value is {data[:60]!r}",
                 )
             return data[HEAD_SIZE:]

@@ -17,7 +17,10 @@ T = TypeVar("T")
 """Type of the values."""
 
 READ_ERRORS: tuple[type[Exception], ...] = (Exception,)
-"""What is raised for bytes that are no value: by us and by libraries, and by types of users, which may raise anything."""
+"""What is raised for bytes that are no value.
+
+By us and by libraries, and by types of users, which may raise anything.
+"""
 
 
 def refuse(serde: object, value: Any, allowed: str) -> SerializationError:

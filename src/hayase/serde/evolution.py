@@ -11,7 +11,9 @@ from hayase.serde.protocol import Serde
 from hayase.serde.uuid_serde import UuidSerde
 
 Description = dict[str, Any]
-"""How a serde writes: `serde`, its name; for JSON `schema`, a JSON Schema; for built-in aggregates `fields`, in the order in which
+"""How a serde writes: `serde`, its name; for JSON `schema`, a JSON Schema.
+
+For built-in aggregates `fields`, in the order in which
 they are stored, with `name`, `function` and its options. Can be written as JSON."""
 
 AGGREGATE = "AggregateSerde"
@@ -50,7 +52,10 @@ def described(serde: Serde[Any]) -> Description | None:
 
 
 def decoder(description: Description) -> Serde[Any]:
-    """A serde that reads what was written so, without the types of the program that wrote it: JSON as dicts, lists, text and numbers."""
+    """A serde that reads what was written so, without the types of the program that wrote it.
+
+    JSON as dicts, lists, text and numbers.
+    """
     if description["serde"] == "JsonSerde":
         return JsonSerde()
     return next(each for each in _PLAIN if each.__name__ == description["serde"])()

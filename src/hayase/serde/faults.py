@@ -1,8 +1,9 @@
 """Faults of records: the one place where whatever a serde raises becomes a SerializationError.
 
-Serdes may be of a user, and decoders of libraries raise what they like, a panic in Rust included. Tasks read and write records
-through these functions, so that the exception handlers are asked about each such record. Let through is what is no fault of a
-record: other errors of Hayase (a schema registry that is away, a missing setting), and what stops a program.
+Serdes may be of a user, and decoders of libraries raise what they like, a panic in Rust included. Tasks read and write
+records through these functions, so that the exception handlers are asked about each such record. Let through is what is
+no fault of a record: other errors of Hayase (a schema registry that is away, a missing setting), and what stops a
+program.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from typing import Any
 
 import polars as pl
 
+from hayase.core.call_site import place_of
 from hayase.core.errors import HayaseError, SerializationError
-from hayase.core.users_line import place_of
 from hayase.serde.protocol import ColumnCodec, Decoded, Serde
 
 _PANIC = "PanicException"  # of every extension in Rust its own class, and none of them an Exception
@@ -34,7 +35,8 @@ def unreadable(error: BaseException, serde: object, data: bytes | None) -> Seria
         raise error
     found = SerializationError(
         "DESERIALIZER_FAILED",
-        f"{type(serde).__name__} failed on {0 if data is None else len(data)} bytes: {(data or b'')[:60]!r}: {said(error)}",
+        f"{type(serde).__name__} failed on {0 if data is None else len(data)} bytes: {(data or b'')[:60]!r}: "
+        f"{said(error)}",
     )
     found.__cause__ = error
     return found
@@ -63,7 +65,10 @@ def shown(value: Any, limit: int = 200) -> str:
 
 
 def text_of(error: BaseException) -> str:
-    """The text of an error, for messages and logs: never raises, and has no half of a surrogate pair, which no log can write."""
+    """The text of an error, for messages and logs.
+
+    Never raises, and has no half of a surrogate pair, which no log can write.
+    """
     try:
         return str(error).encode(errors="backslashreplace").decode()
     except Exception:  # a class of a user
@@ -103,7 +108,9 @@ def read_rows(serde: Serde[Any], data: Sequence[bytes | None]) -> tuple[list[Any
 def read_columns(
     serde: object, codec: ColumnCodec, data: Sequence[bytes | None], fields: frozenset[str] | None = None
 ) -> Decoded:
-    """Columns of many bytes, as `ColumnCodec.decode_list` gives them; where that raises, the culprits are found by halves.
+    """Columns of many bytes, as `ColumnCodec.decode_list` gives them.
+
+    Where that raises, the culprits are found by halves.
 
     Args:
         serde: whose column form `codec` is, for errors.

@@ -28,8 +28,8 @@ class ValueAndHeaders(NamedTuple, Generic[T]):
 class HeadersSerde(Serde["ValueAndHeaders[T]"]):
     """Values that are kept with headers: gives and takes `ValueAndHeaders`, the value by an inner serde.
 
-    In a timestamped store it makes what Kafka Streams calls a store with headers (KIP-1271); every other kind of store keeps
-    them as well. The bytes are Hayase's own (MessagePack), not those of Kafka Streams. It has no column form.
+    In a timestamped store it makes what Kafka Streams calls a store with headers (KIP-1271); every other kind of store
+    keeps them as well. The bytes are Hayase's own (MessagePack), not those of Kafka Streams. It has no column form.
 
     Args:
         inner: the serde of the values.

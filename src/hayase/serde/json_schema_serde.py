@@ -21,10 +21,11 @@ from hayase.serde.registry_serde import HEAD_SIZE, WriterSettings
 class JsonSchemaSerde(FramedSerde[T]):
     r"""JSON in Confluent's wire format, JSON Schemas in a registry: Kafka Streams' KafkaJsonSchemaSerde.
 
-    * `JsonSchemaSerde(Order)`: instances of a dataclass, msgspec.Struct or Pydantic model. The JSON Schema is made from the type; what
-      does not fit the type is refused when read and when written. Has a column form where `JsonSerde(Order)` has one.
-    * `JsonSchemaSerde(schema)`: any JSON value, in rows; the JSON Schema (text or dict) is registered, and values are not
-      checked against it, as in Kafka, where `json.fail.invalid.schema` is false.
+    * `JsonSchemaSerde(Order)`: instances of a dataclass, msgspec.Struct or Pydantic model. The JSON Schema is made from
+      the type; what does not fit the type is refused when read and when written. Has a column form where
+      `JsonSerde(Order)` has one.
+    * `JsonSchemaSerde(schema)`: any JSON value, in rows; the JSON Schema (text or dict) is registered, and values are
+      not checked against it, as in Kafka, where `json.fail.invalid.schema` is false.
     * `JsonSchemaSerde()`: any JSON value, in rows; written by the newest version of the subject.
 
     Read are records of any JSON Schema of the registry. Null bytes are null, and so is the text `null`.
@@ -33,8 +34,8 @@ class JsonSchemaSerde(FramedSerde[T]):
         schema: as above.
         registry: a SchemaRegistry or its URL; `None`: the application's `schema.registry.url`.
         references: where the schemas are registered that `schema` refers to.
-        options: `auto_register_schemas`, `use_latest_version`, `normalize_schemas`, `subject_name_strategy`: see WriterOptions;
-            the record's name is the schema's `title`.
+        options: `auto_register_schemas`, `use_latest_version`, `normalize_schemas`, `subject_name_strategy`: see
+            WriterOptions; the record's name is the schema's `title`.
 
     Raises:
         ConfigError: `INVALID_SCHEMA`, or settings that exclude each other.

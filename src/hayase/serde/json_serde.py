@@ -25,9 +25,10 @@ class JsonSerde(Serde[T]):
     * `JsonSerde(Order)`: instances of a dataclass or msgspec.Struct. Has a column form if its fields are int
       (64 bits), float, str, bool, lists of these or such types themselves, each possibly Optional; then a
       missing field takes its default, and is an error if it has none.
-    * `JsonSerde(Model)`: instances of a Pydantic model (extra `pydantic`). With a column form under the same conditions, if the
-      model does nothing of its own: no validators, constraints, aliases, settings. All other models are read and written by
-      Pydantic itself, in its strict mode, in rows; what its validators refuse is a malformed value.
+    * `JsonSerde(Model)`: instances of a Pydantic model (extra `pydantic`). With a column form under the same
+      conditions, if the model does nothing of its own: no validators, constraints, aliases, settings. All other models
+      are read and written by Pydantic itself, in its strict mode, in rows; what its validators refuse is a malformed
+      value.
     * `JsonSerde(schema={"amount": pl.Int64, ...})`: dicts with exactly these fields. Has a column form.
       A missing field is `None`.
 

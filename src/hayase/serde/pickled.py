@@ -13,9 +13,9 @@ from hayase.serde.protocol import Serde
 class PickleSerde(Serde[Any]):
     """Any Python value that can be pickled.
 
-    Reading a pickle runs what it says: any client that can write to the topic can run code in every process that reads it. Hayase itself
-    never writes or reads pickles in topics; this serde is for topics that only your own programs can write to.
-    It has no column form.
+    Reading a pickle runs what it says: any client that can write to the topic can run code in every process that reads
+    it. Hayase itself never writes or reads pickles in topics; this serde is for topics that only your own programs can
+    write to. It has no column form.
 
     Example:
         >>> PickleSerde().deserialize(PickleSerde().serialize({1, 2}))

@@ -1,7 +1,7 @@
 """Values of Python's own types as bytes that say their type: what internal topics hold where no serde is known.
 
-MessagePack, with an extension for each type that it does not have. Reading makes values of these types and nothing else, so bytes
-of others can be no more than wrong. Values come back as they were: a tuple is no list, a set is a set.
+MessagePack, with an extension for each type that it does not have. Reading makes values of these types and nothing
+else, so bytes of others can be no more than wrong. Values come back as they were: a tuple is no list, a set is a set.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _TUPLE, _PAIRS, _SET, _FROZENSET, _INT, _DATETIME, _DATE, _TIME, _TIMEDELTA, _DE
 class PlainSerde(Serde[Any]):
     """None, bool, int, float, str, bytes, list, tuple, dict, set, frozenset, date, time, datetime, timedelta, Decimal and UUID.
 
-    Instances of other classes, also of classes derived from these, are refused: give their table or stream a serde. A time zone
-    comes back as its offset from UTC. It has no column form.
+    Instances of other classes, also of classes derived from these, are refused: give their table or stream a serde. A
+    time zone comes back as its offset from UTC. It has no column form.
 
     Example:
         >>> serde = PlainSerde()
@@ -42,8 +42,10 @@ class PlainSerde(Serde[Any]):
         except READ_ERRORS as error:
             raise SerializationError(
                 "NO_SERDE",
-                f"no serde is known for {shown(value)} ({type(value).__name__}), which crosses an internal topic: {error}. Give the "
-                "table or stream a serde (Consumed, Materialized, Grouped), annotate the function that makes the values, or set "
+                f"no serde is known for {shown(value)} ({type(value).__name__}), which crosses an internal topic: "
+                f"{error}. Give the "
+                "table or stream a serde (Consumed, Materialized, Grouped), annotate the function that makes the "
+                "values, or set "
                 "default.value.serde; Serdes.pickle() takes any value, if you trust all who can write to the topic",
             ) from error
 
@@ -55,7 +57,8 @@ class PlainSerde(Serde[Any]):
             found = refuse_bytes(self, data, "a value of Python's own types")
             if data[:1] == b"\x80" and data[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05"):
                 found.message += (
-                    ". They look like a pickle, as versions before wrote it to internal topics; if you trust all who can write to "
+                    ". They look like a pickle, as versions before wrote it to internal topics; if you trust all who "
+                    "can write to "
                     "the topic, give the table or stream the serde Serdes.pickle() until they are read"
                 )
             raise found from error

@@ -206,7 +206,8 @@ def check_file_name(name: str) -> None:
     if not _FILE_NAME.fullmatch(name) or len(name) > _FILE_NAME_MAX or {".", ".."} & set(parts) or name == _MAIN:
         raise ConfigError(
             "INVALID_SCHEMA",
-            f"a Protobuf schema refers to a file {name[:200]!r}; allowed are relative names such as 'shop/order.proto', without "
+            f"a Protobuf schema refers to a file {name[:200]!r}; allowed are relative names such as "
+            "'shop/order.proto', without "
             "'.' and '..' as parts and not beginning with '-'",
         )
 

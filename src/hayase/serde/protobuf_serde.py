@@ -32,25 +32,27 @@ from hayase.serde.registry_serde import HEAD_SIZE, WriterSettings
 class ProtobufSerde(FramedSerde[T]):
     r"""Protobuf in Confluent's wire format, schemas in a registry: Kafka Streams' KafkaProtobufSerde.
 
-    * `ProtobufSerde(Order)`, a class that protoc made: values are its instances, in rows; fields that the class does not
-      know stay in the instance and are written again.
+    * `ProtobufSerde(Order)`, a class that protoc made: values are its instances, in rows; fields that the class does
+      not know stay in the instance and are written again.
     * `ProtobufSerde(Order.DESCRIPTOR)`, or the text of a .proto file: values are dicts, with a column form. Fields that
       the message does not have are dropped.
-    * `ProtobufSerde()`: dicts of whatever message a record was written as, in rows; written by the newest version of the
-      subject.
+    * `ProtobufSerde()`: dicts of whatever message a record was written as, in rows; written by the newest version of
+      the subject.
 
-    In dicts all fields are present. One that is not set is `None` if it can tell (`optional`, in a oneof, a message), else
-    its default. Numbers, text, bytes, bool, lists and dicts (maps) are Python's; an enum is its name, or the number as text
-    if the schema does not have it; a message is a dict, but Timestamp is a `datetime` (UTC) and Duration a `timedelta`, both
-    cut to microseconds, wrappers (`Int64Value`) are their value, Struct, Value and ListValue what JSON has for them. When
-    written, fields that are missing or `None` are not set, and names that the message does not have are refused.
-    There is no column form for messages that hold themselves, that have no fields, and with Struct, Value or ListValue.
+    In dicts all fields are present. One that is not set is `None` if it can tell (`optional`, in a oneof, a message),
+    else its default. Numbers, text, bytes, bool, lists and dicts (maps) are Python's; an enum is its name, or the
+    number as text if the schema does not have it; a message is a dict, but Timestamp is a `datetime` (UTC) and Duration
+    a `timedelta`, both cut to microseconds, wrappers (`Int64Value`) are their value, Struct, Value and ListValue what
+    JSON has for them. When written, fields that are missing or `None` are not set, and names that the message does not
+    have are refused. There is no column form for messages that hold themselves, that have no fields, and with Struct,
+    Value or ListValue.
 
-    Null bytes are null. As in Kafka, a record is read as this serde's message whatever message it was written as: fields
-    find each other by their numbers, and nothing notices that a record is of another type whose numbers fit.
+    Null bytes are null. As in Kafka, a record is read as this serde's message whatever message it was written as:
+    fields find each other by their numbers, and nothing notices that a record is of another type whose numbers fit.
 
-    The schema that is registered for a class or descriptor is the file's descriptor in base64, as Confluent's own clients
-    without the text do, with the files it imports under subjects named after them (Google's and Confluent's excepted).
+    The schema that is registered for a class or descriptor is the file's descriptor in base64, as Confluent's own
+    clients without the text do, with the files it imports under subjects named after them (Google's and Confluent's
+    excepted).
 
     Args:
         schema: as above; needs protoc (of the extra) if it is text or `None`, or with `use_latest_version`.
@@ -58,8 +60,8 @@ class ProtobufSerde(FramedSerde[T]):
         message: of text, which message: its full name, or without the package; `None`: the first of the file. Without a
             schema: which message of the newest version is written.
         references: where the files are registered that the text imports.
-        options: `auto_register_schemas`, `use_latest_version`, `normalize_schemas`, `subject_name_strategy`: see WriterOptions;
-            the record's name is the message's full name.
+        options: `auto_register_schemas`, `use_latest_version`, `normalize_schemas`, `subject_name_strategy`: see
+            WriterOptions; the record's name is the message's full name.
 
     Raises:
         ConfigError: `INVALID_SCHEMA`, or settings that exclude each other.
@@ -128,7 +130,8 @@ class ProtobufSerde(FramedSerde[T]):
             return self._class.DESCRIPTOR
         raise ConfigError(
             "INVALID_SCHEMA",
-            f"ProtobufSerde takes a class that protoc made, its DESCRIPTOR, or the text of a .proto file; it was given {schema!r:.200}",
+            "ProtobufSerde takes a class that protoc made, its DESCRIPTOR, or the text of a .proto file; it was given "
+            f"{schema!r:.200}",
         )
 
     def __getstate__(self) -> tuple[Any, ...]:
@@ -170,7 +173,10 @@ class ProtobufSerde(FramedSerde[T]):
         return self.made(("protobuf", schema), lambda: self._compiled(schema))
 
     def _read_form(self, schema: RegistrySchema, indexes: tuple[int, ...]) -> MessageForm:
-        """The message of a record by a schema of the registry; raises SerializationError, and ValueError if there is none."""
+        """The message of a record by a schema of the registry.
+
+        Raises SerializationError, and ValueError if there is none.
+        """
         messages = self.made_of(schema, ("protobuf messages", schema), lambda: self._file(schema).messages)
         if indexes not in messages:
             raise ValueError(f"the .proto file has no message with the indexes {list(indexes)}")
@@ -254,7 +260,10 @@ class ProtobufSerde(FramedSerde[T]):
 
     def unreadable(self, payload: bytes, expected: str, error: BaseException) -> SerializationError:
         """The error for bytes behind the head that are no such message."""
-        message = f"ProtobufSerde reads {expected}: {error}; behind the schema id there are {len(payload)} bytes: {payload[:60]!r}"
+        message = (
+            f"ProtobufSerde reads {expected}: {error}; behind the schema id there are {len(payload)} bytes: "
+            f"{payload[:60]!r}"
+        )
         return SerializationError("VALUE_NOT_DESERIALIZABLE", message)
 
     @property

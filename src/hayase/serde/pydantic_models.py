@@ -33,8 +33,8 @@ def is_model(python_type: Any) -> bool:
 def plain_fields(model: Any) -> list[PlainField] | None:
     """The fields of a model that does nothing of its own when it is read or written; `None` of others.
 
-    Own are validators, serializers, computed fields, constraints, aliases, an `__init__` or `model_post_init`, and settings such
-    as `extra="forbid"`.
+    Own are validators, serializers, computed fields, constraints, aliases, an `__init__` or `model_post_init`, and
+    settings such as `extra="forbid"`.
     """
     base: Any = sys.modules["pydantic"].BaseModel
     config = {name for name, value in model.model_config.items() if (name, value) != ("extra", "ignore")}

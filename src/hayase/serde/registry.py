@@ -106,9 +106,10 @@ class RegisteredSchema:
 class SchemaRegistry:
     """A schema registry: address and credentials.
 
-    Immutable. May be pickled, credentials included (inside an application that is shipped, references to them); connections and
-    what was fetched are kept once per process and shared by all equal instances. Needs the packages of the extra
-    `schema-registry`. Values may hold references, `${env:NAME}` for example, resolved by the process that connects.
+    Immutable. May be pickled, credentials included (inside an application that is shipped, references to them);
+    connections and what was fetched are kept once per process and shared by all equal instances. Needs the packages of
+    the extra `schema-registry`. Values may hold references, `${env:NAME}` for example, resolved by the process that
+    connects.
 
     Args:
         url: `http://` or `https://`; several with commas between are tried in turn.
@@ -132,7 +133,8 @@ class SchemaRegistry:
         ):
             raise ConfigError(
                 "INVALID_SETTING",
-                f"schema.registry.url is {without_credentials(str(url))!r}; allowed is http://HOST:PORT or https://HOST:PORT, or several of them "
+                f"schema.registry.url is {without_credentials(str(url))!r}; allowed is http://HOST:PORT or "
+                "https://HOST:PORT, or several of them "
                 "with commas between",
                 setting="schema.registry.url",
             )
@@ -289,7 +291,9 @@ def check_references(count: int) -> None:
 
 
 class Refusals:
-    """What a registry does not have, or has and cannot be used: asked for again after 5 seconds, then 10, up to 5 minutes.
+    """What a registry does not have, or has and cannot be used.
+
+    Asked for again after 5 seconds, then 10, up to 5 minutes.
 
     Args:
         now: seconds of a clock that only goes forward.

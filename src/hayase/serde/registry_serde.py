@@ -137,7 +137,8 @@ class RegistrySerde(Serde[T]):
         if self._registry is None:
             raise ConfigError(
                 "MISSING_SETTING",
-                f"{type(self).__name__} was given no schema registry; set schema.registry.url in the application's settings, "
+                f"{type(self).__name__} was given no schema registry; set schema.registry.url in the application's "
+                "settings, "
                 "or pass registry=",
                 setting="schema.registry.url",
             )
@@ -173,10 +174,13 @@ class RegistrySerde(Serde[T]):
         return found
 
     def made_of(self, schema: RegistrySchema, key: Any, make: Callable[[], M]) -> M:
-        """What `make` makes of a schema that a record was written by, as `made`; that it cannot be made is remembered, too.
+        """What `make` makes of a schema that a record was written by, as `made`.
+
+        That it cannot be made is remembered, too.
 
         Raises:
-            SerializationError: `UNUSABLE_SCHEMA`: the registry's schema is none, is too large, or refers to what is not there.
+            SerializationError: `UNUSABLE_SCHEMA`: the registry's schema is none, is too large, or refers to what is not
+                there.
             SchemaRegistryError: the registry did not answer when it was asked for what the schema refers to.
         """
         held = self.registry.held
@@ -191,7 +195,8 @@ class RegistrySerde(Serde[T]):
                 raise
             refused = SerializationError(
                 "UNUSABLE_SCHEMA",
-                f"the record was written by a schema of the registry {self.registry.url} by which {type(self).__name__} cannot "
+                f"the record was written by a schema of the registry {self.registry.url} by which "
+                f"{type(self).__name__} cannot "
                 f"read: {said(error)}; the schema is {schema.text[:200]!r}",
             )
             raise held.refused.add(key, refused) from error
@@ -206,7 +211,8 @@ class RegistrySerde(Serde[T]):
         if len(data) < HEAD_SIZE or data[0] != 0:
             raise SerializationError(
                 "VALUE_NOT_DESERIALIZABLE",
-                f"{type(self).__name__} reads a zero byte, a schema id (4 bytes) and the value; it was given {len(data)} bytes: "
+                f"{type(self).__name__} reads a zero byte, a schema id (4 bytes) and the value; it was given "
+                f"{len(data)} bytes: "
                 f"{data[:60]!r}. They were not written with a schema registry",
             )
         return int(_HEAD.unpack_from(data)[1])
@@ -216,7 +222,8 @@ class RegistrySerde(Serde[T]):
 
         Raises:
             SerializationError: `UNKNOWN_SCHEMA_ID`: the registry does not have it; or it is of another kind.
-            SchemaRegistryError: the registry did not answer. That is no fault of the record, so no failure policy applies.
+            SchemaRegistryError: the registry did not answer. That is no fault of the record, so no failure policy
+                applies.
         """
         known = self.registry.held
         schema = known.schemas.get(schema_id)
@@ -232,14 +239,16 @@ class RegistrySerde(Serde[T]):
         if schema.kind != self.kind:
             raise SerializationError(
                 "VALUE_NOT_DESERIALIZABLE",
-                f"{type(self).__name__} reads {self.kind}; schema id {schema_id} in {self.registry.url} is {schema.kind}",
+                f"{type(self).__name__} reads {self.kind}; schema id {schema_id} in {self.registry.url} is "
+                f"{schema.kind}",
             )
         return schema
 
     def _unknown(self, schema_id: int) -> SerializationError:
         return SerializationError(
             "UNKNOWN_SCHEMA_ID",
-            f"the record carries schema id {schema_id}, which the schema registry {self.registry.url} does not have; check "
+            f"the record carries schema id {schema_id}, which the schema registry {self.registry.url} does not have; "
+            "check "
             "that schema.registry.url is the registry of the program that wrote it",
         )
 

@@ -81,7 +81,10 @@ class Serdes:
 
     @staticmethod
     def pickle() -> PickleSerde:
-        """Any Python value, as a pickle: for topics that only those write to whom you trust to run code; see PickleSerde."""
+        """Any Python value, as a pickle: for topics that only those write to whom you trust to run code.
+
+        See PickleSerde.
+        """
         return PickleSerde()
 
     @staticmethod

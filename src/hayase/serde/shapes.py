@@ -139,7 +139,10 @@ class Shape:
         )
 
     def frame(self, twins: list[Any], wanted: frozenset[str] | None = None) -> tuple[pl.DataFrame, pl.Series]:
-        """Columns of twins, all or those that are wanted; a `None` among them is a row of nulls, flagged in the series."""
+        """Columns of twins, all or those that are wanted.
+
+        A `None` among them is a row of nulls, flagged in the series.
+        """
         fields = [field for field in self.schema.fields if wanted is None or field[0] in wanted]
         null = pl.repeat(False, len(twins), dtype=pl.Boolean, eager=True)
         try:
@@ -267,8 +270,8 @@ def shape_of_type(python_type: Any) -> Shape | None:
     """The shape of a dataclass, msgspec.Struct or Pydantic model; `None` if it has no column form.
 
     It has one if it does nothing of its own when it is read or written (`__post_init__`, tags, left-out
-    defaults, validators, ...; other names for the fields of a Struct are fine) and its fields are int, float, str, bool, lists
-    of these, or types that have a column form themselves, each possibly Optional.
+    defaults, validators, ...; other names for the fields of a Struct are fine) and its fields are int, float, str,
+    bool, lists of these, or types that have a column form themselves, each possibly Optional.
     """
     fields = _fields_of(python_type, ())
     return None if fields is None else Shape(fields, python_type)

@@ -53,7 +53,10 @@ class BlobStore(Protocol):
         ...
 
     def tidy(self) -> None:
-        """Remove what the store keeps for itself (folders, temporaries), if there is no blob. No process may be writing."""
+        """Remove what the store keeps for itself (folders, temporaries), if there is no blob.
+
+        No process may be writing.
+        """
         ...
 
 

@@ -147,7 +147,8 @@ def open_environment(
     Call it anew for every use instead of keeping the result: an environment that was closed in between, or
     inherited over a fork, is opened afresh; and so is one whose files were deleted, or replaced by others, meanwhile:
     transactions that are open go on in the old files until they end. The call costs about two microseconds if `path`
-    is absolute and without symbolic links. Opening clears reader slots of dead processes, and so does every 256th write. Thread-safe.
+    is absolute and without symbolic links. Opening clears reader slots of dead processes, and so does every 256th
+    write. Thread-safe.
 
     Args:
         path: folder of the environment; made if absent (unless `readonly`). Must be on a local file system.
@@ -305,7 +306,8 @@ def _open(path: str, map_size: int, max_dbs: int, readonly: bool, sync: bool) ->
         if code == errno.EAGAIN:  # of the lock on the byte that is numbered like the process
             raise StateError(
                 "ENVIRONMENT_NOT_OPENED",
-                f"{path} is open in another process with the same process id, {os.getpid()}, which is in another container: let "
+                f"{path} is open in another process with the same process id, {os.getpid()}, which is in another "
+                "container: let "
                 "both share a PID namespace (docker run --pid=container:NAME), or let only one of them use the folder",
             ) from error
         raise StateError(
@@ -323,7 +325,9 @@ def _open(path: str, map_size: int, max_dbs: int, readonly: bool, sync: bool) ->
 
 
 def _reserve_lock_file(path: str) -> None:
-    """Give the lock file its blocks, which LMDB maps and writes to as readers come: on a full disk that would be a SIGBUS.
+    """Give the lock file its blocks, which LMDB maps and writes to as readers come.
+
+    On a full disk that would be a SIGBUS.
 
     Nothing happens where they are there: closing a descriptor of the file would give up LMDB's own locks on it.
     """

@@ -1,7 +1,7 @@
 """The pages of an LMDB file, read without LMDB: its meta pages, and the numbers of the pages of its trees.
 
-The format is that of LMDB 0.9 on a 64-bit machine: two meta pages, then B+ trees of pages that begin with 16 bytes (number,
-flags, bounds) and the places of their nodes.
+The format is that of LMDB 0.9 on a 64-bit machine: two meta pages, then B+ trees of pages that begin with 16 bytes
+(number, flags, bounds) and the places of their nodes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Blobs whose names are numbers.
 
-Names that Hayase does not give are passed over: file managers and tools for backups leave files of their own in a folder.
+Names that Hayase does not give are passed over: file managers and tools for backups leave files of their own in a
+folder.
 """
 
 from __future__ import annotations

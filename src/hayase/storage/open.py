@@ -77,8 +77,8 @@ def _open_s3(url: str, patience: Patience) -> BlobStore:
 def probe_put_if_absent(blobs: BlobStore, *, exactly_once: bool = True) -> None:
     """Check that publishing works and that a blob can be published only once; leaves nothing behind.
 
-    A probe cannot prove a promise, but it finds stores that never made it: those that take a second blob of one name, and
-    those that look first and write then, of which several writers at the same moment win.
+    A probe cannot prove a promise, but it finds stores that never made it: those that take a second blob of one name,
+    and those that look first and write then, of which several writers at the same moment win.
 
     Args:
         blobs: the store.
@@ -121,7 +121,9 @@ def _race(blobs: BlobStore, name: str) -> None:
 def _not_atomic(how: str) -> ConfigError:
     return ConfigError(
         "PUBLISH_NOT_ATOMIC",
-        f"The storage of the checkpoint {how}, and exactly_once_v2 rests on it that exactly one writer wins. Choose a folder "
-        "on a local POSIX file system or an S3 store with conditional writes (If-None-Match); or, on an S3 store without, "
+        f"The storage of the checkpoint {how}, and exactly_once_v2 rests on it that exactly one writer wins. Choose a "
+        "folder "
+        "on a local POSIX file system or an S3 store with conditional writes (If-None-Match); or, on an S3 store "
+        "without, "
         "processing.guarantee=at_least_once and '?conditional_put=false' in checkpoint.dir.",
     )

@@ -1,9 +1,9 @@
 """Checksums of the pages of an LMDB file, kept beside it by its writers: what LMDB 0.9 does not have.
 
-A commit of LMDB writes changed pages to new places and then a new root, so that what one commit changed is what the new tree
-has and the old one does not. `PageChecksums.update`, after each commit, walks both trees from their roots down, only where they differ,
-and keeps a CRC-32 of each new page in the file `PAGES`. `verify` reads the whole tree and compares, without LMDB, whose
-behaviour with damaged pages is undefined.
+A commit of LMDB writes changed pages to new places and then a new root, so that what one commit changed is what the new
+tree has and the old one does not. `PageChecksums.update`, after each commit, walks both trees from their roots down,
+only where they differ, and keeps a CRC-32 of each new page in the file `PAGES`. `verify` reads the whole tree and
+compares, without LMDB, whose behaviour with damaged pages is undefined.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ T = TypeVar("T")
 _LOG = logging.getLogger("hayase.storage")
 PAGES_FILE = "PAGES"
 _HEADER = struct.Struct("<8sQQQQ")
-"""What it is; transaction that it is as of; inode of the file; checksum of that transaction's meta page; number of entries."""
+"""What it is.
+
+Transaction that it is as of; inode of the file; checksum of that transaction's meta page; number of entries.
+"""
 _MAGIC = b"HAYPAGE1"
 _LOCK_TRIES = 50
 _LOCK_PAUSE_S = 0.01
@@ -96,11 +99,14 @@ class PageChecksums:
             self._compare_all(self._data.metas()[0])
 
     def check(self, pin: Callable[[], object] | None = None) -> None:
-        """As `verify`, without making any checksums, while others write: they wait for moments only, and are not waited for.
+        """As `verify`, without making any checksums, while others write.
+
+        They wait for moments only, and are not waited for.
 
         Args:
-            pin: begins a read transaction, which keeps others from writing to the pages that are compared; without one, or
-                while another commits for long, a page that seems to be wrong is compared once more when no process writes.
+            pin: begins a read transaction, which keeps others from writing to the pages that are compared; without one,
+                or while another commits for long, a page that seems to be wrong is compared once more when no process
+                writes.
 
         Raises:
             PagesDamaged: a page is not what was written.
@@ -275,7 +281,10 @@ class PageChecksums:
 
 
 def _lock_soon(descriptor: int) -> bool:
-    """Lock the table; `False` if another commits for long: a large delta, whose parts may come from a store that is away."""
+    """Lock the table.
+
+    `False` if another commits for long: a large delta, whose parts may come from a store that is away.
+    """
     for _ in range(_LOCK_TRIES):
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

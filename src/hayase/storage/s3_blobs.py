@@ -39,12 +39,12 @@ class S3Blobs:
     """A `BlobStore` in a folder of a bucket.
 
     A blob is one object, written by one PUT with `If-None-Match: *`: the store creates it whole, or not at all, and
-    refuses a second of the same name with 412 ("Conditional writes" in Amazon's user guide of S3). A PUT whose answer was
-    lost is sent again, and may then be refused because of itself; so each carries an id in the object's metadata, by which
-    a refused writer recognizes its own.
+    refuses a second of the same name with 412 ("Conditional writes" in Amazon's user guide of S3). A PUT whose answer
+    was lost is sent again, and may then be refused because of itself; so each carries an id in the object's metadata,
+    by which a refused writer recognizes its own.
 
-    Everything is tried again while that may help: at least 8 times in about 12 seconds plus the time that requests take, and
-    then for as long as the patience lasts, at pauses of up to 5 seconds.
+    Everything is tried again while that may help: at least 8 times in about 12 seconds plus the time that requests
+    take, and then for as long as the patience lasts, at pauses of up to 5 seconds.
 
     Safe for several processes and threads; may be pickled and inherited over a fork.
 
@@ -91,7 +91,8 @@ class S3Blobs:
         if len(data) > BLOB_BYTES_MAX:
             raise StorageError(
                 "BLOB_TOO_LARGE",
-                f"{name} has {len(data):,} bytes, and one PUT to {self.where} carries 5 GiB at most. Make epochs smaller: "
+                f"{name} has {len(data):,} bytes, and one PUT to {self.where} carries 5 GiB at most. Make epochs "
+                "smaller: "
                 "max.records.per.epoch",
             )
         if not self.where.conditional_put and self.exists(name):

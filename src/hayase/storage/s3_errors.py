@@ -71,20 +71,24 @@ def explain(error: Exception, where: S3Location, doing: str) -> HayaseError:
     if code in _REFUSED or status in (401, 403):
         return ConfigError(
             "S3_ACCESS_DENIED",
-            f"{where} refused {doing} ({code or status}). The credentials must be valid and allow s3:GetObject, s3:PutObject, "
+            f"{where} refused {doing} ({code or status}). The credentials must be valid and allow s3:GetObject, "
+            "s3:PutObject, "
             "s3:DeleteObject and s3:ListBucket there",
         )
     if code in _NOT_KNOWN:
         return ConfigError(
             "PUBLISH_NOT_ATOMIC",
-            f"{where} does not know a request that is needed for {doing} ({_one_line(error)}). If that is the conditional "
-            "PUT (If-None-Match), use another store, or processing.guarantee=at_least_once and '?conditional_put=false' in "
+            f"{where} does not know a request that is needed for {doing} ({_one_line(error)}). If that is the "
+            "conditional "
+            "PUT (If-None-Match), use another store, or processing.guarantee=at_least_once and "
+            "'?conditional_put=false' in "
             "checkpoint.dir",
         )
     if isinstance(error, _NETWORK):
         return StorageError(
             "S3_UNREACHABLE",
-            f"{where} gave no answer to {doing}, tried several times: {_one_line(error)}. Check the endpoint and the network",
+            f"{where} gave no answer to {doing}, tried several times: {_one_line(error)}. Check the endpoint and the "
+            "network",
         )
     return StorageError("S3_FAILED", f"{where} failed at {doing}: {_one_line(error)}")
 

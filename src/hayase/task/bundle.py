@@ -19,32 +19,32 @@ from hayase.core.errors import CheckpointError, StateError
 from hayase.core.failpoints import reach
 from hayase.core.logs import log_context
 from hayase.core.metrics import ENTRIES, PROCESS_LATENCY, RESTORED, Metrics
-from hayase.kernel.punctuation import NEVER
+from hayase.kernel.node.punctuation import NEVER
 from hayase.log.protocol import Marker, OutgoingBatch
-from hayase.state.adopt import adopt_copy
-from hayase.state.bundle import BundleState
-from hayase.state.changelog import Changelog
-from hayase.state.delta import Delta, Piece, encode_piece
-from hayase.state.environment import DAMAGE
-from hayase.state.epoch import EpochState
-from hayase.state.folders import logged_in_memory
-from hayase.state.journal import EdgeRow, Journal, ReceivedRow
-from hayase.state.protocol import ByteStore
-from hayase.state.spill import EpochSpace
-from hayase.state.unlogged import UnloggedStores, unlogged_folders
+from hayase.state.changelog.changelog import Changelog
+from hayase.state.delta.delta import Delta, Piece, encode_piece
+from hayase.state.delta.journal import EdgeRow, Journal, ReceivedRow
+from hayase.state.environment.bundle import BundleState
+from hayase.state.environment.copy_from_follower import adopt_copy
+from hayase.state.environment.environment import DAMAGE
+from hayase.state.environment.epoch import EpochState
+from hayase.state.environment.folders import logged_in_memory
+from hayase.state.environment.spill import EpochSpace
+from hayase.state.environment.unlogged import UnloggedStores, unlogged_folders
+from hayase.state.stores.protocol import ByteStore
 from hayase.task.clocks import CLOCK_STORE
 from hayase.task.column_task import run_columns
+from hayase.task.compiled_subtopology import CompiledSubtopology
 from hayase.task.epoch_record import EpochRecord
 from hayase.task.epochs import Epochs
 from hayase.task.fetch import fetch_inputs
-from hayase.task.host import Host
 from hayase.task.living_tasks import LivingTasks
 from hayase.task.outputs import Outputs
 from hayase.task.plan import BundlePlan, TaskPlan
-from hayase.task.program import UnitProgram
 from hayase.task.row_epoch import run_rows
-from hayase.task.services import TaskServices
 from hayase.task.summary import BundleSummary
+from hayase.task.task_context import TaskContext
+from hayase.task.worker_services import WorkerServices
 
 _LOG = logging.getLogger("hayase.task")
 
@@ -82,23 +82,26 @@ class _Steps:
 
 
 class BundleRunner:
-    """Runs the epochs of one bundle in this process. Another process may run the same bundle before, after, or meanwhile."""
+    """Runs the epochs of one bundle in this process.
+
+    Another process may run the same bundle before, after, or meanwhile.
+    """
 
     def __init__(
         self,
-        program: UnitProgram,
+        program: CompiledSubtopology,
         bundle: BundlePlan,
-        host: Host,
+        host: WorkerServices,
         global_bundles: Mapping[str, str],
         place: int | None = None,
     ) -> None:
         """Prepare; opens nothing yet.
 
         Args:
-            program: of the bundle's unit.
+            program: of the bundle's sub-topology.
             bundle: the bundle.
-            host: see Host.
-            global_bundles: global store name → the bundle (and unit) that holds it.
+            host: see WorkerServices.
+            global_bundles: global store name → the bundle (and sub-topology) that holds it.
             place: of the bundle in the plan (see `EpochWriter.publish_epoch`).
         """
         self._program = program
@@ -254,7 +257,7 @@ class BundleRunner:
     def _delta(self, record: EpochRecord, epoch: EpochState, outputs: Outputs, space: EpochSpace) -> Delta:
         """The delta of what was processed. Of a large one the parts are published now."""
         delta = Delta(
-            self._host.application_id, self._host.lineage, self._bundle.id, record.epoch, record.digest,
+            self._host.application_id, self._host.checkpoint_id, self._bundle.id, record.epoch, record.digest,
             epoch.epoch, epoch.digest,
         )  # fmt: skip
         if not (epoch.spilled or outputs.spilled):
@@ -302,7 +305,7 @@ class BundleRunner:
         return self._changelog.has_state() if said is None else said
 
     def _check(self, delta: Delta, record: EpochRecord) -> None:
-        if delta.lineage != self._host.lineage or delta.record_digest != record.digest:
+        if delta.checkpoint_id != self._host.checkpoint_id or delta.record_digest != record.digest:
             raise CheckpointError(
                 "DELTA_OF_ANOTHER_EPOCH",
                 "the delta in the checkpoint was made from another epoch record; the checkpoint holds files of two "
@@ -361,7 +364,7 @@ class BundleRunner:
         topic_inputs = fetch_inputs(self._host.reader(), record, task)
         if not (topic_inputs or edge_inputs or self._program.timed):
             return
-        services = TaskServices.make(
+        services = TaskContext.make(
             self._program,
             task.id,
             state=epoch.task(task.id) if epoch is not None else None,
@@ -391,7 +394,7 @@ class BundleRunner:
         if batches:
             writer = self._host.writer()
             if self._host.exactly_once:
-                marker = Marker(self._host.lineage, record.epoch, record.digest)
+                marker = Marker(self._host.checkpoint_id, record.epoch, record.digest)
                 published = writer.publish_epoch(
                     self._host.application_id, self._bundle.id, marker, batches, place=self._place
                 )
@@ -425,7 +428,7 @@ class BundleRunner:
 
     def _open(self, bundle: str, *, in_memory: bool) -> BundleState:
         path, spill = self._host.folders.logged(bundle, in_memory=in_memory), self._host.folders.spill(bundle)
-        application_id, lineage = self._host.application_id, self._host.lineage
+        application_id, checkpoint_id = self._host.application_id, self._host.checkpoint_id
         copies = self._host.state_copies(bundle)
-        adopt_copy(path, copies, application_id=application_id, lineage=lineage, bundle=bundle)
-        return BundleState(path, application_id=application_id, lineage=lineage, bundle=bundle, spill=spill)
+        adopt_copy(path, copies, application_id=application_id, checkpoint_id=checkpoint_id, bundle=bundle)
+        return BundleState(path, application_id=application_id, checkpoint_id=checkpoint_id, bundle=bundle, spill=spill)

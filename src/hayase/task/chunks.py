@@ -1,7 +1,7 @@
 """The input of an epoch in chunks of the merged order, so that it need not be in memory as a whole.
 
-Each queue is read a bit at a time. Of what has been read, that part is certain to come next which lies before the last record
-read of every queue that goes on: by running maximum of the timestamps, then by queue (see `queues`).
+Each queue is read a bit at a time. Of what has been read, that part is certain to come next which lies before the last
+record read of every queue that goes on: by running maximum of the timestamps, then by queue (see `queues`).
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import numpy.typing as npt
 
 from hayase.core.records import headers_bytes
 from hayase.log.protocol import FetchedBatch
-from hayase.state.journal import ReceivedRow
+from hayase.state.delta.journal import ReceivedRow
 from hayase.task.queues import Int64Array, Queue, RawRecords, release_order
-from hayase.task.services import TaskServices
+from hayase.task.task_context import TaskContext
 
 T = TypeVar("T")
 
@@ -53,7 +53,7 @@ class Chunk:
         return len(self.order[0])
 
 
-class Feed:
+class InputBuffer:
     """One queue of a task: what of it is read and not yet handed out.
 
     Args:
@@ -106,7 +106,7 @@ class Feed:
         return self._queue.part(start, self._taken), self._releases[start : self._taken]
 
 
-def chunks(feeds: Sequence[Feed], services: TaskServices) -> Iterator[Chunk]:
+def chunks(feeds: Sequence[InputBuffer], services: TaskContext) -> Iterator[Chunk]:
     """The merged order of the feeds, which are given in tie order; at least one chunk, the last one perhaps empty.
 
     With the epoch's space in `services`, a chunk is about as large as its share; without, there is one chunk.
@@ -130,7 +130,7 @@ def chunks(feeds: Sequence[Feed], services: TaskServices) -> Iterator[Chunk]:
             return
 
 
-def _next(feeds: Sequence[Feed], bound: tuple[int, int] | None, *, whole: bool) -> Chunk:
+def _next(feeds: Sequence[InputBuffer], bound: tuple[int, int] | None, *, whole: bool) -> Chunk:
     queues: list[Queue] = []
     releases: list[Int64Array] = []
     for number, feed in enumerate(feeds):

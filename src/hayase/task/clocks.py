@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from hayase.state.protocol import ByteStore, TaskState
+from hayase.state.stores.protocol import ByteStore, TaskState
 
 CLOCK_STORE = "__clocks"
 """Name of the store that holds the clocks; store names of users cannot begin with `__`."""

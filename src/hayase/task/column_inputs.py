@@ -12,21 +12,21 @@ import polars as pl
 
 from hayase.core.metrics import RECORDS_CONSUMED
 from hayase.core.records import Change, Headers
-from hayase.kernel.columns import HEADERS, KEY, NULL, OLD, OLD_NULL, TS, Order
+from hayase.kernel.node.column_node import HEADERS, KEY, NULL, OLD, OLD_NULL, TS, Order
 from hayase.processor.timestamps import record_timestamp
 from hayase.serde.faults import is_fault, read_columns, shown
 from hayase.serde.protocol import BARE_FIELD, Serde
 from hayase.serde.subscription_columns import INSTRUCTION
 from hayase.serde.subscriptions import Instruction, Subscription, SubscriptionSerde
 from hayase.task.chunks import Chunk
+from hayase.task.compiled_subtopology import SourceProgram
 from hayase.task.edges import EDGE_HEADERS, read_headers
 from hayase.task.event_time import extract_times
 from hayase.task.failures import SourceRecord
 from hayase.task.meter import count_consumed
 from hayase.task.origins import Origin
-from hayase.task.program import SourceProgram
 from hayase.task.queues import Queue, RawRecords, RecordSource
-from hayase.task.services import TaskServices
+from hayase.task.task_context import TaskContext
 
 
 class FrameRecords:
@@ -110,7 +110,7 @@ class ColumnInputs:
     """The merged input of an epoch, or of a chunk of it.
 
     Attributes:
-        frames: one frame per source of the unit, ascending by `__o0`.
+        frames: one frame per source of the sub-topology, ascending by `__o0`.
         count: number of records; `__o0` runs from 0 to `count - 1`.
         headers: headers by `__o0`, or `None` if no record has any; behind them those that nodes add.
     """
@@ -152,7 +152,7 @@ class ColumnInputs:
 
 
 def decode_frame(
-    services: TaskServices, position: int, source: SourceProgram, partition: int, frame: pl.DataFrame, first: int
+    services: TaskContext, position: int, source: SourceProgram, partition: int, frame: pl.DataFrame, first: int
 ) -> Queue:
     """Some records of a queue that came as typed columns."""
     services.metrics.add(RECORDS_CONSUMED, str(source.edge), frame.height)
@@ -162,7 +162,7 @@ def decode_frame(
     return Queue(position, raw, np.arange(frame.height), times, content)
 
 
-def decode_columns(services: TaskServices, position: int, source: SourceProgram, raw: RawRecords) -> Queue:
+def decode_columns(services: TaskContext, position: int, source: SourceProgram, raw: RawRecords) -> Queue:
     """The frame of some records of a queue; records that fail go to the deserialization handler."""
     count_consumed(services.metrics, raw)
     services.meter.received_bytes(raw)
@@ -194,7 +194,7 @@ def decode_columns(services: TaskServices, position: int, source: SourceProgram,
     return Queue(position, raw, rows, times, frame.with_columns(pl.Series(TS, times, pl.Int64)))
 
 
-def merge_chunk(services: TaskServices, chunk: Chunk) -> ColumnInputs:
+def merge_chunk(services: TaskContext, chunk: Chunk) -> ColumnInputs:
     """A chunk as one frame per source."""
     queues, order, count = chunk.queues, chunk.order, len(chunk)
     origins = [queue.raw for queue in queues]
@@ -224,7 +224,7 @@ def merge_chunk(services: TaskServices, chunk: Chunk) -> ColumnInputs:
     return ColumnInputs(frames, count, headers, origins, [queue.rows for queue in queues], order)
 
 
-def no_inputs(services: TaskServices, last: ColumnInputs, headers: list[Headers] | None) -> ColumnInputs:
+def no_inputs(services: TaskContext, last: ColumnInputs, headers: list[Headers] | None) -> ColumnInputs:
     """Inputs without records, behind those of a chunk; `headers` are of what caches held back."""
     frames = [empty_frame(source, headers=headers is not None) for source in services.program.sources]
     return replace(last, frames=frames, headers=headers, _at_end={})

@@ -12,7 +12,7 @@ import pyarrow as pa
 from hayase.core.errors import UnknownStoreError
 from hayase.core.metrics import BYTES_PRODUCED, RECORDS_PRODUCED, Metrics
 from hayase.core.records import Headers
-from hayase.kernel.columns import (
+from hayase.kernel.node.column_node import (
     HEADERS,
     KEY,
     NULL,
@@ -25,38 +25,38 @@ from hayase.kernel.columns import (
     order_columns,
     order_of,
 )
-from hayase.kernel.merge import merge_in_order
-from hayase.kernel.rows import Clocks
+from hayase.kernel.node.row_node import Clocks
+from hayase.kernel.stateless.merge import merge_in_order
 from hayase.serde import SessionWindowedSerde, StringSerde, encode_session_keys, encode_windowed_keys
 from hayase.serde.changes import ChangeCodec
 from hayase.serde.faults import unwritable
 from hayase.serde.murmur2 import partitions_for_array
-from hayase.state.protocol import ByteStore
-from hayase.state.spec import StoreSpec
+from hayase.state.stores.protocol import ByteStore
+from hayase.state.stores.spec import StoreSpec
 from hayase.task.chunks import EdgeInputs, TopicInputs, chunks
 from hayase.task.column_inputs import ColumnInputs, decode_columns, decode_frame, merge_chunk, no_inputs
+from hayase.task.compiled_subtopology import CompiledSubtopology, SinkProgram
 from hayase.task.edges import headers_series, send_rows, strip_order
 from hayase.task.feeds import input_feeds
-from hayase.task.held import ORIGIN, HeldFrames, HeldRows
 from hayase.task.outputs import stable_groups
-from hayase.task.program import SinkProgram, UnitProgram
 from hayase.task.routing import PARTITIONS, TOPIC, FrameRoute, is_routed, merge_groups
-from hayase.task.services import TaskServices
+from hayase.task.spilled_frames import ORIGIN, HeldRows, SpilledFrameCache
+from hayase.task.task_context import TaskContext
 
 
 class NodeContext:
-    """What one node sees of its task (`hayase.kernel.columns.ColumnContext`)."""
+    """What one node sees of its task (`hayase.kernel.node.column_node.ColumnContext`)."""
 
     def __init__(
         self,
         name: str,
         position: int,
-        services: TaskServices,
+        services: TaskContext,
         inputs: ColumnInputs,
         tables: Mapping[str, TableColumns],
         sent: Mapping[str, pl.DataFrame],
         shared: MutableMapping[str, Any],
-        holding: HeldFrames | None = None,
+        holding: SpilledFrameCache | None = None,
     ) -> None:
         self.shared = shared
         self._sent = sent
@@ -73,11 +73,11 @@ class NodeContext:
         self._tables = tables
 
     def byte_store(self, name: str) -> ByteStore:
-        """See TaskServices."""
+        """See TaskContext."""
         return self._services.byte_store(name)
 
     def store_spec(self, name: str) -> StoreSpec:
-        """See TaskServices."""
+        """See TaskContext."""
         return self._services.store_spec(name)
 
     def table(self, name: str) -> TableColumns:
@@ -109,21 +109,21 @@ class NodeContext:
 
 
 def run_columns(
-    program: UnitProgram,
-    services: TaskServices,
+    program: CompiledSubtopology,
+    services: TaskContext,
     topic_inputs: TopicInputs,
     edge_inputs: EdgeInputs,
     partition: int,
 ) -> None:
     """Run one epoch; see `row_epoch.run_rows` for the arguments."""
     feeds = input_feeds(services, topic_inputs, edge_inputs, partition, decode_columns, decode_frame)
-    held: dict[str, HeldFrames] = {}
+    held: dict[str, SpilledFrameCache] = {}
     last: ColumnInputs | None = None
     for chunk in chunks(feeds, services):
         inputs = merge_chunk(services, chunk)
         if not chunk.whole and not held:
             assert services.space is not None
-            held = {node.name: HeldFrames(services.space) for node in program.processors}
+            held = {node.name: SpilledFrameCache(services.space) for node in program.processors}
         _run_nodes(program, services, inputs, held)
         last = inputs if last is None or inputs.count else last
         services.after_chunk()
@@ -135,10 +135,10 @@ def run_columns(
 
 
 def _run_nodes(
-    program: UnitProgram,
-    services: TaskServices,
+    program: CompiledSubtopology,
+    services: TaskContext,
     inputs: ColumnInputs,
-    held: Mapping[str, HeldFrames],
+    held: Mapping[str, SpilledFrameCache],
     flushed: tuple[str, HeldRows] | None = None,
 ) -> None:
     """One frame through each node, then the sinks; `flushed` is what a node sends from its cache."""
@@ -168,8 +168,8 @@ def _run_nodes(
 
 
 def _run_sinks(
-    program: UnitProgram,
-    services: TaskServices,
+    program: CompiledSubtopology,
+    services: TaskContext,
     inputs: ColumnInputs,
     sent: Mapping[str, pl.DataFrame],
     tables: Mapping[str, TableColumns],
@@ -209,7 +209,7 @@ def _run_sinks(
             _write(services, inputs, rows[TOPIC][0], rows)
 
 
-def _write(services: TaskServices, inputs: ColumnInputs, topic: str, rows: pl.DataFrame) -> None:
+def _write(services: TaskContext, inputs: ColumnInputs, topic: str, rows: pl.DataFrame) -> None:
     """Serialized rows for one topic."""
     if not rows.height:
         return
@@ -222,7 +222,7 @@ def _write(services: TaskServices, inputs: ColumnInputs, topic: str, rows: pl.Da
     services.metrics.add(BYTES_PRODUCED, topic, int(size))
 
 
-def _merged(program: UnitProgram, topic: str, frames: list[pl.DataFrame]) -> pl.DataFrame:
+def _merged(program: CompiledSubtopology, topic: str, frames: list[pl.DataFrame]) -> pl.DataFrame:
     """Frames on their way into one topic, in the order in which the row form would send their rows."""
     return frames[0] if len(frames) == 1 else merge_in_order(frames, program.merges[topic])
 
@@ -233,7 +233,7 @@ def _headers_of(frame: pl.DataFrame, inputs: ColumnInputs) -> list[Headers] | No
     return [inputs.headers[i] if i is not None else () for i in frame[HEADERS].to_list()]
 
 
-def _serialized(sink: SinkProgram, services: TaskServices, inputs: ColumnInputs, frame: pl.DataFrame) -> pl.DataFrame:
+def _serialized(sink: SinkProgram, services: TaskContext, inputs: ColumnInputs, frame: pl.DataFrame) -> pl.DataFrame:
     """Bytes of keys and values beside the columns that decide order; failing rows go to the production handler."""
     try:
         encoded = pl.DataFrame(
@@ -273,7 +273,7 @@ def _value_bytes(sink: SinkProgram, frame: pl.DataFrame) -> list[bytes | None]:
     return codec.encode(frame.select(names), frame[NULL])
 
 
-def _send_edge(sink: SinkProgram, services: TaskServices, inputs: ColumnInputs, frame: pl.DataFrame) -> None:
+def _send_edge(sink: SinkProgram, services: TaskContext, inputs: ColumnInputs, frame: pl.DataFrame) -> None:
     """Rows for the tasks of the next level; a null key goes to the partition of its position among the epoch's."""
     first = services.outputs.take_numbers(0, sink.name, services.task)
     if sink.frames:
@@ -294,7 +294,7 @@ def _send_edge(sink: SinkProgram, services: TaskServices, inputs: ColumnInputs, 
 
 
 def _targeted(
-    sink: SinkProgram, services: TaskServices, inputs: ColumnInputs, frame: pl.DataFrame, first: int
+    sink: SinkProgram, services: TaskContext, inputs: ColumnInputs, frame: pl.DataFrame, first: int
 ) -> tuple[pl.DataFrame, np.ndarray]:
     """Rows and their partitions; those whose key cannot be serialized go to the production handler instead."""
     if isinstance(sink.key_serde, StringSerde) and frame[KEY].dtype == pl.String:
@@ -314,12 +314,12 @@ def _targeted(
     return _targeted(sink, services, inputs, pl.concat(parts), first)
 
 
-def _good_keys(sink: SinkProgram, services: TaskServices, inputs: ColumnInputs, frame: pl.DataFrame) -> pl.DataFrame:
+def _good_keys(sink: SinkProgram, services: TaskContext, inputs: ColumnInputs, frame: pl.DataFrame) -> pl.DataFrame:
     return _targeted(sink, services, inputs, frame, 0)[0]
 
 
 def _production_failed(
-    sink: SinkProgram, services: TaskServices, inputs: ColumnInputs, frame: pl.DataFrame, error: Exception
+    sink: SinkProgram, services: TaskContext, inputs: ColumnInputs, frame: pl.DataFrame, error: Exception
 ) -> None:
     services.failures.handle("production", sink.name, inputs.record(order_of(frame, 0)), error, sink.topic or None)
 

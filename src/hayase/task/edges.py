@@ -16,12 +16,12 @@ import pyarrow as pa
 
 from hayase.core.errors import SerializationError
 from hayase.core.records import Headers, TaskId
-from hayase.kernel.columns import HEADERS, OLD, order_columns
+from hayase.kernel.node.column_node import HEADERS, OLD, order_columns
 from hayase.serde.faults import is_fault, said
 from hayase.serde.murmur2 import partition_for_key
-from hayase.state.journal import EdgeRow, ReceivedRow
+from hayase.state.delta.journal import EdgeRow, ReceivedRow
+from hayase.task.compiled_subtopology import SinkProgram
 from hayase.task.outputs import Outputs
-from hayase.task.program import SinkProgram
 from hayase.task.queues import RawRecords
 
 PAYLOAD_BYTES_MAX = 8_000_000
@@ -89,7 +89,7 @@ def send_rows(outputs: Outputs, sink: SinkProgram, origin: str, target: int, fra
     """Send a frame to a target partition, behind what was sent there before, in rows cut by size."""
     pieces = max(1, -(-int(frame.estimated_size()) // PAYLOAD_BYTES_MAX))
     step = max(1, -(-frame.height // pieces))
-    task = f"{sink.target_unit}_{target}"
+    task = f"{sink.target_subtopology}_{target}"
     for start in range(0, frame.height, step):
         payload = to_payload(frame[start : start + step])
         seq = outputs.take_numbers(1, sink.topic, origin, task)
@@ -118,7 +118,10 @@ def from_payload(payload: bytes) -> pl.DataFrame:
 
 
 def _validated(payload: bytes) -> pl.DataFrame:
-    """The frame of a payload of a version without checksums, in a delta from before: Arrow's own reader survives damage."""
+    """The frame of a payload of a version without checksums, in a delta from before.
+
+    Arrow's own reader survives damage.
+    """
     with pa.ipc.open_stream(payload) as stream:
         table = stream.read_all()
     table.validate(full=True)
@@ -147,7 +150,8 @@ def _frame_of(row: ReceivedRow) -> pl.DataFrame:
             raise
         raise SerializationError(
             "EDGE_ROW_DAMAGED",
-            f"a row between tasks arrived damaged: {said(error)}; running the epoch again is safe. If it happens again, check the "
+            f"a row between tasks arrived damaged: {said(error)}; running the epoch again is safe. If it happens "
+            "again, check the "
             "memory and the disks of the machines (spark.local.dir, checkpoint.dir)",
             edge=row.edge,
             origin=row.origin,
@@ -182,7 +186,10 @@ def read_headers(column: pl.Series) -> list[Headers]:
 
 
 def strip_order(frame: pl.DataFrame, fields: frozenset[str] | None) -> pl.DataFrame:
-    """The frame without order and header-index columns and without the fields that no node looks at: what crosses an edge."""
+    """The frame without order and header-index columns and without the fields that no node looks at.
+
+    What crosses an edge.
+    """
     unwanted = {*order_columns(frame), HEADERS}
     if fields is not None:
         values = {name: name.removeprefix(OLD) for name in frame.columns if name.startswith(OLD) or name[:2] != "__"}

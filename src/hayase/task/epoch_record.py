@@ -24,8 +24,8 @@ class Program(msgspec.Struct, frozen=True):
     Attributes:
         term: of the run that planned it; every start has a higher one than those before.
         journalled: bundles that publish a delta in this epoch, even an empty one.
-        unjournalled: sub-topologies that send rows without a delta → digest of their definition. What they send is made anew
-            by every attempt, so it must be the same until the epoch is done.
+        unjournalled: sub-topologies that send rows without a delta → digest of their definition. What they send is made
+            anew by every attempt, so it must be the same until the epoch is done.
     """
 
     term: int = 0
@@ -35,8 +35,16 @@ class Program(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, plan: Plan, term: int) -> Program:
         """That of the epochs of a run."""
-        journalled = tuple(bundle.id for bundle in plan.bundles if plan.units[bundle.unit].journalled)
-        return cls(term, journalled, {unit.id: unit.definition for unit in plan.units.values() if unit.definition})
+        journalled = tuple(bundle.id for bundle in plan.bundles if plan.subtopologies[bundle.subtopology].journalled)
+        return cls(
+            term,
+            journalled,
+            {
+                subtopology.id: subtopology.definition
+                for subtopology in plan.subtopologies.values()
+                if subtopology.definition
+            },
+        )
 
 
 class EpochRecord(msgspec.Struct, frozen=True):
@@ -44,7 +52,7 @@ class EpochRecord(msgspec.Struct, frozen=True):
 
     Attributes:
         epoch: counts up from 0.
-        lineage: of the checkpoint.
+        checkpoint_id: of the checkpoint.
         plan: digest of the plan.
         wall_clock_ms: never smaller than the previous epoch's.
         ranges: topic → partition → (start, end) offsets; only partitions that are read at all.
@@ -54,7 +62,7 @@ class EpochRecord(msgspec.Struct, frozen=True):
     """
 
     epoch: int
-    lineage: str
+    checkpoint_id: str = msgspec.field(name="lineage")
     plan: str
     wall_clock_ms: int
     ranges: Mapping[str, Mapping[int, tuple[int, int]]]
@@ -117,7 +125,8 @@ class EpochRecord(msgspec.Struct, frozen=True):
         """
         if before is not None and before.digest != self.previous:
             raise record_corrupt(
-                f"it follows a record with the digest {self.previous!r}; that of epoch {before.epoch} is {before.digest!r}",
+                f"it follows a record with the digest {self.previous!r}; that of epoch {before.epoch} is "
+                f"{before.digest!r}",
                 self.epoch,
             )
 
@@ -138,7 +147,8 @@ def record_corrupt(why: str, epoch: int | None = None) -> CheckpointError:
     )
     return CheckpointError(
         "EPOCH_RECORD_CORRUPT",
-        f"{name} of the checkpoint, is damaged ({why}): what the epoch reads is not known. Restore the checkpoint from a "
+        f"{name} of the checkpoint, is damaged ({why}): what the epoch reads is not known. Restore the checkpoint from "
+        "a "
         "copy, or start over with `hayase app reset`",
     )
 

@@ -12,13 +12,16 @@ import polars as pl
 from hayase.core.errors import SerializationError
 from hayase.core.metrics import DROPPED_RECORDS, Metrics
 from hayase.core.time import event_ms
-from hayase.kernel.rows import Clocks
+from hayase.kernel.node.row_node import Clocks
 from hayase.processor.timestamps import ConsumedRecord, TimestampExtractor
 from hayase.serde.faults import said, shown
 from hayase.task.queues import Int64Array, RawRecords
 
 _LAST_MS = 2**62 - 1
-"""The last valid event time, in the year 146 million: windows, graces and retentions can be added to it without overflow."""
+"""The last valid event time, in the year 146 million.
+
+Windows, graces and retentions can be added to it without overflow.
+"""
 _COMMON_ISO = r"^\d{4}-\d\d-\d\dT[0-2]\d:[0-5]\d:[0-5]\d(\.\d{1,6})?(Z|[+-](0\d|1[0-4]):[0-5]\d)?$"
 """Texts that Polars and Python read alike, if they are times at all."""
 _ZONE = r"(Z|[+-]\d\d:\d\d)$"
@@ -170,8 +173,10 @@ def _invalid(extractor: TimestampExtractor, node: str, raw: RawRecords, row: int
     source = f"field {extractor.field!r}" if extractor.kind == "field" else f"the {extractor.kind}"
     return SerializationError(
         "INVALID_TIMESTAMP",
-        f"{source} gives {shown(found)} as event time; it must be a whole number of milliseconds since 1970, from 0 to 2^62 - 1, or a date "
-        "and time of not before 1970 (as a text: ISO 8601). Mend the producer, or choose on_invalid='skip' or 'partition_time' for the source's timestamp extractor",
+        f"{source} gives {shown(found)} as event time; it must be a whole number of milliseconds since 1970, from 0 to "
+        "2^62 - 1, or a date "
+        "and time of not before 1970 (as a text: ISO 8601). Mend the producer, or choose on_invalid='skip' or "
+        "'partition_time' for the source's timestamp extractor",
         node=node,
         topic=raw.topic,
         partition=raw.partition,

@@ -13,8 +13,8 @@ from hayase.core.metrics import DEAD_LETTERS, DROPPED_RECORDS, Metrics
 from hayase.core.records import Headers
 from hayase.processor.handlers import ErrorContext, HandlerAnswer, log_and_continue, log_and_fail
 from hayase.serde.faults import said, text_of
+from hayase.task.compiled_subtopology import FailurePolicy
 from hayase.task.outputs import Outputs
-from hayase.task.program import FailurePolicy
 
 _LOG = logging.getLogger("hayase.task")
 
@@ -43,7 +43,10 @@ class Failures:
     metrics: Metrics
     outputs: Outputs
     topics: Mapping[str, str] = field(default_factory=dict)
-    """The names that users see of repartition topics that are shuffles: with the application's id, as in Kafka Streams."""
+    """The names that users see of repartition topics that are shuffles.
+
+    With the application's id, as in Kafka Streams.
+    """
     stages: dict[str, type[HayaseError]] = field(
         default_factory=lambda: {
             "deserialization": SerializationError,

@@ -1,4 +1,7 @@
-"""The queues of a task, to be read a bit at a time: partitions of the log, and what tasks of lower levels sent over edges."""
+"""The queues of a task, to be read a bit at a time.
+
+Partitions of the log, and what tasks of lower levels sent over edges.
+"""
 
 from __future__ import annotations
 
@@ -7,27 +10,27 @@ from collections.abc import Callable, Sequence
 import polars as pl
 
 from hayase.log.protocol import FetchedBatch
-from hayase.state.journal import ReceivedRow
-from hayase.task.chunks import EdgeInputs, Feed, TopicInput, TopicInputs, batches_of, record_bytes
+from hayase.state.delta.journal import ReceivedRow
+from hayase.task.chunks import EdgeInputs, InputBuffer, TopicInput, TopicInputs, batches_of, record_bytes
+from hayase.task.compiled_subtopology import SourceProgram
 from hayase.task.edges import origin_order, raw_records, read_payloads
-from hayase.task.program import SourceProgram
 from hayase.task.queues import Queue, RawRecords
-from hayase.task.services import TaskServices
+from hayase.task.task_context import TaskContext
 
-Decode = Callable[[TaskServices, int, SourceProgram, RawRecords], Queue]
+Decode = Callable[[TaskContext, int, SourceProgram, RawRecords], Queue]
 """Services, the position of the source, the source, records of one queue."""
-DecodeFrame = Callable[[TaskServices, int, SourceProgram, int, pl.DataFrame, int], Queue]
+DecodeFrame = Callable[[TaskContext, int, SourceProgram, int, pl.DataFrame, int], Queue]
 """The same for a typed frame of an edge: before it the task's partition, behind it the position of its first record."""
 
 
 def input_feeds(
-    services: TaskServices,
+    services: TaskContext,
     topic_inputs: TopicInputs,
     edge_inputs: EdgeInputs,
     partition: int,
     decode: Decode,
     decode_frame: DecodeFrame | None = None,
-) -> list[Feed]:
+) -> list[InputBuffer]:
     """The queues in tie order: source order, then partition or origin.
 
     Args:
@@ -38,7 +41,7 @@ def input_feeds(
         decode: for serialized records.
         decode_frame: for edges that carry typed columns.
     """
-    feeds: list[Feed] = []
+    feeds: list[InputBuffer] = []
     for position, source in enumerate(services.program.sources):
         if source.edge is None:
             found = [given for name, given in topic_inputs if name == source.name]
@@ -52,24 +55,24 @@ def input_feeds(
 
 
 def _topic_feed(
-    services: TaskServices, position: int, source: SourceProgram, given: TopicInput, decode: Decode
-) -> Feed:
+    services: TaskContext, position: int, source: SourceProgram, given: TopicInput, decode: Decode
+) -> InputBuffer:
     def decoded(batches: list[FetchedBatch | RawRecords]) -> Queue:
         raw = RawRecords.of(batches[0].topic, batches[0].partition, batches)
         return decode(services, position, source, raw)
 
-    return Feed(batches_of(given), record_bytes, decoded)
+    return InputBuffer(batches_of(given), record_bytes, decoded)
 
 
 def _edge_feed(
-    services: TaskServices,
+    services: TaskContext,
     position: int,
     source: SourceProgram,
     rows: Sequence[ReceivedRow],
     partition: int,
     decode: Decode,
     decode_frame: DecodeFrame | None,
-) -> Feed:
+) -> InputBuffer:
     first = 0
 
     def decoded(some: list[ReceivedRow]) -> Queue:
@@ -80,4 +83,4 @@ def _edge_feed(
             return decode_frame(services, position, source, partition, frame, start)
         return decode(services, position, source, raw_records(str(source.edge), partition, frame, start))
 
-    return Feed(rows, lambda row: row.size_bytes, decoded)
+    return InputBuffer(rows, lambda row: row.size_bytes, decoded)

@@ -6,7 +6,7 @@ import logging
 
 from hayase.core.errors import HayaseError
 from hayase.core.logs import log_context
-from hayase.task.program import UnitProgram
+from hayase.task.compiled_subtopology import CompiledSubtopology
 from hayase.task.row_task import RowTask
 
 _LOG = logging.getLogger("hayase.task")
@@ -15,11 +15,11 @@ _LOG = logging.getLogger("hayase.task")
 class LivingTasks:
     """Those of one bundle. Processors may remember what they like of the epochs that they have seen.
 
-    So they end where that would not be what happened: an attempt that failed, one that adopted another's work, epochs that
-    another process has run meanwhile. The next epoch then begins with new ones.
+    So they end where that would not be what happened: an attempt that failed, one that adopted another's work, epochs
+    that another process has run meanwhile. The next epoch then begins with new ones.
     """
 
-    def __init__(self, program: UnitProgram) -> None:
+    def __init__(self, program: CompiledSubtopology) -> None:
         self._program = program
         self._tasks: dict[str, RowTask] = {}
         self._seen_to: int | None = None

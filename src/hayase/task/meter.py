@@ -36,9 +36,11 @@ class TaskMeter:
     Args:
         metrics: of the task.
         now_ms: the wall clock.
-        clocks: of the task; read only, as what is measured must not change state. Where the task keeps its stream time, they have it.
-        stream_time_ms: the largest event time that this process has seen in the task, -1 if none. Another process may have run
-            the task meanwhile, so its lateness may be given too small; it is a measurement and decides nothing.
+        clocks: of the task; read only, as what is measured must not change state. Where the task keeps its stream time,
+            they have it.
+        stream_time_ms: the largest event time that this process has seen in the task, -1 if none. Another process may
+            have run the task meanwhile, so its lateness may be given too small; it is a measurement and decides
+            nothing.
     """
 
     def __init__(

@@ -12,9 +12,9 @@ import numpy as np
 from hayase.core.records import Headers, headers_bytes
 from hayase.log.protocol import Int32Array, OutgoingBatch, OutputBatch, StoredBatch
 from hayase.serde.murmur2 import partitions_for_keys
-from hayase.state.delta import Piece, decode_piece, encode_piece
-from hayase.state.journal import EdgeRow, Journal
-from hayase.state.spill import EpochSpace, Spilled
+from hayase.state.delta.delta import Piece, decode_piece, encode_piece
+from hayase.state.delta.journal import EdgeRow, Journal
+from hayase.state.environment.spill import EpochSpace, Spilled
 
 _RECORD_BYTES = 150
 """What a record costs beside the bytes of its key and value, and its headers."""

@@ -19,20 +19,20 @@ class TaskPlan:
 
     Attributes:
         id: `0_1` as in Kafka Streams; `global_0` for a global table.
-        unit: id of its sub-topology or global table, see `Plan.units`.
+        subtopology: id of its sub-topology or global table, see `Plan.subtopologies`.
         topic_partitions: `(source node, topic, partition)` of the log, sources in the topology's order.
         edges: `(source node, repartition topic)` it receives rows of.
     """
 
     id: str
-    unit: str
+    subtopology: str
     partition: int
     topic_partitions: tuple[tuple[str, str, int], ...]
     edges: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class UnitPlan:
+class SubtopologyPlan:
     """A sub-topology or a global table.
 
     Attributes:
@@ -59,19 +59,19 @@ class UnitPlan:
 
 @dataclass(frozen=True, slots=True)
 class BundlePlan:
-    """Tasks of one unit that are scheduled, stored and published together."""
+    """Tasks of one sub-topology that are scheduled, stored and published together."""
 
     id: str
     level: int
-    unit: str
+    subtopology: str
     tasks: tuple[TaskPlan, ...]
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Units, bundles, and the partition counts they were made for."""
+    """Sub-topologies, bundles, and the partition counts they were made for."""
 
-    units: Mapping[str, UnitPlan]
+    subtopologies: Mapping[str, SubtopologyPlan]
     bundles: tuple[BundlePlan, ...]
     topics: Mapping[str, int]
     """Source topics of the log with their partition counts."""
@@ -108,7 +108,8 @@ def partitions_changed(topic: str, before: int, now: int) -> TopologyError:
     """The error of a topic that has grown, or was made anew with another size, under an application's state."""
     return TopologyError(
         "PARTITIONS_CHANGED",
-        f"topic {topic!r} has {now} partitions; the application was started with {before}, and its state is divided by them. "
+        f"topic {topic!r} has {now} partitions; the application was started with {before}, and its state is divided by "
+        "them. "
         "Start over with `hayase app reset` (or copy the topic to one of the old size)",
         topic=topic,
     )
@@ -119,11 +120,15 @@ def _canonical(plan: Plan) -> dict[str, Any]:
     return {
         **internal,
         "units": {
-            unit.id: {"level": unit.level, "nodes": unit.nodes, "partitions": unit.partitions}
-            for unit in plan.units.values()
+            subtopology.id: {
+                "level": subtopology.level,
+                "nodes": subtopology.nodes,
+                "partitions": subtopology.partitions,
+            }
+            for subtopology in plan.subtopologies.values()
         },
         "bundles": {
-            bundle.id: {"level": bundle.level, "unit": bundle.unit, "tasks": [task.id for task in bundle.tasks]}
+            bundle.id: {"level": bundle.level, "unit": bundle.subtopology, "tasks": [task.id for task in bundle.tasks]}
             for bundle in plan.bundles
         },
         "topics": {topic: count for topic, count in plan.topics.items() if topic not in plan.matched},

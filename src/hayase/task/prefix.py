@@ -3,11 +3,11 @@
 An expression takes 28 µs for a single record and next to nothing for a record of a frame. So the stateless expression
 nodes right below a source run over the decoded queue, and records are made of what comes out of them.
 
-The results do not show the difference. A record enters the first nodes behind the prefix when its turn in the merged order comes,
-and enters them in the depth-first order of rows: every row of a frame knows its *place*, which is its position in the
-queue, then at each node the number of the child that it went to, and behind a node that multiplies records its number
-among these. Places ascend in depth-first order. A record on which an expression fails has a place too, and its handler is
-asked when its turn comes.
+The results do not show the difference. A record enters the first nodes behind the prefix when its turn in the merged
+order comes, and enters them in the depth-first order of rows: every row of a frame knows its *place*, which is its
+position in the queue, then at each node the number of the child that it went to, and behind a node that multiplies
+records its number among these. RowStore ascend in depth-first order. A record on which an expression fails has a place
+too, and its handler is asked when its turn comes.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ import numpy.typing as npt
 import polars as pl
 
 from hayase.core.records import Headers
-from hayase.kernel.columns import ColumnContext, EdgeSchema, Order, TableColumns
-from hayase.kernel.python_values import record_keys, record_values
-from hayase.state.protocol import ByteStore
-from hayase.state.spec import StoreSpec
-from hayase.task.program import Prefix, PrefixNode
-from hayase.task.services import TaskServices
+from hayase.kernel.frame.python_values import record_keys, record_values
+from hayase.kernel.node.column_node import ColumnContext, EdgeSchema, Order, TableColumns
+from hayase.state.stores.protocol import ByteStore
+from hayase.state.stores.spec import StoreSpec
+from hayase.task.compiled_subtopology import Prefix, PrefixNode
+from hayase.task.task_context import TaskContext
 
 I64 = npt.NDArray[np.int64]
 
@@ -62,7 +62,7 @@ class Arrivals:
         return Arrivals(self.positions[cut] - records.start, targets, self.keys[cut], self.values[cut])
 
 
-def run_prefix(prefix: Prefix, frame: pl.DataFrame, services: TaskServices) -> Arrivals:
+def run_prefix(prefix: Prefix, frame: pl.DataFrame, services: TaskContext) -> Arrivals:
     """Run the nodes of the prefix.
 
     Args:
@@ -89,7 +89,7 @@ class _Arrived:
 @dataclass(slots=True)
 class _Run:
     prefix: Prefix
-    services: TaskServices
+    services: TaskContext
     found: list[_Arrived] = field(default_factory=list)
 
     def below(

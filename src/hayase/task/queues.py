@@ -1,9 +1,9 @@
 """The inputs of a task in one epoch and the order in which they are processed.
 
-A queue is one partition of one topic, or what one task of a lower level sent over one edge. Inside a queue offset order is
-kept; of several queues the one whose head has the smallest timestamp goes next, ties by source order in the topology, then
-by partition. That is the same as sorting stably by the running maximum of each queue's timestamps: a record behind a larger
-timestamp has to wait for it, and is then at the head with a smaller one.
+A queue is one partition of one topic, or what one task of a lower level sent over one edge. Inside a queue offset order
+is kept; of several queues the one whose head has the smallest timestamp goes next, ties by source order in the
+topology, then by partition. That is the same as sorting stably by the running maximum of each queue's timestamps: a
+record behind a larger timestamp has to wait for it, and is then at the head with a smaller one.
 """
 
 from __future__ import annotations
@@ -102,11 +102,12 @@ class Queue:
     """One queue of a task, or some consecutive records of it, decoded.
 
     Attributes:
-        source: position of its source among the unit's sources.
+        source: position of its source among the sub-topology's sources.
         raw: what was read: where handlers find the records.
         rows: row numbers in `raw` of the records that are still there after decoding and time extraction.
         timestamps_ms: event time of each of these.
-        content: in columns a frame, aligned with `rows`; in rows what is left after the source's prefix (`task.prefix.Arrivals`).
+        content: in columns a frame, aligned with `rows`; in rows what is left after the source's prefix
+            (`task.prefix.Arrivals`).
     """
 
     source: int

@@ -1,4 +1,7 @@
-"""Where the records of a sink go if a function decides: the topic (`to(function)`) and the partition (a partitioner)."""
+"""Where the records of a sink go if a function decides.
+
+The topic (`to(function)`) and the partition (a partitioner).
+"""
 
 from __future__ import annotations
 
@@ -10,17 +13,20 @@ import polars as pl
 from hayase.core.errors import TopologyError
 from hayase.core.metrics import DROPPED_RECORDS
 from hayase.core.records import Headers, Record, RecordContext, RecordMetadata
-from hayase.kernel.calls import call_each
-from hayase.kernel.columns import ORDER, TS, ColumnContext, EdgeSchema, Order, evaluate
-from hayase.kernel.compiled import known, result_type, visible
-from hayase.kernel.functions import row_mapper
-from hayase.kernel.python_values import has_python_records, record_keys, record_values
+from hayase.kernel.frame.callables import call_each
+from hayase.kernel.frame.compiled_expressions import known, result_type, visible
+from hayase.kernel.frame.python_values import has_python_records, record_keys, record_values
+from hayase.kernel.frame.row_functions import row_mapper
+from hayase.kernel.node.column_node import ORDER, TS, ColumnContext, EdgeSchema, Order, evaluate
+from hayase.task.compiled_subtopology import SinkProgram
 from hayase.task.failures import SourceRecord
-from hayase.task.program import SinkProgram
 
 TOPIC = "__topic"
 PARTITIONS = "__partitions"
-"""Columns of a frame on its way out: the topic's name, and the chosen partitions as a list, null where the key decides."""
+"""Columns of a frame on its way out.
+
+The topic's name, and the chosen partitions as a list, null where the key decides.
+"""
 
 _PARTITION = "__partition"
 
@@ -184,7 +190,10 @@ class FrameRoute:
         self._partitions_of = partitions_of
 
     def run(self, frame: pl.DataFrame, ctx: ColumnContext) -> pl.DataFrame:
-        """The frame with `__topic` and `__partitions`; without the rows on which a function fails or that go nowhere."""
+        """The frame with `__topic` and `__partitions`.
+
+        Without the rows on which a function fails or that go nowhere.
+        """
         frame = self._with_partitions(self._with_topics(frame, ctx), ctx)
         dropped = frame[PARTITIONS].list.len() == 0
         if dropped.any():

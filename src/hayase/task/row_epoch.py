@@ -8,23 +8,23 @@ from typing import Any, cast
 import numpy as np
 
 from hayase.core.records import Record
-from hayase.kernel.rows import RowNode
+from hayase.kernel.node.row_node import RowNode
 from hayase.serde.faults import read_rows
 from hayase.task.chunks import Chunk, EdgeInputs, TopicInputs, chunks
 from hayase.task.column_inputs import decode_columns
+from hayase.task.compiled_subtopology import SinkProgram, SourceProgram
 from hayase.task.edges import EdgeBuffer
 from hayase.task.event_time import extract_times
 from hayase.task.feeds import input_feeds
 from hayase.task.meter import count_consumed
 from hayase.task.prefix import FAILED, Arrivals, run_prefix
-from hayase.task.program import SinkProgram, SourceProgram
 from hayase.task.queues import Queue, RawRecords
 from hayase.task.row_task import RowTask
-from hayase.task.services import TaskServices
+from hayase.task.task_context import TaskContext
 
 
 def run_rows(
-    task: RowTask, services: TaskServices, topic_inputs: TopicInputs, edge_inputs: EdgeInputs, partition: int
+    task: RowTask, services: TaskContext, topic_inputs: TopicInputs, edge_inputs: EdgeInputs, partition: int
 ) -> None:
     """Run one epoch.
 
@@ -124,7 +124,7 @@ class _Failed(RowNode):
         raise self._error
 
 
-def _decoded(services: TaskServices, position: int, source: SourceProgram, raw: RawRecords) -> Queue:
+def _decoded(services: TaskContext, position: int, source: SourceProgram, raw: RawRecords) -> Queue:
     if source.prefix is None:
         return decode_rows(services, position, source, raw)
     queue = decode_columns(services, position, source, raw)
@@ -132,7 +132,7 @@ def _decoded(services: TaskServices, position: int, source: SourceProgram, raw: 
     return queue
 
 
-def decode_rows(services: TaskServices, position: int, source: SourceProgram, raw: RawRecords) -> Queue:
+def decode_rows(services: TaskContext, position: int, source: SourceProgram, raw: RawRecords) -> Queue:
     """Keys, values and times of some records of a queue; those that fail go to the deserialization handler."""
     count_consumed(services.metrics, raw)
     services.meter.received_bytes(raw)

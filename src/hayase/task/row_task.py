@@ -9,24 +9,24 @@ from typing import Any, cast
 from hayase.core.errors import HayaseError
 from hayase.core.metrics import BYTES_PRODUCED, DROPPED_RECORDS, PUNCTUATE_LATENCY, RECORDS_PRODUCED, Metrics
 from hayase.core.records import Change, Record, RecordMetadata, TaskId
-from hayase.kernel.missing_fields import MissingFields, collecting
-from hayase.kernel.punctuation import Punctuations
+from hayase.kernel.frame.missing_fields import MissingFields, collecting
+from hayase.kernel.node.punctuation import Punctuations
+from hayase.kernel.node.row_node import Clocks, RowContext, RowNode, TableRows
 from hayase.kernel.registry import ROWS
-from hayase.kernel.rows import Clocks, RowContext, RowNode, TableRows
 from hayase.processor.api import Punctuator
 from hayase.serde.changes import ChangeSerde
 from hayase.serde.faults import is_fault, unwritable
-from hayase.state.live_rows import LiveRows
-from hayase.state.protocol import ByteStore
-from hayase.state.spec import StoreSpec
+from hayase.state.stores.protocol import ByteStore
+from hayase.state.stores.spec import StoreSpec
+from hayase.state.stores.ttl_store import TtlStore
 from hayase.task.clocks import STREAM_TIME
+from hayase.task.compiled_subtopology import CompiledSubtopology, SinkProgram
 from hayase.task.failures import SourceRecord
-from hayase.task.held import HeldRecords
 from hayase.task.origins import Origin, no_record
-from hayase.task.program import SinkProgram, UnitProgram
 from hayase.task.queues import RawRecords, RecordSource
 from hayase.task.routing import RowRoute, is_routed
-from hayase.task.services import TaskServices
+from hayase.task.spilled_frames import HeldRecords
+from hayase.task.task_context import TaskContext
 from hayase.task.time_to_live import remove_expired
 
 EdgeEmitter = Callable[[SinkProgram, bytes | None, bytes | None, Record[Any, Any], Sequence[int] | None], None]
@@ -46,7 +46,7 @@ class SinkRow(RowNode):
         self._route: RowRoute | None = None
         self._times_ms: list[int] = []
         self._written: dict[str, list[int]] = {}  # records and bytes by topic, since they were last counted
-        self.services: TaskServices
+        self.services: TaskContext
         self.emit_edge: EdgeEmitter
 
     def open(self, ctx: RowContext) -> None:
@@ -114,12 +114,14 @@ class SinkRow(RowNode):
 
 
 class RowTask:
-    """Runs a unit's nodes for one task; `open`, then `process` for each record in merged order, then `finish`, every epoch.
+    """Runs a sub-topology's nodes for one task.
+
+    `open`, then `process` for each record in merged order, then `finish`, every epoch.
 
     Nodes are made once; an error leaves the instance unusable, but for `leave`, which is the end of it.
     """
 
-    def __init__(self, program: UnitProgram) -> None:
+    def __init__(self, program: CompiledSubtopology) -> None:
         self._program = program
         self._nodes: dict[str, RowNode] = {}
         for node in program.processors:
@@ -134,11 +136,11 @@ class RowTask:
         ]
         self._timed = program.timed
         self._clocked = program.clocked
-        self._live: dict[str, LiveRows] = {}
+        self._live: dict[str, TtlStore] = {}
         self._missing_fields = MissingFields()
         self._punctuating_ms: int | None = None
         self._opened = False
-        self._services: TaskServices
+        self._services: TaskContext
         self.stream_time_ms = -1
         self.punctuations: Punctuations
         self._flushing = False
@@ -148,11 +150,14 @@ class RowTask:
 
     @property
     def current(self) -> SourceRecord:
-        """The record at hand as it was read; while flushing the one that made what is sent; of a punctuation one that says so."""
+        """The record at hand as it was read.
+
+        While flushing the one that made what is sent; of a punctuation one that says so.
+        """
         source, row = self.origin()
         return source.record(row)
 
-    # what nodes see (hayase.kernel.rows.RowEnvironment)
+    # what nodes see (hayase.kernel.node.row_node.RowEnvironment)
 
     @property
     def metrics(self) -> Metrics:
@@ -175,18 +180,18 @@ class RowTask:
         return TaskId.parse(self._services.task).partition
 
     def byte_store(self, name: str) -> ByteStore:
-        """See TaskServices; without the rows that have expired."""
+        """See TaskContext; without the rows that have expired."""
         live = self._live.get(name)
         if live is not None:
             return live
         store, ttl_ms = self._services.byte_store(name), self._services.store_spec(name).ttl_ms
         if ttl_ms is None:
             return store
-        live = self._live[name] = LiveRows(store, ttl_ms, lambda: self.stream_time_ms)
+        live = self._live[name] = TtlStore(store, ttl_ms, lambda: self.stream_time_ms)
         return live
 
     def store_spec(self, name: str) -> StoreSpec:
-        """See TaskServices."""
+        """See TaskContext."""
         return self._services.store_spec(name)
 
     def metadata(self) -> RecordMetadata | None:
@@ -233,7 +238,7 @@ class RowTask:
 
     # the epoch
 
-    def open(self, services: TaskServices, emit_edge: EdgeEmitter, after_run: Callable[[], None] | None = None) -> None:
+    def open(self, services: TaskContext, emit_edge: EdgeEmitter, after_run: Callable[[], None] | None = None) -> None:
         """Start of an epoch.
 
         Args:
@@ -330,7 +335,10 @@ class RowTask:
             self.metrics.measure_one(PUNCTUATE_LATENCY, "", (time.perf_counter() - begun) * 1000)
 
     def finish(self) -> None:
-        """End of the epoch: call what is due, flush caches in the order the nodes were added, make room, save the clocks."""
+        """End of the epoch.
+
+        Call what is due, flush caches in the order the nodes were added, make room, save the clocks.
+        """
         if self._timed:
             if self._services.wall_clock_moved:
                 self.punctuations.wall_clock()

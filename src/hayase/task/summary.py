@@ -45,5 +45,6 @@ class BundleSummary(msgspec.Struct, frozen=True):
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise SerializationError(
                 "SUMMARY_DAMAGED",
-                f"what a bundle reports about an epoch arrived damaged ({len(data)} bytes: {error}); running the epoch again is safe",
+                f"what a bundle reports about an epoch arrived damaged ({len(data)} bytes: {error}); running the epoch "
+                "again is safe",
             ) from error

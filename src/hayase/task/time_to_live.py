@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from hayase.state.live_rows import LiveRows
-from hayase.state.protocol import ByteStore, TaskState
-from hayase.state.spec import StoreSpec
+from hayase.state.stores.protocol import ByteStore, TaskState
+from hayase.state.stores.spec import StoreSpec
+from hayase.state.stores.ttl_store import TtlStore
 from hayase.task.clocks import CLOCK_STORE, task_stream_time
 
 _LEAST = 1000
@@ -25,14 +25,14 @@ def live_store(spec: StoreSpec, store_of: Callable[[str], ByteStore]) -> ByteSto
     if spec.ttl_ms is None:
         return data
     stream_time_ms = task_stream_time(store_of(CLOCK_STORE))
-    return LiveRows(data, spec.ttl_ms, lambda: stream_time_ms)
+    return TtlStore(data, spec.ttl_ms, lambda: stream_time_ms)
 
 
-def remove_expired(state: TaskState, stores: Mapping[str, LiveRows], after_piece: Callable[[], None]) -> None:
+def remove_expired(state: TaskState, stores: Mapping[str, TtlStore], after_piece: Callable[[], None]) -> None:
     """Delete some of the rows that have expired: called at the end of an epoch, goes on where the last one stopped.
 
-    It looks at two rows for each row that the epoch wrote, at least at 1000, so that however much is written, a store holds
-    about as many rows again as are alive, and no epoch goes through all of it.
+    It looks at two rows for each row that the epoch wrote, at least at 1000, so that however much is written, a store
+    holds about as many rows again as are alive, and no epoch goes through all of it.
 
     Args:
         state: of the task; its clocks remember where each store's turn goes on.

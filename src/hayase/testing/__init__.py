@@ -1,4 +1,7 @@
-"""For tests of applications: a driver without Spark and without a broker, a schema registry, and a real broker on loopback."""
+"""For tests of applications.
+
+A driver without Spark and without a broker, a schema registry, and a real broker on loopback.
+"""
 
 from hayase.testing.driver import TopologyTestDriver
 from hayase.testing.schema_registry import SchemaRegistryServer

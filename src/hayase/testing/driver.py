@@ -15,6 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from hayase.compiler.build import global_subtopology_id, levels_of, make_plan, sink_topics, source_topics
+from hayase.compiler.compile import compile_subtopologies
+from hayase.compiler.options import compile_options, configured, failure_policy
+from hayase.compiler.subtopologies import make_programs
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import ProcessingError, UnknownTopicError
 from hayase.core.metrics import Metrics
@@ -23,23 +27,19 @@ from hayase.core.time import ManualClock, epoch_ms
 from hayase.core.type_variables import K, V
 from hayase.core.windows import to_ms
 from hayase.log.protocol import OutputBatch
-from hayase.planner.build import global_unit_id, levels_of, make_plan, sink_topics, source_topics
-from hayase.planner.compile import compile_units
-from hayase.planner.options import compile_options, configured, failure_policy
-from hayase.planner.programs import make_programs
 from hayase.serde.protocol import Serde
-from hayase.state.journal import EdgeRow
-from hayase.state.memory import MemoryState
-from hayase.state.protocol import ByteStore, TaskState
+from hayase.state.delta.journal import EdgeRow
+from hayase.state.environment.memory import MemoryState
+from hayase.state.stores.protocol import ByteStore, TaskState
 from hayase.task.clocks import StateClocks
 from hayase.task.column_task import run_columns
+from hayase.task.compiled_subtopology import CompiledSubtopology
 from hayase.task.outputs import Outputs
 from hayase.task.plan import TaskPlan
-from hayase.task.program import UnitProgram
 from hayase.task.queues import RawRecords
 from hayase.task.row_epoch import run_rows
 from hayase.task.row_task import RowTask
-from hayase.task.services import TaskServices
+from hayase.task.task_context import TaskContext
 from hayase.testing.event_times import event_time_ms, with_extractors_asked_once
 from hayase.testing.stores import open_view
 from hayase.testing.topics import RawRecord, TestInputTopic, TestOutputTopic
@@ -84,7 +84,8 @@ class TopologyTestDriver:
         Args:
             topology: what to run.
             config: settings; `application.id` may be left out. `processing.form` chooses rows or columns.
-            initial_wall_clock_ms: the driver's clock, also as an aware datetime; it moves only by `advance_wall_clock_time`.
+            initial_wall_clock_ms: the driver's clock, also as an aware datetime; it moves only by
+                `advance_wall_clock_time`.
         """
         if not isinstance(config, StreamsConfig):
             config = StreamsConfig({"application.id": "test", **(config or {})})
@@ -99,7 +100,7 @@ class TopologyTestDriver:
         self._states: dict[str, MemoryState] = {}
         self._offsets: dict[str, int] = {}
         self._matched: dict[str, tuple[str, ...]] = {}
-        self._programs: dict[str, UnitProgram]
+        self._programs: dict[str, CompiledSubtopology]
         self._tasks: list[TaskPlan]
         self._row_tasks: dict[str, RowTask] = {}
         self._plan()
@@ -108,7 +109,9 @@ class TopologyTestDriver:
         self._sending = {topic: place for place, topic in enumerate(topics_as_sent(topology))}
         self._epoch = 0
         self._application_id = config.application_id
-        self._global_tasks = {table.store: f"{global_unit_id(i)}_0" for i, table in enumerate(topology.global_tables)}
+        self._global_tasks = {
+            table.store: f"{global_subtopology_id(i)}_0" for i, table in enumerate(topology.global_tables)
+        }
         self._wall_clock_moved = False
         self._run_timed()  # processors are made now, and schedule what they want
 
@@ -119,21 +122,24 @@ class TopologyTestDriver:
             self._topology, lambda node: self._matched.get(node.name, (node.pattern.pattern if node.pattern else "",))
         )
         topics = dict.fromkeys(source_topics(topology), 1)
-        compiled = compile_units(topology, levels_of(topology), self._options)
+        compiled = compile_subtopologies(topology, levels_of(topology), self._options)
         plan = make_plan(topology, topics, compiled, threads=1)
         programs = make_programs(topology, plan, self._options)
-        self._programs = {unit: with_extractors_asked_once(program) for unit, program in programs.items()}
+        self._programs = {subtopology: with_extractors_asked_once(program) for subtopology, program in programs.items()}
         self._tasks = [task for bundle in plan.bundles for task in bundle.tasks]
         for task in self._tasks:
             self._states.setdefault(task.id, MemoryState())
         for row_task in self._row_tasks.values():
             row_task.leave()
-        self._row_tasks = {unit: RowTask(p) for unit, p in self._programs.items() if p.columns is None}
+        self._row_tasks = {subtopology: RowTask(p) for subtopology, p in self._programs.items() if p.columns is None}
         for topic in topics:
             self._offsets.setdefault(topic, 0)
 
     def _reads(self, topic: str) -> bool:
-        """Whether the topology reads a topic, by name or by pattern; a topic of a pattern is one of its sources from now on."""
+        """Whether the topology reads a topic, by name or by pattern.
+
+        A topic of a pattern is one of its sources from now on.
+        """
         if topic in self._offsets:
             return True
         for node in self._topology.nodes:
@@ -245,7 +251,7 @@ class TopologyTestDriver:
 
     def _run_timed(self) -> None:
         for task in self._tasks:
-            if self._programs[task.unit].timed:
+            if self._programs[task.subtopology].timed:
                 self._run(task, [], {})
 
     def _take(self, record: RawRecord) -> None:
@@ -258,12 +264,15 @@ class TopologyTestDriver:
                 self._run(task, inputs, {})
 
     def _event_time_ms(self, record: RawRecord) -> int:
-        """What the source of a record at the head of its topic gives as its event time; -1: it will be skipped, or fail."""
+        """What the source of a record at the head of its topic gives as its event time.
+
+        -1: it will be skipped, or fail.
+        """
         topic, offset = record.topic, self._offsets[record.topic]
         for task in self._tasks:
             for name, read, _ in task.topic_partitions:
                 if read == topic:
-                    (source,) = (each for each in self._programs[task.unit].sources if each.name == name)
+                    (source,) = (each for each in self._programs[task.subtopology].sources if each.name == name)
                     clocks = StateClocks(self._states[task.id].begin().task(task.id))
                     return event_time_ms(source, _one(record, offset), clocks, self._clock.now_ms())
         return record.timestamp_ms
@@ -272,12 +281,12 @@ class TopologyTestDriver:
         """What was written to a topic and not read yet."""
         return self._queues.setdefault(topic, deque())
 
-    def _task_state(self, unit_store: str) -> TaskState:
+    def _task_state(self, store_of_subtopology: str) -> TaskState:
         for task in self._tasks:
-            program = self._programs[task.unit]
-            if any(unit_store in node.stores for node in program.processors):
+            program = self._programs[task.subtopology]
+            if any(store_of_subtopology in node.stores for node in program.processors):
                 return self._states[task.id].begin().task(task.id)
-        raise AssertionError(unit_store)
+        raise AssertionError(store_of_subtopology)
 
     def _run(
         self,
@@ -285,11 +294,11 @@ class TopologyTestDriver:
         inputs: list[tuple[str, RawRecords]],
         rows: Mapping[tuple[str, str], list[EdgeRow]],
     ) -> None:
-        program = self._programs[task.unit]
+        program = self._programs[task.subtopology]
         state = self._states[task.id]
         epoch = state.begin()
         outputs = Outputs()
-        services = TaskServices.make(
+        services = TaskContext.make(
             program,
             task.id,
             state=epoch.task(task.id),
@@ -306,10 +315,10 @@ class TopologyTestDriver:
             if program.columns is not None:
                 run_columns(program, services, inputs, rows, task.partition)
             else:
-                run_rows(self._row_tasks[task.unit], services, inputs, rows, task.partition)
+                run_rows(self._row_tasks[task.subtopology], services, inputs, rows, task.partition)
         except BaseException:
             if program.columns is None:
-                failed, self._row_tasks[task.unit] = self._row_tasks[task.unit], RowTask(program)
+                failed, self._row_tasks[task.subtopology] = self._row_tasks[task.subtopology], RowTask(program)
                 with contextlib.suppress(ProcessingError):  # it has failed already
                     failed.leave()
             raise
@@ -318,7 +327,7 @@ class TopologyTestDriver:
             state.apply_changes(self._epoch, epoch.changes())
             self._collect(outputs, in_columns=program.columns is not None)
 
-    def _global_stores(self, program: UnitProgram) -> dict[str, ByteStore]:
+    def _global_stores(self, program: CompiledSubtopology) -> dict[str, ByteStore]:
         found: dict[str, ByteStore] = {}
         for name in program.plan.reads_global:
             task = self._global_tasks[name]

@@ -11,8 +11,8 @@ from hayase.core.errors import SerializationError
 from hayase.core.metrics import Metrics
 from hayase.processor.timestamps import ConsumedRecord
 from hayase.task.clocks import StateClocks
+from hayase.task.compiled_subtopology import CompiledSubtopology, SourceProgram
 from hayase.task.event_time import extract_times
-from hayase.task.program import SourceProgram, UnitProgram
 from hayase.task.queues import RawRecords
 
 SKIPPED = -1
@@ -50,7 +50,7 @@ class _AskedOnce:
         return self._time
 
 
-def with_extractors_asked_once(program: UnitProgram) -> UnitProgram:
+def with_extractors_asked_once(program: CompiledSubtopology) -> CompiledSubtopology:
     """The program with callable timestamp extractors that are called once for each record, by the driver or its source."""
 
     def asked_once(source: SourceProgram) -> SourceProgram:

@@ -62,10 +62,14 @@ _CONFIG = {
 PATIENT = {"broker.session.timeout.ms": "60000"}
 """For `extra_config` on a machine that may stand still for seconds: its controller does not give the node up then.
 
-After a crash the controller refuses the node for so long (9 s by default), so not for those that are killed and started again.
+After a crash the controller refuses the node for so long (9 s by default), so not for those that are killed and started
+again.
 """
 QUICK_JVM = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
-"""Up in half the time and light beside others on few cores; of a broker at full load the optimizing compiler gets more."""
+"""Up in half the time and light beside others on few cores.
+
+Of a broker at full load the optimizing compiler gets more.
+"""
 _LOG4J = """rootLogger.level = info
 rootLogger.appenderRef.console.ref = console
 appender.console.type = Console

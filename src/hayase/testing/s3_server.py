@@ -82,7 +82,9 @@ class S3Server:
         return folder
 
     def start(self) -> S3Server:
-        """Start it and return once it answers. Does nothing if it runs. The first start on a machine downloads the server.
+        """Start it and return once it answers.
+
+        Does nothing if it runs. The first start on a machine downloads the server.
 
         Raises:
             StorageError: `S3_SERVER_FAILED` with the last lines of its log.

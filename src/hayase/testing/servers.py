@@ -49,7 +49,10 @@ class ServerProcess:
     """A server that was started; it ends when the process that started it ends, however that happens."""
 
     def __init__(self, command: list[str], log_file: Path, environment: Mapping[str, str] | None = None) -> None:
-        """Start it; what it says is appended to `log_file`. Its environment is this process's, unless another is given."""
+        """Start it; what it says is appended to `log_file`.
+
+        Its environment is this process's, unless another is given.
+        """
         with log_file.open("ab") as log:
             # A session of its own: Ctrl-C in the terminal must not end the server before its users.
             self._process = subprocess.Popen(

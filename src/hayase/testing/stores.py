@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from hayase.core.errors import UnknownStoreError
-from hayase.state.protocol import TaskState
-from hayase.state.views import open_read_only_view, with_interface
+from hayase.state.stores.protocol import TaskState
+from hayase.state.stores.views import open_read_only_view, with_interface
 from hayase.task.time_to_live import live_store
 from hayase.topology.topology import Topology
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
-from hayase.state.journal import EdgeRow
+from hayase.state.delta.journal import EdgeRow
 from hayase.task.edges import read_payloads, to_payload
 from hayase.testing.topics import RawRecord
 from hayase.topology.nodes import SinkNode
@@ -70,7 +70,10 @@ class WaitingQueues:
         return self._served.records.popleft()[1]
 
     def _settle(self) -> None:
-        """The queue that was served goes back, now that its record is processed: the next one's time may depend on it."""
+        """The queue that was served goes back, now that its record is processed.
+
+        The next one's time may depend on it.
+        """
         queue, self._served = self._served, None
         if queue is not None and queue.records:
             self._offer(queue)
@@ -108,7 +111,10 @@ class WaitingQueues:
 
 
 def topics_as_sent(topology: Topology) -> list[str]:
-    """Topics and repartitions in the order in which one record reaches their sinks: each node's children as they were added."""
+    """Topics and repartitions in the order in which one record reaches their sinks.
+
+    Each node's children as they were added.
+    """
     found: dict[str, None] = {}
 
     def reached(names: Iterator[str]) -> None:

@@ -6,14 +6,14 @@ import dataclasses
 import re
 from typing import TYPE_CHECKING, Any
 
+from hayase.core.call_site import users_line
 from hayase.core.errors import TopologyError
 from hayase.core.names import check_name
 from hayase.core.offset_reset import AutoOffsetReset
-from hayase.core.users_line import users_line
 from hayase.processor.api import FixedKeyProcessor, Processor
 from hayase.processor.timestamps import TimestampExtractor
 from hayase.serde.protocol import Serde
-from hayase.state.spec import StoreSpec
+from hayase.state.stores.spec import StoreSpec
 from hayase.topology.nodes import GlobalTable, Node, Partitioner, ProcessorNode, SinkNode, SourceNode, TopicExtractor
 from hayase.topology.operators import Process
 from hayase.topology.suppliers import brought_stores, check_store, check_supplier
@@ -56,7 +56,8 @@ def _check_apart(made: SourceNode, other: SourceNode) -> None:
     if twice:
         raise TopologyError(
             "TOPIC_READ_TWICE",
-            f"topic {min(twice)!r} is already read by {other.name!r}; a topic can be read once, so let {made.name!r} and "
+            f"topic {min(twice)!r} is already read by {other.name!r}; a topic can be read once, so let {made.name!r} "
+            "and "
             "what else needs it be children of one source",
         )
 
@@ -107,13 +108,15 @@ def global_table_of(spec: StoreSpec, source: SourceNode, name: str, supplier: An
     if not spec.logging:
         raise TopologyError(
             "GLOBAL_STORE_NOT_LOGGED",
-            f"global store {spec.name!r} must keep its changelog here, from which it is restored without running the processor "
+            f"global store {spec.name!r} must keep its changelog here, from which it is restored without running the "
+            "processor "
             "again; leave out with_logging_disabled",
         )
     if spec.ttl_ms is not None:
         raise TopologyError(
             "TTL_NOT_POSSIBLE",
-            f"global store {spec.name!r} is read by tasks whose stream times differ, so it can have no time to live; leave ttl out",
+            f"global store {spec.name!r} is read by tasks whose stream times differ, so it can have no time to live; "
+            "leave ttl out",
         )
     operator = Process(check_supplier(supplier, Processor))
     processor = ProcessorNode(check_name(name), (source.name,), operator, (spec.name,))

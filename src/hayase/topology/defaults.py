@@ -12,7 +12,7 @@ from typing import Any
 
 from hayase.core.errors import TopologyError
 from hayase.serde.protocol import ColumnCodec, Serde, Side
-from hayase.state.spec import StoreSpec, StoreType
+from hayase.state.stores.spec import StoreSpec, StoreType
 from hayase.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode
 from hayase.topology.operators import InternalSerdes
 from hayase.topology.topology import Topology
@@ -46,7 +46,8 @@ class DefaultSerde(Serde[Any]):
             raise TopologyError(
                 "UNKNOWN_SERDE",
                 f"{self.owner} needs a serde for its {self.side}s, and none is known: pass one by Grouped.with_(…), "
-                f"Joined.with_(…), StreamJoined.with_(…), Repartitioned.with_(…), Materialized or Consumed, annotate the function's return type, or set "
+                "Joined.with_(…), StreamJoined.with_(…), Repartitioned.with_(…), Materialized or Consumed, annotate "
+                "the function's return type, or set "
                 f"default.{self.side}.serde",
                 owner=self.owner,
             )
@@ -125,8 +126,9 @@ def with_default_serdes(
 def with_topics(topology: Topology, application_id: str, settings: Mapping[str, Any]) -> Topology:
     """The topology with every serde made for its topic (`Serde.for_topic`).
 
-    A source of several topics takes the first: what it reads says itself what it was written by. Stores and repartitions
-    take the names of the topics that Kafka Streams has for them. Serdes of sinks that choose topics stay as they are.
+    A source of several topics takes the first: what it reads says itself what it was written by. Stores and
+    repartitions take the names of the topics that Kafka Streams has for them. Serdes of sinks that choose topics stay
+    as they are.
 
     Args:
         topology: with the default serdes already put in.

@@ -122,8 +122,8 @@ def _in_hash_order(entries: Mapping[str, T]) -> list[tuple[str, T]]:
 
 def _java_hash(text: str) -> int:
     hashed = 0
-    for unit in _utf16(text):
-        hashed = (hashed * 31 + unit) & 0xFFFFFFFF
+    for subtopology in _utf16(text):
+        hashed = (hashed * 31 + subtopology) & 0xFFFFFFFF
     return hashed ^ (hashed >> 16)
 
 

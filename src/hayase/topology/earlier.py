@@ -1,8 +1,10 @@
-"""Topologies as earlier releases numbered and named them: what was started by one of those goes on with its numbers and names.
+"""Topologies as earlier releases numbered and named them.
 
-Format 1 of the plan in a checkpoint, of which it says nothing, is theirs; format 2 is that of today, as Kafka Streams has it. They numbered
-sub-topologies by the names of sources, gave the store of an unnamed reduce of a grouped table another name, and shared
-fewer repartitions, so that later nodes had other numbers
+What was started by one of those goes on with its numbers and names.
+
+Format 1 of the plan in a checkpoint, of which it says nothing, is theirs; format 2 is that of today, as Kafka Streams
+has it. They numbered sub-topologies by the names of sources, gave the store of an unnamed reduce of a grouped table
+another name, and shared fewer repartitions, so that later nodes had other numbers
 (docs/decisions/20261123-parity-on-random-topologies.md).
 """
 
@@ -13,7 +15,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from hayase.state.spec import StoreSpec
+from hayase.state.stores.spec import StoreSpec
 from hayase.topology.nodes import (
     GlobalTable,
     InternalTopic,

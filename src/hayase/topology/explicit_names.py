@@ -26,6 +26,7 @@ def check_explicit_names(topology: Topology) -> None:
         told.append(f"repartitions {', '.join(topics)} (Grouped, Joined, Repartitioned or TableJoined with a name)")
     raise TopologyError(
         "GENERATED_NAMES",
-        "ensure.explicit.internal.resource.naming is on, and these have names that change when operators are added before "
+        "ensure.explicit.internal.resource.naming is on, and these have names that change when operators are added "
+        "before "
         f"them: {'; '.join(told)}",
     )

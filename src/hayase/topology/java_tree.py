@@ -1,7 +1,7 @@
 """The order of a `java.util.TreeSet` whose elements change their order while they are in it.
 
-Such a tree is not sorted any more, and which way a new element takes depends on its shape. So this is the tree of Java's `TreeMap`: an
-element goes in as a red leaf, and the tree is balanced as there.
+Such a tree is not sorted any more, and which way a new element takes depends on its shape. So this is the tree of
+Java's `TreeMap`: an element goes in as a red leaf, and the tree is balanced as there.
 """
 
 from __future__ import annotations

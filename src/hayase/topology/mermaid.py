@@ -14,8 +14,8 @@ from hayase.topology.topology import Topology
 def to_mermaid(topology: Topology) -> str:
     """The flowchart: topics as stadiums, nodes as boxes by sub-topology, stores as cylinders, frames of Spark's as boxes with bars.
 
-    A repartition that is a shuffle inside the epoch is a hexagon. An arrow is what records flow along, a dotted line joins
-    a node with a store that it uses. The text is the same for the same topology, and ends in a line break.
+    A repartition that is a shuffle inside the epoch is a hexagon. An arrow is what records flow along, a dotted line
+    joins a node with a store that it uses. The text is the same for the same topology, and ends in a line break.
     """
     return _Drawing(topology).text()
 

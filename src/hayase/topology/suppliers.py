@@ -8,11 +8,13 @@ from typing import Any
 
 from hayase.core.errors import TopologyError
 from hayase.processor.api import FixedKeyProcessor, Processor, ValueTransformerWithKey
-from hayase.state.spec import StoreSpec
+from hayase.state.stores.spec import StoreSpec
 
 
 def check_supplier(supplier: Any, wanted: type[Any]) -> Callable[[], Any]:
-    """The supplier of such objects, if it is one. What it makes is looked at only if it is a class: it is called when a task begins.
+    """The supplier of such objects, if it is one.
+
+    What it makes is looked at only if it is a class: it is called when a task begins.
 
     Raises:
         TopologyError: `INVALID_PROCESSOR`.

@@ -12,7 +12,7 @@ from hayase.core.errors import TopologyError
 from hayase.core.offset_reset import AutoOffsetReset
 from hayase.processor.timestamps import TimestampExtractor
 from hayase.serde.protocol import Serde
-from hayase.state.spec import StoreSpec
+from hayase.state.stores.spec import StoreSpec
 from hayase.topology import add
 from hayase.topology.earlier import numbers_by_sources
 from hayase.topology.nodes import (
@@ -32,7 +32,7 @@ from hayase.topology.nodes import (
 
 @dataclass(frozen=True, slots=True)
 class SubTopology:
-    """Nodes that are connected by edges or shared stores; the unit that becomes one task per partition.
+    """Nodes that are connected by edges or shared stores; the sub-topology that becomes one task per partition.
 
     Nodes are in the order in which they were added, which is also a topological order.
     """
@@ -64,8 +64,8 @@ class SubTopology:
 class Topology:
     """What an application does: nodes in the order they were added, stores, repartition topics, global tables.
 
-    Made by `StreamsBuilder.build()`, or node by node, with processors of yours (Kafka Streams' `Topology`); what the builder
-    made can be added to as well. Nothing may be added once it runs. Every `add_…` gives the topology itself.
+    Made by `StreamsBuilder.build()`, or node by node, with processors of yours (Kafka Streams' `Topology`); what the
+    builder made can be added to as well. Nothing may be added once it runs. Every `add_…` gives the topology itself.
 
     Example:
         >>> from hayase import Processor, Serdes, Stores
@@ -152,7 +152,10 @@ class Topology:
 
     @cached_property
     def subtopologies(self) -> tuple[SubTopology, ...]:
-        """Connected components, by id. The ids are those of Kafka Streams: see `_numbers`; global tables take ids as well."""
+        """Connected components, by id.
+
+        The ids are those of Kafka Streams: see `_numbers`; global tables take ids as well.
+        """
         groups = self._groups
         return tuple(
             SubTopology(number, tuple(node for node in self.nodes if groups[node.name] is groups[first]))
@@ -235,7 +238,9 @@ class Topology:
         return self
 
     def add_processor(self, name: str, supplier: Any, *parents: str) -> Topology:
-        """Add a node that runs a `Processor` over what its parents send; stores that the supplier brings are added (KIP-401).
+        """Add a node that runs a `Processor` over what its parents send.
+
+        Stores that the supplier brings are added (KIP-401).
 
         Args:
             name: of the node.
@@ -303,7 +308,9 @@ class Topology:
         value_serde: Serde[Any] | None = None,
         timestamp_extractor: TimestampExtractor | None = None,
     ) -> Topology:
-        """Add a source, the processor that keeps a store from it, and the store (KIP-813). Others should only read the store.
+        """Add a source, the processor that keeps a store from it, and the store (KIP-813).
+
+        Others should only read the store.
 
         Raises:
             TopologyError: see `add_source`, `add_processor`, `add_state_store`.
@@ -327,10 +334,11 @@ class Topology:
     ) -> Topology:
         """Add a store that every task can read, kept from all partitions of a topic.
 
-        A `Processor` of yours takes the topic's records and keeps the store; what it forwards goes nowhere. Every task can read
-        all of the store, processors by `context.get_state_store` without being connected with it. In an epoch the store is
-        up to date before records of streams are processed. After a restart it is restored from its changelog: unlike in
-        Kafka Streams the processor does not see old records again, so it need not store them as they are.
+        A `Processor` of yours takes the topic's records and keeps the store; what it forwards goes nowhere. Every task
+        can read all of the store, processors by `context.get_state_store` without being connected with it. In an epoch
+        the store is up to date before records of streams are processed. After a restart it is restored from its
+        changelog: unlike in Kafka Streams the processor does not see old records again, so it need not store them as
+        they are.
 
         Args:
             store: made by `Stores`, with a changelog.
@@ -399,8 +407,8 @@ class TopologyDescription(str):
     def to_mermaid(self) -> str:
         """The topology as a Mermaid flowchart, for a fenced block of a Markdown page.
 
-        Topics are stadiums (a shuffle is a hexagon), stores are cylinders, frames of Spark's boxes with bars; an arrow is
-        what records flow along, a dotted line joins a node with a store that it uses.
+        Topics are stadiums (a shuffle is a hexagon), stores are cylinders, frames of Spark's boxes with bars; an arrow
+        is what records flow along, a dotted line joins a node with a store that it uses.
 
         Example:
             >>> from hayase import StreamsBuilder

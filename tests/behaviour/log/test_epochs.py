@@ -72,7 +72,7 @@ def test_the_same_epoch_of_another_record_is_an_error_and_nothing_is_written(
     assert (settled_values(log, topic), log.markers(application)) == ([b"a"], {"b0": marker})
 
 
-def test_a_marker_of_another_lineage_counts_as_absent(log: Log, application: str, topic: str) -> None:
+def test_a_marker_of_another_checkpoint_counts_as_absent(log: Log, application: str, topic: str) -> None:
     publish(log, application, "b0", Marker("old", 5, "d"), batch(topic, [b"old"]))
     assert publish(log, application, "b0", Marker("new", 1, "d"), batch(topic, [b"new"]))
     assert settled_values(log, topic) == [b"old", b"new"]

@@ -1,4 +1,7 @@
-"""Apicurio Registry on loopback: an independent server with Confluent's REST protocol. Fetched by Maven, once per machine."""
+"""Apicurio Registry on loopback: an independent server with Confluent's REST protocol.
+
+Fetched by Maven, once per machine.
+"""
 
 from __future__ import annotations
 

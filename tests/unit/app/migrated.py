@@ -45,7 +45,7 @@ def new() -> Topology:
 
 
 def _program(kind: Any, make: Any) -> Topology:
-    """A table, a versioned one, windows, sessions, a store that stays as it is, and a unit without state."""
+    """A table, a versioned one, windows, sessions, a store that stays as it is, and a sub-topology without state."""
     builder = StreamsBuilder()
     read = Consumed.with_(Serdes.string(), JsonSerde(schema={"item": pl.String, "amount": pl.Int64}))
     values = builder.stream("orders", read).map_values(make)

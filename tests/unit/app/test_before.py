@@ -11,9 +11,9 @@ import pytest
 from tests.spark import before
 from tests.spark.place import Place
 
-from hayase.app.checkpoint import lineage_of, stored_plan
-from hayase.state.bundle import BundleState
-from hayase.state.changelog import Changelog
+from hayase.app.checkpoint import checkpoint_id_of, stored_plan
+from hayase.state.changelog.changelog import Changelog
+from hayase.state.environment.bundle import BundleState
 from hayase.storage.open import open_blobs
 from hayase.task.epochs import Epochs
 
@@ -39,9 +39,9 @@ def test_every_record_of_an_earlier_log_is_read_as_it_was_written(place: Place, 
 def test_markers_and_group_offsets_of_an_earlier_log_are_read(place: Place) -> None:
     blobs = open_blobs(str(checkpoint_of(place)))
     last = Epochs(blobs).last_done()
-    lineage = lineage_of(blobs)
+    checkpoint_id = checkpoint_id_of(blobs)
     markers = place.log.markers(place.application_id)
-    assert markers and {marker.lineage for marker in markers.values()} == {lineage}
+    assert markers and {marker.checkpoint_id for marker in markers.values()} == {checkpoint_id}
     assert max(marker.epoch for marker in markers.values()) == last
     offsets = place.log.group_offsets(place.application_id)
     ends = place.log.end_offsets(list(offsets))
@@ -56,7 +56,7 @@ def test_records_deltas_and_snapshots_of_an_earlier_checkpoint_are_read_and_rest
     assert plan is not None
     records = [epochs.record(epoch) for epoch in epochs.recorded()]
     assert len(records) > 20 and all(record is not None for record in records)
-    last, lineage = epochs.last_done(), lineage_of(blobs)
+    last, checkpoint_id = epochs.last_done(), checkpoint_id_of(blobs)
     for bundle in sorted(json.loads(plan.text)["bundles"]):
         changelog = Changelog(blobs, bundle)
         found = changelog.epochs()
@@ -67,7 +67,7 @@ def test_records_deltas_and_snapshots_of_an_earlier_checkpoint_are_read_and_rest
             continue
         assert snapshots and found[-1] > snapshots[0].epoch
         changelog.snapshots.verify(snapshots[0])
-        ids = {"application_id": place.application_id, "lineage": lineage, "bundle": bundle}
+        ids = {"application_id": place.application_id, "checkpoint_id": checkpoint_id, "bundle": bundle}
         state = BundleState(tmp_path / "restored" / bundle, **ids)
         changelog.catch_up(state, last)
         assert state.epoch == last and sum(state.entries().values()) > 0

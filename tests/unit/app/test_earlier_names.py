@@ -14,9 +14,9 @@ from tests.spark import earlier
 from hayase import Consumed, Follower, Grouped, Joined, Serdes, StreamsApp, StreamsBuilder, Topology
 from hayase.app.checkpoint import check_plan, fix_plan, stored_plan
 from hayase.app.migrate import migrate_stores
+from hayase.compiler.options import configured
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import CheckpointError, UnknownStoreError
-from hayase.planner.options import configured
 from hayase.query.checkpoint import find_checkpoint
 from hayase.storage.open import open_blobs
 from hayase.topology.earlier import differs, in_format

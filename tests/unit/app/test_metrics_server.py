@@ -18,7 +18,7 @@ from hayase.app import http_server
 from hayase.app.metrics_server import MetricsServer
 from hayase.app.report import ProgressReport
 from hayase.core.errors import ConfigError
-from hayase.core.registry import MetricsRegistry
+from hayase.core.metrics_registry import MetricsRegistry
 
 REPORT = ProgressReport(State.RUNNING, 3, 2, 100, 40, 1, 2, 1, 7)
 

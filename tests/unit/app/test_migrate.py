@@ -1,4 +1,7 @@
-"""Stores whose values a new program cannot read are rewritten: all of it or nothing, and restore, followers and readers see it."""
+"""Stores whose values a new program cannot read are rewritten.
+
+All of it or nothing, and restore, followers and readers see it.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +25,12 @@ from hayase.app.migration import finish_migration
 from hayase.app.reset import plan_reset
 from hayase.app.store_schemas import check_store_schemas
 from hayase.cli.main import run_cli
+from hayase.compiler.options import configured
 from hayase.core.errors import CheckpointError, ConfigError, HayaseError, LeaseHeldError
 from hayase.core.failpoints import VARIABLE
-from hayase.planner.options import configured
-from hayase.query.tail import Tail
-from hayase.runtime.lease import lease_for
-from hayase.state.snapshot import SnapshotPolicy
+from hayase.query.follower_replica import FollowerReplica
+from hayase.runtime.driver.lease import lease_for
+from hayase.state.changelog.snapshot import SnapshotPolicy
 from hayase.storage.lmdb_env import close_environment
 
 pytestmark = pytest.mark.long
@@ -134,10 +137,10 @@ def test_the_new_program_goes_on_with_what_was_rewritten_also_after_a_restore(fo
 def test_followers_see_it_and_states_as_of_an_older_epoch_stay_as_they_were(folder: Path) -> None:
     local = start(folder, migrated.old())
     follower = Follower(migrated.new(), local.settings, directory=folder / "copy")
-    with Tail(local.blobs, "app", follower.folder) as tail:
-        tail.step()
+    with FollowerReplica(local.blobs, "app", follower.folder) as replica:
+        replica.step()
         migrate(folder)
-        while tail.step():
+        while replica.step():
             pass
         expect_new(contents(local, follower))
     assert local.app.store("table", as_of_epoch=1).get("ada").value == migrated.Old("tea", 3)
@@ -165,7 +168,7 @@ def test_what_does_not_fit_in_memory_goes_through_the_disk_and_in_parts(
 ) -> None:
     monkeypatch.setattr("hayase.app.migrate._SPILL_EVERY", 1)
     monkeypatch.setattr("hayase.app.migrate._PIECE_BYTES", 1)
-    monkeypatch.setattr("hayase.state.spill.EpochSpace.share", 0)
+    monkeypatch.setattr("hayase.state.environment.spill.EpochSpace.share", 0)
     migrate(folder)
     assert list((folder / "state").rglob("changelog/*/parts/*"))
     forget_state(folder)
@@ -215,7 +218,7 @@ def test_if_any_value_fails_nothing_is_written_and_store_key_and_reason_are_told
 
 def test_of_a_migration_that_fails_nothing_is_left(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hayase.app.migrate._SPILL_EVERY", 1)
-    monkeypatch.setattr("hayase.state.spill.EpochSpace.share", 0)
+    monkeypatch.setattr("hayase.state.environment.spill.EpochSpace.share", 0)
     for item in ("tea", "milk", "air"):  # one of them is in a bundle that comes behind another
 
         def failing(value: dict[str, Any], item: str = item) -> Any:

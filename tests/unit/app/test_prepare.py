@@ -8,9 +8,9 @@ import pytest
 
 from hayase import Consumed, Serdes, StreamsBuilder, StreamsConfig, count
 from hayase.app.prepare import prepare
+from hayase.compiler.options import log_config
 from hayase.log.open import open_log
-from hayase.planner.options import log_config
-from hayase.runtime.addresses import RunPlace
+from hayase.runtime.wire.endpoints import RunEndpoints
 from hayase.storage.open import open_blobs
 
 CLUSTER = {"spark.master": "spark://127.0.0.1:7077"}
@@ -36,6 +36,6 @@ def test_what_tasks_and_planner_say_does_not_go_in_clear_where_spark_encrypts(
     log.close()
     builder = StreamsBuilder()
     builder.stream("in", Consumed.with_(Serdes.string(), Serdes.string())).group_by_key().agg(n=count())
-    place = RunPlace(str(tmp_path / "control"), str(tmp_path / "sockets"))
+    endpoints = RunEndpoints(str(tmp_path / "control"), str(tmp_path / "sockets"))
     blobs = open_blobs(str(tmp_path / "checkpoint"), fsync=False)
-    assert prepare(builder.build(), config, blobs, place, spark).span_max_ms == span_max_ms
+    assert prepare(builder.build(), config, blobs, endpoints, spark).span_max_ms == span_max_ms

@@ -1,4 +1,7 @@
-"""Looking at an application, and pausing it, from outside. A process that holds the lease stands in for the application."""
+"""Looking at an application, and pausing it, from outside.
+
+A process that holds the lease stands in for the application.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from hayase import State, StreamsConfig
-from hayase.app.remote import (
+from hayase.app.report import ProgressReport
+from hayase.app.run_status import (
     RUNS,
     RunStatus,
     RunTold,
@@ -20,10 +24,9 @@ from hayase.app.remote import (
     pause_application,
     resume_application,
 )
-from hayase.app.report import ProgressReport
 from hayase.core.errors import ProcessingError, StreamsStoppedError
-from hayase.runtime.control import Control
-from hayase.runtime.lease import FileLease
+from hayase.runtime.driver.lease import FileLease
+from hayase.runtime.wire.run_control import RunControl
 
 REPORT = ProgressReport(State.RUNNING, 3, 2, 100, 40, 1, 2, 1, 7)
 
@@ -34,12 +37,12 @@ def config(tmp_path: Path) -> StreamsConfig:
 
 
 @pytest.fixture
-def control(config: StreamsConfig) -> Iterator[Control]:
+def control(config: StreamsConfig) -> Iterator[RunControl]:
     """Of a running application."""
     folder = config.state_dir / "shop" / RUNS / "one"
     folder.mkdir(parents=True)
     with FileLease(Path(config.checkpoint_dir), "shop"):
-        yield Control(folder)
+        yield RunControl(folder)
 
 
 def test_an_application_that_never_ran_is_not_running_and_nothing_is_made(config: StreamsConfig) -> None:
@@ -48,7 +51,7 @@ def test_an_application_that_never_ran_is_not_running_and_nothing_is_made(config
     assert not (config.state_dir / "shop").exists()
 
 
-def test_a_running_one_says_how_far_it_is(config: StreamsConfig, control: Control) -> None:
+def test_a_running_one_says_how_far_it_is(config: StreamsConfig, control: RunControl) -> None:
     RunTold(control).say(lambda: RunStatus.of(REPORT, 0))
     found = application_status(config)
     assert found.running
@@ -59,7 +62,7 @@ def test_a_running_one_says_how_far_it_is(config: StreamsConfig, control: Contro
 
 def test_it_is_told_at_most_twice_a_second_and_only_when_something_changed(tmp_path: Path) -> None:
     now = [0.0]
-    control = Control(tmp_path)
+    control = RunControl(tmp_path)
     told = RunTold(control, lambda: now[0])
     told.say(lambda: RunStatus("RUNNING"))
     told.say(lambda: RunStatus("RUNNING", epochs=1))
@@ -77,13 +80,15 @@ def test_how_the_last_run_ended_is_known_afterwards(config: StreamsConfig) -> No
     assert (run.error, run.replaced) == ("[PROCESSING_FAILED] why (node N)", 2)
 
 
-def test_a_pause_is_answered_by_the_planner_and_taken_back_by_resume(config: StreamsConfig, control: Control) -> None:
+def test_a_pause_is_answered_by_the_planner_and_taken_back_by_resume(
+    config: StreamsConfig, control: RunControl
+) -> None:
     assert not pause_application(config, timeout_s=0)
     assert application_status(config).paused
 
     def planner() -> None:
-        assert control.hold_asked()
-        control.say_holding()
+        assert control.suspend_requested()
+        control.publish_suspended()
 
     thread = threading.Thread(target=planner)
     thread.start()
@@ -95,22 +100,22 @@ def test_a_pause_is_answered_by_the_planner_and_taken_back_by_resume(config: Str
     assert not application_status(config).paused
 
 
-def test_what_was_said_about_an_earlier_pause_is_no_answer_to_a_new_one(control: Control) -> None:
-    control.ask_pause(True)
-    control.hold_asked()
-    control.ask_pause(False)
-    control.say_holding()  # too late: it is on its way on already
-    control.ask_pause(True)
-    assert not control.holding()
+def test_what_was_said_about_an_earlier_pause_is_no_answer_to_a_new_one(control: RunControl) -> None:
+    control.request_pause(True)
+    control.suspend_requested()
+    control.request_pause(False)
+    control.publish_suspended()  # too late: it is on its way on already
+    control.request_pause(True)
+    assert not control.suspended()
 
 
-def test_a_stop_holds_although_somebody_resumes(control: Control) -> None:
-    control.ask_pause(True)
-    control.ask_stop()
-    control.ask_pause(False)
-    assert control.hold_asked()
-    control.say_holding()
-    assert control.holding()
+def test_a_stop_holds_although_somebody_resumes(control: RunControl) -> None:
+    control.request_pause(True)
+    control.request_stop()
+    control.request_pause(False)
+    assert control.suspend_requested()
+    control.publish_suspended()
+    assert control.suspended()
 
 
 def test_what_does_not_run_cannot_be_paused(config: StreamsConfig) -> None:

@@ -11,10 +11,10 @@ from tests.unit.runtime.planner_scene import Scene
 from hayase import Consumed, Repartitioned, Serdes, StreamsBuilder, Topology, count
 from hayase.app.checkpoint import fix_plan
 from hayase.app.reset import forget_markers
+from hayase.compiler.options import configured
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import CheckpointError
 from hayase.log.protocol import Marker, OutputBatch
-from hayase.planner.options import configured
 
 CONFIG = StreamsConfig({"application.id": "app"})
 TOPIC = "app-again-repartition"

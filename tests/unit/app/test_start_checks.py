@@ -11,10 +11,10 @@ import pytest
 
 from hayase import Consumed, HayaseError, Produced, Serdes, StreamsApp, StreamsBuilder, StreamsConfig
 from hayase.app.checkpoint import fix_plan, stored_plan
+from hayase.compiler.options import log_config
 from hayase.core.errors import CheckpointError
 from hayase.log.open import open_log
-from hayase.planner.options import log_config
-from hayase.runtime.lease import lease_for
+from hayase.runtime.driver.lease import lease_for
 from hayase.storage.open import open_blobs
 
 TEXT = Serdes.string()
@@ -26,7 +26,7 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     def started(*_: Any) -> None:
         raise AssertionError("Spark was started")
 
-    monkeypatch.setattr("hayase.runtime.session.launch_jvm", started)
+    monkeypatch.setattr("hayase.runtime.driver.session.launch_jvm", started)
 
 
 def settings(folder: Path) -> dict[str, Any]:

@@ -24,9 +24,9 @@ from hayase import (
     sum_,
 )
 from hayase.app.store_schemas import check_store_schemas
+from hayase.compiler.options import configured
 from hayase.core.errors import CheckpointError
-from hayase.kernel.aggregate_serde import AggregateSerde
-from hayase.planner.options import configured
+from hayase.kernel.aggregate.serde import AggregateSerde
 from hayase.serde.evolution import described
 from hayase.storage.blobs import BlobStore
 from hayase.storage.open import open_blobs

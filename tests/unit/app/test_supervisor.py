@@ -10,13 +10,13 @@ import pytest
 from py4j.protocol import Py4JNetworkError
 
 from hayase import Serdes, State, StreamsApp, StreamsBuilder
+from hayase.app.failure_recovery import Recovery, StreamThreadExceptionResponse, shut_down_client
 from hayase.app.supervisor import Supervisor
-from hayase.app.uncaught import Recovery, StreamThreadExceptionResponse, shut_down_client
 from hayase.core.errors import HayaseError, ProcessingError
-from hayase.runtime.control import Control
-from hayase.runtime.failure import spark_gone
-from hayase.runtime.lease import lease_for
-from hayase.runtime.progress import Progress
+from hayase.runtime.driver.lease import lease_for
+from hayase.runtime.driver.progress import Progress
+from hayase.runtime.wire.failure import spark_gone
+from hayase.runtime.wire.run_control import RunControl
 from hayase.storage.open import open_blobs
 
 
@@ -34,7 +34,7 @@ class DeadRunner:
 
     def __init__(self, folder: Path, error: Exception) -> None:
         (folder / "run").mkdir(parents=True, exist_ok=True)
-        self.control = Control(folder / "run")
+        self.control = RunControl(folder / "run")
         self.spark_log = folder / "spark.log"
         self.progress = Progress()
         self.failing = error

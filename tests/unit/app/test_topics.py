@@ -10,12 +10,12 @@ import pytest
 
 from hayase import Consumed, Serdes, StreamsBuilder, Topology
 from hayase.app.topics import prepare_topics, resets_of
+from hayase.compiler.options import configured
 from hayase.core.config import StreamsConfig
 from hayase.core.offset_reset import AutoOffsetReset
 from hayase.core.records import TopicPartition
 from hayase.log.open import open_log
 from hayase.log.protocol import Log, LogConfig, OutputBatch
-from hayase.planner.options import configured
 
 FED, DRAINED = "app-clicks-from-spark", "app-archive-to-spark"
 

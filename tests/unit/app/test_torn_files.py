@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hayase.app.checkpoint import fix_plan, lineage_of, read_lineage, stored_plan
+from hayase.app.checkpoint import checkpoint_id_of, fix_plan, read_checkpoint_id, stored_plan
 from hayase.app.reset import reset_application
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import CheckpointError, HayaseError, LogError
@@ -36,9 +36,9 @@ DAMAGE = pytest.mark.parametrize(
 def blobs(tmp_path: Path) -> PosixBlobs:
     """A checkpoint of one epoch."""
     made = PosixBlobs(tmp_path / "checkpoint", fsync=False)
-    lineage = lineage_of(made)
+    checkpoint_id = checkpoint_id_of(made)
     fix_plan(made, "app", PLAN, new_names=False)
-    record = EpochRecord(0, lineage, "digest", 1, {"in": {0: (0, 10)}}, {"in": "id"})
+    record = EpochRecord(0, checkpoint_id, "digest", 1, {"in": {0: (0, 10)}}, {"in": "id"})
     made.put_if_absent(record_name(0), record.to_bytes())
     return made
 
@@ -78,7 +78,11 @@ def test_a_torn_plan_is_named(blobs: PosixBlobs, tear: Callable[[bytes], bytes])
 @pytest.mark.parametrize("torn", [b"", bytes(32), b"0123456789abcdef" + bytes(16)])
 def test_a_torn_lineage_is_named(blobs: PosixBlobs, torn: bytes) -> None:
     damage(blobs, "lineage", lambda _: torn)
-    for ask in (lambda: lineage_of(blobs), lambda: read_lineage(blobs), lambda: find_checkpoint(blobs, "app")):
+    for ask in (
+        lambda: checkpoint_id_of(blobs),
+        lambda: read_checkpoint_id(blobs),
+        lambda: find_checkpoint(blobs, "app"),
+    ):
         assert "lineage" in names(ask, "CHECKPOINT_CORRUPT")
 
 
@@ -92,7 +96,7 @@ def test_an_application_whose_checkpoint_is_torn_can_be_started_over(tmp_path: P
         reset_application(config, log)
     finally:
         log.close()
-    assert read_lineage(blobs) is None
+    assert read_checkpoint_id(blobs) is None
 
 
 @pytest.mark.parametrize("pages", [3, 8])

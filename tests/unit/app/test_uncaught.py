@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hayase import StreamThreadExceptionResponse
-from hayase.app.uncaught import REPLACEMENTS_MAX, Recovery, shut_down_client
+from hayase.app.failure_recovery import REPLACEMENTS_MAX, Recovery, shut_down_client
 from hayase.core.errors import HayaseError, LogError, ProcessingError, StreamsStoppedError
 
 POISON = ProcessingError("PROCESSING_FAILED", "it failed")

@@ -9,13 +9,13 @@ import pytest
 
 from hayase.app.reset import reset_application
 from hayase.cli.main import run_cli
+from hayase.compiler.options import log_config
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import LeaseHeldError
 from hayase.core.records import TopicPartition
 from hayase.log.open import open_log
 from hayase.log.protocol import Log, Marker, OutputBatch
-from hayase.planner.options import log_config
-from hayase.runtime.lease import FileLease
+from hayase.runtime.driver.lease import FileLease
 
 PLACE = TopicPartition("out", 0)
 

@@ -16,7 +16,7 @@ from tests.unit.query.local_app import START_MS, LocalApp, rows_of
 
 from hayase import Follower
 from hayase.cli.main import run_cli
-from hayase.query.tail import Tail
+from hayase.query.follower_replica import FollowerReplica
 from hayase.storage.lmdb_env import close_environment
 
 pytestmark = pytest.mark.long
@@ -111,8 +111,8 @@ def test_epochs_prints_the_range_that_as_of_can_name(local: LocalApp, capsys: py
 
 def test_a_follower_is_read_by_name_or_folder(local: LocalApp, capsys: pytest.CaptureFixture[str]) -> None:
     folder = Follower(local.topology, local.settings, name="copy").folder
-    with Tail(local.blobs, "app", folder) as tail:
-        tail.step()
+    with FollowerReplica(local.blobs, "app", folder) as replica:
+        replica.step()
     for name in ("copy", str(folder)):
         assert state(local, "get", "users", "u1", "--follower", name, "--format", "json") == 0
         assert json.loads(capsys.readouterr().out)["value"] == {"n": 3, "total": 6}

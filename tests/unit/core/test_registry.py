@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hayase.core.metrics import DROPPED_RECORDS, LATENESS, Measure, Metrics, joined
-from hayase.core.registry import MetricsRegistry
-from hayase.core.sampled import SampledStat, Windows
+from hayase.core.metrics_registry import MetricsRegistry
+from hayase.core.sampled import SampledStat, SampleWindows
 
 TASK = (("thread-id", "t"), ("task-id", "0_0"))
 
@@ -30,7 +30,7 @@ def values(registry: MetricsRegistry) -> dict[str, float | str]:
 
 def test_a_counter_is_a_total_and_a_rate_per_second_over_the_last_samples() -> None:
     clock = Hands()
-    registry = MetricsRegistry(clock, Windows(1_000, 2))
+    registry = MetricsRegistry(clock, SampleWindows(1_000, 2))
     registry.count("g", "process", TASK, 10, "records")
     clock.now_ms = 1_000
     registry.count("g", "process", TASK, 30, "records")
@@ -42,7 +42,7 @@ def test_a_counter_is_a_total_and_a_rate_per_second_over_the_last_samples() -> N
 
 def test_a_rate_does_not_begin_with_a_peak() -> None:
     clock = Hands()
-    registry = MetricsRegistry(clock, Windows(30_000, 2))
+    registry = MetricsRegistry(clock, SampleWindows(30_000, 2))
     registry.count("g", "process", TASK, 600, "records")
     clock.now_ms = 1
     assert values(registry)["process-rate"] < 21
@@ -50,7 +50,7 @@ def test_a_rate_does_not_begin_with_a_peak() -> None:
 
 def test_measurements_are_averages_and_extremes_and_nan_when_nothing_happened_lately() -> None:
     clock = Hands()
-    registry = MetricsRegistry(clock, Windows(1_000, 2))
+    registry = MetricsRegistry(clock, SampleWindows(1_000, 2))
     registry.measure("g", "latency", TASK, (2, 30.0, 10.0, 20.0), "time", ("avg", "min", "max"))
     registry.measure("g", "latency", TASK, (1, 90.0, 90.0, 90.0), "time", ("avg", "min", "max"))
     assert values(registry) == {"latency-avg": 40.0, "latency-max": 90.0, "latency-min": 10.0}
@@ -76,7 +76,7 @@ def test_the_same_name_with_other_tags_is_another_metric() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 5_000), st.floats(-1e6, 1e6)), max_size=40))
 def test_a_sampled_stat_knows_exactly_what_is_not_older_than_its_samples(recorded: list[tuple[int, float]]) -> None:
-    stat, now = SampledStat(Windows(700, 3)), 0
+    stat, now = SampledStat(SampleWindows(700, 3)), 0
     kept: list[tuple[int, float]] = []
     start = -10_000
     for step, value in recorded:

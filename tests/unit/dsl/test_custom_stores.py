@@ -21,7 +21,7 @@ from hayase import (
     Topology,
     TopologyError,
 )
-from hayase.state.spec import StoreSpec
+from hayase.state.stores.spec import StoreSpec
 from hayase.testing import TopologyTestDriver
 
 TEXT, LONG, JSON = Serdes.string(), Serdes.long(), Serdes.json()

@@ -18,9 +18,9 @@ from hayase import (
     TimeWindows,
     Topology,
 )
+from hayase.compiler.options import configured
 from hayase.core.errors import ConfigError
-from hayase.planner.options import configured
-from hayase.state.spec import StoreSpec
+from hayase.state.stores.spec import StoreSpec
 from hayase.testing import TopologyTestDriver
 
 TEXT = Serdes.string()

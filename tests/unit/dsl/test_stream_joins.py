@@ -17,9 +17,9 @@ from hayase import (
     right,
     timestamp,
 )
+from hayase.compiler.partitions import partition_counts
 from hayase.core.errors import TopologyError
 from hayase.core.metrics import DROPPED_RECORDS
-from hayase.planner.partitions import partition_counts
 from hayase.testing import TopologyTestDriver
 from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import StreamStreamJoin

@@ -1,8 +1,8 @@
 """Runs nodes in both forms over the same input and compares what they send, store, drop and refuse.
 
-A `Case` is a chain of nodes with its sources and stores; `run_rows` and `run_columns` run it over epochs of `Input`s that are
-in merged order, and give a `Result` each; `assert_forms_agree` runs both, cut into the same epochs. Stores are dicts, the
-processing handler drops records and remembers them. (tests/unit/kernel/harness.py)
+A `Case` is a chain of nodes with its sources and stores; `run_rows` and `run_columns` run it over epochs of `Input`s
+that are in merged order, and give a `Result` each; `assert_forms_agree` runs both, cut into the same epochs. Stores are
+dicts, the processing handler drops records and remembers them. (tests/unit/kernel/harness.py)
 
 Example:
     case = Case(nodes=(ProcessorNode("f", ("s",), Filter(pl.col("n") > 2)),), sources={"s": Source(string, numbers)})
@@ -21,13 +21,13 @@ import polars as pl
 from hayase.core.errors import UnknownStoreError
 from hayase.core.metrics import Metrics
 from hayase.core.records import Change, Headers, Record, RecordMetadata
-from hayase.kernel.columns import HEADERS, KEY, NULL, OLD, OLD_NULL, TS, ColumnNode, CompileContext, EdgeSchema
-from hayase.kernel.functions import struct_type
-from hayase.kernel.python_values import frame_of, keys_of, record_keys, record_values, values_of
+from hayase.kernel.frame.python_values import frame_of, keys_of, record_keys, record_values, values_of
+from hayase.kernel.frame.row_functions import struct_type
+from hayase.kernel.node.column_node import HEADERS, KEY, NULL, OLD, OLD_NULL, TS, ColumnNode, CompileContext, EdgeSchema
+from hayase.kernel.node.row_node import RowContext, RowNode, TableRows
 from hayase.kernel.registry import COLUMNS, ROWS
-from hayase.kernel.rows import RowContext, RowNode, TableRows
 from hayase.serde.protocol import Serde
-from hayase.state.spec import StoreSpec
+from hayase.state.stores.spec import StoreSpec
 from hayase.topology import operators as op
 from hayase.topology.nodes import ProcessorNode
 

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.kernel.harness import Case, Input, Source, compile_case, run_rows
 
 from hayase.core.errors import TopologyError
-from hayase.kernel.order import LookupOrder, RecordOrder
+from hayase.kernel.frame.order import LookupOrder, RecordOrder
 from hayase.kernel.registry import COLUMNS
 from hayase.serde import Serdes
 from hayase.topology import operators as op

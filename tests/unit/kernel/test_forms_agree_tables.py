@@ -16,7 +16,7 @@ from tests.unit.kernel.old_values import with_old_values
 from hayase.core.records import Change
 from hayase.serde import Serdes
 from hayase.serde.protocol import BARE_FIELD, Schema
-from hayase.state.spec import StoreSpec
+from hayase.state.stores.spec import StoreSpec
 from hayase.topology import operators as op
 from hayase.topology.nodes import ProcessorNode
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hayase.kernel.punctuation import NEVER, Punctuations
+from hayase.kernel.node.punctuation import NEVER, Punctuations
 from hayase.processor.api import PunctuationType, Punctuator
 
 STREAM, WALL = PunctuationType.STREAM_TIME, PunctuationType.WALL_CLOCK_TIME

@@ -12,23 +12,23 @@ from typing import Any
 
 from hayase import Consumed, JsonSerde, Materialized, Serdes, StreamsBuilder, TimeWindows, Topology, count, sum_
 from hayase.app.app import StreamsApp
-from hayase.app.checkpoint import fix_plan, lineage_of
+from hayase.app.checkpoint import checkpoint_id_of, fix_plan
+from hayase.compiler.build import levels_of, make_plan, source_topics
+from hayase.compiler.compile import compile_subtopologies
+from hayase.compiler.options import compile_options, configured, failure_policy, log_config
+from hayase.compiler.subtopologies import make_programs
 from hayase.core.config import StreamsConfig
 from hayase.core.failpoints import FailpointError
 from hayase.core.records import TopicPartition
 from hayase.core.time import ManualClock
 from hayase.log.open import open_log
 from hayase.log.protocol import EpochWriter, LogReader, OutputBatch
-from hayase.planner.build import levels_of, make_plan, source_topics
-from hayase.planner.compile import compile_units
-from hayase.planner.options import compile_options, configured, failure_policy, log_config
-from hayase.planner.programs import make_programs
 from hayase.query.checkpoint import state_folders
-from hayase.state.bundle import BundleState
-from hayase.state.changelog import Changelog
-from hayase.state.delta import Delta
-from hayase.state.journal import EdgeRow
-from hayase.state.snapshot import SnapshotPolicy, maybe_snapshot
+from hayase.state.changelog.changelog import Changelog
+from hayase.state.changelog.snapshot import SnapshotPolicy, maybe_snapshot
+from hayase.state.delta.delta import Delta
+from hayase.state.delta.journal import EdgeRow
+from hayase.state.environment.bundle import BundleState
 from hayase.storage.open import open_blobs
 from hayase.task.bundle import BundleRunner
 from hayase.task.epoch_record import EpochRecord, Program, done_name, record_name
@@ -79,13 +79,13 @@ class LocalApp:
         plan = make_plan(
             topology,
             counts,
-            compile_units(topology, levels_of(topology), options),
+            compile_subtopologies(topology, levels_of(topology), options),
             threads=config.num_stream_threads or 2,
         )
         self.plan = plan
         self.blobs = open_blobs(config.checkpoint_dir, fsync=False)
         fix_plan(self.blobs, "app", plan.to_json(), new_names=differs(topology))
-        self.lineage = lineage_of(self.blobs)
+        self.checkpoint_id = checkpoint_id_of(self.blobs)
         self.application_id, self.exactly_once, self.policy = "app", True, failure_policy(config)
         self.epoch_memory_max_bytes = config.epoch_memory_max_bytes
         self.folders = state_folders(config)
@@ -95,8 +95,12 @@ class LocalApp:
         self._log_reader, self._log_writer = self.log.reader(), self.log.writer()
         self.snapshots: SnapshotPolicy | None = None
         programs = make_programs(topology, plan, options)
-        globals_ = {unit.global_store: unit.id for unit in plan.units.values() if unit.global_store is not None}
-        self._runners = {b.id: BundleRunner(programs[b.unit], b, self, globals_) for b in plan.bundles}
+        globals_ = {
+            subtopology.global_store: subtopology.id
+            for subtopology in plan.subtopologies.values()
+            if subtopology.global_store is not None
+        }
+        self._runners = {b.id: BundleRunner(programs[b.subtopology], b, self, globals_) for b in plan.bundles}
         self.clock = ManualClock(START_MS)
 
     # what bundles see
@@ -145,7 +149,7 @@ class LocalApp:
             ranges[place.topic][place.partition] = (start, end)
         self.clock.advance_ms(EPOCH_MS)
         record = EpochRecord(
-            last + 1, self.lineage, self.plan.digest, START_MS + EPOCH_MS * (last + 2), ranges, self._ids,
+            last + 1, self.checkpoint_id, self.plan.digest, START_MS + EPOCH_MS * (last + 2), ranges, self._ids,
             previous.digest if previous else "", Program.of(self.plan, 1),
         )  # fmt: skip
         self.blobs.put_if_absent(record_name(record.epoch), record.to_bytes())
@@ -158,7 +162,10 @@ class LocalApp:
         return list(self._runners[bundle].run(record, mine).rows)
 
     def epoch(self, rows: Iterable[tuple[str, str, int]] = (), *, done: bool = True) -> int:
-        """An epoch over these orders; its number. Without `done` its mark is missing, as right after the last bundle."""
+        """An epoch over these orders; its number.
+
+        Without `done` its mark is missing, as right after the last bundle.
+        """
         rows = list(rows)
         if rows:
             self.put(rows)
@@ -171,7 +178,10 @@ class LocalApp:
         return record.epoch
 
     def run_with_failures(self, record: EpochRecord) -> int:
-        """Run every bundle, once more where a failpoint ends the first attempt, without rows between them; how many failed."""
+        """Run every bundle, once more where a failpoint ends the first attempt, without rows between them.
+
+        How many failed.
+        """
         failures = 0
         for bundle in self.plan.bundles:
             try:

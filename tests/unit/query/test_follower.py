@@ -17,9 +17,9 @@ from hayase import Follower
 from hayase.app.reset import reset_application
 from hayase.core.errors import StateError, StreamsStoppedError, UnknownStoreError
 from hayase.core.time import ManualClock
+from hayase.query.follower_replica import FollowerReplica, FollowerStatus, read_status
 from hayase.query.standby import Standbys
-from hayase.query.tail import FollowerStatus, Tail, read_status
-from hayase.state.snapshot import SnapshotPolicy
+from hayase.state.changelog.snapshot import SnapshotPolicy
 from hayase.task.epochs import Epochs
 
 pytestmark = pytest.mark.long
@@ -31,8 +31,8 @@ def follower(local: LocalApp, tmp_path: Path) -> Follower:
     return Follower(local.topology, local.settings, directory=tmp_path / "copy")
 
 
-def tail_of(local: LocalApp, follower: Follower, now_ms: int = START_MS) -> Tail:
-    return Tail(local.blobs, "app", follower.folder, clock=ManualClock(now_ms))
+def replica_of(local: LocalApp, follower: Follower, now_ms: int = START_MS) -> FollowerReplica:
+    return FollowerReplica(local.blobs, "app", follower.folder, clock=ManualClock(now_ms))
 
 
 def users(follower: Follower) -> dict[str, object]:
@@ -40,10 +40,10 @@ def users(follower: Follower) -> dict[str, object]:
 
 
 def test_it_shows_every_epoch_that_is_through_one_after_the_other(local: LocalApp, follower: Follower) -> None:
-    with tail_of(local, follower) as tail:
+    with replica_of(local, follower) as replica:
         for number in range(4):
             local.epoch(rows_of(number))
-            assert tail.step() and not tail.step()
+            assert replica.step() and not replica.step()
             assert users(follower) == totals_after(number)
             with follower.pin("users", "items", "hourly") as pinned:
                 assert pinned.epoch == number
@@ -51,11 +51,11 @@ def test_it_shows_every_epoch_that_is_through_one_after_the_other(local: LocalAp
 
 
 def test_an_epoch_that_is_not_marked_yet_is_not_shown(local: LocalApp, follower: Follower) -> None:
-    with tail_of(local, follower) as tail:
+    with replica_of(local, follower) as replica:
         local.epoch(rows_of(0))
         local.epoch(rows_of(1), done=False)
-        tail.step()
-        assert not tail.step()
+        replica.step()
+        assert not replica.step()
         assert users(follower) == totals_after(0)
         assert {row.value["n"] for row in local.app.store("users").all()} == {2}  # the workers are ahead
 
@@ -66,56 +66,56 @@ def test_it_needs_nothing_from_the_workers(local: LocalApp, follower: Follower) 
     local.close()
     shutil.rmtree(local.folder / "state" / "app" / "state")
     shutil.rmtree(local.folder / "log")
-    with tail_of(local, follower) as tail:
-        tail.step()
+    with replica_of(local, follower) as replica:
+        replica.step()
     assert users(follower) == totals_after(2)
     assert follower.store("users").get("u1").epoch == 2
 
 
 def test_it_knows_its_lag(local: LocalApp, follower: Follower) -> None:
-    with tail_of(local, follower, now_ms=START_MS + 10 * EPOCH_MS) as tail:
-        tail.step()
+    with replica_of(local, follower, now_ms=START_MS + 10 * EPOCH_MS) as replica:
+        replica.step()
         for number in range(3):
             local.epoch(rows_of(number))
-        tail.step()
-        assert tail.status() == FollowerStatus(0, 2, 8 * EPOCH_MS, True)  # epoch 1 was begun at 2
-        assert read_status(follower.folder) == follower.status() == tail.status()
-        while tail.step():
+        replica.step()
+        assert replica.status() == FollowerStatus(0, 2, 8 * EPOCH_MS, True)  # epoch 1 was begun at 2
+        assert read_status(follower.folder) == follower.status() == replica.status()
+        while replica.step():
             pass
-        assert tail.status() == FollowerStatus(2, 0, 0, True)
+        assert replica.status() == FollowerStatus(2, 0, 0, True)
     assert follower.status() == FollowerStatus(2, 0, 0, False)
 
 
 def test_it_waits_for_an_application_that_has_not_started(tmp_path: Path, local: LocalApp) -> None:
     from hayase.storage.open import open_blobs
 
-    with Tail(open_blobs(str(tmp_path / "nothing")), "app", tmp_path / "copy") as tail:
-        assert not tail.step()
-        assert tail.status().waiting
+    with FollowerReplica(open_blobs(str(tmp_path / "nothing")), "app", tmp_path / "copy") as replica:
+        assert not replica.step()
+        assert replica.status().waiting
 
 
 def test_far_behind_it_begins_from_the_newest_snapshot(local: LocalApp, follower: Follower) -> None:
-    with tail_of(local, follower) as tail:
+    with replica_of(local, follower) as replica:
         local.epoch(rows_of(0))
-        tail.step()
+        replica.step()
     for number in range(1, 30):
         local.snapshots = SnapshotPolicy(min_delta_bytes=0) if number == 25 else None
         local.epoch(rows_of(number))
     for bundle in (local.folder / "state" / "app" / "checkpoint" / "changelog").iterdir():
         assert len(list(bundle.iterdir())) <= 5  # history below the snapshot is gone
-    with tail_of(local, follower) as tail:
-        assert tail.step() and not tail.step()
+    with replica_of(local, follower) as replica:
+        assert replica.step() and not replica.step()
     assert users(follower) == totals_after(29)
 
 
 def test_deltas_deleted_under_it_make_it_take_the_snapshot(local: LocalApp, follower: Follower) -> None:
-    with tail_of(local, follower) as tail:
+    with replica_of(local, follower) as replica:
         local.epoch(rows_of(0))
-        tail.step()
+        replica.step()
         for number in range(1, 4):
             local.snapshots = SnapshotPolicy(min_delta_bytes=0) if number == 3 else None
             local.epoch(rows_of(number))
-        while tail.step():
+        while replica.step():
             pass
         assert users(follower) == totals_after(3)
 
@@ -123,26 +123,26 @@ def test_deltas_deleted_under_it_make_it_take_the_snapshot(local: LocalApp, foll
 def test_a_snapshot_of_the_epoch_at_work_makes_it_wait_for_that_to_be_through(
     local: LocalApp, follower: Follower
 ) -> None:
-    with tail_of(local, follower) as tail:
+    with replica_of(local, follower) as replica:
         local.epoch(rows_of(0))
-        tail.step()
+        replica.step()
         local.epoch(rows_of(1))
         local.snapshots = SnapshotPolicy(min_delta_bytes=0)
         local.epoch(rows_of(2), done=False)  # deletes the delta of epoch 1
-        assert not tail.step()
-        assert tail.status().lag_epochs == 2
+        assert not replica.step()
+        assert replica.status().lag_epochs == 2
         record = Epochs(local.blobs).record(2)
         assert record is not None
         local.mark_done(record)
-        assert tail.step()
+        assert replica.step()
         assert users(follower) == totals_after(2)
 
 
 def test_it_goes_on_from_its_own_states(local: LocalApp, follower: Follower) -> None:
     for number in range(3):
         local.epoch(rows_of(number))
-        with tail_of(local, follower) as tail:
-            while tail.step():
+        with replica_of(local, follower) as replica:
+            while replica.step():
                 pass
         if number == 1:  # what it has is not needed again
             for delta in (local.folder / "state" / "app" / "checkpoint" / "changelog").glob(f"*/{0:020d}"):
@@ -151,7 +151,7 @@ def test_it_goes_on_from_its_own_states(local: LocalApp, follower: Follower) -> 
 
 
 def test_two_processes_do_not_keep_one_follower(local: LocalApp, follower: Follower) -> None:
-    with tail_of(local, follower):
+    with replica_of(local, follower):
         with pytest.raises(StateError) as raised:
             follower.start()
         assert raised.value.condition == "FOLLOWER_RUNNING"
@@ -161,18 +161,18 @@ def test_two_processes_do_not_keep_one_follower(local: LocalApp, follower: Follo
 def test_an_application_that_is_started_over_is_followed_from_its_beginning(
     local: LocalApp, follower: Follower, tmp_path: Path
 ) -> None:
-    with tail_of(local, follower) as tail:
+    with replica_of(local, follower) as replica:
         for number in range(3):
             local.epoch(rows_of(number))
-        tail.step()
+        replica.step()
         reset_application(local.app.config, local.log)
-        assert not tail.step() and tail.status().waiting
+        assert not replica.step() and replica.status().waiting
         local.close()
         again = LocalApp(tmp_path)
         again.epoch()  # what is in the topic
         with pytest.raises(StateError, match="another checkpoint"):
             users(follower)
-        tail.step()
+        replica.step()
         assert users(follower) == totals_after(2)
         again.close()
 

@@ -10,8 +10,8 @@ from tests.unit.query.local_app import EPOCH_MS, START_MS, LocalApp, rows_of, to
 from hayase.core.errors import ConfigError, StateError, UnknownStoreError
 from hayase.core.time import ManualClock
 from hayase.query.stores import StoreHandle
-from hayase.state.history import KEPT
-from hayase.state.snapshot import SnapshotPolicy
+from hayase.state.changelog.history import KEPT
+from hayase.state.changelog.snapshot import SnapshotPolicy
 
 pytestmark = pytest.mark.long
 

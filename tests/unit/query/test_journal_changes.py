@@ -12,7 +12,7 @@ from tests.unit.query.local_app import LocalApp, rows_of
 
 from hayase import Consumed, Grouped, JsonSerde, Materialized, Serdes, StreamsBuilder, Topology, count, sum_
 from hayase.core.errors import StateError
-from hayase.state.changelog import Changelog
+from hayase.state.changelog.changelog import Changelog
 from hayase.task.epoch_record import record_name
 
 
@@ -51,7 +51,7 @@ def test_an_expression_that_becomes_a_function_and_back_goes_on(tmp_path: Path, 
     epoch = 0
     for name in order:
         app = LocalApp(tmp_path, PROGRAMS[name]())
-        assert app.plan.units["0"].journalled == (name == "function")
+        assert app.plan.subtopologies["0"].journalled == (name == "function")
         for _ in range(3):
             app.epoch(rows_of(epoch))
             epoch += 1

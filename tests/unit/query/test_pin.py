@@ -10,8 +10,8 @@ from tests.unit.query.local_app import LocalApp, rows_of, totals_after
 from hayase.app.follower import Follower
 from hayase.core.errors import StateError
 from hayase.query.access import PinnedStores
-from hayase.query.tail import Tail
-from hayase.state.moving import set_moving
+from hayase.query.follower_replica import FollowerReplica
+from hayase.state.environment.remote_bundles_marker import set_moving
 
 
 def sums(pinned: PinnedStores) -> tuple[int, int]:
@@ -55,8 +55,8 @@ def test_in_mid_epoch_and_without_a_follower_it_is_an_error_that_says_what_to_do
 def test_in_mid_epoch_a_follower_is_asked(local: LocalApp) -> None:
     local.epoch(rows_of(0))
     local.epoch(rows_of(1))
-    with Tail(local.blobs, "app", Follower(local.topology, local.settings).folder) as tail:
-        assert tail.step()
+    with FollowerReplica(local.blobs, "app", Follower(local.topology, local.settings).folder) as replica:
+        assert replica.step()
         half_an_epoch(local, 2)
         with local.app.pin("users", "items") as pinned:
             assert pinned.epoch == 1
@@ -66,8 +66,8 @@ def test_in_mid_epoch_a_follower_is_asked(local: LocalApp) -> None:
 
 def test_a_follower_that_is_behind_the_workers_is_not_taken(local: LocalApp) -> None:
     local.epoch(rows_of(0))
-    with Tail(local.blobs, "app", Follower(local.topology, local.settings).folder) as tail:
-        assert tail.step()
+    with FollowerReplica(local.blobs, "app", Follower(local.topology, local.settings).folder) as replica:
+        assert replica.step()
     local.epoch(rows_of(1))
     half_an_epoch(local, 2)
     with pytest.raises(StateError, match="no follower that is at epoch 1"), local.app.pin("users", "items"):
@@ -82,12 +82,12 @@ def test_states_of_a_cluster_are_read_from_the_follower_that_is_furthest(local: 
         local.app.store("users")
     assert raised.value.condition == "STATE_ELSEWHERE"
     followers = tmp_path / "state" / "app" / "followers"
-    with Tail(local.blobs, "app", followers / "a") as tail:
-        while tail.step():
+    with FollowerReplica(local.blobs, "app", followers / "a") as replica:
+        while replica.step():
             pass
     local.epoch(rows_of(1))
-    with Tail(local.blobs, "app", followers / "b") as tail:
-        while tail.step():
+    with FollowerReplica(local.blobs, "app", followers / "b") as replica:
+        while replica.step():
             pass
     assert local.app.store("users").epoch() == 1
     with local.app.pin("users", "items") as pinned:

@@ -27,7 +27,7 @@ from hayase import (
 )
 from hayase.cli.main import run_cli
 from hayase.core.errors import StateError
-from hayase.query.tail import Tail
+from hayase.query.follower_replica import FollowerReplica
 
 MINUTE = 60_000
 FIRST, SECOND = Window(START_MS, START_MS + MINUTE), Window(START_MS + 60 * MINUTE, START_MS + 60 * MINUTE)
@@ -92,8 +92,8 @@ def test_sessions_are_pinned_followed_and_read_as_they_were(app: LocalApp, tmp_p
         assert pinned.store("users").get("ann").value == {"n": 3}
     assert plain(app.app.store("visits", as_of_epoch=0).all()) == [("ann", Window(START_MS, START_MS), 3)]
     follower = Follower(app.topology, app.settings, directory=tmp_path / "copy")
-    with Tail(app.blobs, "app", follower.folder) as tail:
-        tail.step()
+    with FollowerReplica(app.blobs, "app", follower.folder) as replica:
+        replica.step()
         assert plain(follower.store("visits").fetch("ann", 0, SECOND.end_ms)) == ANN
 
 

@@ -29,8 +29,8 @@ from hayase.core.errors import StateError
 from hayase.core.failpoints import VARIABLE
 from hayase.core.records import TopicPartition
 from hayase.query.checkpoint import clear_memory
-from hayase.query.tail import Tail
-from hayase.state.snapshot import SnapshotPolicy
+from hayase.query.follower_replica import FollowerReplica
+from hayase.state.changelog.snapshot import SnapshotPolicy
 from hayase.storage.lmdb_env import close_environment
 
 pytestmark = pytest.mark.long
@@ -167,8 +167,8 @@ def test_followers_and_older_epochs_have_stores_in_memory_on_disk(machine: Machi
     for number in range(2):
         app.epoch(rows_of(number))
     follower = Follower(app.topology, app.settings, directory=tmp_path / "copy")
-    with Tail(app.blobs, "app", follower.folder) as tail:
-        tail.step()
+    with FollowerReplica(app.blobs, "app", follower.folder) as replica:
+        replica.step()
         assert {row.key: row.value for row in follower.store("users").all()} == totals_after(1)
     assert {row.key: row.value for row in app.app.store("users", as_of_epoch=0).all()} == totals_after(0)
 

@@ -1,4 +1,7 @@
-"""Stores with a time to live, read from outside: a row that has expired is not there, after a restore and as of then neither."""
+"""Stores with a time to live, read from outside.
+
+A row that has expired is not there, after a restore and as of then neither.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +27,8 @@ from hayase import (
     Topology,
     count,
 )
+from hayase.query.follower_replica import FollowerReplica
 from hayase.query.stores import StoreHandle
-from hayase.query.tail import Tail
 from hayase.storage.lmdb_env import close_environment
 
 pytestmark = pytest.mark.long
@@ -91,8 +94,8 @@ def test_a_restored_state_and_a_follower_show_the_same(tmp_path: Path, local: Lo
     expire(local)
     before = rows(local.app.store("recent"))
     follower = Follower(local.topology, local.settings, directory=tmp_path / "copy")
-    with Tail(local.blobs, "app", follower.folder) as tail:
-        tail.step()
+    with FollowerReplica(local.blobs, "app", follower.folder) as replica:
+        replica.step()
         assert rows(follower.store("recent")) == before
     local.close()
     for data in (tmp_path / "state" / "app" / "state").rglob("data.mdb"):

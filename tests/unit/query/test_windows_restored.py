@@ -1,4 +1,7 @@
-"""Windows of all kinds after failed attempts, restarts and lost state: results and stores are those of an undisturbed run."""
+"""Windows of all kinds after failed attempts, restarts and lost state.
+
+Results and stores are those of an undisturbed run.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from tests.unit.task.test_windows_in_epochs import TOPOLOGIES
 from hayase.core.failpoints import VARIABLE
 from hayase.core.records import TopicPartition
 from hayase.log.protocol import OutputBatch
-from hayase.state.snapshot import SnapshotPolicy
+from hayase.state.changelog.snapshot import SnapshotPolicy
 from hayase.topology.topology import Topology
 
 pytestmark = pytest.mark.long

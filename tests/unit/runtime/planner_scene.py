@@ -10,22 +10,22 @@ from pathlib import Path
 import msgspec
 
 from hayase import Consumed, Serdes, StreamsBuilder, Topology, count
+from hayase.compiler.build import levels_of, make_plan, source_topics
+from hayase.compiler.compile import compile_subtopologies
+from hayase.compiler.options import compile_options, failure_policy
 from hayase.core.config import StreamsConfig
 from hayase.core.offset_reset import AutoOffsetReset
 from hayase.core.records import TopicPartition
 from hayase.core.time import ManualClock
 from hayase.log.open import open_log
 from hayase.log.protocol import LogConfig, OutputBatch
-from hayase.planner.build import levels_of, make_plan, source_topics
-from hayase.planner.compile import compile_units
-from hayase.planner.options import compile_options, failure_policy
-from hayase.runtime.addresses import RunPlace
-from hayase.runtime.control import Control
-from hayase.runtime.coordinator import EpochCoordinator
-from hayase.runtime.forgetting import Floor
-from hayase.runtime.planner_status import LostOffsets, PlannerStatus
-from hayase.runtime.shipped import ShippedApp
-from hayase.state.folders import StateFolders
+from hayase.runtime.epochs.planner import EpochPlanner
+from hayase.runtime.epochs.planner_status import LostOffsets, PlannerStatus
+from hayase.runtime.epochs.record_retention import Floor
+from hayase.runtime.wire.app_spec import AppSpec
+from hayase.runtime.wire.endpoints import RunEndpoints
+from hayase.runtime.wire.run_control import RunControl
+from hayase.state.environment.folders import StateFolders
 from hayase.storage.open import open_blobs
 from hayase.task.plan import Plan
 
@@ -43,20 +43,20 @@ class Scene:
         self.clock = ManualClock(1_000)
         self.folder = folder
         (folder / "control").mkdir()
-        self.place = RunPlace(str(folder / "control"), tempfile.mkdtemp(prefix="hayase-"))
-        self.control = Control(folder / "control")
+        self.endpoints = RunEndpoints(str(folder / "control"), tempfile.mkdtemp(prefix="hayase-"))
+        self.control = RunControl(folder / "control")
         self.app = self._app()
-        self._open: list[EpochCoordinator] = []
+        self._open: list[EpochPlanner] = []
 
-    def _app(self) -> ShippedApp:
+    def _app(self) -> AppSpec:
         builder = StreamsBuilder()
         builder.stream("in", Consumed.with_(Serdes.string(), Serdes.string())).group_by_key().agg(n=count())
         topology, config = builder.build(), StreamsConfig({"application.id": "app"})
         plan, options = self.plan_of(topology), compile_options(config)
-        return ShippedApp(
-            application_id="app", lineage="L", topology=topology, plan=plan, options=options,
+        return AppSpec(
+            application_id="app", checkpoint_id="L", topology=topology, plan=plan, options=options,
             policy=failure_policy(config), log=self.log_config, checkpoint=str(self.folder / "checkpoint"),
-            checkpoint_fsync=False, folders=StateFolders(self.folder, self.folder / "memory"), followers_dir="", place=self.place,
+            checkpoint_fsync=False, folders=StateFolders(self.folder, self.folder / "memory"), followers_dir="", endpoints=self.endpoints,
             exactly_once=True, slots=1, max_records_per_epoch=10, max_task_idle_ms=0, commit_interval_ms=0, span_max_ms=60_000, resets={"in": AutoOffsetReset.earliest()}, history_retention_ms=0,
             purge_interval_ms=0,
             epoch_memory_max_bytes=1 << 30,
@@ -65,11 +65,11 @@ class Scene:
     def plan_of(self, topology: Topology) -> Plan:
         options = compile_options(StreamsConfig({"application.id": "app"}))
         counts = dict.fromkeys(source_topics(topology), 2)
-        return make_plan(topology, counts, compile_units(topology, levels_of(topology), options), threads=1)
+        return make_plan(topology, counts, compile_subtopologies(topology, levels_of(topology), options), threads=1)
 
-    def planner(self, **changes: object) -> EpochCoordinator:
+    def planner(self, **changes: object) -> EpochPlanner:
         app = dataclasses.replace(self.app, **changes)  # type: ignore[arg-type]
-        made = EpochCoordinator(app, self.blobs, open_log(self.log_config), self.clock, self.control)
+        made = EpochPlanner(app, self.blobs, open_log(self.log_config), self.clock, self.control)
         self._open.append(made)
         return made
 
@@ -92,4 +92,4 @@ class Scene:
         for planner in self._open:
             planner.close()
         self.log.close()
-        shutil.rmtree(self.place.sockets_dir)
+        shutil.rmtree(self.endpoints.sockets_dir)

@@ -15,13 +15,13 @@ import psutil
 import pytest
 
 from hayase.core.errors import LeaseHeldError, StorageError
-from hayase.runtime.blob_lease import BlobLease, Holder, blob_lease_holder
+from hayase.runtime.driver.blob_lease import BlobLease, Holder, blob_lease_holder
 from hayase.storage.posix_blobs import PosixBlobs
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from hayase.runtime.blob_lease import BlobLease
+from hayase.runtime.driver.blob_lease import BlobLease
 from hayase.storage.posix_blobs import PosixBlobs
 with BlobLease(PosixBlobs(Path(sys.argv[1])), "app"):
     print("held", flush=True)

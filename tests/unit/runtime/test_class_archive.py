@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hayase.core.java import JavaHome
-from hayase.runtime.class_archive import archive_file, archive_options, make_archive_in_background
+from hayase.runtime.driver.class_archive import archive_file, archive_options, make_archive_in_background
 
 
 @pytest.fixture

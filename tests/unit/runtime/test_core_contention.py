@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hayase.runtime.spans.core_contention import CHECK_S, QUIET_S, CoreContention
+from hayase.runtime.driver.core_contention import CHECK_S, QUIET_S, CoreContention
 
 
 class Others:

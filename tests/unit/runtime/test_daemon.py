@@ -9,7 +9,7 @@ import pytest
 
 SCRIPT = """
 import os, socket, sys
-from hayase.runtime.daemon import end_quietly_with_the_jvm
+from hayase.runtime.worker.daemon import end_quietly_with_the_jvm
 from pyspark import daemon
 when = sys.argv[2]
 if sys.argv[1] == "quiet":
@@ -53,7 +53,7 @@ def test_a_connection_that_the_jvm_closed_leaves_no_trace_on_the_terminal(when: 
 
 PLAIN = """
 import importlib.util, sys
-from hayase.runtime.plain_daemon import be_quiet_when_the_jvm_is_gone
+from hayase.runtime.worker.plain_daemon import be_quiet_when_the_jvm_is_gone
 spec = importlib.util.find_spec("pyspark.daemon")
 main = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(main)

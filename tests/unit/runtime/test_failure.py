@@ -6,12 +6,15 @@ import errno
 from pathlib import Path
 
 from hayase.core.errors import SerializationError
-from hayase.runtime.failure import find_error, query_failure, spark_gone, start_failure
+from hayase.runtime.wire.failure import find_error, query_failure, spark_gone, start_failure
 
 
 def test_the_error_of_a_worker_comes_back_with_type_condition_and_context() -> None:
     raised = SerializationError("DESERIALIZATION_FAILED", "no JSON (really); mend it", topic="orders", offset=7)
-    text = f"Traceback (most recent call last):\n  File x\nhayase.core.errors.SerializationError: {raised}\n SQLSTATE: 38000"
+    text = (
+        f"Traceback (most recent call last):\n  File x\nhayase.core.errors.SerializationError: {raised}\n SQLSTATE: "
+        "38000"
+    )
     found = find_error(text)
     assert type(found) is SerializationError
     assert (found.condition, found.message) == ("DESERIALIZATION_FAILED", "no JSON (really); mend it")
@@ -26,7 +29,10 @@ ENDING = "\n=== Streaming Query ===\nIdentifier: app\nLogical Plan:\nWriteToMicr
 
 
 def test_any_other_python_error_is_told_in_one_line_with_where_to_read_on() -> None:
-    text = "[STREAM_FAILED] Query\nTraceback (most recent call last):\n  File x\nbuiltins.ValueError: too\tmuch\n\tat org.a.B"
+    text = (
+        "[STREAM_FAILED] Query\nTraceback (most recent call last):\n  File x\nbuiltins.ValueError: too\tmuch\n\tat "
+        "org.a.B"
+    )
     error = query_failure(text + ENDING, Path("/var/spark.log"))
     assert error.condition == "SPARK_FAILED"
     assert error.message == "the Spark query failed: ValueError: too much; Spark's account is in /var/spark.log"

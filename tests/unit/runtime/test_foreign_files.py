@@ -8,11 +8,11 @@ from tests.unit.runtime.planner_scene import Scene
 from tests.unit.runtime.test_open_epoch import NEW, OLD, begin, finish
 
 from hayase.app.store_schemas import check_store_schemas
+from hayase.compiler.options import configured
 from hayase.core.config import StreamsConfig
-from hayase.planner.options import configured
-from hayase.runtime.forgetting import Floor
-from hayase.runtime.open_epoch import AMENDMENTS_FOLDER, forget_amendments
-from hayase.runtime.terms import begin_term
+from hayase.runtime.epochs.open_epoch import AMENDMENTS_FOLDER, forget_amendments
+from hayase.runtime.epochs.record_retention import Floor
+from hayase.runtime.epochs.terms import begin_term
 from hayase.task.epochs import Epochs
 
 STRANGE = (".DS_Store", "notes.txt", f"{3:020d}~", f"{3:020d} (copy)", f"{3:020d}.done~")

@@ -9,17 +9,17 @@ from tests.unit.runtime.planner_scene import Scene
 
 from hayase.core.errors import LeaseHeldError, LogError
 from hayase.core.records import TopicPartition
-from hayase.runtime.coordinator import EpochCoordinator
-from hayase.runtime.group_offsets import GroupOffsets
-from hayase.runtime.terms import begin_term
+from hayase.runtime.epochs.group_offsets import GroupOffsets
+from hayase.runtime.epochs.planner import EpochPlanner
+from hayase.runtime.epochs.terms import begin_term
 from hayase.task.epoch_record import EpochRecord
 
 
-def planner_of_new_run(scene: Scene) -> EpochCoordinator:
+def planner_of_new_run(scene: Scene) -> EpochPlanner:
     return scene.planner(term=begin_term(scene.blobs))
 
 
-def go_on(scene: Scene, planner: EpochCoordinator, after: int, epochs: int) -> int:
+def go_on(scene: Scene, planner: EpochPlanner, after: int, epochs: int) -> int:
     for number in range(epochs):
         scene.put(after + 1, number)
         after = planner.next_epoch(after)

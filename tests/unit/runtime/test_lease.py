@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from hayase.core.errors import LeaseHeldError
-from hayase.runtime.lease import FileLease
+from hayase.runtime.driver.lease import FileLease
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from hayase.runtime.lease import FileLease
+from hayase.runtime.driver.lease import FileLease
 with FileLease(Path(sys.argv[1]), "app"):
     print("held", flush=True)
     time.sleep(60)

@@ -6,12 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from hayase.runtime.session import _local_dir
+from hayase.runtime.driver.session import _local_dir
 
 OTHER = """
 import sys
 from pathlib import Path
-from hayase.runtime.session import _local_dir
+from hayase.runtime.driver.session import _local_dir
 print(_local_dir(Path(sys.argv[1])), flush=True)
 sys.stdin.readline()
 """

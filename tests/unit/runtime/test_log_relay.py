@@ -13,12 +13,12 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from hayase.runtime.log_relay import LogRelay, RelayHandler
+from hayase.runtime.wire.log_relay import LogRelay, RelayHandler
 
 WORKER = """
 import logging, sys
 from hayase.core.logs import log_context
-from hayase.runtime.log_relay import log_to_driver
+from hayase.runtime.wire.log_relay import log_to_driver
 log_to_driver(sys.argv[1], "INFO", {"application_id": "shop"}, ["hunter22"])
 with log_context(epoch=3, task="0_1"):
     logging.getLogger("users.own").info("value %s", "hunter22", extra={"offset": 7})
@@ -107,7 +107,7 @@ def test_a_driver_that_nobody_reaches_is_not_tried_for_every_line(monkeypatch: p
         tries.append(address)
         raise OSError
 
-    monkeypatch.setattr("hayase.runtime.log_relay._connected", refuse)
+    monkeypatch.setattr("hayase.runtime.wire.log_relay._connected", refuse)
     handler = RelayHandler("tcp://token@127.0.0.1:1", {}, [])
     for _ in range(5):
         handler.emit(logging.makeLogRecord({"msg": "line"}))

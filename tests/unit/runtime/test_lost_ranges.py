@@ -13,8 +13,8 @@ from hayase.core.errors import SourceRangeLostError, TopologyError
 from hayase.core.offset_reset import AutoOffsetReset
 from hayase.core.records import TopicPartition
 from hayase.log.protocol import FetchedBatch
-from hayase.runtime.lost_ranges import PassingReader
-from hayase.runtime.range_checks import RangeCheck
+from hayase.runtime.epochs.source_checks import RangeCheck
+from hayase.runtime.worker.lost_ranges import SkippingReader
 from hayase.task.epochs import Epochs
 
 FIRST = TopicPartition("in", 0)
@@ -121,13 +121,13 @@ class Shrinking:
 )
 def test_a_reader_passes_over_what_is_gone(first: int, later: int, at: int, expected: list[int]) -> None:
     log = Shrinking(first, later, at)
-    reader = PassingReader(log, log)  # type: ignore[arg-type]
+    reader = SkippingReader(log, log)  # type: ignore[arg-type]
     assert [int(batch.offsets[0]) for batch in reader.fetch(FIRST, 2, 6)] == expected
 
 
 def test_a_range_that_ends_behind_the_log_is_still_an_error(scene: Scene) -> None:
     scene.put(1)
-    reader = PassingReader(scene.log, scene.log.reader())
+    reader = SkippingReader(scene.log, scene.log.reader())
     with pytest.raises(SourceRangeLostError):
         list(reader.fetch(FIRST, 0, 1_000))
     reader.close()

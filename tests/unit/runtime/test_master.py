@@ -8,18 +8,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.unit.runtime.test_coordinator import Scene
+from tests.unit.runtime.test_planner import Scene
 
 from hayase.core.errors import ConfigError
 from hayase.core.secrets import Vault
 from hayase.log.protocol import LogConfig
-from hayase.runtime.master import cluster_settings, cluster_slots, driver_addresses, own_address
-from hayase.runtime.session import default_slots
-from hayase.runtime.shipped import STATE_DIR_VARIABLE, ShippedApp
-from hayase.runtime.worker import WorkerHost
-from hayase.state.boot import current_boot_id
-from hayase.state.folders import StateFolders
-from hayase.state.moving import is_moving
+from hayase.runtime.driver.master import cluster_settings, cluster_slots, driver_addresses, own_address
+from hayase.runtime.driver.session import default_slots
+from hayase.runtime.wire.app_spec import STATE_DIR_VARIABLE, AppSpec
+from hayase.runtime.worker.worker import WorkerHost
+from hayase.state.environment.crash_marker import current_boot_id
+from hayase.state.environment.folders import StateFolders
+from hayase.state.environment.remote_bundles_marker import is_moving
 from hayase.storage.open import open_blobs
 
 
@@ -67,7 +67,7 @@ def test_on_a_cluster_somebody_must_say_how_many_cores_there_are() -> None:
 
 
 @pytest.fixture
-def app(tmp_path: Path) -> ShippedApp:
+def app(tmp_path: Path) -> AppSpec:
     """As it is shipped to a cluster."""
     root = tmp_path / "root"
     return dataclasses.replace(
@@ -80,7 +80,7 @@ def app(tmp_path: Path) -> ShippedApp:
     )
 
 
-def host(app: ShippedApp, scene: Path) -> WorkerHost:
+def host(app: AppSpec, scene: Path) -> WorkerHost:
     checkpoint = str(scene / "checkpoint")
     return WorkerHost(
         {
@@ -92,7 +92,7 @@ def host(app: ShippedApp, scene: Path) -> WorkerHost:
 
 
 def test_a_machine_may_keep_state_elsewhere_than_the_driver(
-    app: ShippedApp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    app: AppSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = host(app, tmp_path)
     assert made.folders.logged("0-0", in_memory=False) == tmp_path / "root" / "app" / "state" / "0-0"
@@ -108,7 +108,7 @@ def test_a_machine_may_keep_state_elsewhere_than_the_driver(
 
 
 def test_without_a_cluster_state_is_where_the_settings_say(
-    app: ShippedApp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    app: AppSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(STATE_DIR_VARIABLE, str(tmp_path / "disk"))
     made = host(dataclasses.replace(app, cluster=False), tmp_path)
@@ -118,7 +118,7 @@ def test_without_a_cluster_state_is_where_the_settings_say(
 
 
 def test_a_machine_that_cannot_make_the_state_folder_says_so(
-    app: ShippedApp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    app: AppSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv(STATE_DIR_VARIABLE, str(tmp_path / "file"))
@@ -127,7 +127,7 @@ def test_a_machine_that_cannot_make_the_state_folder_says_so(
     assert raised.value.condition == "STATE_DIR_NOT_USABLE"
 
 
-def test_the_embedded_log_is_refused_on_another_machine_and_kafka_is_not(app: ShippedApp, tmp_path: Path) -> None:
+def test_the_embedded_log_is_refused_on_another_machine_and_kafka_is_not(app: AppSpec, tmp_path: Path) -> None:
     elsewhere = dataclasses.replace(app, machine="another boot")
     with pytest.raises(ConfigError, match=r"bootstrap\.servers") as raised:
         host(elsewhere, tmp_path)

@@ -9,9 +9,9 @@ from tests.unit.runtime.planner_scene import Scene
 from hayase import Consumed, JsonSerde, Serdes, StreamsBuilder, Topology, count
 from hayase.core.errors import CheckpointError
 from hayase.log.protocol import Marker
-from hayase.runtime.open_epoch import AMENDMENTS_FOLDER
-from hayase.state.changelog import Changelog
-from hayase.state.delta import Delta
+from hayase.runtime.epochs.open_epoch import AMENDMENTS_FOLDER
+from hayase.state.changelog.changelog import Changelog
+from hayase.state.delta.delta import Delta
 
 
 def grouped(key: pl.Expr) -> Topology:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, TypeVar
 import msgspec, polars as pl, pydantic
 from hayase import Serdes
-from hayase.runtime.pickling import pickled
+from hayase.runtime.wire.pickling import pickled
 
 class Kind(enum.Enum):
     A = "a"
@@ -117,7 +117,7 @@ if __name__ == "__main__":
         what = (lambda: print(told(kind, text, serde)),)
     sys.stdout.buffer.write(pickled(what))
 """
-WORKER = "import sys; from hayase.runtime.pickling import unpickled; unpickled(sys.stdin.buffer.read())[0]()"
+WORKER = "import sys; from hayase.runtime.wire.pickling import unpickled; unpickled(sys.stdin.buffer.read())[0]()"
 
 
 def run(arguments: list[str], given: bytes, folder: Path) -> tuple[bytes, str]:
@@ -149,7 +149,7 @@ def test_a_worker_imports_modules_that_stand_beside_the_program(tmp_path: Path) 
     (tmp_path / "shop").mkdir()
     (tmp_path / "shop/prices.py").write_text("def price(item):\n    return len(item)\n")
     (tmp_path / "shop/app.py").write_text(
-        "import sys\nfrom hayase.runtime.pickling import pickled\nfrom prices import price\n"
+        "import sys\nfrom hayase.runtime.wire.pickling import pickled\nfrom prices import price\n"
         "sys.stdout.buffer.write(pickled((lambda: print(price('book')),)))\n"
     )
     pickle, _ = run(["shop/app.py"], b"", tmp_path)

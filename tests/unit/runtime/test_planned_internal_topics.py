@@ -9,13 +9,13 @@ from hayase import Consumed, Repartitioned, Serdes, StreamsBuilder
 from hayase.core.offset_reset import AutoOffsetReset
 from hayase.core.records import TopicPartition
 from hayase.log.protocol import OutputBatch
-from hayase.runtime.coordinator import EpochCoordinator
+from hayase.runtime.epochs.planner import EpochPlanner
 from hayase.topology.resolve import with_application_id
 
 BETWEEN = "app-x-repartition"
 
 
-def with_internal_topic(scene: Scene, **changes: object) -> EpochCoordinator:
+def with_internal_topic(scene: Scene, **changes: object) -> EpochPlanner:
     """A planner of an application that writes a topic which it reads itself."""
     scene.log.create_topic(BETWEEN, 2)
     put_between(scene, 0)  # of an application that was reset
@@ -33,7 +33,7 @@ def put_between(scene: Scene, *times: int) -> None:
     writer.close()
 
 
-def read_between(planner: EpochCoordinator, epoch: int) -> int:
+def read_between(planner: EpochPlanner, epoch: int) -> int:
     return sum(end - start for start, end in planner.record(epoch).ranges[BETWEEN].values())
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hayase.runtime.progress import Progress
+from hayase.runtime.driver.progress import Progress
 
 
 def test_a_trigger_that_had_nothing_to_do_is_no_epoch_and_no_error() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hayase.core.errors import CheckpointError
-from hayase.runtime.frames.query_checkpoint import QueryCheckpoint
+from hayase.runtime.spark_io.query_checkpoint import QueryCheckpoint
 from hayase.storage.blobs import BlobStore
 from hayase.storage.open import open_blobs
 

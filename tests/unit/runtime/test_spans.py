@@ -17,19 +17,18 @@ from tests.unit.runtime.planner_scene import Scene
 
 from hayase import Consumed, Grouped, Serdes, StreamsBuilder, count
 from hayase.core.errors import SourceRangeLostError
-from hayase.runtime.addresses import TcpAddress
-from hayase.runtime.coordinator import EpochCoordinator
-from hayase.runtime.planner_status import PlannerStatus
-from hayase.runtime.progress import Progress
-from hayase.runtime.rows import SparkRow
+from hayase.runtime.driver.progress import Progress
+from hayase.runtime.epochs import span_scheduler, span_server
+from hayase.runtime.epochs.planner import EpochPlanner
+from hayase.runtime.epochs.planner_status import PlannerStatus
+from hayase.runtime.epochs.span_scheduler import SpanScheduler
 from hayase.runtime.source import EpochReader, SlotWork
-from hayase.runtime.spans import client as span_client
-from hayase.runtime.spans import scheduler as span_scheduler
-from hayase.runtime.spans import server as span_server
-from hayase.runtime.spans.client import SpanClient
-from hayase.runtime.spans.messages import EpochReport
-from hayase.runtime.spans.scheduler import SpanScheduler
-from hayase.state.journal import EdgeRow, ReceivedRow
+from hayase.runtime.wire.endpoints import TcpAddress
+from hayase.runtime.wire.shuffle_rows import SparkRow
+from hayase.runtime.wire.span_messages import EpochReport
+from hayase.runtime.worker import span_client
+from hayase.runtime.worker.span_client import SpanClient
+from hayase.state.delta.journal import EdgeRow, ReceivedRow
 from hayase.task.epoch_record import EpochRecord
 from hayase.task.epochs import Epochs
 from hayase.task.summary import BundleSummary
@@ -97,14 +96,12 @@ class Job:
 
 
 @pytest.fixture(params=["one machine", "a cluster"])
-def spans(
-    request: pytest.FixtureRequest, scene: Scene
-) -> Iterator[Callable[..., tuple[EpochCoordinator, SpanScheduler]]]:
+def spans(request: pytest.FixtureRequest, scene: Scene) -> Iterator[Callable[..., tuple[EpochPlanner, SpanScheduler]]]:
     made: list[SpanScheduler] = []
     host = "" if request.param == "one machine" else "127.0.0.1"
 
-    def make(**changes: Any) -> tuple[EpochCoordinator, SpanScheduler]:
-        planner = scene.planner(slots=2, place=dataclasses.replace(scene.place, host=host), **changes)
+    def make(**changes: Any) -> tuple[EpochPlanner, SpanScheduler]:
+        planner = scene.planner(slots=2, endpoints=dataclasses.replace(scene.endpoints, host=host), **changes)
         made.append(SpanScheduler(planner))
         return planner, made[-1]
 
@@ -115,10 +112,10 @@ def spans(
 
 def reports_of(scene: Scene) -> list[EpochReport]:
     """Reports to the driver since the last call."""
-    return [msgspec.json.decode(line, type=EpochReport) for line in scene.control.told()]
+    return [msgspec.json.decode(line, type=EpochReport) for line in scene.control.reports()]
 
 
-Spans = Callable[..., tuple[EpochCoordinator, SpanScheduler]]
+Spans = Callable[..., tuple[EpochPlanner, SpanScheduler]]
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
@@ -132,7 +129,7 @@ def two() -> list[FakeHost]:
     return [FakeHost(0), FakeHost(1)]
 
 
-def begun(scene: Scene, planner: EpochCoordinator, scheduler: SpanScheduler, hosts: Sequence[FakeHost]) -> Job:
+def begun(scene: Scene, planner: EpochPlanner, scheduler: SpanScheduler, hosts: Sequence[FakeHost]) -> Job:
     """The job of a span that begins with the first record."""
     scene.put(1)
     planner.next_epoch(-1)
@@ -148,7 +145,7 @@ def test_a_job_goes_on_with_the_epochs_that_come_until_new_ones_are_not_wanted(s
         scene.put(epoch + 1)
     wait_until(lambda: scheduler.last_completed(-1) == 2)
     wait_until(lambda: sum(scene.log.group_offsets("app").values()) == 3)
-    scene.control.ask_stop()
+    scene.control.request_stop()
     assert job.ends()
     scheduler.finish()
     assert [host.steps for host in hosts] == [[(0, 0), (1, 0), (2, 0)]] * 2
@@ -174,7 +171,7 @@ def test_no_epoch_begins_before_all_slots_are_through_the_one_before(scene: Scen
     )
     hosts[1].gate.set()
     wait_until(lambda: scheduler.last_completed(-1) == 1)
-    scene.control.ask_stop()
+    scene.control.request_stop()
     assert job.ends()
 
 
@@ -187,7 +184,7 @@ def test_the_lag_is_reported_while_an_epoch_takes_its_time(scene: Scene, spans: 
     scene.put(2, 3)
     wait_until(lambda: scene.status() == PlannerStatus(0, 2))
     hosts[1].gate.set()
-    scene.control.ask_stop()
+    scene.control.request_stop()
     assert job.ends()
 
 
@@ -230,7 +227,7 @@ def test_a_task_that_died_and_finds_no_core_is_waited_for_only_so_long(
 
 
 def test_a_task_that_does_not_know_the_token_cannot_join(scene: Scene) -> None:
-    planner = scene.planner(slots=2, place=dataclasses.replace(scene.place, host="127.0.0.1"))
+    planner = scene.planner(slots=2, endpoints=dataclasses.replace(scene.endpoints, host="127.0.0.1"))
     scheduler = SpanScheduler(planner)
     scene.put(1)
     planner.next_epoch(-1)
@@ -252,7 +249,7 @@ def test_a_task_that_does_not_know_the_token_cannot_join(scene: Scene) -> None:
 
 def test_each_span_in_a_row_to_which_nobody_comes_is_tried_after_twice_the_time(scene: Scene) -> None:
     scene.put(1)
-    planner, now = scene.planner(slots=2, place=dataclasses.replace(scene.place, host="127.0.0.1")), [0.0]
+    planner, now = scene.planner(slots=2, endpoints=dataclasses.replace(scene.endpoints, host="127.0.0.1")), [0.0]
     scheduler = SpanScheduler(planner, lambda: now[0])
     planner.next_epoch(-1)
     for pause_s in (span_scheduler.SPAN_BACKOFF_S, 2 * span_scheduler.SPAN_BACKOFF_S):
@@ -263,12 +260,12 @@ def test_each_span_in_a_row_to_which_nobody_comes_is_tried_after_twice_the_time(
         now[0] += 1
     assert scheduler.begin(planner.record(0)) is not None
     scheduler.finish()
-    scene.control.ask_yield(True)  # such as when a machine has joined
+    scene.control.request_yield(True)  # such as when a machine has joined
     assert scheduler.begin(planner.record(0)) is None
-    scene.control.ask_yield(False)
+    scene.control.request_yield(False)
     job = Job(scheduler.begin(planner.record(0)), 0, two())
     wait_until(lambda: scheduler.last_completed(-1) == 0)
-    scene.control.ask_stop()
+    scene.control.request_stop()
     assert job.ends()
     scheduler.close()
 
@@ -280,31 +277,31 @@ def test_each_epoch_is_reported_to_the_driver_once_and_in_order(scene: Scene, sp
     for epoch in range(3):
         wait_until(lambda epoch=epoch: scheduler.last_completed(-1) == epoch)
         scene.put(epoch + 2)
-        told += scene.control.told()
-    scene.control.ask_stop()
+        told += scene.control.reports()
+    scene.control.request_stop()
     assert job.ends()
     scheduler.finish()
-    told += scene.control.told()
-    assert scene.control.told() == []
+    told += scene.control.reports()
+    assert scene.control.reports() == []
     decoded = [msgspec.json.decode(line, type=EpochReport) for line in told]
     assert [each.epoch for each in decoded] == list(range(scheduler.last_completed(-1) + 1))
     assert all(len(each.summaries) == 2 and each.total_ms >= each.planning_ms >= 0 for each in decoded)
     progress = Progress()
-    progress.take_told(told)
+    progress.add_reports(told)
     assert (progress.epochs, progress.last_epoch, progress.due_ms) == (len(told), scheduler.last_completed(-1), 7)
 
 
 def test_what_was_told_in_former_spans_is_read_before_its_file_is_removed(scene: Scene) -> None:
     for name in (b"a", b"b"):
-        with scene.control.telling() as tell:
+        with scene.control.reporting() as tell:
             tell(name)
-    assert scene.control.told() == [b"a", b"b"]
+    assert scene.control.reports() == [b"a", b"b"]
     assert len(list(scene.folder.glob("control/told-*"))) == 1
-    with scene.control.telling() as tell:
+    with scene.control.reporting() as tell:
         tell(b"c")
-        assert scene.control.told() == [b"c"]
+        assert scene.control.reports() == [b"c"]
         tell(b"d")
-        assert scene.control.told() == [b"d"]
+        assert scene.control.reports() == [b"d"]
 
 
 @pytest.mark.parametrize("why", ["the time is up", "others want the cores", "a pause"])
@@ -313,9 +310,9 @@ def test_a_span_ends_between_epochs_when(scene: Scene, spans: Spans, why: str) -
     job = begun(scene, planner, scheduler, two())
     wait_until(lambda: scheduler.last_completed(-1) == 0)
     if why == "others want the cores":
-        scene.control.ask_yield(True)
+        scene.control.request_yield(True)
     elif why == "a pause":
-        scene.control.ask_pause(True)
+        scene.control.request_pause(True)
     assert job.ends()
     scheduler.finish()
     assert scheduler.last_completed(-1) == 0
@@ -340,9 +337,9 @@ def test_there_is_no_span_where(scene: Scene, spans: Spans, why: str) -> None:
     scene.put(1)
     planner.next_epoch(-1)
     if why == "others want the cores":
-        scene.control.ask_yield(True)
+        scene.control.request_yield(True)
     elif why == "a stop":
-        scene.control.ask_stop()
+        scene.control.request_stop()
     assert scheduler.begin(planner.record(0)) is None
 
 
@@ -422,7 +419,7 @@ def test_rows_for_the_next_level_reach_the_slot_of_their_task(scene: Scene, span
     hosts = [FakeHost(0, lambda level: rows if level == 0 else ()), FakeHost(1)]
     job = begun(scene, planner, scheduler, hosts)
     wait_until(lambda: scheduler.last_completed(-1) == 0)
-    scene.control.ask_stop()
+    scene.control.request_stop()
     assert job.ends()
     slot_of = planner.app.slot_of_bundles()
     for host in hosts:
@@ -463,7 +460,7 @@ def test_an_epoch_whose_rows_are_too_large_is_left_open_for_a_job_of_its_own(
     assert planner.next_epoch(-1) == 0
     assert scheduler.begin(planner.record(0)) is None
     assert (
-        len(scene.control.told()) == 1
+        len(scene.control.reports()) == 1
     )  # what was counted is not lost: the epoch is adopted, and counts nothing again
 
 

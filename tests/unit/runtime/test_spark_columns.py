@@ -27,8 +27,8 @@ from pyspark.sql.types import (
 
 from hayase.core.errors import HayaseError, SerializationError, TopologyError
 from hayase.log.protocol import FetchedBatch
-from hayase.runtime.frames.columns import FrameColumns, spark_schema, spark_type
-from hayase.runtime.frames.range_frames import to_rows
+from hayase.runtime.spark_io.frame_columns import FrameColumns, spark_schema, spark_type
+from hayase.runtime.spark_io.range_frames import to_rows
 from hayase.serde import Serdes
 from hayase.serde.murmur2 import partitions_for_keys
 from hayase.serde.protocol import Schema, Serde

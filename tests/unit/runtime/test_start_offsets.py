@@ -10,7 +10,7 @@ from hayase.core.errors import CheckpointError
 from hayase.core.offset_reset import AutoOffsetReset
 from hayase.core.records import TopicPartition
 from hayase.log.protocol import OutputBatch
-from hayase.runtime.begins import POSITIONS_FOLDER, forget_positions, record_positions, recorded_offsets
+from hayase.runtime.epochs.start_offsets import POSITIONS_FOLDER, forget_positions, record_positions, recorded_offsets
 
 LATEST = {"in": AutoOffsetReset.latest(), "other": AutoOffsetReset.latest()}
 

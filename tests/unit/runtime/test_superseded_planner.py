@@ -9,14 +9,14 @@ import pytest
 from tests.unit.runtime.planner_scene import Scene
 
 from hayase.core.errors import CheckpointError, LeaseHeldError
-from hayase.runtime import forgetting
-from hayase.runtime.coordinator import EpochCoordinator
-from hayase.runtime.forgetting import FLOOR_FOLDER, Floor
-from hayase.runtime.terms import begin_term
+from hayase.runtime.epochs import record_retention
+from hayase.runtime.epochs.planner import EpochPlanner
+from hayase.runtime.epochs.record_retention import FLOOR_FOLDER, Floor
+from hayase.runtime.epochs.terms import begin_term
 from hayase.task.epoch_record import done_name, record_name
 
 
-def go_on(scene: Scene, planner: EpochCoordinator, after: int, epochs: int) -> int:
+def go_on(scene: Scene, planner: EpochPlanner, after: int, epochs: int) -> int:
     for _ in range(epochs):
         scene.put(after + 1)
         after = planner.next_epoch(after)
@@ -26,8 +26,8 @@ def go_on(scene: Scene, planner: EpochCoordinator, after: int, epochs: int) -> i
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few records are kept."""
-    monkeypatch.setattr(forgetting, "RECORDS_KEPT", 3)
-    monkeypatch.setattr(forgetting, "_FLOOR_STEP", 2)
+    monkeypatch.setattr(record_retention, "RECORDS_KEPT", 3)
+    monkeypatch.setattr(record_retention, "_FLOOR_STEP", 2)
 
 
 @pytest.mark.usefixtures("short")
@@ -127,7 +127,7 @@ def test_a_run_of_before_a_reset_marks_no_epoch_of_the_new_checkpoint_as_done(
     after = go_on(scene, frozen, -1, 1)
     started_over(scene)
     now = time.monotonic()
-    monkeypatch.setattr(forgetting.time, "monotonic", lambda: now + 60)
+    monkeypatch.setattr(record_retention.time, "monotonic", lambda: now + 60)
     with pytest.raises(LeaseHeldError, match="started over"):
         frozen.next_epoch(after)
     assert scene.blobs.list("epochs/") == []

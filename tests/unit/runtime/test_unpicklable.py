@@ -11,12 +11,12 @@ from typing import Any
 
 import polars as pl
 import pytest
-from tests.unit.runtime.test_coordinator import Scene
+from tests.unit.runtime.test_planner import Scene
 
 from hayase import Consumed, FixedKeyProcessor, Serdes, StreamsBuilder
 from hayase.core.errors import ConfigError
 from hayase.dsl import KStream
-from hayase.runtime.unpicklable import culprit_of
+from hayase.runtime.wire.unpicklable import unpicklable_part
 
 MODULE_LOCK = threading.Lock()
 FILE = "tests/unit/runtime/test_unpicklable.py"
@@ -28,7 +28,7 @@ def stream() -> tuple[StreamsBuilder, KStream[Any, Any]]:
 
 
 def told(builder: StreamsBuilder) -> tuple[str, str | None]:
-    found = culprit_of(builder.build())
+    found = unpicklable_part(builder.build())
     return str(found), found.node
 
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from hayase.core.time import ManualClock
-from hayase.runtime.wall_clock import BEHIND_MAX_MS, WallClock
+from hayase.runtime.epochs.wall_clock import BEHIND_MAX_MS, WallClock
 
 NOW = 1_700_000_000_000
 YEAR = 365 * 86_400_000

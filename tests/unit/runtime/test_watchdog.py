@@ -1,4 +1,7 @@
-"""A worker whose step gets on no more is ended, and says where it was; one that gets on is left alone, however slow it is."""
+"""A worker whose step gets on no more is ended, and says where it was.
+
+One that gets on is left alone, however slow it is.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,8 @@ import pytest
 
 from hayase.core.errors import ProcessingError
 from hayase.core.steps import STEPS, asking, at_work, moved
-from hayase.runtime.failure import query_failure
-from hayase.runtime.watchdog import FAULT_DIR, Watchdog
+from hayase.runtime.wire.failure import query_failure
+from hayase.runtime.worker.watchdog import FAULT_DIR, Watchdog
 
 LIMIT_S = 10.0
 
@@ -100,7 +103,7 @@ def price(order):
     {hang}
 
 from hayase.core.steps import at_work
-from hayase.runtime.watchdog import Watchdog
+from hayase.runtime.worker.watchdog import Watchdog
 
 Watchdog(0.5).start()
 with at_work("0-1", 7):
@@ -188,7 +191,7 @@ def test_slow_records_are_progress_one_by_one(tmp_path: Path) -> None:
 import time
 import polars as pl
 from hayase.core.steps import at_work
-from hayase.runtime.watchdog import Watchdog
+from hayase.runtime.worker.watchdog import Watchdog
 
 def price(order):
     time.sleep(0.6)

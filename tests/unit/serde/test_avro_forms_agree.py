@@ -28,9 +28,9 @@ LONG = st.integers(-(2**63), 2**63 - 1)
 TEXT = st.text(st.characters(codec="utf-8"), max_size=5)
 
 
-def utc(unit: int) -> st.SearchStrategy[dt.datetime]:
+def utc(subtopology: int) -> st.SearchStrategy[dt.datetime]:
     aware = st.datetimes(FIRST, LAST).map(lambda at: at.replace(tzinfo=dt.UTC))
-    return aware.map(lambda at: at.replace(microsecond=at.microsecond // unit * unit))
+    return aware.map(lambda at: at.replace(microsecond=at.microsecond // subtopology * subtopology))
 
 
 TYPES: dict[str, tuple[Any, st.SearchStrategy[Any]]] = {

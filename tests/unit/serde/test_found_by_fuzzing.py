@@ -18,7 +18,7 @@ from hayase.serde.avro_serde import AvroSerde
 from hayase.serde.changes import ChangeSerde
 from hayase.serde.registry import RegistrySchema
 from hayase.serde.subscriptions import AnswerSerde, CombinedKeySerde, SubscriptionSerde, packed
-from hayase.state.journal import EdgeRow
+from hayase.state.delta.journal import EdgeRow
 from hayase.task.edges import read_payloads, to_payload
 from hayase.task.summary import BundleSummary
 

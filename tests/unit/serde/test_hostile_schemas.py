@@ -387,9 +387,13 @@ def test_a_decimal_is_not_decoded_that_is_longer_than_its_precision_allows(
 
 
 class Answers:
-    """A registry that gives one answer after the other, the last one for ever; each a list of parts with a pause between."""
+    """A registry that gives one answer after the other, the last one for ever.
 
-    def __init__(self, *answers: bytes, parts: int = 1, pause_s: float = 0.0) -> None:
+    Each a list of parts with a pause between.
+    """
+
+    def __init__(self, *answers: bytes, parts: int = 1, pause_s: float = 0.0, timeout_s: float = 30.0) -> None:
+        self._timeout_s = timeout_s
         waiting = list(answers)
 
         class Handler(BaseHTTPRequestHandler):
@@ -411,7 +415,7 @@ class Answers:
 
     def __enter__(self) -> SchemaRegistry:
         port = self._server.server_address[1]
-        return SchemaRegistry(f"http://127.0.0.1:{port}", {"max.retries": 0, "timeout": 0.5})
+        return SchemaRegistry(f"http://127.0.0.1:{port}", {"max.retries": 0, "timeout": self._timeout_s})
 
     def __exit__(self, *_: object) -> None:
         self._server.shutdown()
@@ -435,7 +439,7 @@ def test_an_answer_without_a_schema_is_no_fault_of_the_record_and_is_not_kept(fi
 
 def test_an_answer_that_comes_byte_by_byte_or_is_huge_is_given_up() -> None:
     with (
-        Answers(TEXT_SCHEMA, parts=100, pause_s=0.1) as registry,
+        Answers(TEXT_SCHEMA, parts=100, pause_s=0.1, timeout_s=0.5) as registry,
         pytest.raises(SchemaRegistryError, match="took more"),
     ):
         registry.schema(7)

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from hayase.core.errors import StateError
-from hayase.state.boot import read_boot
-from hayase.state.bundle import BundleState
-from hayase.state.delta import Delta
-from hayase.state.environment import Position
+from hayase.state.delta.delta import Delta
+from hayase.state.environment.bundle import BundleState
+from hayase.state.environment.crash_marker import read
+from hayase.state.environment.environment import StatePosition
 from hayase.storage.lmdb_env import close_environment
 
 Open = Callable[..., BundleState]
@@ -23,9 +23,11 @@ Open = Callable[..., BundleState]
 def open_state(tmp_path: Path) -> Iterator[Open]:
     opened: list[BundleState] = []
 
-    def open_state(lineage: str = "l", boot_id: str = "boot-1", bundle: str = "b0") -> BundleState:
+    def open_state(checkpoint_id: str = "l", boot_id: str = "boot-1", bundle: str = "b0") -> BundleState:
         opened.append(
-            BundleState(tmp_path / "s", application_id="app", lineage=lineage, bundle=bundle, boot_id=boot_id)
+            BundleState(
+                tmp_path / "s", application_id="app", checkpoint_id=checkpoint_id, bundle=bundle, boot_id=boot_id
+            )
         )
         return opened[-1]
 
@@ -41,7 +43,7 @@ def next_delta(state: BundleState, **values: bytes | None) -> Delta:
         for key, value in values.items():
             store.put(key.encode(), value)
         return Delta(
-            "app", state.lineage, state.bundle, epoch.epoch + 1, "r", epoch.epoch, epoch.digest, epoch.changes()
+            "app", state.checkpoint_id, state.bundle, epoch.epoch + 1, "r", epoch.epoch, epoch.digest, epoch.changes()
         )
 
 
@@ -65,7 +67,7 @@ def test_a_delta_is_applied_once(open_state: Open) -> None:
     delta = next_delta(state, a=b"1")
     assert state.apply(delta)
     assert not state.apply(delta)
-    assert state.position() == Position(0, delta.digest) and content(state) == {b"a": b"1"}
+    assert state.position() == StatePosition(0, delta.digest) and content(state) == {b"a": b"1"}
 
 
 def test_a_delta_that_does_not_follow_is_refused_and_changes_nothing(open_state: Open) -> None:
@@ -74,7 +76,7 @@ def test_a_delta_that_does_not_follow_is_refused_and_changes_nothing(open_state:
     state.apply(first)
     second = next_delta(state, a=b"3")
     foreign = next_delta(state, a=b"4")
-    foreign.lineage = "other"
+    foreign.checkpoint_id = "other"
     state.apply(second)
     before = state.position()
     for delta in (rival, first, foreign):
@@ -112,10 +114,10 @@ def test_the_state_of_another_checkpoint_or_bundle_is_emptied(open_state: Open) 
     state = open_state()
     state.apply(next_delta(state, a=b"1"))
     assert content(open_state()) == {b"a": b"1"}
-    other = open_state(lineage="new")
+    other = open_state(checkpoint_id="new")
     assert (other.epoch, content(other)) == (-1, {})
     other.apply(next_delta(other, a=b"2"))
-    assert open_state(lineage="new", bundle="b1").epoch == -1
+    assert open_state(checkpoint_id="new", bundle="b1").epoch == -1
 
 
 def test_a_process_kill_loses_nothing(open_state: Open, tmp_path: Path) -> None:
@@ -142,21 +144,21 @@ def test_a_clean_close_survives_a_restart_of_the_machine(open_state: Open, tmp_p
     state.apply(next_delta(state, a=b"1"))
     state.close()
     state.close()
-    boot = read_boot(tmp_path / "s")
+    boot = read(tmp_path / "s")
     assert boot is not None and boot.clean
     close_environment(tmp_path / "s")
     assert content(open_state(boot_id="boot-2")) == {b"a": b"1"}
-    boot = read_boot(tmp_path / "s")
+    boot = read(tmp_path / "s")
     assert boot is not None and not boot.clean and boot.boot_id == "boot-2"
 
 
 def test_a_state_is_not_clean_while_somebody_else_has_it_open(open_state: Open, tmp_path: Path) -> None:
     one, other = open_state(), open_state()
     one.close()
-    boot = read_boot(tmp_path / "s")
+    boot = read(tmp_path / "s")
     assert boot is not None and not boot.clean
     other.close()
-    boot = read_boot(tmp_path / "s")
+    boot = read(tmp_path / "s")
     assert boot is not None and boot.clean
 
 
@@ -224,8 +226,8 @@ APPLY_BEYOND_A_LIMIT = """
 import resource, signal, sys
 from pathlib import Path
 from hayase.core.errors import StateError
-from hayase.state.bundle import BundleState
-from hayase.state.delta import Delta
+from hayase.state.environment.bundle import BundleState
+from hayase.state.delta.delta import Delta
 
 def delta(state, count):
     with state.begin() as epoch:
@@ -233,7 +235,7 @@ def delta(state, count):
         store.put_many([b"%d" % n for n in range(count)], [b"x" * 100] * count)
         return Delta("app", "l", "b0", epoch.epoch + 1, "r", epoch.epoch, epoch.digest, epoch.changes())
 
-state = BundleState(Path(sys.argv[1]), application_id="app", lineage="l", bundle="b0")
+state = BundleState(Path(sys.argv[1]), application_id="app", checkpoint_id="l", bundle="b0")
 state.apply(delta(state, 10))
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (2_000_000, resource.RLIM_INFINITY))
@@ -269,11 +271,11 @@ def test_two_processes_may_have_it_open_and_one_applies_each_delta(open_state: O
     script = """
 import sys
 from pathlib import Path
-from hayase.state.bundle import BundleState
-from hayase.state.delta import Delta
+from hayase.state.environment.bundle import BundleState
+from hayase.state.delta.delta import Delta
 from hayase.core.errors import StateError
 folder = Path(sys.argv[1])
-state = BundleState(folder / "s", application_id="app", lineage="l", bundle="b0")
+state = BundleState(folder / "s", application_id="app", checkpoint_id="l", bundle="b0")
 print("ready", flush=True)
 sys.stdin.readline()
 won = 0
@@ -293,4 +295,4 @@ print(won)
     for child in children:
         assert child.stdout is not None and child.stdout.readline() == "ready\n"
     won = [int(child.communicate("go\n", timeout=60)[0]) for child in children]
-    assert sum(won) == 30 and state.position() == Position(29, deltas[-1].digest)
+    assert sum(won) == 30 and state.position() == StatePosition(29, deltas[-1].digest)

@@ -17,13 +17,13 @@ from tests.budget import examples
 
 from hayase.core.errors import CheckpointError, StateError
 from hayase.core.time import ManualClock
-from hayase.state.bundle import BundleState
-from hayase.state.changelog import Changelog
-from hayase.state.changes import StateChanges, StoreChanges
-from hayase.state.delta import Delta
-from hayase.state.environment import START, Meta
-from hayase.state.journal import Journal
-from hayase.state.snapshot import Manifest, Part, SnapshotPolicy, delete_history, maybe_snapshot
+from hayase.state.changelog.changelog import Changelog
+from hayase.state.changelog.snapshot import Manifest, Part, SnapshotPolicy, delete_history, maybe_snapshot
+from hayase.state.delta.changes import StateChanges, StoreChanges
+from hayase.state.delta.delta import Delta
+from hayase.state.delta.journal import Journal
+from hayase.state.environment.bundle import BundleState
+from hayase.state.environment.environment import START, Meta
 from hayase.storage.lmdb_env import close_environment
 from hayase.storage.posix_blobs import PosixBlobs
 
@@ -33,7 +33,7 @@ folders = itertools.count()
 
 @contextmanager
 def opened(path: Path) -> Iterator[BundleState]:
-    state = BundleState(path, application_id="app", lineage="l", bundle="b0")
+    state = BundleState(path, application_id="app", checkpoint_id="l", bundle="b0")
     try:
         yield state
     finally:
@@ -104,7 +104,7 @@ def test_the_loser_is_given_the_delta_that_is_there(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "other",
-    [{"record_digest": "x"}, {"lineage": "x"}, {"prev_digest": "x"}, {"prev_epoch": -2}],
+    [{"record_digest": "x"}, {"checkpoint_id": "x"}, {"prev_digest": "x"}, {"prev_epoch": -2}],
     ids=lambda o: next(iter(o)),
 )
 def test_a_delta_that_was_made_from_something_else_stops_the_application(

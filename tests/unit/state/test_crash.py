@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from hayase.state.bundle import BundleState
-from hayase.state.changelog import Changelog
+from hayase.state.changelog.changelog import Changelog
+from hayase.state.environment.bundle import BundleState
 from hayase.storage.lmdb_env import close_environment
 from hayase.storage.posix_blobs import PosixBlobs
 
@@ -22,17 +22,17 @@ EPOCHS = """
 import os, random, sys
 from pathlib import Path
 from hayase.core.errors import StateError
-from hayase.state.bundle import BundleState
-from hayase.state.changelog import Changelog
-from hayase.state.changes import StateChanges, StoreChanges
-from hayase.state.delta import Delta
-from hayase.state.journal import Journal
-from hayase.state.snapshot import SnapshotPolicy, maybe_snapshot
+from hayase.state.environment.bundle import BundleState
+from hayase.state.changelog.changelog import Changelog
+from hayase.state.delta.changes import StateChanges, StoreChanges
+from hayase.state.delta.delta import Delta
+from hayase.state.delta.journal import Journal
+from hayase.state.changelog.snapshot import SnapshotPolicy, maybe_snapshot
 from hayase.storage.posix_blobs import PosixBlobs
 
 folder = Path(sys.argv[1])
 changelog = Changelog(PosixBlobs(folder / "checkpoint", fsync=False), "b0")
-state = BundleState(folder / sys.argv[2], application_id="app", lineage="l", bundle="b0")
+state = BundleState(folder / sys.argv[2], application_id="app", checkpoint_id="l", bundle="b0")
 failures = []
 rng = random.Random()
 policy = SnapshotPolicy(min_delta_bytes=60_000, report=failures.append)
@@ -79,7 +79,7 @@ def start(folder: Path, state: str, *rival: str) -> subprocess.Popen[bytes]:
 def check(folder: Path, state_name: str) -> int:
     """The state, brought up to date, has counted every epoch once; returns how many."""
     changelog = Changelog(PosixBlobs(folder / "checkpoint"), "b0")
-    state = BundleState(folder / state_name, application_id="app", lineage="l", bundle="b0")
+    state = BundleState(folder / state_name, application_id="app", checkpoint_id="l", bundle="b0")
     last = max([*changelog.epochs(), -1])
     assert state.epoch <= last
     assert changelog.catch_up(state, last)

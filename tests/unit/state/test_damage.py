@@ -17,13 +17,13 @@ from tests.unit.state.test_changelog import opened
 
 from hayase.core.errors import StateError
 from hayase.core.metrics import STATES_REBUILT
-from hayase.state import boot
-from hayase.state.bundle import BundleState
-from hayase.state.changelog import Changelog
-from hayase.state.changes import StateChanges, StoreChanges
-from hayase.state.delta import Delta
-from hayase.state.environment import damaged
-from hayase.state.reader import BundleReader
+from hayase.state.changelog.changelog import Changelog
+from hayase.state.delta.changes import StateChanges, StoreChanges
+from hayase.state.delta.delta import Delta
+from hayase.state.environment import crash_marker
+from hayase.state.environment.bundle import BundleState
+from hayase.state.environment.environment import damaged
+from hayase.state.environment.reader import BundleReader
 from hayase.storage.lmdb_env import close_environment
 from hayase.storage.page_checksums import PAGES_FILE
 from hayase.storage.posix_blobs import PosixBlobs
@@ -122,7 +122,7 @@ import sys, shutil
 from pathlib import Path
 from tests.unit.state.test_damage import ROWS, everything
 from tests.unit.state.test_changelog import opened
-from hayase.state.changelog import Changelog
+from hayase.state.changelog.changelog import Changelog
 from hayase.storage.posix_blobs import PosixBlobs
 
 folder, places = Path(sys.argv[1]), [int(each) for each in sys.argv[2].split(",")]
@@ -220,7 +220,7 @@ def test_a_state_of_before_there_were_checksums_is_read_and_gets_them(folder: Pa
 
 def test_a_clean_end_does_not_hide_a_mark_of_damage(folder: Path) -> None:
     damaged(folder, "for this test")
-    written = boot.read_boot(folder)
+    written = crash_marker.read(folder)
     assert written is not None and written.clean
     with opened(folder) as state:
         assert state.epoch == -1
@@ -230,7 +230,7 @@ KILLED = """
 import os, sys
 from pathlib import Path
 from tests.unit.state.test_changelog import opened
-from hayase.state.changelog import Changelog
+from hayase.state.changelog.changelog import Changelog
 from hayase.storage.page_checksums import PageChecksums
 from hayase.storage.posix_blobs import PosixBlobs
 

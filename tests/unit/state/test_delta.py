@@ -12,9 +12,9 @@ from tests.budget import examples
 
 from hayase.core.errors import StateError
 from hayase.log.protocol import OutputBatch
-from hayase.state.changes import StateChanges, StoreChanges
-from hayase.state.delta import Delta
-from hayase.state.journal import EdgeRow, Journal
+from hayase.state.delta.changes import StateChanges, StoreChanges
+from hayase.state.delta.delta import Delta
+from hayase.state.delta.journal import EdgeRow, Journal
 
 maybe_bytes = st.one_of(st.none(), st.binary(max_size=5))
 names = st.text(max_size=3)

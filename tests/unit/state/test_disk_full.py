@@ -14,13 +14,13 @@ from tests.unit.state.test_snapshot_thread import advance
 
 from hayase.core.errors import StateError
 from hayase.core.metrics import SNAPSHOTS_FAILED
-from hayase.state.bundle import BundleState
-from hayase.state.changelog import Changelog
-from hayase.state.changes import StateChanges, StoreChanges
-from hayase.state.delta import Delta
-from hayase.state.snapshot import SnapshotPolicy
-from hayase.state.snapshot_thread import SnapshotThread
-from hayase.state.spill import EpochSpace
+from hayase.state.changelog.changelog import Changelog
+from hayase.state.changelog.snapshot import SnapshotPolicy
+from hayase.state.changelog.snapshot_thread import SnapshotThread
+from hayase.state.delta.changes import StateChanges, StoreChanges
+from hayase.state.delta.delta import Delta
+from hayase.state.environment.bundle import BundleState
+from hayase.state.environment.spill import EpochSpace
 from hayase.storage.posix_blobs import PosixBlobs
 
 
@@ -82,7 +82,7 @@ def test_a_delta_is_applied_when_there_is_room_again(disk: Path) -> None:
 
 def test_a_state_is_opened_when_there_is_room_again(disk: Path) -> None:
     filler = fill(disk)
-    make = lambda: BundleState(disk / "s", application_id="app", lineage="l", bundle="b0")  # noqa: E731
+    make = lambda: BundleState(disk / "s", application_id="app", checkpoint_id="l", bundle="b0")  # noqa: E731
     full(make)
     filler.unlink()
     make().close()

@@ -6,11 +6,11 @@ import pytest
 
 from hayase.core.errors import SerializationError, StateError
 from hayase.serde.serdes import Serdes
-from hayase.state.key_value import KeyValueStore, TimestampedKeyValueStore, behind_prefix
-from hayase.state.memory import MemoryState
-from hayase.state.spec import StoreSpec
-from hayase.state.values import ValueAndTimestamp
-from hayase.state.views import open_read_only_view, open_view
+from hayase.state.environment.memory import MemoryState
+from hayase.state.stores.key_value import KeyValueStore, TimestampedKeyValueStore, behind_prefix
+from hayase.state.stores.spec import StoreSpec
+from hayase.state.stores.values import ValueAndTimestamp
+from hayase.state.stores.views import open_read_only_view, open_view
 
 
 def counts() -> KeyValueStore[str, int]:

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from hayase.state.bundle import BundleState
-from hayase.state.delta import Delta
-from hayase.state.layout import HEAD
+from hayase.state.delta.delta import Delta
+from hayase.state.environment.bundle import BundleState
+from hayase.state.environment.layout import HEAD
 from hayase.storage.lmdb_env import close_environment
 
-# Short ones, ones that are just not too long, and many with the same head: in order of their digests these are shuffled.
+# Short ones, ones that are just not too long, and many with the same head: in order of their digests these are
+# shuffled.
 HEADS = [b"m" * (HEAD - 1), b"m" * HEAD, b"m" * (HEAD - 1) + b"n"]
 KEYS = sorted(
     {
@@ -28,7 +29,7 @@ KEYS = sorted(
 
 @pytest.fixture
 def state(tmp_path: Path) -> Iterator[BundleState]:
-    state = BundleState(tmp_path / "s", application_id="app", lineage="l", bundle="b0")
+    state = BundleState(tmp_path / "s", application_id="app", checkpoint_id="l", bundle="b0")
     with state.begin() as epoch:
         shuffled = random.Random(1).sample(KEYS, len(KEYS))
         epoch.task("0_0").store("s").put_many(shuffled, shuffled)

@@ -12,12 +12,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.budget import examples
 
-from hayase.state.bundle import BundleState
-from hayase.state.delta import Delta
-from hayase.state.epoch import EpochState
-from hayase.state.layout import HEAD
-from hayase.state.memory import MemoryState
-from hayase.state.spill import EpochSpace
+from hayase.state.delta.delta import Delta
+from hayase.state.environment.bundle import BundleState
+from hayase.state.environment.epoch import EpochState
+from hayase.state.environment.layout import HEAD
+from hayase.state.environment.memory import MemoryState
+from hayase.state.environment.spill import EpochSpace
 from hayase.storage.lmdb_env import close_environment
 
 
@@ -146,4 +146,4 @@ def test_a_store_in_memory_is_a_dict_whatever_is_done_to_it(script: list[tuple[o
 @settings(max_examples=examples(120), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_store_in_lmdb_is_a_dict_whatever_is_done_to_it(tmp_path: Path, script: list[tuple[object, ...]]) -> None:
     path = tmp_path / f"state-{next(folders)}"
-    check(BundleState(path, application_id="app", lineage="lineage", bundle="b0"), script)
+    check(BundleState(path, application_id="app", checkpoint_id="lineage", bundle="b0"), script)

@@ -10,17 +10,17 @@ from pathlib import Path
 import pytest
 
 from hayase.core.errors import StateError
-from hayase.state.bundle import BundleState
-from hayase.state.delta import Delta
-from hayase.state.reader import BundleReader
+from hayase.state.delta.delta import Delta
+from hayase.state.environment.bundle import BundleState
+from hayase.state.environment.reader import BundleReader
 from hayase.storage.lmdb_env import close_environment
 
 WRITER = """
 import sys
 from pathlib import Path
-from hayase.state.bundle import BundleState
-from hayase.state.delta import Delta
-state = BundleState(Path(sys.argv[1]), application_id="app", lineage="l", bundle="b0")
+from hayase.state.environment.bundle import BundleState
+from hayase.state.delta.delta import Delta
+state = BundleState(Path(sys.argv[1]), application_id="app", checkpoint_id="l", bundle="b0")
 keys = [b"%04d" % number for number in range(500)]
 print("ready", flush=True)
 while True:
@@ -39,7 +39,7 @@ def path(tmp_path: Path) -> Iterator[Path]:
 
 
 def write(path: Path, count: int) -> None:
-    state = BundleState(path, application_id="app", lineage="l", bundle="b0")
+    state = BundleState(path, application_id="app", checkpoint_id="l", bundle="b0")
     with state.begin() as epoch:
         epoch.task("0_0").store("s").put_many([b"%06d" % number for number in range(count)], [b"v"] * count)
         delta = Delta("app", "l", "b0", 0, "r", -1, "", epoch.changes())
@@ -57,7 +57,7 @@ def test_a_reader_sees_whole_epochs_that_never_go_back_while_another_process_wri
                 if snapshot.epoch < 0:
                     continue
                 values = {value for _, value in snapshot.store("0_0", "s").range()}
-                assert values == {b"%d" % snapshot.epoch} and snapshot.lineage == "l"
+                assert values == {b"%d" % snapshot.epoch} and snapshot.checkpoint_id == "l"
                 assert snapshot.epoch >= max(seen, default=0)
                 seen.add(snapshot.epoch)
     finally:
@@ -68,7 +68,7 @@ def test_a_reader_sees_whole_epochs_that_never_go_back_while_another_process_wri
 def test_a_snapshot_stays_the_same_while_the_application_goes_on(path: Path) -> None:
     write(path, 10)
     with BundleReader(path).snapshot() as snapshot:
-        state = BundleState(path, application_id="app", lineage="l", bundle="b0")
+        state = BundleState(path, application_id="app", checkpoint_id="l", bundle="b0")
         with state.begin() as epoch:
             epoch.task("0_0").store("s").delete_range(None, None)
             delta = Delta("app", "l", "b0", 1, "r", epoch.epoch, epoch.digest, epoch.changes())
@@ -113,7 +113,7 @@ def test_no_state_is_an_error_and_makes_no_files(path: Path) -> None:
 
 
 def test_what_a_power_loss_left_is_not_opened(path: Path) -> None:
-    write_unclean = BundleState(path, application_id="app", lineage="l", bundle="b0", boot_id="before")
+    write_unclean = BundleState(path, application_id="app", checkpoint_id="l", bundle="b0", boot_id="before")
     write_unclean.close(clean=False)
     with pytest.raises(StateError) as raised, BundleReader(path, boot_id="after").snapshot():
         pass

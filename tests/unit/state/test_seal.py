@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from hayase.state import boot, seal
-from hayase.state.bundle import BundleState
-from hayase.state.delta import Delta
-from hayase.state.seal import seal_states
+from hayase.state.delta.delta import Delta
+from hayase.state.environment import crash_marker, seal
+from hayase.state.environment.bundle import BundleState
+from hayase.state.environment.seal import seal_states
 from hayase.storage.lmdb_env import close_environment
 
 WORKING = """
 import sys, time
 from pathlib import Path
-from hayase.state.bundle import BundleState
-state = BundleState(Path(sys.argv[1]), application_id="app", lineage="l", bundle="b0")
+from hayase.state.environment.bundle import BundleState
+state = BundleState(Path(sys.argv[1]), application_id="app", checkpoint_id="l", bundle="b0")
 print(state.epoch, flush=True)
 time.sleep(60)
 """
@@ -29,7 +29,7 @@ time.sleep(60)
 @pytest.fixture
 def left(tmp_path: Path) -> Path:
     """The folder of a state that was not closed."""
-    state = BundleState(tmp_path / "s", application_id="app", lineage="l", bundle="b0")
+    state = BundleState(tmp_path / "s", application_id="app", checkpoint_id="l", bundle="b0")
     state.apply(Delta("app", "l", "b0", 0, "r", -1, ""))
     state.close(clean=False)
     close_environment(state.path)
@@ -37,14 +37,14 @@ def left(tmp_path: Path) -> Path:
 
 
 def is_clean(folder: Path) -> bool:
-    written = boot.read_boot(folder)
+    written = crash_marker.read(folder)
     assert written is not None
     return written.clean
 
 
 def epoch_after_restart(folder: Path) -> int:
     """What is left of a state when the machine was started again."""
-    state = BundleState(folder, application_id="app", lineage="l", bundle="b0", boot_id="another")
+    state = BundleState(folder, application_id="app", checkpoint_id="l", bundle="b0", boot_id="another")
     try:
         return state.epoch
     finally:
@@ -70,9 +70,9 @@ def test_a_state_that_a_process_has_open_is_left_alone_until_that_was_killed(lef
 
 
 def test_a_state_of_before_a_power_loss_is_not_closed_as_if_it_were_whole(left: Path) -> None:
-    boot.write_boot(left, boot.Boot("another", "l", clean=False))
+    crash_marker.write(left, crash_marker.CrashMarker("another", "l", clean=False))
     assert seal_states([left]) == [left] and not is_clean(left)
-    (left / boot.BOOT_FILE).write_bytes(b"torn")
+    (left / crash_marker.BOOT_FILE).write_bytes(b"torn")
     assert seal_states([left]) == [left]
 
 

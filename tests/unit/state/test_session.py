@@ -12,10 +12,10 @@ from tests.budget import examples
 from hayase.core.errors import ConfigError
 from hayase.core.records import Window, Windowed
 from hayase.serde import Serdes
-from hayase.state.memory import MemoryState
-from hayase.state.overlay import OverlayStore
-from hayase.state.session import SessionStore
-from hayase.state.session_bytes import SessionBytes
+from hayase.state.environment.memory import MemoryState
+from hayase.state.environment.overlay import OverlayStore
+from hayase.state.stores.session import SessionStore
+from hayase.state.stores.session_bytes import SessionBytes
 
 MINUTE = 60_000
 LATEST = 1 << 62

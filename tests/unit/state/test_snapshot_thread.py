@@ -1,4 +1,7 @@
-"""Snapshots are made beside the epochs: no epoch waits for one, and a kill in the middle leaves nothing half-written."""
+"""Snapshots are made beside the epochs.
+
+No epoch waits for one, and a kill in the middle leaves nothing half-written.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +21,10 @@ from tests.unit.state.test_changelog import content_of, make, opened
 
 from hayase.core.failpoints import VARIABLE
 from hayase.core.metrics import SNAPSHOTS_FAILED
-from hayase.state.bundle import BundleState
-from hayase.state.changelog import Changelog
-from hayase.state.snapshot import SnapshotPolicy
-from hayase.state.snapshot_thread import SnapshotThread
+from hayase.state.changelog.changelog import Changelog
+from hayase.state.changelog.snapshot import SnapshotPolicy
+from hayase.state.changelog.snapshot_thread import SnapshotThread
+from hayase.state.environment.bundle import BundleState
 from hayase.storage.posix_blobs import PosixBlobs
 
 pytestmark = pytest.mark.long
@@ -101,11 +104,11 @@ def test_after_closing_nothing_is_taken(tmp_path: Path) -> None:
 FORKED = """
 import os, sys, threading
 from pathlib import Path
-from hayase.state.snapshot import SnapshotPolicy
-from hayase.state.snapshot_thread import SnapshotThread
+from hayase.state.changelog.snapshot import SnapshotPolicy
+from hayase.state.changelog.snapshot_thread import SnapshotThread
 from hayase.storage.lmdb_env import close_environment
 from hayase.storage.posix_blobs import PosixBlobs
-from hayase.state.changelog import Changelog
+from hayase.state.changelog.changelog import Changelog
 from tests.unit.state.test_changelog import opened
 from tests.unit.state.test_snapshot_thread import advance
 
@@ -147,9 +150,9 @@ def test_a_forked_child_has_a_thread_of_its_own(tmp_path: Path) -> None:
 KILLED = """
 import sys
 from pathlib import Path
-from hayase.state.changelog import Changelog
-from hayase.state.snapshot import SnapshotPolicy
-from hayase.state.snapshot_thread import SnapshotThread
+from hayase.state.changelog.changelog import Changelog
+from hayase.state.changelog.snapshot import SnapshotPolicy
+from hayase.state.changelog.snapshot_thread import SnapshotThread
 from hayase.storage.posix_blobs import PosixBlobs
 from tests.unit.state.test_changelog import opened
 from tests.unit.state.test_snapshot_thread import advance

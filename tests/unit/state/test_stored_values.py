@@ -10,13 +10,13 @@ import pytest
 
 from hayase import Serdes, Stores, ValueAndTimestamp
 from hayase.core.records import Window, Windowed
-from hayase.kernel.window_close import WaitingResults
-from hayase.state.memory import MemoryState
-from hayase.state.protocol import ByteStore
-from hayase.state.spec import StoreSpec
-from hayase.state.stored_values import stored_value
-from hayase.state.views import open_view
-from hayase.state.window_bytes import window_bytes
+from hayase.kernel.window.close import WaitingResults
+from hayase.state.environment.memory import MemoryState
+from hayase.state.stores.protocol import ByteStore
+from hayase.state.stores.spec import StoreSpec
+from hayase.state.stores.stored_values import stored_value
+from hayase.state.stores.views import open_view
+from hayase.state.stores.window_bytes import window_bytes
 
 TEXT = Serdes.string()
 HOUR = timedelta(hours=1)

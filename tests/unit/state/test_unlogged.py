@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from hayase.core.errors import StateError
-from hayase.state.bundle import BundleState
-from hayase.state.delta import Delta
-from hayase.state.epoch import EpochState
-from hayase.state.unlogged import UnloggedStores
+from hayase.state.delta.delta import Delta
+from hayase.state.environment.bundle import BundleState
+from hayase.state.environment.epoch import EpochState
+from hayase.state.environment.unlogged import UnloggedStores
 from hayase.storage.lmdb_env import close_environment
 
 
@@ -20,7 +20,7 @@ class Bundle:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.state = BundleState(folder / "state", application_id="a", lineage="l", bundle="b")
+        self.state = BundleState(folder / "state", application_id="a", checkpoint_id="l", bundle="b")
         self.unlogged = UnloggedStores(self.state, {folder / "unlogged": frozenset({"u"})})
 
     def write(self, value: bytes) -> tuple[EpochState, Delta]:
@@ -99,7 +99,7 @@ def test_an_attempt_beside_one_that_is_just_applying_gives_up_and_loses_nothing(
     bundle.run()
     epoch, delta = bundle.write(b"v")
     bundle.unlogged.apply(epoch, delta)
-    monkeypatch.setattr("hayase.state.unlogged.time.sleep", lambda _: bundle.state.apply(delta))
+    monkeypatch.setattr("hayase.state.environment.unlogged.time.sleep", lambda _: bundle.state.apply(delta))
     with pytest.raises(StateError, match="another attempt"):
         bundle.unlogged.begin()
     assert bundle.rows("u") == [b"k0", b"k1"]

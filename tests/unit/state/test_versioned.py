@@ -11,10 +11,10 @@ from tests.budget import examples
 
 from hayase.core.errors import StateError
 from hayase.serde.serdes import Serdes
-from hayase.state.memory import MemoryState
-from hayase.state.overlay import OverlayStore
-from hayase.state.versioned import VersionedKeyValueStore, VersionedRecord
-from hayase.state.versioned_bytes import LATEST, NOT_PUT, Version, VersionedBytes, segment_interval_ms
+from hayase.state.environment.memory import MemoryState
+from hayase.state.environment.overlay import OverlayStore
+from hayase.state.stores.versioned import VersionedKeyValueStore, VersionedRecord
+from hayase.state.stores.versioned_bytes import LATEST, NOT_PUT, Version, VersionedBytes, segment_interval_ms
 
 keys = st.sampled_from([b"", b"\x00", b"a", b"a\x00", b"a\x00b", b"a\xff", b"k" * 600, b"k" * 600 + b"\x00"])
 values = st.none() | st.binary(max_size=2)

@@ -13,11 +13,11 @@ from tests.budget import examples
 from hayase.core.errors import ConfigError
 from hayase.core.records import Window, Windowed
 from hayase.serde.serdes import Serdes
-from hayase.state.memory import MemoryState
-from hayase.state.overlay import OverlayStore
-from hayase.state.values import ValueAndTimestamp
-from hayase.state.window import TimestampedWindowStore, WindowStore
-from hayase.state.window_bytes import (
+from hayase.state.environment.memory import MemoryState
+from hayase.state.environment.overlay import OverlayStore
+from hayase.state.stores.values import ValueAndTimestamp
+from hayase.state.stores.window import TimestampedWindowStore, WindowStore
+from hayase.state.stores.window_bytes import (
     DuplicateWindowBytes,
     WindowBytes,
     decode_window_key,

@@ -17,16 +17,16 @@ from typing import Any
 import polars as pl
 
 from hayase import Consumed, Materialized, Produced, Serdes, StreamsBuilder, StreamsConfig, Topology, count, max_, sum_
+from hayase.compiler.build import levels_of, make_plan
+from hayase.compiler.compile import compile_subtopologies
+from hayase.compiler.options import compile_options, failure_policy
+from hayase.compiler.subtopologies import make_programs
 from hayase.log.open import open_log
 from hayase.log.protocol import EpochWriter, Log, LogConfig, LogReader, OutputBatch
-from hayase.planner.build import levels_of, make_plan
-from hayase.planner.compile import compile_units
-from hayase.planner.options import compile_options, failure_policy
-from hayase.planner.programs import make_programs
-from hayase.state.bundle import BundleState
-from hayase.state.changelog import Changelog
-from hayase.state.delta import Delta
-from hayase.state.folders import StateFolders
+from hayase.state.changelog.changelog import Changelog
+from hayase.state.delta.delta import Delta
+from hayase.state.environment.bundle import BundleState
+from hayase.state.environment.folders import StateFolders
 from hayase.storage.posix_blobs import PosixBlobs
 from hayase.task.bundle import BundleRunner
 from hayase.task.epoch_record import EpochRecord
@@ -36,7 +36,10 @@ READ = Consumed.with_(TEXT, Serdes.json(schema={"n": pl.Int64, "pad": pl.String}
 
 
 def topology(kind: str) -> Topology:
-    """`table`: every record changes a row as large as itself and is sent on; `count`: an aggregate; `filter`: no state."""
+    """`table`: every record changes a row as large as itself and is sent on; `count`: an aggregate.
+
+    `filter`: no state.
+    """
     builder = StreamsBuilder()
     write = Produced.with_(TEXT, Serdes.json())
     if kind == "table":
@@ -57,7 +60,7 @@ class Host:
     """`hayase.task.bundle.Host`."""
 
     application_id = "big"
-    lineage = "lineage"
+    checkpoint_id = "lineage"
     exactly_once = True
     recording_level = "INFO"
 
@@ -129,10 +132,10 @@ def run(spec: dict[str, Any]) -> dict[str, Any]:
     load(log, spec["records"], spec["value_bytes"], spec["keys"])
     config = StreamsConfig({"application.id": "big", "processing.form": spec["form"]})
     made, options = topology(spec["kind"]), compile_options(config)
-    plan = make_plan(made, {"in": 1}, compile_units(made, levels_of(made), options), threads=1)
+    plan = make_plan(made, {"in": 1}, compile_subtopologies(made, levels_of(made), options), threads=1)
     (bundle,) = plan.bundles
     host = Host(folder, log, spec["max_bytes"])
-    runner = BundleRunner(make_programs(made, plan, options)[bundle.unit], bundle, host, {})
+    runner = BundleRunner(make_programs(made, plan, options)[bundle.subtopology], bundle, host, {})
     few = min(1000, spec["records"])
     runner.run(record(0, 0, few), [])
     before, start = anonymous_bytes(), time.process_time()

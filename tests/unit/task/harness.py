@@ -1,8 +1,10 @@
-"""Runs an application's tasks in this process, epoch by epoch, level by level: what workers do, without Spark, log and disk.
+"""Runs an application's tasks in this process, epoch by epoch, level by level.
 
-Records that go in are `Given`s in the order of the log of their partition. `cuts` cuts them into epochs anywhere in the merged
-order of all partitions. What comes out is compared by bytes. With `prefix`, expressions below the sources run in columns in what
-runs in rows.
+What workers do, without Spark, log and disk.
+
+Records that go in are `Given`s in the order of the log of their partition. `cuts` cuts them into epochs anywhere in the
+merged order of all partitions. What comes out is compared by bytes. With `prefix`, expressions below the sources run in
+columns in what runs in rows.
 """
 
 from __future__ import annotations
@@ -19,25 +21,25 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hayase.compiler.build import global_subtopology_id, levels_of, make_plan, source_topics
+from hayase.compiler.compile import compile_subtopologies
+from hayase.compiler.options import compile_options, configured, failure_policy
+from hayase.compiler.partitions import partition_counts
+from hayase.compiler.subtopologies import make_programs
 from hayase.core.config import StreamsConfig
 from hayase.core.metrics import Metrics
 from hayase.core.records import Headers
-from hayase.planner.build import global_unit_id, levels_of, make_plan, source_topics
-from hayase.planner.compile import compile_units
-from hayase.planner.options import compile_options, configured, failure_policy
-from hayase.planner.partitions import partition_counts
-from hayase.planner.programs import make_programs
 from hayase.serde.murmur2 import partition_for_key
-from hayase.state.journal import EdgeRow
-from hayase.state.memory import MemoryState
-from hayase.state.spill import EpochSpace
+from hayase.state.delta.journal import EdgeRow
+from hayase.state.environment.memory import MemoryState
+from hayase.state.environment.spill import EpochSpace
 from hayase.task.column_task import run_columns
 from hayase.task.outputs import Outputs
 from hayase.task.plan import BundlePlan, TaskPlan
 from hayase.task.queues import RawRecords, merge_order
 from hayase.task.row_epoch import run_rows
 from hayase.task.row_task import RowTask
-from hayase.task.services import TaskServices
+from hayase.task.task_context import TaskContext
 from hayase.topology.topology import Topology
 
 
@@ -117,14 +119,14 @@ class LocalRun:
         topics |= {topic: counts[topic] for topic in topology.internal_topics}
         self._waiting: list[Given] = []
         options = dataclasses.replace(compile_options(config), prefix=prefix)
-        compiled = compile_units(topology, levels_of(topology), options)
+        compiled = compile_subtopologies(topology, levels_of(topology), options)
         self.plan = make_plan(topology, topics, compiled, threads=threads)
         self.programs = make_programs(topology, self.plan, options)
         self._sink_partitions = sink_partitions
         self._policy = failure_policy(config)
         self._states = {task.id: MemoryState() for bundle in self.plan.bundles for task in bundle.tasks}
-        self._global_tasks = {t.store: f"{global_unit_id(i)}_0" for i, t in enumerate(topology.global_tables)}
-        self._row_tasks = {task: RowTask(self.programs[unit]) for task, unit in self._rows_of_tasks()}
+        self._global_tasks = {t.store: f"{global_subtopology_id(i)}_0" for i, t in enumerate(topology.global_tables)}
+        self._row_tasks = {task: RowTask(self.programs[subtopology]) for task, subtopology in self._rows_of_tasks()}
         self._offsets: dict[tuple[str, int], int] = {}
         self._epoch = 0
         self.result = Result()
@@ -132,8 +134,8 @@ class LocalRun:
     def _rows_of_tasks(self) -> Iterable[tuple[str, str]]:
         for bundle in self.plan.bundles:
             for task in bundle.tasks:
-                if self.programs[task.unit].columns is None:
-                    yield task.id, task.unit
+                if self.programs[task.subtopology].columns is None:
+                    yield task.id, task.subtopology
 
     def run_epoch(self, records: Sequence[Given]) -> None:
         """One epoch that reads these, and what the epoch before wrote to internal topics."""
@@ -154,10 +156,10 @@ class LocalRun:
         while self._waiting:
             self.run_epoch([])
         for task, state in self._states.items():
-            unit = self.plan.bundle_of(task).unit
+            subtopology = self.plan.bundle_of(task).subtopology
             epoch = state.begin().task(task)
-            for name in (*self.programs[unit].stores, "__clocks"):
-                if name not in self._global_tasks or self.programs[unit].plan.global_store == name:
+            for name in (*self.programs[subtopology].stores, "__clocks"):
+                if name not in self._global_tasks or self.programs[subtopology].plan.global_store == name:
                     self.result.stores[(task, name)] = dict(epoch.store(name).range())
         return self.result
 
@@ -215,7 +217,7 @@ class LocalRun:
         outputs: Outputs,
         space: EpochSpace,
     ) -> None:
-        program = self.programs[task.unit]
+        program = self.programs[task.subtopology]
         size = self._chunk.records if self._chunk else sys.maxsize
         inputs = [(source, pieces(raw[(t, p)], size)) for source, t, p in task.topic_partitions if (t, p) in raw]
         edges: dict[tuple[str, str], list[EdgeRow]] = {}
@@ -230,7 +232,7 @@ class LocalRun:
                 epoch.spill(space.maps)
                 outputs.spill()
 
-        services = TaskServices.make(
+        services = TaskContext.make(
             program,
             task.id,
             state=epoch.task(task.id) if program.plan.stateful else None,

@@ -11,10 +11,10 @@ from tests.unit.query.local_app import LocalApp
 
 from hayase import Consumed, Materialized, Serdes, StreamsBuilder
 from hayase.core.errors import StateError
-from hayase.state.bundle import BundleState
-from hayase.state.environment import damaged
-from hayase.state.epoch import EpochState
-from hayase.state.unlogged import UnloggedStores
+from hayase.state.environment.bundle import BundleState
+from hayase.state.environment.environment import damaged
+from hayase.state.environment.epoch import EpochState
+from hayase.state.environment.unlogged import UnloggedStores
 from hayase.topology.topology import Topology
 
 

@@ -39,8 +39,8 @@ from hayase import (
     right,
     sum_,
 )
+from hayase.compiler.build import source_topics
 from hayase.core.metrics import DEAD_LETTERS, DROPPED_RECORDS, LATE_RECORDS, RECORDS_CONSUMED
-from hayase.planner.build import source_topics
 from hayase.serde import SessionWindowedSerde, TimeWindowedSerde
 from hayase.serde.murmur2 import partition_for_key
 from hayase.testing import TopologyTestDriver

@@ -14,7 +14,10 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 VALUE_BYTES, KEYS = 1_000, 60_000
 CONSTANT_BYTES_MAX = 420_000_000
-"""Chunks at work and LMDB's dirty pages of 60 MB of changes; 190 to 320 MB were seen for inputs of 120, 240 and 360 MB."""
+"""Chunks at work and LMDB's dirty pages of 60 MB of changes.
+
+190 to 320 MB were seen for inputs of 120, 240 and 360 MB.
+"""
 
 
 def grown(folder: Path, form: str, records: int, max_bytes: int) -> int:

@@ -1,4 +1,7 @@
-"""What decides whether an epoch leaves memory counts all that takes memory: keys, headers and the rows around payloads, too."""
+"""What decides whether an epoch leaves memory counts all that takes memory.
+
+Keys, headers and the rows around payloads, too.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,9 @@ import pytest
 
 from hayase.core.records import Headers
 from hayase.log.protocol import FetchedBatch
-from hayase.runtime.received import ReceivedRows
-from hayase.state.journal import EdgeRow
-from hayase.state.spill import EpochSpace
+from hayase.runtime.worker.received_rows import ReceivedRows
+from hayase.state.delta.journal import EdgeRow
+from hayase.state.environment.spill import EpochSpace
 from hayase.task.chunks import record_bytes
 from hayase.task.outputs import Outputs, TopicOutput
 

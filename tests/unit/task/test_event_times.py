@@ -96,10 +96,10 @@ def test_texts_of_the_common_kind_are_read_alike_in_rows_and_columns(texts: list
 
 
 @given(st.lists(DATES, max_size=5), st.sampled_from(["ms", "us"]))
-def test_datetimes_are_read_alike_in_rows_and_columns(times: list[datetime], unit: Any) -> None:
-    if unit == "ms":
+def test_datetimes_are_read_alike_in_rows_and_columns(times: list[datetime], subtopology: Any) -> None:
+    if subtopology == "ms":
         times = [time.replace(microsecond=time.microsecond // 1000 * 1000) for time in times]
-    assert extracted(times, pl.Datetime(unit)) == extracted(times, None)
+    assert extracted(times, pl.Datetime(subtopology)) == extracted(times, None)
     days = [time.date() for time in times]
     assert extracted(days, pl.Date()) == extracted(days, None)
 

@@ -12,17 +12,17 @@ import pytest
 from tests.unit.task.big_epoch import READ, TEXT, Host, load, record, topology
 
 from hayase import Produced, Serdes, StreamsBuilder, StreamsConfig, Topology
+from hayase.compiler.build import levels_of, make_plan
+from hayase.compiler.compile import compile_subtopologies
+from hayase.compiler.options import compile_options
+from hayase.compiler.subtopologies import make_programs
 from hayase.core.errors import StateError
 from hayase.core.failpoints import VARIABLE, FailpointError
 from hayase.core.records import TopicPartition
 from hayase.log.open import open_log
 from hayase.log.protocol import Log, LogConfig
-from hayase.planner.build import levels_of, make_plan
-from hayase.planner.compile import compile_units
-from hayase.planner.options import compile_options
-from hayase.planner.programs import make_programs
-from hayase.state.bundle import BundleState
-from hayase.state.changelog import Changelog
+from hayase.state.changelog.changelog import Changelog
+from hayase.state.environment.bundle import BundleState
 from hayase.storage.lmdb_env import close_environment
 from hayase.storage.posix_blobs import PosixBlobs
 from hayase.task.bundle import BundleRunner
@@ -49,10 +49,12 @@ class Machine:
 
     def __init__(self, folder: Path, log: Log, made: Topology, form: str = "columns", max_bytes: int = TINY) -> None:
         options = compile_options(StreamsConfig({"application.id": "big", "processing.form": form}))
-        plan = make_plan(made, {"in": 1}, compile_units(made, levels_of(made), options), threads=1)
+        plan = make_plan(made, {"in": 1}, compile_subtopologies(made, levels_of(made), options), threads=1)
         (self.bundle,) = plan.bundles
         self.host = Host(folder, log, max_bytes)
-        self.runner = BundleRunner(make_programs(made, plan, options)[self.bundle.unit], self.bundle, self.host, {})
+        self.runner = BundleRunner(
+            make_programs(made, plan, options)[self.bundle.subtopology], self.bundle, self.host, {}
+        )
         self.changelog = Changelog(self.host.blobs, self.bundle.id)
         self.folder = folder
 
@@ -66,7 +68,10 @@ class Machine:
 
     def content(self) -> dict[tuple[str, bytes], bytes]:
         state = BundleState(
-            self.host.folders.spill(self.bundle.id), application_id="big", lineage="lineage", bundle=self.bundle.id
+            self.host.folders.spill(self.bundle.id),
+            application_id="big",
+            checkpoint_id="lineage",
+            bundle=self.bundle.id,
         )
         with state.begin() as epoch:
             task = epoch.task(self.bundle.tasks[0].id)
@@ -211,7 +216,7 @@ def test_an_attempt_that_dies_among_its_parts_leaves_nothing_that_counts(
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from hayase.state.spill import EpochSpace
+from hayase.state.environment.spill import EpochSpace
 space = EpochSpace(Path(sys.argv[1]), 1)
 space.maps.store().put_many([b"k"], [b"v"])
 space.file.append(b"x" * 100_000)
@@ -223,7 +228,7 @@ def test_what_a_killed_process_spilled_is_removed_by_the_next(tmp_path: Path) ->
     subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], check=False)
     (left,) = tmp_path.iterdir()
     assert left.name.startswith("temporary-")
-    BundleState(tmp_path, application_id="big", lineage="lineage", bundle="b").close()
+    BundleState(tmp_path, application_id="big", checkpoint_id="lineage", bundle="b").close()
     assert not list(tmp_path.glob("temporary-*"))
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hayase.core.metrics import E2E_LATENCY, LATENESS, PROCESSED, Measure, Metrics
-from hayase.state.memory import MemoryState
+from hayase.state.environment.memory import MemoryState
 from hayase.task.clocks import STREAM_TIME, StateClocks
 from hayase.task.meter import TaskMeter
 from hayase.task.queues import merge_order

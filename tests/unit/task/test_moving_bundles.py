@@ -15,8 +15,8 @@ from tests.crash.app_under_test import build
 from tests.unit.query.local_app import LocalApp
 
 from hayase.core.records import TopicPartition
-from hayase.state.journal import EdgeRow
-from hayase.state.snapshot import SnapshotPolicy
+from hayase.state.changelog.snapshot import SnapshotPolicy
+from hayase.state.delta.journal import EdgeRow
 from hayase.storage.lmdb_env import close_environment
 
 pytestmark = pytest.mark.long
@@ -41,7 +41,10 @@ def machines(folder: Path) -> list[LocalApp]:
 
 
 def run(folder: Path, where: Sequence[tuple[int, ...]]) -> dict[str, Written]:
-    """What the application writes if its bundles run, in turn, on the machines given: on several, if an attempt is repeated."""
+    """What the application writes if its bundles run, in turn, on the machines given.
+
+    On several, if an attempt is repeated.
+    """
     apps = machines(folder)
     turns = iter(where)
     for part in np.array_split(np.arange(len(RECORDS)), EPOCHS):

@@ -15,7 +15,7 @@ from tests.unit.task.harness import Chunking, Given, LocalRun, Result, merged, r
 from hayase import Consumed, JoinWindows, Produced, Serdes, StreamJoined, StreamsBuilder, Topology, left, right
 from hayase.core.metrics import DROPPED_RECORDS
 from hayase.serde.murmur2 import partition_for_key
-from hayase.state.segmented import segment_interval_ms
+from hayase.state.stores.segmented import segment_interval_ms
 
 TEXT = Serdes.string()
 READ = Consumed.with_(TEXT, TEXT)
@@ -206,7 +206,10 @@ field_records = st.lists(
 def of_fields(
     kind: str, joiner: str, windows: JoinWindows, topics: str, settings: dict[str, str] | None = None
 ) -> Topology:
-    """What is joined has been through other nodes, of which some send several records for one; with settings it is one stream."""
+    """What is joined has been through other nodes, of which some send several records for one.
+
+    With settings it is one stream.
+    """
     builder = StreamsBuilder()
     read = Consumed.with_(TEXT, FIELDS)
     one, two = (builder.stream(topic, read) for topic in topics)

@@ -28,7 +28,7 @@ from hayase import (
     count,
     sum_,
 )
-from hayase.kernel.aggregate_serde import AggregateSerde
+from hayase.kernel.aggregate.serde import AggregateSerde
 from hayase.serde.murmur2 import partition_for_key
 from hayase.topology.operators import FieldAggregate
 
@@ -116,7 +116,8 @@ SENT_ALIKE = {**TOPOLOGIES, "suppressed": suppressed}
 SETTLED_ALIKE = {**{name: TOPOLOGIES[name] for name in TOPOLOGIES if name != "grouped twice"}, **BY_FOREIGN_KEY}
 """What they hold in the end does not depend on the cuts, not even with caches.
 
-These merge updates before `suppress`, and hide groups that come and go within an epoch, whose empty rows a second grouping sees.
+These merge updates before `suppress`, and hide groups that come and go within an epoch, whose empty rows a second
+grouping sees.
 """
 EVERY = {**SENT_ALIKE, **SETTLED_ALIKE}
 

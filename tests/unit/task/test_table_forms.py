@@ -1,4 +1,7 @@
-"""Tables that are grouped, joined and suppressed: columns send and keep what rows do, wherever the input is cut into epochs."""
+"""Tables that are grouped, joined and suppressed.
+
+Columns send and keep what rows do, wherever the input is cut into epochs.
+"""
 
 from __future__ import annotations
 

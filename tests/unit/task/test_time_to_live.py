@@ -1,4 +1,7 @@
-"""Stores with a time to live: rows are there until stream time has passed them by it, however the input is cut into epochs."""
+"""Stores with a time to live.
+
+Rows are there until stream time has passed them by it, however the input is cut into epochs.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ from hayase import (
     sum_,
 )
 from hayase.core.errors import TopologyError
-from hayase.state.live_rows import LiveRows
+from hayase.state.stores.ttl_store import TtlStore
 
 TTL_MS = 10
 TTL = timedelta(milliseconds=TTL_MS)
@@ -196,7 +199,7 @@ def test_a_row_that_has_expired_sends_nothing_and_has_no_old_value() -> None:
     assert [(record.key, record.value) for record in sent["large"]] == [(b"x", b'{"n":1,"total":5}')]
 
 
-def test_a_unit_with_a_time_to_live_runs_in_rows_and_says_why() -> None:
+def test_a_subtopology_with_a_time_to_live_runs_in_rows_and_says_why() -> None:
     def topology(options: Materialized[Any, Any]) -> Topology:
         builder = StreamsBuilder()
         read = Consumed.with_(TEXT, JsonSerde(schema={"n": pl.Int64}))
@@ -252,7 +255,7 @@ def test_ranges_show_what_is_alive_in_both_directions() -> None:
             return [self.get(key) for key in keys]
 
     data = Data({name: time_ms.to_bytes(8, "big") for name, time_ms in ((b"a", 5), (b"b", 15), (b"c", 4), (b"d", 16))})
-    live: Any = LiveRows(data, 10, lambda: 15)  # type: ignore[arg-type]
+    live: Any = TtlStore(data, 10, lambda: 15)  # type: ignore[arg-type]
     assert [key for key, _ in live.range()] == [b"b", b"d"]
     assert [key for key, _ in live.range(reverse=True)] == [b"d", b"b"]
     assert [[key for key, _ in found] for found in live.ranges([(b"", b"z")])] == [[b"b", b"d"]]

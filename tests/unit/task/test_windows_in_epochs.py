@@ -1,4 +1,7 @@
-"""Where the input is cut into epochs changes nothing for aggregates that run in rows: windows of all kinds, cogroups."""
+"""Where the input is cut into epochs changes nothing for aggregates that run in rows.
+
+Windows of all kinds, cogroups.
+"""
 
 from __future__ import annotations
 

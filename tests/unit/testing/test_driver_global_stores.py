@@ -18,7 +18,7 @@ from hayase import (
     Topology,
     TopologyError,
 )
-from hayase.state.spec import StoreSpec
+from hayase.state.stores.spec import StoreSpec
 from hayase.testing import TopologyTestDriver
 
 TEXT, LONG = Serdes.string(), Serdes.long()

@@ -28,7 +28,7 @@ from hayase import (
 )
 from hayase.core.errors import ProcessingError, UnknownStoreError
 from hayase.core.metrics import DROPPED_RECORDS
-from hayase.state.spec import StoreSpec
+from hayase.state.stores.spec import StoreSpec
 from hayase.testing import TopologyTestDriver
 
 TEXT, LONG = Serdes.string(), Serdes.long()
@@ -214,7 +214,10 @@ def test_a_start_in_any_time_zone_is_a_point_in_time() -> None:
 
 
 class Remembering(Processor[Any, Any, Any, Any]):
-    """Counts in a field, a store and a metric what it has seen; fails at -1; keeps the order of its calls in `calls`."""
+    """Counts in a field, a store and a metric what it has seen.
+
+    Fails at -1; keeps the order of its calls in `calls`.
+    """
 
     calls: list[str] = []
 

@@ -164,7 +164,8 @@ def _compare(connection: duckdb.DuckDBPyConnection, name: str, expected: str, ac
     examples: list[str] = []
     for sign, one, other in (("-", expected, actual), ("+", actual, expected)):
         connection.execute(
-            f"create or replace temp table difference as select {names} from {one} except all select {names} from {other}"
+            f"create or replace temp table difference as select {names} from {one} except all select {names} from "
+            f"{other}"
         )
         found[sign] = _count(connection, "select count(*) from difference")
         rows = connection.execute(f"select * from difference order by all limit {_SHOWN}").fetchall()

@@ -24,12 +24,12 @@ from hayase.cli.demo.topics import DEAD_LETTERS, INPUTS, fill_topics, make_topic
 from hayase.cli.lifecycle import StopRequest, run_app
 from hayase.cli.options import read_settings
 from hayase.cli.quiet import stderr_to
+from hayase.compiler.options import log_config
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import HayaseError
 from hayase.core.records import TopicPartition
 from hayase.log.open import open_log
 from hayase.log.protocol import Log
-from hayase.planner.options import log_config
 
 APPLICATION_ID = "hayase-demo"
 _CLOSE_TIMEOUT = timedelta(seconds=60)
@@ -138,7 +138,10 @@ def _process(console: Console, options: DemoOptions, app: StreamsApp, log: Log, 
             console.print("more orders keep coming; Ctrl-C stops, and compares")
 
         def through(report: ProgressReport) -> bool:
-            """What was written is processed, so that it can be compared; or nothing is, because Spark is still starting."""
+            """What was written is processed, so that it can be compared.
+
+            Or nothing is, because Spark is still starting.
+            """
             if trickle is None or report.state is not State.RUNNING:
                 return True
             trickle.end()

@@ -30,7 +30,8 @@ def make_topics(log: Log) -> None:
         if present:
             raise LogError(
                 "TOPIC_EXISTS",
-                f"{', '.join(sorted(present))} exist already and were not made by the demo, which leaves them alone; give it "
+                f"{', '.join(sorted(present))} exist already and were not made by the demo, which leaves them alone; "
+                "give it "
                 "a broker of its own, for example that of `hayase dev kafka`",
             )
         log.create_topic(_OURS, 1)
@@ -50,7 +51,9 @@ def fill_topics(writer: EpochWriter, shop: Shop, progress: Callable[[int], None]
 
 
 def read_topic(log: Log, topic: str) -> pa.Table:
-    """All records of a topic: partition, offset, timestamp_ms, key, value (both binary), in order of partition and offset.
+    """All records of a topic.
+
+    Partition, offset, timestamp_ms, key, value (both binary), in order of partition and offset.
 
     Raises:
         UnknownTopicError: there is no such topic.

@@ -2,15 +2,16 @@
 
 A blob is a header and a payload: the timestamps as little-endian 64-bit integers, then keys, values and headers as
 one MessagePack array, compressed as a whole. Its base offset is in the key it is stored under, so that it can be
-made before it is known where it goes. As it is appended its records have consecutive offsets. What compaction rewrites has
-gaps: there the payload also holds each record's distance from the base offset, as a 32-bit integer behind the timestamps,
-and the header says how many offsets the blob covers and when its tombstones may go. The header may also say that all
-records have the time of the append.
+made before it is known where it goes. As it is appended its records have consecutive offsets. What compaction rewrites
+has gaps: there the payload also holds each record's distance from the base offset, as a 32-bit integer behind the
+timestamps, and the header says how many offsets the blob covers and when its tombstones may go. The header may also say
+that all records have the time of the append.
 
-The header has two checksums (CRC32C): of the payload as it is stored, and, made when the blob is appended, of the header
-itself and the key. So a blob is taken for what it is only under the key it was written under. Both are compared whenever
-a header or a payload is read. Formats 1 and 2, which earlier versions wrote, have none: there only what is impossible
-is found. Bytes that are not 0 in the new format are 0 in them, so that damage does not turn the one into the other.
+The header has two checksums (CRC32C): of the payload as it is stored, and, made when the blob is appended, of the
+header itself and the key. So a blob is taken for what it is only under the key it was written under. Both are compared
+whenever a header or a payload is read. Formats 1 and 2, which earlier versions wrote, have none: there only what is
+impossible is found. Bytes that are not 0 in the new format are 0 in them, so that damage does not turn the one into the
+other.
 
 Why not Arrow IPC: readers want Python lists of bytes. Measured for 10,000 records of 108 + 10 bytes with LZ4:
 MessagePack 145 ns a record to write and 93 to read, Arrow IPC 205 and 102 (210 for slices of one buffer), and 10 %
@@ -104,8 +105,10 @@ class BlobLocation:
         return LogError(
             "LOG_DAMAGED",
             f"the stored batch of topic {self.topic!r}, partition {self.partition}, that begins at offset {base} in "
-            f"{self.file} is damaged: {why}. None of its records was handed out. Check the disk and restore the log's folder "
-            "from a copy; or give up the records up to and including that batch: Log.delete_records with an offset behind it, "
+            f"{self.file} is damaged: {why}. None of its records was handed out. Check the disk and restore the log's "
+            "folder "
+            "from a copy; or give up the records up to and including that batch: Log.delete_records with an offset "
+            "behind it, "
             "then go on from there",
             location=self.file,
             topic=self.topic,
@@ -265,7 +268,8 @@ def read_header(data: Any, where: BlobLocation, base: int) -> BlobHeader:
         if data[3] == _MARK and version > _CHECKED:
             raise LogError(
                 "LOG_FORMAT",
-                f"a record batch of format {version}; this version reads up to {_CHECKED}: update Hayase (or, if no newer "
+                f"a record batch of format {version}; this version reads up to {_CHECKED}: update Hayase (or, if no "
+                "newer "
                 "version ever wrote to this log, the batch is damaged: restore the log's folder from a copy)",
                 location=where.file,
                 topic=where.topic,

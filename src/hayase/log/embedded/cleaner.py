@@ -82,8 +82,8 @@ class Cleaner:
             stop: asked between two steps; the cleaning ends early if it says so.
 
         Raises:
-            LogError: `CLEANER_BUSY`: another process or thread cleans. `REMOTE_STORAGE_FAILED`, `DISK_FULL`, ...: the first
-                failure, after everything else was cleaned.
+            LogError: `CLEANER_BUSY`: another process or thread cleans. `REMOTE_STORAGE_FAILED`, `DISK_FULL`, ...: the
+                first failure, after everything else was cleaned.
         """
         with self.lock.held() as turn:
             return self._clean(now_ms, lambda: stop() or not turn.renew())
@@ -105,7 +105,10 @@ class Cleaner:
         return None if raw is None else int.from_bytes(raw, "big", signed=True)
 
     def remove_garbage(self) -> None:
-        """Remove files that nothing needs, if no cleaner is at work just now and they can be reached; else a cleaner does so later."""
+        """Remove files that nothing needs, if no cleaner is at work just now and they can be reached.
+
+        Else a cleaner does so later.
+        """
         try:
             with self.lock.held():
                 remove_garbage(self._store)

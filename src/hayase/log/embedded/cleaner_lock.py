@@ -1,10 +1,11 @@
 """The cleaner's lock: one cleaner of a log at a time, as long as it gets on.
 
 A record lock on a file over processes, which goes with its process and is not inherited over a fork, and a note of this
-process's own over its threads. Both are by file, not by process id: it does not matter in which containers the processes
-are. The holder renews the file's modification time between its steps. One that has not done so for long hangs (it was
-stopped, or its storage does not answer): then another takes over, with a new file in place of the locked one. Should the
-first wake up, it finds that it is not the holder any more; what it does until then is harmless (`CleanedPartition`).
+process's own over its threads. Both are by file, not by process id: it does not matter in which containers the
+processes are. The holder renews the file's modification time between its steps. One that has not done so for long hangs
+(it was stopped, or its storage does not answer): then another takes over, with a new file in place of the locked one.
+Should the first wake up, it finds that it is not the holder any more; what it does until then is harmless
+(`CleanedPartition`).
 """
 
 from __future__ import annotations
@@ -70,7 +71,8 @@ class CleanerLock:
         """Have a turn.
 
         Raises:
-            LogError: `CLEANER_BUSY`: another process or thread has it; `DISK_FULL`, `LOG_FAILED`: there is no lock file.
+            LogError: `CLEANER_BUSY`: another process or thread has it; `DISK_FULL`, `LOG_FAILED`: there is no lock
+                file.
         """
         owner = (os.getpid(), str(self._path))
         with _holders_lock, io_errors(str(self._path.parent)):
@@ -129,7 +131,8 @@ class CleanerLock:
     def _busy(self) -> LogError:
         return LogError(
             "CLEANER_BUSY",
-            "another process or thread is cleaning this log; there is nothing to do, or try again later. Should it hang, "
+            "another process or thread is cleaning this log; there is nothing to do, or try again later. Should it "
+            "hang, "
             f"its turn is over {self._timeout_s:.0f} s after its last step (cleaner.timeout.ms)",
             location=str(self._path.parent),
         )

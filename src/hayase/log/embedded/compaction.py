@@ -3,13 +3,13 @@
 The rules are those of Kafka (documentation, "Log Compaction"; KIP-58 for the lag, KIP-354 for its maximum, KIP-534 for
 delete horizons):
 
-* The log has a clean part, where compaction has been, and a dirty part behind it. A pass is due when the dirty part that
-  may be compacted is a larger share of both than `min.cleanable.dirty.ratio`, or its oldest record is older than
+* The log has a clean part, where compaction has been, and a dirty part behind it. A pass is due when the dirty part
+  that may be compacted is a larger share of both than `min.cleanable.dirty.ratio`, or its oldest record is older than
   `max.compaction.lag.ms`. Records younger than `min.compaction.lag.ms` stay as they are, and so does all behind them.
 * A record is removed if a later one of the dirty part has the same key. A record without key is removed.
-* The pass that first meets a tombstone (a null value) sets its horizon: now plus `delete.retention.ms`. A pass behind that
-  time removes it; here such a pass is due by itself. Older values of the key are gone before the horizon is set, since a
-  pass goes from the start to the end.
+* The pass that first meets a tombstone (a null value) sets its horizon: now plus `delete.retention.ms`. A pass behind
+  that time removes it; here such a pass is due by itself. Older values of the key are gone before the horizon is set,
+  since a pass goes from the start to the end.
 
 There is no active segment that is left out: an append is one transaction, so no part of the log is open.
 

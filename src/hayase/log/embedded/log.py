@@ -52,10 +52,11 @@ class EmbeddedLog:
       process does it for all.
     * `cleaner.timeout.ms` (300000): a cleaner that takes longer for a step hangs; another takes over.
 
-    Topic settings are Kafka's, with Kafka's defaults except for these (see `topic_config`): `retention.ms` is -1, nothing is
-    removed unless asked for; `segment.bytes` is 64 MiB; `max.message.bytes` is 1 GiB. `remote.storage.url`, of Hayase's own,
-    says where the records go that `local.retention.*` does not keep: a folder or an fsspec URL. Compaction leaves out no
-    active segment (there is none): `min.compaction.lag.ms` says how long records stay as they are.
+    Topic settings are Kafka's, with Kafka's defaults except for these (see `topic_config`): `retention.ms` is -1,
+    nothing is removed unless asked for; `segment.bytes` is 64 MiB; `max.message.bytes` is 1 GiB. `remote.storage.url`,
+    of Hayase's own, says where the records go that `local.retention.*` does not keep: a folder or an fsspec URL.
+    Compaction leaves out no active segment (there is none): `min.compaction.lag.ms` says how long records stay as they
+    are.
 
     Thread-safe, but not to be used after a fork: open another one from the same LogConfig.
 
@@ -162,8 +163,8 @@ class EmbeddedLog:
             now_ms: what ages are measured from; default: the clock's now.
 
         Raises:
-            LogError: `CLEANER_BUSY`: another process or thread is cleaning. `REMOTE_STORAGE_FAILED`, `DISK_FULL`, ...: the
-                first failure, after everything else was cleaned; calling again is safe.
+            LogError: `CLEANER_BUSY`: another process or thread is cleaning. `REMOTE_STORAGE_FAILED`, `DISK_FULL`, ...:
+                the first failure, after everything else was cleaned; calling again is safe.
 
         Example:
             >>> import tempfile

@@ -162,7 +162,8 @@ class _PartFile:
             raise self._damaged(f"it ends at byte {wanted.start + len(data)}, not {self.part.bytes}")
         if crc is not None and (found := crc32c(data)) != crc:
             raise self._damaged(
-                f"the checksum of its bytes from {wanted.start} to {wanted.start + wanted.length} is {found:08x}, not {crc:08x}"
+                f"the checksum of its bytes from {wanted.start} to {wanted.start + wanted.length} is {found:08x}, not "
+                f"{crc:08x}"
             )
         return data
 
@@ -192,7 +193,8 @@ class _PartFile:
         return LogError(
             "LOG_DAMAGED",
             f"{self.part.url}, which holds the offsets {self.part.base} to {self.part.end - 1} of topic "
-            f"{self._partition.topic!r}, partition {self._partition.partition}, is damaged: {why}. Put the file back from a "
+            f"{self._partition.topic!r}, partition {self._partition.partition}, is damaged: {why}. Put the file back "
+            "from a "
             f"copy; or give up its records: Log.delete_records with the offset {self.part.end}, then go on from there",
             location=self.part.url,
             topic=self._partition.topic,

@@ -36,7 +36,10 @@ class ChangedMeanwhileError(LogError):
 
     @classmethod
     def of(cls, topic: str, partition: int) -> ChangedMeanwhileError:
-        """`PARTITION_CHANGED`; who changes a partition begins anew with what there is, or leaves it to the next cleaning."""
+        """`PARTITION_CHANGED`.
+
+        Who changes a partition begins anew with what there is, or leaves it to the next cleaning.
+        """
         return cls("PARTITION_CHANGED", "the partition is cleaned by another", topic=topic, partition=partition)
 
 

@@ -6,8 +6,8 @@ the same ids. Then a process can be refused a snapshot; or, if it is killed whil
 counts as its own and is given to a second writer while the first still writes. So a process of another namespace
 than those that have the log open is refused.
 
-All users share a lock on a file that says which namespace they are of. Record locks are the kernel's own affair: they know
-no ids, and go with their process.
+All users share a lock on a file that says which namespace they are of. Record locks are the kernel's own affair: they
+know no ids, and go with their process.
 """
 
 from __future__ import annotations
@@ -68,8 +68,10 @@ def _lock(folder: str, descriptor: int) -> None:
                 return
             raise LogError(
                 "LOG_IN_OTHER_PID_NAMESPACE",
-                f"the log in {folder} is open in processes of another PID namespace ({theirs.decode(errors='replace')}; this "
-                f"process is in {mine.decode()}), so in another container: process ids are not unique between them, and the "
+                f"the log in {folder} is open in processes of another PID namespace "
+                f"({theirs.decode(errors='replace')}; this "
+                f"process is in {mine.decode()}), so in another container: process ids are not unique between them, "
+                "and the "
                 "log's locks need that. Let both containers share one (docker run --pid=container:NAME or --pid=host, "
                 "shareProcessNamespace in Kubernetes), use the log from one container at a time, or a Kafka cluster",
                 location=folder,

@@ -37,15 +37,15 @@ class _Packed:
 class EmbeddedReader:
     """A `LogReader`. Batches have up to 65,536 records or 16 MB, more only where one stored batch has.
 
-    What was moved to remote storage comes from there, a row group at a time. No snapshot is held between two batches, so a
-    slow consumer hinders no other process. Not thread-safe.
+    What was moved to remote storage comes from there, a row group at a time. No snapshot is held between two batches,
+    so a slow consumer hinders no other process. Not thread-safe.
     """
 
     def __init__(self, store: LogStore) -> None:
         self._store = store
         self._closed = False
-        # The blob that the end of a range cut, decoded: the next range most likely begins in it. Compaction that changes a
-        # blob changes its header.
+        # The blob that the end of a range cut, decoded: the next range most likely begins in it. Compaction that
+        # changes a blob changes its header.
         self._cut: tuple[tuple[bytes, int, BlobHeader], Rows] | None = None
         self._parts = PartReader()
 

@@ -1,12 +1,12 @@
 """Old records as Parquet files on an fsspec path.
 
 One file, a part, holds consecutive records of one partition: the columns `offset`, `timestamp_ms`, `key`, `value` and
-`headers`, ascending by offset, in row groups that can be read alone. Other programs can read it; no program may change it.
-Credentials and endpoints are fsspec's own affair (its configuration files, environment variables, or those of the
+`headers`, ascending by offset, in row groups that can be read alone. Other programs can read it; no program may change
+it. Credentials and endpoints are fsspec's own affair (its configuration files, environment variables, or those of the
 cloud's client), so that none are stored with a topic.
 
-The log keeps a CRC32C of each row group and of the footer (`remote_part`). Bytes are read from the file, compared, and only
-then given to the Parquet reader.
+The log keeps a CRC32C of each row group and of the footer (`remote_part`). Bytes are read from the file, compared, and
+only then given to the Parquet reader.
 """
 
 from __future__ import annotations
@@ -159,7 +159,8 @@ def translated(url: str) -> Iterator[None]:
         if isinstance(error, OSError) and is_out_of_space(error.errno):
             raise LogError(
                 "DISK_FULL",
-                f"{url} could not be written: no space, or a quota or file size limit was hit ({error}). Nothing is lost, the "
+                f"{url} could not be written: no space, or a quota or file size limit was hit ({error}). Nothing is "
+                "lost, the "
                 "records stay where they were: make space there, and the next cleaning goes on",
                 location=url.rpartition("/")[0],
             ) from error

@@ -1,8 +1,8 @@
 """Retention: what is too old, or too much, is removed from the start of a partition.
 
 As in Kafka (topic settings `retention.ms` and `retention.bytes`) whole segments are removed, here stored batches and
-remote parts: one goes when its newest record is older than `retention.ms`, or when the rest still has `retention.bytes`.
-The first that stays ends it. Remote parts count.
+remote parts: one goes when its newest record is older than `retention.ms`, or when the rest still has
+`retention.bytes`. The first that stays ends it. Remote parts count.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ def remove_expired(partition: CleanedPartition, now_ms: int) -> Expired | None:
 def remove_before(partition: CleanedPartition, offset: int) -> Expired | None:
     """Remove some of what is stored before an offset, in one transaction; `None` if all of it is removed.
 
-    A stored batch or remote part that goes beyond the offset stays whole. Batches may be damaged: where one ends says the
-    next one.
+    A stored batch or remote part that goes beyond the offset stays whole. Batches may be damaged: where one ends says
+    the next one.
     """
     return _remove(partition, lambda tables: _before(partition, tables, offset))
 

@@ -51,9 +51,9 @@ class LogStore:
     Raises:
         ConfigError: an option is unknown or has a value that is not allowed, or there is no folder.
         FolderError: the folder belongs to another user.
-        LogError: `LOG_NOT_OPENED`: the folder cannot be used; `LOG_FORMAT`: it is of another version; `LOG_DAMAGED`: its
-            file is cut off, or rows in it are not what was written; `LOG_IN_OTHER_PID_NAMESPACE`: processes of another
-            container have it open; `DISK_FULL`.
+        LogError: `LOG_NOT_OPENED`: the folder cannot be used; `LOG_FORMAT`: it is of another version; `LOG_DAMAGED`:
+            its file is cut off, or rows in it are not what was written; `LOG_IN_OTHER_PID_NAMESPACE`: processes of
+            another container have it open; `DISK_FULL`.
     """
 
     def __init__(self, config: LogConfig) -> None:
@@ -135,7 +135,8 @@ class LogStore:
                 close_environment(self.path)
                 raise LogError(
                     "LOG_DAMAGED",
-                    "the log's file data.mdb ends before its last page: it was cut off, as a power loss may do where fsync is "
+                    "the log's file data.mdb ends before its last page: it was cut off, as a power loss may do where "
+                    "fsync is "
                     "off. Restore the folder from a copy, or remove it to begin with an empty log",
                     location=self.path,
                 )
@@ -181,7 +182,8 @@ class LogStore:
             if isinstance(error, lmdb.CorruptedError | lmdb.PageNotFoundError | lmdb.InvalidError):
                 raise LogError(
                     "LOG_DAMAGED",
-                    f"pages of {self.path}/data.mdb are damaged: {error}. Check the disk and restore the folder from a copy",
+                    f"pages of {self.path}/data.mdb are damaged: {error}. Check the disk and restore the folder from a "
+                    "copy",
                     location=f"{self.path}/data.mdb",
                 ) from error
             if isinstance(error, lmdb.PanicError):

@@ -20,7 +20,8 @@ Numbers in keys are big-endian, so that keys of a partition are ordered by offse
 a zero byte.
 
 Every value but those of `batches`, which have checksums of their own, ends with a CRC32C of table, key and value
-(`checked_rows`), which is compared whenever the row is read. Before format 3 rows had none; opening such a log adds them.
+(`checked_rows`), which is compared whenever the row is read. Before format 3 rows had none; opening such a log adds
+them.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class _TopicRow(msgspec.Struct, frozen=True):
 
 
 class _MarkerRow(msgspec.Struct, frozen=True):
-    lineage: str
+    checkpoint_id: str = msgspec.field(name="lineage")
     epoch: int
     digest: str
 
@@ -350,7 +351,7 @@ class Tables(CheckedRows):
 
     def put_marker(self, application_id: str, bundle: str, marker: Marker) -> None:
         """Replace a bundle's marker."""
-        row = _MarkerRow(marker.lineage, marker.epoch, marker.digest)
+        row = _MarkerRow(marker.checkpoint_id, marker.epoch, marker.digest)
         self.put("markers", text_key(application_id, bundle), msgspec.json.encode(row))
 
     def markers(self, application_id: str) -> dict[str, Marker]:
@@ -428,4 +429,4 @@ def _offset(raw: bytes) -> int:
 
 def _marker(raw: bytes) -> Marker:
     row = msgspec.json.decode(raw, type=_MarkerRow)
-    return Marker(row.lineage, row.epoch, row.digest)
+    return Marker(row.checkpoint_id, row.epoch, row.digest)

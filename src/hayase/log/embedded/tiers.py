@@ -1,8 +1,8 @@
 """Tiers: segments older than `local.retention.*` move from the log's folder to a Parquet file (KIP-405).
 
 A segment is a run of stored batches from the start of what is local: as many as fit into `segment.bytes`. It moves when
-all of it is older than `local.retention.ms`, or when `local.retention.bytes` stay without it; one that is not full moves
-only when its first batch is older than `segment.ms`, so that a slow topic does not become a heap of small files.
+all of it is older than `local.retention.ms`, or when `local.retention.bytes` stay without it; one that is not full
+moves only when its first batch is older than `segment.ms`, so that a slow topic does not become a heap of small files.
 
 The steps: the file's name is noted as garbage; the file is written and looked at; one transaction takes the name out of
 the garbage, says where the records are and removes the local ones. A crash before that leaves garbage, which the next

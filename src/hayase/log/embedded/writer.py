@@ -36,8 +36,8 @@ class _TopicsChangedError(LogError):
 class EmbeddedWriter:
     """An `EpochWriter`. Everything is loaded and encoded before the write lock is taken. Thread-safe.
 
-    Stored batches are loaded one at a time and wait, encoded, in an unnamed file in the log's folder: a batch that cannot
-    be loaded is an error before anything is written, and an epoch of any size takes little memory.
+    Stored batches are loaded one at a time and wait, encoded, in an unnamed file in the log's folder: a batch that
+    cannot be loaded is an error before anything is written, and an epoch of any size takes little memory.
 
     Args:
         store: the log's transactions.

@@ -1,7 +1,8 @@
 """Finding out why a cluster does not answer.
 
-librdkafka tries a refused password or an untrusted certificate again for ever and tells the reason to a callback only. So where
-security is set, a process asks the cluster something harmless before it first uses it, and again when it got no answer.
+librdkafka tries a refused password or an untrusted certificate again for ever and tells the reason to a callback only.
+So where security is set, a process asks the cluster something harmless before it first uses it, and again when it got
+no answer.
 """
 
 from __future__ import annotations
@@ -130,12 +131,14 @@ def _refusal(failures: list[KafkaError]) -> LogError | None:
     if _of_tls(found):
         return LogError(
             "TLS_FAILED",
-            f"no TLS connection to the Kafka cluster: {_text(found)}. Check ssl.ca.location (who vouches for the brokers), "
+            f"no TLS connection to the Kafka cluster: {_text(found)}. Check ssl.ca.location (who vouches for the "
+            "brokers), "
             "ssl.certificate.location and ssl.key.location (who you are), and the brokers' names in bootstrap.servers",
         )
     return LogError(
         "AUTHENTICATION_FAILED",
-        f"the Kafka cluster does not let the client in: {_text(found)}. Check sasl.mechanism, sasl.username and sasl.password",
+        f"the Kafka cluster does not let the client in: {_text(found)}. Check sasl.mechanism, sasl.username and "
+        "sasl.password",
     )
 
 

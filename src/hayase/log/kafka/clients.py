@@ -170,7 +170,10 @@ def given_by_user(config: LogConfig, name: str, role: str = "producer") -> str |
 
 
 def open_consumer(config: LogConfig, on_commit: Callable[..., None] | None = None, **extra: Any) -> Consumer:
-    """A consumer without assignment; `on_commit` gets the answers to its commits, `extra` as in `open_producer`. Raises as that."""
+    """A consumer without assignment; `on_commit` gets the answers to its commits, `extra` as in `open_producer`.
+
+    Raises as that.
+    """
     settings = client_settings(config, "consumer")
     if on_commit is not None:
         settings["on_commit"] = on_commit
@@ -182,8 +185,8 @@ def open_producer(config: LogConfig, **extra: Any) -> Producer:
 
     Raises:
         ConfigError: the settings are wrong.
-        LogError: `AUTHENTICATION_FAILED`, `TLS_FAILED`: the cluster refuses them; only looked for where security is set, once a
-            process.
+        LogError: `AUTHENTICATION_FAILED`, `TLS_FAILED`: the cluster refuses them; only looked for where security is
+            set, once a process.
     """
     settings = client_settings(config, "producer")
     return _open(Producer, settings | {name.replace("_", "."): value for name, value in extra.items()})

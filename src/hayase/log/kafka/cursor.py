@@ -102,7 +102,10 @@ def _headers_of(messages: list[Message]) -> list[Headers] | None:
 
 
 def _readable_headers(message: Message) -> Headers:
-    """The headers of a record. For a name that is not UTF-8 the client leaves an empty place in the tuple: only a comparison may touch it."""
+    """The headers of a record.
+
+    For a name that is not UTF-8 the client leaves an empty place in the tuple: only a comparison may touch it.
+    """
     try:
         found = _headers(message)
         if not found:
@@ -112,7 +115,8 @@ def _readable_headers(message: Message) -> Headers:
     except (SystemError, UnicodeDecodeError):
         pass
     _LOG.warning(
-        "the headers of the record in topic %s, partition %s, at offset %s cannot be read: a name is not UTF-8; the record "
+        "the headers of the record in topic %s, partition %s, at offset %s cannot be read: a name is not UTF-8; the "
+        "record "
         "goes on with the header %s in their place",
         message.topic(), message.partition(), message.offset(), UNREADABLE_HEADERS[0][0],
     )  # fmt: skip
@@ -280,8 +284,10 @@ class Cursor:
         self._lose_position()
         return LogError(
             "LOG_DAMAGED",
-            f"the batch of records at offset {offset}, or the next that is there, cannot be read: {error.str()} ({error.name()}). It "
-            "was damaged, or written by a client that does not keep to Kafka's protocol. To go on behind it, delete the records up "
+            f"the batch of records at offset {offset}, or the next that is there, cannot be read: {error.str()} "
+            f"({error.name()}). It "
+            "was damaged, or written by a client that does not keep to Kafka's protocol. To go on behind it, delete "
+            "the records up "
             "to it (kafka-delete-records) and start with source.range.lost=reset",
             topic=where.topic,
             partition=where.partition,

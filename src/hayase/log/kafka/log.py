@@ -21,8 +21,8 @@ class KafkaLog:
     What is particular to Kafka:
 
     * Options are librdkafka's settings, with the prefix `consumer.`, `producer.` or `admin.` if they are meant for
-      one kind of client. Those that correctness depends on are refused. Security settings of the Java clients are translated
-      (`hayase.core.kafka_security`), references to secrets resolved (`hayase.core.secrets`).
+      one kind of client. Those that correctness depends on are refused. Security settings of the Java clients are
+      translated (`hayase.core.kafka_security`), references to secrets resolved (`hayase.core.secrets`).
     * A cluster that does not let the client in is an error at once: `AUTHENTICATION_FAILED`, `TLS_FAILED`.
     * What a transaction wrote can be read, and moves the end offset, a few milliseconds after it was committed.
     * The client cannot write the timestamp 0; such a record is written with 1.

@@ -76,9 +76,12 @@ def given_transaction_timeout_s(config: LogConfig) -> float:
 
 
 class TransactionTimeoutError(Exception):
-    """The producer lost its id after its transaction took longer than it was allowed to; the `KafkaException` is the cause.
+    """The producer lost its id after its transaction took longer than it was allowed to.
 
-    Brokers abort such a transaction. But another process may have taken the id as well: markers say what it has written.
+    The `KafkaException` is the cause.
+
+    Brokers abort such a transaction. But another process may have taken the id as well: markers say what it has
+    written.
     """
 
 

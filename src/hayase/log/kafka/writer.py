@@ -55,9 +55,9 @@ class KafkaWriter(ProcessBound):
     Args:
         config: the log.
         timeout_s: how long a step may take without an answer.
-        transaction_timeout_s: how long a transaction may take, unless an option of the log says so. One that took longer is
-            tried again with more time, up to the 15 minutes that brokers allow by default: not from the start, because readers
-            wait for what a producer that died left open.
+        transaction_timeout_s: how long a transaction may take, unless an option of the log says so. One that took
+            longer is tried again with more time, up to the 15 minutes that brokers allow by default: not from the
+            start, because readers wait for what a producer that died left open.
         monotonic: the clock for timeouts, in seconds.
         wall_clock_s: the time that marker records carry, in seconds since 1970.
         sleep: waits that many seconds after ownership was lost to another process.
@@ -152,8 +152,8 @@ class KafkaWriter(ProcessBound):
                 failure = error
             if not self._may_be_tried_again(failure, marker, bundle):  # the caller decides whether to go on
                 raise self._given_up(failure, marker, bundle) from failure
-            # A kept producer was fenced by those who had the bundle since; a new one by a process that has it now. One that
-            # was slow looks as if it were fenced, so either may be the case.
+            # A kept producer was fenced by those who had the bundle since; a new one by a process that has it now. One
+            # that was slow looks as if it were fenced, so either may be the case.
             if (not kept or isinstance(failure, TransactionTimeoutError)) and self._written_by_another(
                 key, marker, attempt - 1
             ):
@@ -307,7 +307,8 @@ def _transaction_timeout(marker: Marker, bundle: str, had_s: float, *, refused: 
         why = f"needs a transaction of up to {had_s:g} s ({longer}), which the brokers do not allow"
     return LogError(
         "TRANSACTION_TIMEOUT",
-        f"writing the outputs of an epoch {why}; nothing of it can be read. Set {longer} to what is needed, with the brokers' "
+        f"writing the outputs of an epoch {why}; nothing of it can be read. Set {longer} to what is needed, with the "
+        "brokers' "
         "transaction.max.timeout.ms not below it (15 minutes unless they say otherwise), or make epochs smaller: "
         "max.records.per.epoch",
         bundle=bundle,

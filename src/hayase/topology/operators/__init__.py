@@ -2,7 +2,8 @@
 
 A *function* is a Python callable or a Polars expression. Expressions see the value's fields by name (a bare value as
 `value`), the key as `__key`, the timestamp as `__ts`; in a joiner the fields of the two sides as `__left.<field>` and
-`__right.<field>`, the key as `__key`. `hayase.key()`, `hayase.timestamp()`, `hayase.left()`, `hayase.right()` make these.
+`__right.<field>`, the key as `__key`. `hayase.key()`, `hayase.timestamp()`, `hayase.left()`, `hayase.right()` make
+these.
 """
 
 from hayase.topology.operators.aggregates import AggregateFunction as AggregateFunction

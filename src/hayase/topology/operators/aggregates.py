@@ -18,11 +18,11 @@ AggregateFunction = Literal["count", "sum", "min", "max", "avg", "earliest", "la
 class FieldAggregate:
     """One field of a built-in aggregate.
 
-    count: number of records (`input` is `None`), or of non-null inputs. sum: of non-null inputs, 0 if there are none; whole
-    numbers are 64-bit and overflowing is a processing error. min, max, avg: of non-null inputs, null if there are none.
-    earliest, latest: the first or last input in the order of processing, or with a `size` the list of the first or last
-    so many. collect_list, collect_set: all inputs, or the different ones, in that order, at most `size`; what comes
-    after is passed over.
+    count: number of records (`input` is `None`), or of non-null inputs. sum: of non-null inputs, 0 if there are none;
+    whole numbers are 64-bit and overflowing is a processing error. min, max, avg: of non-null inputs, null if there are
+    none. earliest, latest: the first or last input in the order of processing, or with a `size` the list of the first
+    or last so many. collect_list, collect_set: all inputs, or the different ones, in that order, at most `size`; what
+    comes after is passed over.
 
     Attributes:
         ignore_nulls: null inputs do not count; earliest, latest, collect_list and collect_set only.
@@ -85,9 +85,9 @@ class StreamAggregate(Operator):
 class WindowedOperator(Operator):
     """Base of the aggregates per key and window.
 
-    Each has a stream time of its own: the largest timestamp it has seen, of records that it does not refuse for a null key or
-    value. A record is late for a window that is closed by that time, or that the store has expired (which in a cogroup
-    the other members' records may do); it is then refused for that window, and counted once per window.
+    Each has a stream time of its own: the largest timestamp it has seen, of records that it does not refuse for a null
+    key or value. A record is late for a window that is closed by that time, or that the store has expired (which in a
+    cogroup the other members' records may do); it is then refused for that window, and counted once per window.
     `old_values`, `cogrouped` as in StreamAggregate. `on_close`: a result is sent once, when the window closes.
     """
 
@@ -120,10 +120,12 @@ class StreamSlidingAggregate(WindowedOperator):
 
 @dataclass(frozen=True, slots=True)
 class StreamSessionAggregate(WindowedOperator):
-    """Aggregate a grouped stream per key and session; late is a record whose session ended before stream time - gap - grace.
+    """Aggregate a grouped stream per key and session.
 
-    Null keys are dropped and counted, null values are taken in. Sessions that a record merges are deleted, then the merged
-    one is sent, under the time of its end.
+    Late is a record whose session ended before stream time - gap - grace.
+
+    Null keys are dropped and counted, null values are taken in. Sessions that a record merges are deleted, then the
+    merged one is sent, under the time of its end.
     """
 
     windows: SessionWindows = field(kw_only=True)
@@ -131,7 +133,10 @@ class StreamSessionAggregate(WindowedOperator):
 
 @dataclass(frozen=True, slots=True)
 class CogroupMerge(Operator):
-    """Sends on the updates of the aggregates of a cogroup, which keep their rows in one store: the table of that store."""
+    """Sends on the updates of the aggregates of a cogroup, which keep their rows in one store.
+
+    The table of that store.
+    """
 
     store: str
     old_values: bool = False

@@ -111,11 +111,13 @@ class StreamTableJoin(Operator):
     """Look up the table as it is when the stream record is processed. Joiner: `(key, left, right)` or expressions.
 
     Inner: no result without a row; null keys and values of the stream are dropped and counted. Left: `right` is null
-    without a row, null keys are kept, null values are dropped and counted. The result has the stream record's timestamp.
+    without a row, null keys are kept, null values are dropped and counted. The result has the stream record's
+    timestamp.
 
     Attributes:
         as_of: the table is versioned: look up the row that is valid at the record's timestamp.
-        buffer: a store in which records wait until stream time is at least `grace_ms` beyond them; `None`: they do not wait.
+        buffer: a store in which records wait until stream time is at least `grace_ms` beyond them; `None`: they do not
+            wait.
         serdes: of keys and values in it.
         grace_ms: see `buffer`.
     """
@@ -155,8 +157,8 @@ class StreamJoinWindow(Operator):
 class StreamStreamJoin(Operator):
     """Join each record of one side with those that the other side's window store holds. Joiner as in StreamTableJoin.
 
-    Results have the larger of the two timestamps. Null values are dropped and counted; so are null keys, unless this side
-    is `outer`: then the record comes out alone at once.
+    Results have the larger of the two timestamps. Null values are dropped and counted; so are null keys, unless this
+    side is `outer`: then the record comes out alone at once.
 
     Attributes:
         side: the one whose records arrive here.
@@ -187,8 +189,8 @@ class StreamStreamJoin(Operator):
 class StreamSelfJoin(Operator):
     """Both sides of an inner join of a stream with itself, of which one window store keeps the records (KIP-862).
 
-    A record is joined as the left side with those before it, then as the right side with these and itself. Null keys and null
-    values are dropped and counted.
+    A record is joined as the left side with those before it, then as the right side with these and itself. Null keys
+    and null values are dropped and counted.
 
     Attributes:
         windows: as the left side sees them.

@@ -25,7 +25,9 @@ class Filter(Operator):
 
 @dataclass(frozen=True, slots=True)
 class MapValues(Operator):
-    """New value from key and value. A callable takes `(key, value)`; an expression makes a bare value, `Fields` a record of fields.
+    """New value from key and value.
+
+    A callable takes `(key, value)`; an expression makes a bare value, `Fields` a record of fields.
 
     `schema` is that of a callable's results where it is known (given, or from the return annotation).
     """
@@ -36,7 +38,10 @@ class MapValues(Operator):
 
 @dataclass(frozen=True, slots=True)
 class Map(Operator):
-    """New key and value: a callable `(key, value) -> (key, value)`, or an expression for the key and `value` as in MapValues."""
+    """New key and value.
+
+    A callable `(key, value) -> (key, value)`, or an expression for the key and `value` as in MapValues.
+    """
 
     mapper: Callable[[Any, Any], tuple[Any, Any]] | None = None
     key: pl.Expr | None = None
@@ -55,7 +60,10 @@ class SelectKey(Operator):
 
 @dataclass(frozen=True, slots=True)
 class FlatMapValues(Operator):
-    """Zero or more values from `(key, value)`, in order; an expression must give a list. Timestamp and headers are kept."""
+    """Zero or more values from `(key, value)`, in order; an expression must give a list.
+
+    Timestamp and headers are kept.
+    """
 
     mapper: Callable[[Any, Any], Any] | pl.Expr
     schema: Schema | None = None

@@ -25,10 +25,12 @@ class TableSource(Operator):
 
 @dataclass(frozen=True, slots=True)
 class TableFilter(Operator):
-    """A table's rows for which the predicate holds; the others become deletes. `(key, value)`; never called with a null value.
+    """A table's rows for which the predicate holds; the others become deletes.
 
-    `old_values`: the parent's old values are known (Kafka Streams' rule, applied by the DSL), so a delete of what is not there is left out.
-    `versioned`: the parent is; then it is not left out.
+    `(key, value)`; never called with a null value.
+
+    `old_values`: the parent's old values are known (Kafka Streams' rule, applied by the DSL), so a delete of what is
+    not there is left out. `versioned`: the parent is; then it is not left out.
     """
 
     predicate: Callable[[Any, Any], bool] | pl.Expr
@@ -55,7 +57,9 @@ class TableMapValues(Operator):
 
 @dataclass(frozen=True, slots=True)
 class TableTransformValues(UserCode):
-    """A table's rows with the values that an object of the user makes; it is shown deletes too. A null result is no row.
+    """A table's rows with the values that an object of the user makes; it is shown deletes too.
+
+    A null result is no row.
 
     `old_values`: a node downstream wants the old value, and it is known.
     """

@@ -1,0 +1,128 @@
+"""From settings to what compiling and running need."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from hayase.compiler.compile import CompileOptions
+from hayase.core.config import StreamsConfig
+from hayase.core.errors import TopologyError
+from hayase.log.protocol import LogConfig
+from hayase.processor.handlers import ExceptionHandler, dead_letter, log_and_continue, log_and_fail
+from hayase.processor.timestamps import (
+    TimestampExtractor,
+    callable_timestamp,
+    record_timestamp,
+    wall_clock_timestamp,
+)
+from hayase.serde import Serde, Serdes
+from hayase.state.stores.spec import StoreType
+from hayase.task.compiled_subtopology import FailurePolicy
+from hayase.topology.defaults import with_default_serdes, with_store_type, with_topics
+from hayase.topology.explicit_names import check_explicit_names
+from hayase.topology.lines import naming_lines
+from hayase.topology.resolve import with_application_id
+from hayase.topology.topology import Topology
+
+_HANDLERS: dict[str, ExceptionHandler] = {
+    "log_and_fail": log_and_fail,
+    "log_and_continue": log_and_continue,
+    "dead_letter": dead_letter,
+}
+_EXTRACTORS: dict[str, TimestampExtractor] = {
+    "fail_on_invalid": record_timestamp("fail"),
+    "log_and_skip": record_timestamp("skip"),
+    "use_partition_time": record_timestamp("partition_time"),
+    "wall_clock": wall_clock_timestamp(),
+}
+
+
+def configured(topology: Topology, config: StreamsConfig) -> Topology:
+    """The topology with the names of its internal topics, the configuration's serdes, made for their topics, and store type.
+
+    Done before anything else.
+
+    Raises:
+        TopologyError: `UNKNOWN_SERDE`: a key's serde is not known. `EMPTY_TOPOLOGY`. `GENERATED_NAMES`.
+    """
+    if not (topology.nodes or topology.global_tables):
+        raise TopologyError("EMPTY_TOPOLOGY", "the topology has no nodes; begin with add_source")
+    if config.ensure_explicit_naming:
+        check_explicit_names(topology)
+    return _configured(topology, config)
+
+
+def _configured(topology: Topology, config: StreamsConfig) -> Topology:
+    key_serde, value_serde = _serde(config.default_key_serde), _serde(config.default_value_serde)
+    with naming_lines(topology):
+        topology = with_default_serdes(topology, key_serde, value_serde, Serdes.bytes())
+    topology = with_store_type(topology, StoreType(config.store_type))
+    topology = with_application_id(topology, config.application_id)
+    topology = with_topics(topology, config.application_id, config.schema_registry)
+    earlier = None if topology.earlier is None else _configured(topology.earlier, config)
+    return dataclasses.replace(topology, earlier=earlier)
+
+
+def compile_options(config: StreamsConfig, compacted: frozenset[str] = frozenset()) -> CompileOptions:
+    """Settings that decide how nodes are compiled; `compacted` are the source topics with compaction."""
+    return CompileOptions(
+        _serde(config.default_key_serde),
+        _serde(config.default_value_serde),
+        _extractor(config.default_timestamp_extractor),
+        config.caching,
+        config.processing_form,
+        compacted,
+        own_handlers=all(isinstance(handler, str) for handler in _handlers(config)),
+        prefix=config.processing_form == "auto",
+        registry_settings=config.schema_registry,
+        app_configs=config.app_configs,
+    )
+
+
+def failure_policy(config: StreamsConfig) -> FailurePolicy:
+    """The exception handlers and the dead-letter topic."""
+    deserialization, processing, production = map(_handler, _handlers(config))
+    return FailurePolicy(deserialization, processing, production, config.dead_letter_topic)
+
+
+def log_config(config: StreamsConfig) -> LogConfig:
+    """The log of an application: a Kafka cluster if `bootstrap.servers` is set, else the embedded one at `log.dir`."""
+    if config.bootstrap_servers:
+        options = {
+            f"{client}.{key}": value
+            for client, properties in (
+                ("consumer", config.consumer_properties),
+                ("producer", config.producer_properties),
+                ("admin", config.admin_properties),
+            )
+            for key, value in properties.items()
+        }
+        return LogConfig("kafka", ",".join(config.bootstrap_servers), options)
+    return LogConfig("embedded", str(config.log_dir), {"fsync": "true" if config.checkpoint_fsync else "false"})
+
+
+def _handlers(config: StreamsConfig) -> tuple[ExceptionHandler | str, ExceptionHandler | str, ExceptionHandler | str]:
+    return (
+        config.deserialization_exception_handler,
+        config.processing_exception_handler,
+        config.production_exception_handler,
+    )
+
+
+def _handler(given: ExceptionHandler | str) -> ExceptionHandler:
+    return _HANDLERS[given] if isinstance(given, str) else given
+
+
+def _serde(given: Any) -> Serde[Any] | None:
+    if isinstance(given, str):
+        named: Serde[Any] = getattr(Serdes, given)()
+        return named
+    serde: Serde[Any] | None = given
+    return serde
+
+
+def _extractor(given: Any) -> TimestampExtractor:
+    if given is None or isinstance(given, str):
+        return _EXTRACTORS[given or "fail_on_invalid"]
+    return given if isinstance(given, TimestampExtractor) else callable_timestamp(given)

@@ -1,0 +1,1 @@
+"""Joins of the DSL."""

@@ -1,0 +1,122 @@
+"""`Joined` and `TableJoined`: options of joins with tables."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Generic
+
+from hayase.core.names import check_name
+from hayase.core.type_variables import KN, KR, VN, VON, VR, K_co, V_co, VO_co
+from hayase.core.windows import to_ms
+from hayase.dsl import functions
+from hayase.dsl.options.options import NamedSerdes, check_serde, name_of
+from hayase.serde.protocol import Serde
+
+
+@dataclass(frozen=True, slots=True)
+class JoinSerdes(NamedSerdes[K_co, V_co], Generic[K_co, V_co, VO_co]):
+    """What the options of joins share: serdes of the keys and of the values of both sides, and a name."""
+
+    other_value_serde: Serde[VO_co] | None = None
+
+    def with_other_value_serde(self, serde: Any) -> Any:
+        """The same with another serde of the right values."""
+        return dataclasses.replace(self, other_value_serde=check_serde(serde, "other_value_serde"))
+
+
+@dataclass(frozen=True, slots=True)
+class Joined(JoinSerdes[K_co, V_co, VO_co]):
+    """Serdes and name of a stream-table join.
+
+    The serdes serve the repartition of the stream, and its buffer, if it needs one.
+
+    Attributes:
+        other_value_serde: of the table's values.
+        grace_ms: how long records wait for rows that come late; `None`: not at all.
+    """
+
+    grace_ms: int | None = None
+
+    @classmethod
+    def with_(
+        cls,
+        key_serde: Serde[KN] | None = None,
+        value_serde: Serde[VN] | None = None,
+        other_value_serde: Serde[VON] | None = None,
+        name: str | None = None,
+        grace_period: timedelta | None = None,
+    ) -> Joined[KN, VN, VON]:
+        """All options at once."""
+        return Joined(
+            check_serde(key_serde, "key_serde"),
+            check_serde(value_serde, "value_serde"),
+            name_of(name),
+            check_serde(other_value_serde, "other_value_serde"),
+            None if grace_period is None else to_ms("grace_period", grace_period),
+        )
+
+    def with_grace_period(self, grace_period: timedelta) -> Joined[K_co, V_co, VO_co]:
+        """The same, with records waiting for rows of the versioned table that come late (KIP-923).
+
+        A record is joined as soon as a record of the stream is processed whose timestamp is greater by the grace period
+        or more; records of the table do not count. What is due comes by time, then by the bytes of the key, then in the
+        order of arrival; a record that is late by more than the grace period is joined at once, and so is one with a
+        null key (left joins). The table must be versioned, with a history that is not shorter.
+
+        Example:
+            >>> from datetime import timedelta
+            >>> Joined().with_grace_period(timedelta(seconds=5)).grace_ms
+            5000
+        """
+        return dataclasses.replace(self, grace_ms=to_ms("grace_period", grace_period))
+
+    if TYPE_CHECKING:
+
+        def with_key_serde(self, serde: Serde[KR]) -> Joined[KR, V_co, VO_co]:
+            """The same with another key serde."""
+
+        def with_value_serde(self, serde: Serde[VR]) -> Joined[K_co, VR, VO_co]:
+            """The same with another value serde."""
+
+        def with_other_value_serde(self, serde: Serde[VR]) -> Joined[K_co, V_co, VR]:
+            """The same with another serde of the right values."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableJoined:
+    """Names and partitioners of a foreign-key join of two tables.
+
+    A partitioner is `(topic, key, None, partitions)` and gives a number, or `None` for the partition of the key; needed
+    where a table's topic is not partitioned by Kafka's default.
+
+    Attributes:
+        partitioner: where rows of the left table are, by its key; `None`: where they were read.
+        other_partitioner: where rows of the right table are, by its key; `None`: Kafka's default.
+        name: begins the names of all nodes and internal topics of the join.
+    """
+
+    partitioner: Callable[[str, Any, None, int], Any] | None = None
+    other_partitioner: Callable[[str, Any, None, int], Any] | None = None
+    name: str | None = None
+
+    @classmethod
+    def with_(
+        cls,
+        partitioner: Callable[[str, Any, None, int], Any] | None = None,
+        other_partitioner: Callable[[str, Any, None, int], Any] | None = None,
+        name: str | None = None,
+    ) -> TableJoined:
+        """All options at once."""
+        form = "(topic, key, None, partitions)"
+        for function in (partitioner, other_partitioner):
+            if function is not None:
+                functions.callable_of(function, 4, "a partitioner of TableJoined", form)
+        return cls(partitioner, other_partitioner, name_of(name))
+
+    @classmethod
+    def as_(cls, name: str) -> TableJoined:
+        """Only a name."""
+        return cls(name=check_name(name))

@@ -1,0 +1,317 @@
+"""Option objects of the DSL: Kafka Streams' own, immutable; each `with_…` gives a changed copy.
+
+Operations take them where Kafka Streams takes them. The one exception is `Named`, which holds nothing but a name:
+every operation that makes one node has the keyword `name=`, and that takes a string (or a `Named`, for ported code).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self
+
+from hayase.core.errors import TopologyError
+from hayase.core.names import check_name
+from hayase.core.offset_reset import AutoOffsetReset
+from hayase.core.type_variables import KN, KR, VN, VR, K, K_co, T, V, V_co
+from hayase.dsl import functions
+from hayase.processor.timestamps import ConsumedRecord, TimestampExtractor, callable_timestamp
+from hayase.serde.protocol import Serde
+from hayase.topology.nodes import Partitioner
+
+if TYPE_CHECKING:
+    from hayase.dsl.kstream import KStream
+
+Reset = AutoOffsetReset | Literal["earliest", "latest", "none"]
+Extractor = TimestampExtractor | Callable[[ConsumedRecord, int], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """The name of one node."""
+
+    name: str
+
+    @classmethod
+    def as_(cls, name: str) -> Named:
+        """A name: 1 to 249 ASCII letters, digits, `.`, `_`, `-`."""
+        return cls(check_name(name))
+
+
+def name_of(name: str | Named | None) -> str | None:
+    """The checked name in either spelling."""
+    if name is None:
+        return None
+    return check_name(name.name if isinstance(name, Named) else name)
+
+
+def check_serde(serde: Serde[T] | None, what: str) -> Serde[T] | None:
+    """The serde, if it is one.
+
+    Raises:
+        TopologyError: `INVALID_SERDE`.
+    """
+    if serde is not None and not isinstance(serde, Serde):
+        raise TopologyError(
+            "INVALID_SERDE",
+            f"{what} is {serde!r}; it must be a Serde, for example Serdes.string() or JsonSerde()",
+        )
+    return serde
+
+
+@dataclass(frozen=True, slots=True)
+class OptionalSerdes(Generic[K_co, V_co]):
+    """What all options of keys and values have.
+
+    Each kind of option says under `TYPE_CHECKING` which type another serde gives it.
+    """
+
+    key_serde: Serde[K_co] | None = None
+    value_serde: Serde[V_co] | None = None
+
+    def with_key_serde(self, serde: Any) -> Any:
+        """The same with another key serde."""
+        return dataclasses.replace(self, key_serde=check_serde(serde, "key_serde"))
+
+    def with_value_serde(self, serde: Any) -> Any:
+        """The same with another value serde."""
+        return dataclasses.replace(self, value_serde=check_serde(serde, "value_serde"))
+
+
+@dataclass(frozen=True, slots=True)
+class NamedSerdes(OptionalSerdes[K_co, V_co]):
+    """The same with the name of a node."""
+
+    name: str | None = None
+
+    @classmethod
+    def as_(cls, name: str) -> Self:
+        """Only a name."""
+        return cls(name=check_name(name))
+
+    def with_name(self, name: str) -> Self:
+        """The same with another name."""
+        return dataclasses.replace(self, name=check_name(name))
+
+
+@dataclass(frozen=True, slots=True)
+class Consumed(NamedSerdes[K_co, V_co]):
+    """How a source topic is read.
+
+    Attributes:
+        key_serde: of the keys; `None`: the setting `default.key.serde`, else bytes.
+        value_serde: of the values; `None`: the setting `default.value.serde`, else bytes.
+        timestamp_extractor: where event time comes from; `None`: the setting `default.timestamp.extractor`.
+        reset: where it begins without a position: an `AutoOffsetReset`; `None`: the setting `auto.offset.reset`.
+        name: of the source node.
+
+    Example:
+        Consumed.with_(timestamp_extractor=field_timestamp("ordered_at"), name="orders-in")
+    """
+
+    timestamp_extractor: TimestampExtractor | None = None
+    reset: AutoOffsetReset | None = None
+
+    @classmethod
+    def with_(
+        cls,
+        key_serde: Serde[K] | None = None,
+        value_serde: Serde[V] | None = None,
+        timestamp_extractor: Extractor | None = None,
+        reset: Reset | None = None,
+        name: str | None = None,
+    ) -> Consumed[K, V]:
+        """All options at once; a plain function as extractor is `callable_timestamp(function)`."""
+        if timestamp_extractor is not None and not isinstance(timestamp_extractor, TimestampExtractor):
+            if not callable(timestamp_extractor):
+                raise TopologyError(
+                    "INVALID_TIMESTAMP_EXTRACTOR",
+                    f"{timestamp_extractor!r} is no timestamp extractor; use record_timestamp(), field_timestamp('…'), "
+                    "wall_clock_timestamp() or a function of (record, partition_time_ms)",
+                )
+            timestamp_extractor = callable_timestamp(timestamp_extractor)
+        return Consumed(
+            check_serde(key_serde, "key_serde"),
+            check_serde(value_serde, "value_serde"),
+            name_of(name),
+            timestamp_extractor,
+            None if reset is None else AutoOffsetReset.of(reset),
+        )
+
+    def with_timestamp_extractor(self, extractor: Extractor) -> Consumed[K_co, V_co]:
+        """The same with another timestamp extractor."""
+        return Consumed.with_(self.key_serde, self.value_serde, extractor, self.reset, self.name)
+
+    def with_offset_reset_policy(self, reset: Reset) -> Consumed[K_co, V_co]:
+        """The same with another begin where there is no position: an `AutoOffsetReset`, or its name."""
+        return Consumed.with_(self.key_serde, self.value_serde, self.timestamp_extractor, reset, self.name)
+
+    if TYPE_CHECKING:
+
+        @classmethod
+        def as_(cls, name: str) -> Consumed[Any, Any]:
+            """Only a name."""
+
+        def with_key_serde(self, serde: Serde[KR]) -> Consumed[KR, V_co]:
+            """The same with another key serde."""
+
+        def with_value_serde(self, serde: Serde[VR]) -> Consumed[K_co, VR]:
+            """The same with another value serde."""
+
+
+@dataclass(frozen=True, slots=True)
+class Produced(NamedSerdes[K_co, V_co]):
+    """How a topic is written. Serdes that are `None` are those of the stream.
+
+    Attributes:
+        partitioner: chooses the partition of each record: `(topic, key, value, partitions)` gives a number, several
+            (the record goes to each), none at all (it is dropped and counted), or `None` for the partition of the key;
+            or an expression gives a number. Kafka Streams' `StreamPartitioner` (KIP-837).
+
+    Example:
+        Produced.with_(partitioner=lambda topic, key, value, partitions: value["shelf"] % partitions)
+    """
+
+    partitioner: Partitioner | None = None
+
+    @classmethod
+    def with_(
+        cls,
+        key_serde: Serde[KN] | None = None,
+        value_serde: Serde[VN] | None = None,
+        name: str | None = None,
+        partitioner: Partitioner | None = None,
+    ) -> Produced[KN, VN]:
+        """All options at once."""
+        return Produced(
+            check_serde(key_serde, "key_serde"),
+            check_serde(value_serde, "value_serde"),
+            name_of(name),
+            functions.partitioner(partitioner),
+        )
+
+    def with_stream_partitioner(self, partitioner: Partitioner) -> Produced[K_co, V_co]:
+        """The same with a partitioner."""
+        return dataclasses.replace(self, partitioner=functions.partitioner(partitioner))
+
+    if TYPE_CHECKING:
+
+        def with_key_serde(self, serde: Serde[KR]) -> Produced[KR, V_co]:
+            """The same with another key serde."""
+
+        def with_value_serde(self, serde: Serde[VR]) -> Produced[K_co, VR]:
+            """The same with another value serde."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repartitioned(NamedSerdes[K_co, V_co]):
+    """The topic that `KStream.repartition` goes through.
+
+    Attributes:
+        name: of the topic: `<application.id>-<name>-repartition`.
+        number_of_partitions: of the topic; `None`: that of what the stream is joined with, else the largest upstream.
+        partitioner: see `Produced`.
+    """
+
+    number_of_partitions: int | None = None
+    partitioner: Partitioner | None = None
+
+    @classmethod
+    def with_(
+        cls,
+        key_serde: Serde[KN] | None = None,
+        value_serde: Serde[VN] | None = None,
+        name: str | None = None,
+        number_of_partitions: int | None = None,
+        partitioner: Partitioner | None = None,
+    ) -> Repartitioned[KN, VN]:
+        """All options at once."""
+        return Repartitioned(
+            check_serde(key_serde, "key_serde"),
+            check_serde(value_serde, "value_serde"),
+            name_of(name),
+            None if number_of_partitions is None else _check_partitions(number_of_partitions),
+            functions.partitioner(partitioner),
+        )
+
+    def with_number_of_partitions(self, number: int) -> Repartitioned[K_co, V_co]:
+        """The same with so many partitions."""
+        return dataclasses.replace(self, number_of_partitions=_check_partitions(number))
+
+    def with_stream_partitioner(self, partitioner: Partitioner) -> Repartitioned[K_co, V_co]:
+        """The same with a partitioner."""
+        return dataclasses.replace(self, partitioner=functions.partitioner(partitioner))
+
+    if TYPE_CHECKING:
+
+        def with_key_serde(self, serde: Serde[KR]) -> Repartitioned[KR, V_co]:
+            """The same with another key serde."""
+
+        def with_value_serde(self, serde: Serde[VR]) -> Repartitioned[K_co, VR]:
+            """The same with another value serde."""
+
+
+def _check_partitions(number: int) -> int:
+    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+        raise TopologyError("INVALID_PARTITIONS", f"a topic has 1 partition or more, not {number!r}")
+    return number
+
+
+@dataclass(frozen=True, slots=True)
+class Grouped(NamedSerdes[K_co, V_co]):
+    """Serdes of a grouped stream, used where it is repartitioned and for its stores.
+
+    `name` names the repartition (`<name>-repartition`), and in `group_by` also the node that makes the new key.
+    """
+
+    @classmethod
+    def with_(
+        cls,
+        key_serde: Serde[KN] | None = None,
+        value_serde: Serde[VN] | None = None,
+        name: str | None = None,
+    ) -> Grouped[KN, VN]:
+        """All options at once."""
+        return Grouped(check_serde(key_serde, "key_serde"), check_serde(value_serde, "value_serde"), name_of(name))
+
+    if TYPE_CHECKING:
+
+        def with_key_serde(self, serde: Serde[KR]) -> Grouped[KR, V_co]:
+            """The same with another key serde."""
+
+        def with_value_serde(self, serde: Serde[VR]) -> Grouped[K_co, VR]:
+            """The same with another value serde."""
+
+
+@dataclass(frozen=True, slots=True)
+class Branched:
+    """One exit of a split.
+
+    Attributes:
+        name: ends the branch's name (after that of the split); `None`: its position, from 1; `0` for the default
+            branch.
+        function: applied to the branch; its result takes the branch's place in the answer, `None` leaves it out.
+        consumer: called with the branch, which is then left out of the answer.
+    """
+
+    name: str | None = None
+    function: Callable[[KStream[Any, Any]], KStream[Any, Any] | None] | None = None
+    consumer: Callable[[KStream[Any, Any]], None] | None = None
+
+    @classmethod
+    def as_(cls, name: str) -> Branched:
+        """Only a name."""
+        return cls(name=check_name(name))
+
+    @classmethod
+    def with_function(
+        cls, function: Callable[[KStream[Any, Any]], KStream[Any, Any] | None], name: str | None = None
+    ) -> Branched:
+        """A function of the branch."""
+        return cls(name=name_of(name), function=function)
+
+    @classmethod
+    def with_consumer(cls, consumer: Callable[[KStream[Any, Any]], None], name: str | None = None) -> Branched:
+        """A consumer of the branch."""
+        return cls(name=name_of(name), consumer=consumer)

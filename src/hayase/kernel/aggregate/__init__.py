@@ -1,0 +1,1 @@
+"""Aggregations of streams and tables without windows, and the built-in aggregates."""

@@ -1,0 +1,42 @@
+"""Late records as a stream of their own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hayase.core.records import Record, Window, Windowed
+from hayase.kernel.node.row_node import RowContext, RowNode
+from hayase.topology.nodes import ProcessorNode
+from hayase.topology.operators import LateRecords
+
+
+class LateRecordsRows(RowNode):
+    """LateRecords in row form. Its parent sends it late records alone, and its other children nothing of them."""
+
+    def __init__(self, node: ProcessorNode, operator: LateRecords) -> None:
+        super().__init__(node.name)
+
+    def process(self, record: Record[Any, Any]) -> None:
+        """Pass on."""
+        self.ctx.forward(record)
+
+
+class LateChildren:
+    """The children of an aggregate that want its late records."""
+
+    def __init__(self, ctx: RowContext) -> None:
+        self._ctx = ctx
+        self._children = [at for at, child in enumerate(ctx.children) if isinstance(child, LateRecordsRows)]
+
+    def send(self, record: Record[Any, Any], window: Window) -> None:
+        """Send them a record under its key and the window that refused it."""
+        for child in self._children:
+            self._ctx.forward_to(child, record.with_key(Windowed(record.key, window)))
+
+
+def without_late_children(ctx: RowContext) -> RowContext:
+    """The same access to the task with only those children that take the updates of the table."""
+    others = [child for child in ctx.children if not isinstance(child, LateRecordsRows)]
+    if len(others) == len(ctx.children):
+        return ctx
+    return RowContext(ctx.name, ctx.env, others, ctx.tables, ctx.schemas, ctx.holding)

@@ -1,0 +1,71 @@
+"""Aggregating a grouped stream into a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import polars as pl
+
+from hayase.core.metrics import DROPPED_RECORDS
+from hayase.core.records import Record
+from hayase.kernel.aggregate.aggregation_columns import Aggregated, ColumnAggregation
+from hayase.kernel.aggregate.keyed_columns import KeyedAggregateColumns, KeySlots
+from hayase.kernel.aggregate.stream_aggregate_node import AggregateNode
+from hayase.kernel.aggregate.updates_rows import RowStore
+from hayase.kernel.node.column_node import KEY, NULL, ColumnContext, CompileContext, EdgeSchema
+from hayase.kernel.table.versioned_rows import VersionedRowStore, key_places
+from hayase.topology.nodes import ProcessorNode
+from hayase.topology.operators import StreamAggregate
+
+
+class StreamAggregateRows(AggregateNode[StreamAggregate]):
+    """StreamAggregate in row form."""
+
+    def places(self) -> RowStore | VersionedRowStore:
+        """The store."""
+        self._store = key_places(self.ctx.env, self._operator.store, self.name)
+        return self._store
+
+    def get_as_of(self, key: Any, as_of_ms: int) -> tuple[Any, int] | None:
+        """See VersionedTableRows; the table must be versioned."""
+        assert isinstance(self._store, VersionedRowStore)
+        found = self._store.get_as_of(self._key_bytes(key), as_of_ms)
+        return None if found is None else self._rows.read(found)
+
+    def place(self, key: Any) -> tuple[Any, ...]:
+        """The key's bytes."""
+        return (self._key_bytes(key),)
+
+    def process(self, record: Record[Any, Any]) -> None:
+        """Take one record."""
+        if record.key is None or record.value is None:
+            self.ctx.env.metrics.add(DROPPED_RECORDS, self.name)
+            return
+        self._rows.update(self.place(record.key), record, self._aggregation.inputs(record))
+
+
+class StreamAggregateColumns(KeyedAggregateColumns[ColumnAggregation]):
+    """StreamAggregate in column form; built-in aggregates only."""
+
+    @classmethod
+    def compile(
+        cls, node: ProcessorNode, edges: Sequence[EdgeSchema], ctx: CompileContext
+    ) -> StreamAggregateColumns | None:
+        """The node; `None` if the aggregate, or its store, has no column form."""
+        operator = node.operator
+        assert isinstance(operator, StreamAggregate)
+        if operator.cogrouped:
+            return None
+        aggregation = ColumnAggregation.compile(node, edges[0], ctx)
+        if aggregation is None:
+            return None
+        output = EdgeSchema(edges[0].key, aggregation.schema, table=True, old_values=operator.old_values)
+        return cls(node.name, output, operator.store, aggregation)
+
+    def updated(self, frame: pl.DataFrame, slots: KeySlots, ctx: ColumnContext) -> Aggregated:
+        """See KeyedAggregateColumns."""
+        refused = frame[KEY].is_null() | frame[NULL]
+        ctx.metrics.add(DROPPED_RECORDS, self.name, int(refused.sum()))
+        rows = self._aggregation.with_inputs(frame.filter(~refused) if refused.any() else frame, ctx)
+        return self._aggregation.run(rows, slots, ctx)

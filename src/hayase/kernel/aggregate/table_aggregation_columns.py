@@ -1,0 +1,194 @@
+"""Aggregating one epoch's updates of a grouped table in columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from hayase.kernel.aggregate.aggregation_columns import Aggregated, AggregateKeys, ColumnAggregation
+from hayase.kernel.aggregate.built_in import INT64_MAX, INT64_MIN, Sum, overflow
+from hayase.kernel.aggregate.stored_layout import BoolArray, Stored
+from hayase.kernel.aggregate.subtraction_columns import GroupUpdates
+from hayase.kernel.frame.compiled_expressions import carried
+from hayase.kernel.frame.groups import Accumulate, Groups
+from hayase.kernel.node.column_node import (
+    KEY,
+    NULL,
+    OLD,
+    OLD_NULL,
+    TS,
+    ColumnContext,
+    Failed,
+    Order,
+    evaluate,
+    order_columns,
+    order_of,
+)
+from hayase.serde.timestamped import NO_TIME
+
+_ROW = "__row"
+_NEW = "__input"
+_PREVIOUS = "__undo"
+
+
+@dataclass(frozen=True, slots=True)
+class _Inputs:
+    """The updates with their inputs, and on which of them evaluating the old or the new inputs failed."""
+
+    rows: pl.DataFrame
+    old_failed: dict[Order, Exception]
+    new_failed: dict[Order, Exception]
+
+
+@dataclass(frozen=True)
+class ColumnTableAggregation(ColumnAggregation):
+    """A built-in aggregate of a grouped table; all of its fields can take values out again.
+
+    Nothing is taken out where there is no row: a group begins with its first new value.
+    """
+
+    def updated(self, frame: pl.DataFrame, slots: AggregateKeys, ctx: ColumnContext) -> Aggregated:
+        """Read, aggregate and write.
+
+        Args:
+            frame: updates with old values, in order; no key is null.
+            slots: where the table's rows are.
+            ctx: of the node.
+        """
+        given = self._with_inputs(frame)
+        rows = given.rows
+        while True:
+            groups = Groups(*slots.numbers(rows))
+            start = self.layout.read(slots.read(rows[groups.last]))
+            failing = self._refused(_Inputs(rows, given.old_failed, given.new_failed), groups, start, ctx)
+            if failing is None:
+                break
+            rows, given = rows.filter(~failing), _Inputs(rows, {}, {})
+        steps, there = self._steps(rows, groups, start)
+        last = self._after(rows, steps, there, start)
+        running = last if steps.running else None
+        if running is not None:
+            last = running.gather(groups.last)
+        slots.write(self.encoded(last))
+        return Aggregated(rows, groups, start, last, running, slots)
+
+    def _with_inputs(self, frame: pl.DataFrame) -> _Inputs:
+        kept = [*carried(frame, windows=False), NULL, OLD_NULL]
+        names = {name for item in self.inputs if item is not None for name in item.meta.root_names()}
+        fields = [name for name in frame.columns if name in names and not name.startswith("__")]
+        old = frame.select(KEY, TS, *order_columns(frame), *(pl.col(OLD + name).alias(name) for name in fields))
+        new = frame.select(KEY, TS, *order_columns(frame), *fields)
+        before, old_failed = self._evaluated(old, frame[OLD_NULL], _PREVIOUS)
+        after, new_failed = self._evaluated(new, frame[NULL], _NEW)
+        return _Inputs(frame.select(kept).with_columns(*before, *after), old_failed, new_failed)
+
+    def _evaluated(
+        self, frame: pl.DataFrame, null: pl.Series, prefix: str
+    ) -> tuple[list[pl.Series], dict[Order, Exception]]:
+        """The inputs of values that are there, null elsewhere; and what failed."""
+        inputs = [item.alias(f"{prefix}{at}") for at, item in enumerate(self.inputs) if item is not None]
+        if not inputs:
+            return [], {}
+        failed = Failed()
+        rows = frame.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias(_ROW))
+        if null.any():
+            rows = rows.filter(~null)
+        done = evaluate(rows, lambda part: part.select(_ROW, *inputs), failed)
+        if done.height < frame.height:
+            at = np.full(frame.height, -1)
+            at[done[_ROW].to_numpy()] = np.arange(done.height)
+            done = done.select(pl.all().gather(pl.Series(at).replace(-1, None)))
+        return done.drop(_ROW).get_columns(), dict(failed.errors)
+
+    def _input(self, rows: pl.DataFrame, number: int, prefix: str = _NEW) -> pl.Series:
+        return rows[f"{prefix}{number}"] if self.inputs[number] is not None else rows[TS]
+
+    def _steps(self, rows: pl.DataFrame, groups: Groups, start: Stored) -> tuple[GroupUpdates, BoolArray]:
+        """What the updates do, and whether the group has a row after each."""
+        old, new = ~rows[OLD_NULL].to_numpy(), ~rows[NULL].to_numpy()
+        running = self.read or not self.caching
+        absent = start.absent
+        if not absent.any():
+            return GroupUpdates(groups, old, new, running), np.ones(rows.height, np.bool_)
+        began = (~absent).astype(np.int64)
+        after = groups.running(np.maximum, began, new.astype(np.int64))
+        before = np.concatenate([began, after])[groups.before(len(began))]
+        return GroupUpdates(groups, old & (before == 1), new, running), after == 1
+
+    def _after(self, rows: pl.DataFrame, steps: GroupUpdates, there: BoolArray, start: Stored) -> Stored:
+        times = np.where(there, rows[TS].to_numpy(), NO_TIME)
+        values: list[pl.Series] = []
+        for number, part in enumerate(self.parts):
+            place = len(values)
+            stored = start.values[place : place + len(part.stored_names)]
+            old, new = self._input(rows, number, _PREVIOUS), self._input(rows, number)
+            values.extend(steps.columns(part, stored, old, new))
+        return Stored(Accumulate(steps.groups, steps.running)(np.maximum, start.times, times), values)
+
+    def _refused(self, given: _Inputs, groups: Groups, start: Stored, ctx: ColumnContext) -> pl.Series | None:
+        """Which updates must be left out, since an input failed or a sum would leave 64 bits; `None` if all is well."""
+        rows = given.rows
+        largest = int(np.bincount(groups.of_row).max()) if rows.height else 0
+        sums: list[_WholeSum] = []
+        certain = not (given.old_failed or given.new_failed)
+        place = 0
+        for number, part in enumerate(self.parts):
+            if isinstance(part, Sum) and part.whole:
+                so_far = start.values[place]
+                old, new = self._input(rows, number, _PREVIOUS), self._input(rows, number)
+                both = pl.concat([old, new])
+                certain = certain and not part.may_overflow(so_far, both, 2 * largest)
+                sums.append(_WholeSum(part.name, so_far, old, new))
+            place += len(part.stored_names)
+        return None if certain else _failing(given, groups, start.absent, sums, ctx)
+
+
+@dataclass(frozen=True, slots=True)
+class _WholeSum:
+    """A sum of whole numbers: so far by group, what is taken out and put in by update."""
+
+    name: str
+    so_far: pl.Series
+    old: pl.Series
+    new: pl.Series
+
+
+def _failing(
+    given: _Inputs, groups: Groups, absent: BoolArray, sums: Sequence[_WholeSum], ctx: ColumnContext
+) -> pl.Series | None:
+    """Goes through the updates one by one, as the row form does, and hands what fails to the context."""
+    rows = given.rows
+    there = (~absent).tolist()
+    totals = [one.so_far.fill_null(0).to_list() for one in sums]
+    olds = [one.old.fill_null(0).to_list() for one in sums]
+    news = [one.new.fill_null(0).to_list() for one in sums]
+    has_old, has_new = (~rows[OLD_NULL]).to_list(), (~rows[NULL]).to_list()
+    orders = rows.select(order_columns(rows)).rows()
+    failing = np.zeros(rows.height, np.bool_)
+    for row, group in enumerate(groups.of_row.tolist()):
+        error: Exception | None = None
+        found = [total[group] for total in totals]
+        if has_old[row] and there[group]:
+            error = given.old_failed.get(orders[row])
+            found = [total - old[row] for total, old in zip(found, olds, strict=True)]
+            error = error or _overflow(sums, found)
+        if error is None and has_new[row]:
+            error = given.new_failed.get(orders[row])
+            found = [total + new[row] for total, new in zip(found, news, strict=True)]
+            error = error or _overflow(sums, found)
+        if error is not None:
+            failing[row] = True
+            ctx.processing_failed(order_of(rows, row), error)
+            continue
+        there[group] = there[group] or has_new[row]
+        for total, value in zip(totals, found, strict=True):
+            total[group] = value
+    return pl.Series(failing) if failing.any() else None
+
+
+def _overflow(sums: Sequence[_WholeSum], totals: Sequence[int]) -> OverflowError | None:
+    wrong = [one.name for one, total in zip(sums, totals, strict=True) if not INT64_MIN <= total <= INT64_MAX]
+    return overflow(wrong[0]) if wrong else None

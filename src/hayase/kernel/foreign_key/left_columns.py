@@ -1,0 +1,220 @@
+"""The left side of a foreign-key join in column form."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+
+from hayase.core.metrics import DROPPED_RECORDS
+from hayase.kernel.foreign_key.left_rows import digest_of
+from hayase.kernel.frame.callables import call_each, with_keys
+from hayase.kernel.frame.compiled_expressions import carried, known, result_type, visible
+from hayase.kernel.frame.exact_keys import equal_keys, is_exact
+from hayase.kernel.frame.python_values import has_python_records, has_python_values, record_keys, record_values
+from hayase.kernel.frame.row_functions import struct_type
+from hayase.kernel.join.joined_tables_columns import JoinedTables
+from hayase.kernel.join.table_reader_columns import TableReader, table_reader
+from hayase.kernel.node.column_node import (
+    KEY,
+    NULL,
+    OLD_NULL,
+    ORDER,
+    ColumnContext,
+    ColumnNode,
+    CompileContext,
+    EdgeSchema,
+    evaluate,
+    order_columns,
+)
+from hayase.kernel.table.old_and_new import ROW, both_sides
+from hayase.serde.protocol import ColumnCodec, Schema
+from hayase.serde.subscription_columns import (
+    DIGEST,
+    GONE,
+    INSTRUCTION,
+    PARTITION,
+    PRIMARY_KEY,
+    RIGHT,
+    AnswerSchema,
+    subscription_schema,
+)
+from hayase.serde.subscriptions import Instruction
+from hayase.topology.nodes import ProcessorNode
+from hayase.topology.operators import ForeignKeyResolve, ForeignKeySubscribe, TableJoiner
+
+
+def _digests(codec: ColumnCodec, frame: pl.DataFrame) -> pl.Series:
+    """The digest of each value, null where there is none."""
+    data = codec.encode(frame.select(codec.schema.names), frame[NULL])
+    return pl.Series(DIGEST, list(map(digest_of, data)), dtype=pl.Binary)
+
+
+def _digesting(codec: ColumnCodec | None, value: Schema) -> ColumnCodec | None:
+    """The codec, if it can write such values."""
+    if codec is None or codec.schema.bare != value.bare or dict(codec.schema.fields) != dict(value.fields):
+        return None
+    return codec
+
+
+class ForeignKeySubscribeColumns(ColumnNode):
+    """ForeignKeySubscribe in column form.
+
+    Args:
+        edge: of the left table.
+        digested: column form of the serde of left values.
+        foreign: schema of foreign keys.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        edge: EdgeSchema,
+        output: EdgeSchema,
+        operator: ForeignKeySubscribe,
+        digested: ColumnCodec,
+        foreign: Schema,
+    ) -> None:
+        super().__init__(name, output)
+        assert edge.value is not None
+        self._edge = edge
+        self._names = edge.value.names
+        self._operator = operator
+        self._digested = digested
+        self._foreign = foreign
+
+    def run(self, inputs: Sequence[pl.DataFrame], ctx: ColumnContext) -> pl.DataFrame:
+        """Up to two subscriptions of each update: what the old row asked for is taken back, the new one asks."""
+        frame, new, old = both_sides(inputs[0], self._names, lambda rows: self._extracted(rows, ctx))
+        asks, asked = new[KEY].is_not_null().to_numpy(), old[KEY].is_not_null().to_numpy()
+        same = asks & asked & equal_keys(new[KEY], old[KEY])
+        if self._operator.left:
+            there = ~(frame[NULL] & frame[OLD_NULL]).to_numpy()
+            first = np.where(asked & ~same, int(Instruction.UNSUBSCRIBE), -1)
+            second = np.where(there, int(Instruction.ANSWER_ALWAYS), -1)
+        else:
+            dropped = ~asks & ~frame[NULL].to_numpy()
+            ctx.metrics.add(DROPPED_RECORDS, self.name, int(dropped.sum()))
+            last = np.where(asks, int(Instruction.UNSUBSCRIBE), int(Instruction.UNSUBSCRIBE_AND_ANSWER))
+            first = np.where(asked & ~same, last, -1)
+            again = np.where(asked & ~same, int(Instruction.ANSWER_ALWAYS), int(Instruction.ANSWER_IF_THERE))
+            second = np.where(asks, again, -1)
+        return self._sent(frame, new[KEY], old[KEY], (first, second), ctx)
+
+    def _extracted(self, rows: pl.DataFrame, ctx: ColumnContext) -> pl.DataFrame:
+        """The foreign keys of rows, by number."""
+        extractor = self._operator.extractor
+        if isinstance(extractor, pl.Expr):
+            return evaluate(rows, lambda part: part.select(ROW, extractor.alias(KEY)), ctx)
+        arguments = record_keys(rows, self._edge), record_values(rows, self._edge)
+        kept, results = call_each(rows.select(ROW, *order_columns(rows)), arguments, extractor, ctx)
+        return with_keys(kept, results, self._foreign, ctx).select(ROW, KEY)
+
+    def _sent(
+        self,
+        frame: pl.DataFrame,
+        new: pl.Series,
+        old: pl.Series,
+        instructions: tuple[np.ndarray, np.ndarray],
+        ctx: ColumnContext,
+    ) -> pl.DataFrame:
+        every = np.stack(instructions, axis=1).reshape(-1)
+        places = np.flatnonzero(every >= 0)
+        row, second = places // 2, places % 2
+        fields = [
+            pl.Series(INSTRUCTION, every[places], pl.Int8),
+            _digests(self._digested, frame).gather(row),
+            pl.Series(PARTITION, np.full(len(places), ctx.partition), pl.Int32),
+            frame[KEY].gather(row).alias(PRIMARY_KEY),
+        ]
+        is_new = pl.Series(second == 1)
+        key = pl.select(pl.when(is_new).then(new.gather(row)).otherwise(old.gather(row)).alias(KEY)).to_series()
+        kept = frame.select(carried(frame, key=False))[row]
+        order = pl.Series(f"{ORDER}{len(order_columns(frame))}", second, pl.Int64)
+        return kept.with_columns(order, key, *fields, pl.lit(value=False).alias(NULL))
+
+
+def foreign_key_subscribe_columns(
+    node: ProcessorNode, inputs: Sequence[EdgeSchema], ctx: CompileContext
+) -> ColumnNode | None:
+    """The column form; it needs one of the serdes, and foreign keys of which equal ones have equal bytes."""
+    operator, (edge,) = node.operator, inputs
+    assert isinstance(operator, ForeignKeySubscribe)
+    foreign = operator.serdes.key.columns
+    if not known(edge) or edge.windowed or not edge.old_values or foreign is None:
+        return None
+    assert edge.key is not None and edge.value is not None
+    digested = _digesting(operator.serdes.value.columns, edge.value)
+    kept = struct_type(foreign.schema)
+    if digested is None or not is_exact(kept):
+        return None
+    if isinstance(operator.extractor, pl.Expr):
+        if result_type(node.name, operator.extractor, visible(edge)) != kept:
+            return None
+    elif not (has_python_records(edge) and has_python_values(foreign.schema)):
+        return None
+    output = EdgeSchema(foreign.schema, subscription_schema(edge.key))
+    return ForeignKeySubscribeColumns(node.name, edge, output, operator, digested, foreign.schema)
+
+
+class ForeignKeyResolveColumns(ColumnNode):
+    """ForeignKeyResolve in column form.
+
+    Args:
+        reader: reads the left table.
+        joined: makes the results.
+        digested: column form of the serde of left values.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        output: EdgeSchema,
+        operator: ForeignKeyResolve,
+        reader: TableReader,
+        joined: JoinedTables,
+        digested: ColumnCodec,
+    ) -> None:
+        super().__init__(name, output)
+        self._operator = operator
+        self._reader = reader
+        self._joined = joined
+        self._digested = digested
+
+    def run(self, inputs: Sequence[pl.DataFrame], ctx: ColumnContext) -> pl.DataFrame:
+        """Updates for the table of results; answers out of date are dropped and counted."""
+        frame, rows = self._reader.read(inputs[0], ctx)
+        current = frame[DIGEST].eq_missing(_digests(self._digested, rows))
+        if not current.all():
+            ctx.metrics.add(DROPPED_RECORDS, self.name, int((~current).sum()))
+            frame, rows = frame.filter(current), rows.filter(current)
+        nothing = frame[GONE] & rows[NULL] if self._operator.left else frame[GONE]
+        right = frame.select(
+            *(pl.col(RIGHT + name).alias(name) for name in self._joined.right.names), pl.col(GONE).alias(NULL)
+        )
+        made, done = self._joined.join(frame, rows, right, ctx, ~nothing)
+        kept = frame.select(carried(frame))
+        return (kept if done is None else kept.filter(done)).with_columns(made.get_columns())
+
+
+def foreign_key_resolve_columns(
+    node: ProcessorNode, inputs: Sequence[EdgeSchema], ctx: CompileContext
+) -> ColumnNode | None:
+    """The column form; it needs one for the left table, and a joiner whose results have a schema."""
+    operator, (edge,) = node.operator, inputs
+    assert isinstance(operator, ForeignKeyResolve)
+    table = ctx.tables.get(operator.table)
+    if table is None or not known(table) or edge.key is None or not isinstance(edge.value, AnswerSchema):
+        return None
+    assert table.key is not None and table.value is not None and edge.value.right is not None
+    digested = _digesting(operator.serdes.value.columns, table.value)
+    if digested is None or dict(edge.key.fields) != dict(table.key.fields):
+        return None
+    joiner = TableJoiner(operator.joiner, "outer", operator.schema)
+    joined = JoinedTables.compile(node.name, joiner, table, EdgeSchema(edge.key, edge.value.right))
+    reader = table_reader(node.name, node.parents[0], operator.table, ctx)
+    if joined is None or reader is None:
+        return None
+    output = EdgeSchema(edge.key, joined.schema)
+    return ForeignKeyResolveColumns(node.name, output, operator, reader, joined, digested)

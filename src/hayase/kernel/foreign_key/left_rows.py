@@ -1,0 +1,112 @@
+"""The left side of a foreign-key join in row form: asks for right rows, and joins the answers."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from hayase.core.metrics import DROPPED_RECORDS
+from hayase.core.records import Record
+from hayase.kernel.frame.row_functions import row_joiner, row_mapper
+from hayase.kernel.node.row_node import OperatorRows, RowContext
+from hayase.serde.protocol import Serde
+from hayase.serde.subscription_columns import AnswerSchema
+from hayase.serde.subscriptions import Instruction, Subscription
+from hayase.topology.operators import ForeignKeyResolve, ForeignKeySubscribe
+
+
+class ForeignKeySubscribeRows(OperatorRows[ForeignKeySubscribe]):
+    """ForeignKeySubscribe in row form."""
+
+    def open(self, ctx: RowContext) -> None:
+        """Start of an epoch."""
+        super().open(ctx)
+        self._extract = row_mapper(self.name, self._operator.extractor, self.edge)
+        self._keys, self._values = self._operator.serdes.key, self._operator.serdes.value
+        self._partition = ctx.env.partition
+
+    def process(self, record: Record[Any, Any]) -> None:
+        """Subscribe for the new row, and take the subscription of the old one back.
+
+        What came out of order is dropped.
+        """
+        change = record.value
+        if not change.is_latest:
+            self.ctx.env.metrics.add(DROPPED_RECORDS, self.name)
+            return
+        if change.new is None and change.old is None:
+            return
+        new, old = self._foreign_key(record, change.new), self._foreign_key(record, change.old)
+        if self._operator.left:
+            self._left(record, new, old)
+        else:
+            self._inner(record, new, old)
+
+    def _left(self, record: Record[Any, Any], new: Any, old: Any) -> None:
+        """Each update is answered, also one without a foreign key.
+
+        A row is joined with nothing, a delete is passed on.
+        """
+        if old is not None and not self._same(new, old):
+            self._send(record, old, Instruction.UNSUBSCRIBE)
+        self._send(record, new, Instruction.ANSWER_ALWAYS)
+
+    def _inner(self, record: Record[Any, Any], new: Any, old: Any) -> None:
+        if new is None and record.value.new is not None:
+            self.ctx.env.metrics.add(DROPPED_RECORDS, self.name)
+        if new is None and old is None:
+            return
+        if old is None or self._same(new, old):
+            self._send(record, new, Instruction.ANSWER_IF_THERE)
+        elif new is None:
+            self._send(record, old, Instruction.UNSUBSCRIBE_AND_ANSWER)
+        else:  # what the old foreign key gave must go, even if the new one gives nothing
+            self._send(record, old, Instruction.UNSUBSCRIBE)
+            self._send(record, new, Instruction.ANSWER_ALWAYS)
+
+    def _foreign_key(self, record: Record[Any, Any], value: Any) -> Any:
+        return None if value is None else self._extract(record.with_value(value))
+
+    def _same(self, one: Any, other: Any) -> bool:
+        return self._keys.serialize(one) == self._keys.serialize(other)
+
+    def _send(self, record: Record[Any, Any], foreign_key: Any, instruction: Instruction) -> None:
+        digest = value_digest(self._values, record.value.new)
+        asked = Subscription(instruction, digest, self._partition, record.key)
+        self.ctx.forward(Record(foreign_key, asked, record.timestamp_ms, record.headers))
+
+
+class ForeignKeyResolveRows(OperatorRows[ForeignKeyResolve]):
+    """ForeignKeyResolve in row form. Sends updates for the table of results; answers out of date are counted."""
+
+    def open(self, ctx: RowContext) -> None:
+        """Start of an epoch."""
+        super().open(ctx)
+        operator = self._operator
+        self._table = ctx.table(operator.table)
+        edge = self.edge
+        right = edge.value.right if edge is not None and isinstance(edge.value, AnswerSchema) else None
+        self._join = row_joiner(self.name, operator.joiner, ctx.schemas.get(operator.table), right)
+
+    def process(self, record: Record[Any, Any]) -> None:
+        """Take one answer."""
+        operator, answer = self._operator, record.value
+        found = self._table.get(record.key)
+        value = None if found is None else found[0]
+        if answer.digest != value_digest(operator.serdes.value, value):
+            self.ctx.env.metrics.add(DROPPED_RECORDS, self.name)
+            return
+        if answer.value is None and (value is None or not operator.left):
+            self.ctx.forward(record.with_value(None))
+            return
+        self.ctx.forward(record.with_value(self._join(record.with_value(value), answer.value)))
+
+
+def value_digest(serde: Serde[Any], value: Any) -> bytes | None:
+    """By which a left row recognizes the answers to its current value; `None` of no value."""
+    return digest_of(serde.serialize(value))
+
+
+def digest_of(data: bytes | None) -> bytes | None:
+    """The same of the value's bytes."""
+    return None if data is None else hashlib.blake2b(data, digest_size=16).digest()

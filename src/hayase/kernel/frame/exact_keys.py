@@ -1,0 +1,31 @@
+"""Keys of which equal ones have equal bytes, so that columns can compare what the row form compares by bytes."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from hayase.kernel.frame.compiled_expressions import instance
+
+_EXACT = (
+    pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32, pl.UInt64,
+    pl.Boolean, pl.String, pl.Binary, pl.Date, pl.Datetime, pl.Time, pl.Duration,
+)  # fmt: skip
+
+
+def is_exact(dtype: pl.DataType) -> bool:
+    """Whether equal keys of a type have equal bytes: fractions do not, because of the two zeros and NaN."""
+    if isinstance(dtype, pl.Struct):
+        return all(is_exact(instance(field.dtype)) for field in dtype.fields)
+    return isinstance(dtype, _EXACT)
+
+
+def equal_keys(one: pl.Series, other: pl.Series) -> npt.NDArray[np.bool_]:
+    """Where keys are equal, nulls in the fields of composite ones included."""
+    if isinstance(one.dtype, pl.Struct):
+        found = np.ones(len(one), np.bool_)
+        for field in one.struct.fields:
+            found &= equal_keys(one.struct.field(field), other.struct.field(field))
+        return found
+    return one.eq_missing(other).to_numpy()

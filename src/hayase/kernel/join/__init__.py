@@ -1,0 +1,1 @@
+"""Joins of streams, tables and global tables by key."""

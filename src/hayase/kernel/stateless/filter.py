@@ -1,0 +1,74 @@
+"""Keep the records for which a predicate holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import polars as pl
+
+from hayase.core.records import Record
+from hayase.kernel.frame.callables import call_each
+from hayase.kernel.frame.compiled_expressions import known, predicate_of, visible
+from hayase.kernel.frame.python_values import has_python_records, record_keys, record_values
+from hayase.kernel.frame.row_functions import row_predicate
+from hayase.kernel.node.column_node import ColumnContext, ColumnNode, CompileContext, EdgeSchema, evaluate
+from hayase.kernel.node.row_node import OperatorRows, RowContext
+from hayase.topology.nodes import ProcessorNode
+from hayase.topology.operators import Filter
+
+
+class FilterRows(OperatorRows[Filter]):
+    """Filter in row form. `negate` keeps exactly what would be dropped without, null results included."""
+
+    def open(self, ctx: RowContext) -> None:
+        """Start of an epoch."""
+        super().open(ctx)
+        self._holds = row_predicate(self.name, self._operator.predicate, self.edge)
+
+    def process(self, record: Record[Any, Any]) -> None:
+        """Pass the record on if the predicate holds."""
+        if self._holds(record) != self._operator.negate:
+            self.ctx.forward(record)
+
+
+class FilterExpression(ColumnNode):
+    """Filter in column form, by an expression."""
+
+    def __init__(self, name: str, output: EdgeSchema, keep: pl.Expr) -> None:
+        super().__init__(name, output)
+        self._keep = keep
+
+    def run(self, inputs: Sequence[pl.DataFrame], ctx: ColumnContext) -> pl.DataFrame:
+        """The rows that pass."""
+        return evaluate(inputs[0], lambda frame: frame.filter(self._keep), ctx)
+
+
+class FilterCalls(ColumnNode):
+    """Filter in column form, by a callable."""
+
+    def __init__(self, name: str, output: EdgeSchema, predicate: Callable[[Any, Any], bool], *, negate: bool) -> None:
+        super().__init__(name, output)
+        self._predicate = predicate
+        self._negate = negate
+
+    def run(self, inputs: Sequence[pl.DataFrame], ctx: ColumnContext) -> pl.DataFrame:
+        """The rows that pass."""
+        frame = inputs[0]
+        arguments = record_keys(frame, self.output), record_values(frame, self.output)
+        frame, results = call_each(frame, arguments, self._predicate, ctx)
+        return frame.filter(pl.Series([bool(result) != self._negate for result in results], dtype=pl.Boolean))
+
+
+def filter_columns(node: ProcessorNode, inputs: Sequence[EdgeSchema], ctx: CompileContext) -> ColumnNode | None:
+    """The column form."""
+    operator, (edge,) = node.operator, inputs
+    assert isinstance(operator, Filter)
+    if not known(edge):
+        return None
+    if isinstance(operator.predicate, pl.Expr):
+        holds = predicate_of(node.name, operator.predicate, visible(edge))
+        return FilterExpression(node.name, edge, ~holds if operator.negate else holds)
+    if not has_python_records(edge):
+        return None
+    return FilterCalls(node.name, edge, operator.predicate, negate=operator.negate)

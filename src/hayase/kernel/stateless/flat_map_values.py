@@ -1,0 +1,122 @@
+"""Zero or more values from each key and value."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import polars as pl
+
+from hayase.core.errors import TopologyError
+from hayase.core.records import Record
+from hayase.kernel.frame.callables import repeated, with_values
+from hayase.kernel.frame.compiled_expressions import carried, instance, known, result_type, schema_of_type, visible
+from hayase.kernel.node.column_node import (
+    NULL,
+    ORDER,
+    ColumnContext,
+    ColumnNode,
+    CompileContext,
+    EdgeSchema,
+    evaluate,
+    order_columns,
+)
+from hayase.kernel.node.row_node import RowContext
+from hayase.kernel.stateless.mapper import MapperCalls, MapperRows, called_schema
+from hayase.serde.protocol import BARE_FIELD
+from hayase.topology.nodes import ProcessorNode
+from hayase.topology.operators import FlatMapValues
+
+ITEMS = "__items"
+
+
+class FlatMapValuesRows(MapperRows):
+    """FlatMapValues in row form.
+
+    All values of a record are taken from the mapper before the first is passed on, so an error leaves none of them. An
+    expression that gives null gives no values.
+    """
+
+    def open(self, ctx: RowContext) -> None:
+        """Start of an epoch."""
+        super().open(ctx)
+        if isinstance(self._operator.mapper, pl.Expr):
+            mapper = self._map
+            self._map = lambda record: listed(mapper(record), "flat_map_values")
+
+    def process(self, record: Record[Any, Any]) -> None:
+        """Pass on one record per value, in order."""
+        for value in list(self._map(record)):
+            self.ctx.forward(record.with_value(value))
+
+
+def listed(result: Any, what: str) -> list[Any]:
+    """What an expression gave, if it is a list; null is none."""
+    if result is None:
+        return []
+    if not isinstance(result, list):
+        raise TypeError(f"{what} needs an expression that gives a list; it gives {result!r}")
+    return result
+
+
+class FlatMapValuesExpression(ColumnNode):
+    """FlatMapValues in column form, by an expression that gives a list."""
+
+    def __init__(self, name: str, output: EdgeSchema, items: pl.Expr) -> None:
+        super().__init__(name, output)
+        self._items = items
+
+    def run(self, inputs: Sequence[pl.DataFrame], ctx: ColumnContext) -> pl.DataFrame:
+        """One row per item."""
+        rows = exploded(evaluate(inputs[0], self._listed, ctx))
+        assert self.output.value is not None
+        rows = rows.with_columns(pl.col(ITEMS).is_null().alias(NULL))
+        return rows.rename({ITEMS: BARE_FIELD}) if self.output.value.bare else rows.unnest(ITEMS)
+
+    def _listed(self, frame: pl.DataFrame) -> pl.DataFrame:
+        return frame.select(*carried(frame), self._items.alias(ITEMS))
+
+
+class FlatMapValuesCalls(MapperCalls):
+    """FlatMapValues in column form, by a callable that gives lists of items with a schema."""
+
+    def run(self, inputs: Sequence[pl.DataFrame], ctx: ColumnContext) -> pl.DataFrame:
+        """One row per item."""
+        frame, items = self.called(inputs[0], carried(inputs[0]), ctx)
+        return with_values(repeated(frame, items), [item for some in items for item in some], self._schema, ctx)
+
+
+def exploded(frame: pl.DataFrame) -> pl.DataFrame:
+    """One row per item of the lists in `__items`, numbered by one more order column."""
+    order = f"{ORDER}{len(order_columns(frame))}"
+    return (
+        frame.filter(pl.col(ITEMS).list.len() > 0)
+        .with_columns(pl.int_ranges(pl.col(ITEMS).list.len(), dtype=pl.Int64).alias(order))
+        .explode(ITEMS, order)
+    )
+
+
+def flat_map_values_columns(
+    node: ProcessorNode, inputs: Sequence[EdgeSchema], ctx: CompileContext
+) -> ColumnNode | None:
+    """The column form; a callable has one if the schema of its items is known."""
+    operator, (edge,) = node.operator, inputs
+    assert isinstance(operator, FlatMapValues)
+    if not known(edge):
+        return None
+    if isinstance(operator.mapper, pl.Expr):
+        dtype = result_type(node.name, operator.mapper, visible(edge))
+        if not isinstance(dtype, pl.List):
+            raise TopologyError(
+                "INVALID_EXPRESSION",
+                f"{operator.mapper} gives {dtype}; flat_map_values needs an expression that gives a list",
+                node=node.name,
+            )
+        schema = schema_of_type(instance(dtype.inner))
+        return FlatMapValuesExpression(node.name, dataclasses.replace(edge, value=schema), operator.mapper)
+    called, mapper = called_schema(operator, edge), operator.mapper
+    if called is None:
+        return None
+    output = dataclasses.replace(edge, value=called)
+    return FlatMapValuesCalls(node.name, edge, output, lambda key, value: list(mapper(key, value)), called)

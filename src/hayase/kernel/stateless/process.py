@@ -1,0 +1,279 @@
+"""Running processors of the user."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from types import MappingProxyType
+from typing import Any
+
+from hayase.core.errors import HayaseError, ProcessingError, TopologyError, UnknownStoreError
+from hayase.core.metrics import DROPPED_RECORDS
+from hayase.core.records import Record, RecordMetadata
+from hayase.core.secrets import resolved
+from hayase.core.windows import to_ms
+from hayase.kernel.node.row_node import RowContext, RowNode
+from hayase.processor.api import (
+    Cancellable,
+    FixedKeyProcessor,
+    FixedKeyProcessorContext,
+    FixedKeyRecord,
+    ProcessingContext,
+    Processor,
+    ProcessorContext,
+    PunctuationType,
+    Punctuator,
+)
+from hayase.processor.metrics import StreamsMetrics
+from hayase.serde.faults import said
+from hayase.state.stores.views import ReadOnlyView, WritableView, open_read_only_view, open_view, with_interface
+from hayase.topology.nodes import ProcessorNode
+from hayase.topology.operators import Process
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class ProcessRows(RowNode):
+    """Process in row form, the only one. The processor lives from the first `open` to `leave`."""
+
+    def __init__(self, node: ProcessorNode, operator: Process) -> None:
+        super().__init__(node.name)
+        self._operator = operator
+        self._stores = node.stores
+        self._processor: Any = None
+        self._context: _Context | _FixedKeyContext | None = None
+
+    def open(self, ctx: RowContext) -> None:
+        """Start of an epoch; of the task's first one here: a new processor."""
+        super().open(ctx)
+        if self._context is not None:
+            self._context.renew(ctx)
+            return
+        with user_code("init", ctx):
+            self._processor = self._operator.supplier()
+            self._fixed_key = isinstance(self._processor, FixedKeyProcessor)
+            self._check()
+            context = _FixedKeyContext(ctx, self._stores) if self._fixed_key else _Context(ctx, self._stores)
+            self._context = context
+            self._processor.init(context)
+        context.initialized = True
+
+    def _check(self) -> None:
+        if self._fixed_key or (isinstance(self._processor, Processor) and not self._operator.fixed_key):
+            return
+        wanted = "FixedKeyProcessor" if self._operator.fixed_key else "Processor"
+        raise TopologyError(
+            "INVALID_PROCESSOR",
+            f"the supplier of this node gave {self._processor!r}; it must make a {wanted}",
+            node=self.name,
+        )
+
+    def process(self, record: Record[Any, Any]) -> None:
+        """Hand one record to the processor."""
+        if self._fixed_key:
+            fixed = FixedKeyRecord(record.key, record.value, record.timestamp_ms, record.headers)
+            self._processor.process(fixed)
+        else:
+            self._processor.process(record)
+
+    def leave(self) -> None:
+        """The task leaves this process: close the processor, if its `init` was begun."""
+        if self._context is not None:
+            self._context.end()
+            with user_code("close", self.ctx):
+                self._processor.close()
+
+
+@contextmanager
+def user_code(what: str, ctx: RowContext) -> Iterator[None]:
+    """Around what is called without a record that could be dropped: what fails in it ends the application.
+
+    Raises:
+        ProcessingError: `PROCESSOR_FAILED`.
+    """
+    try:
+        yield
+    except HayaseError:
+        raise
+    except Exception as error:
+        raise ProcessingError(
+            "PROCESSOR_FAILED",
+            f"{what} of the processor failed: {said(error)}; mend it, the epoch is run again then",
+            node=ctx.name,
+            task=ctx.env.task_id,
+        ) from error
+
+
+class _Shared:
+    """Of all kinds of context; what the methods promise is said in `hayase.processor.api.ProcessingContext`."""
+
+    initialized = False
+    """Whether `init` is over: what is scheduled later is not kept."""
+
+    def __init__(self, ctx: RowContext, stores: tuple[str, ...]) -> None:
+        self._stores = stores
+        self._views: dict[str, WritableView | ReadOnlyView] = {}
+        self._opened: dict[str, Any] = {}
+        self._ended = False
+        self.renew(ctx)
+
+    def renew(self, ctx: RowContext) -> None:
+        """Start of an epoch. Stores that the processor has stay the objects they are, over the state of this epoch."""
+        self._ctx = ctx
+        self._env = ctx.env
+        self._children: Mapping[str, int] = {child.name: at for at, child in enumerate(ctx.children)}
+        for name, view in self._views.items():
+            vars(view).update(vars(self._view(name)))
+
+    def end(self) -> None:
+        """The processor is about to be closed: there is no epoch that stores and records could belong to."""
+        self._ended = True
+        for view in self._views.values():
+            vars(view).clear()
+            view.__class__ = _closed(type(view))
+
+    @property
+    def application_id(self) -> str:
+        return self._env.application_id
+
+    def app_configs(self) -> Mapping[str, Any]:
+        return MappingProxyType(resolved(self._env.app_configs))
+
+    def app_configs_with_prefix(self, prefix: str) -> Mapping[str, Any]:
+        found = self._env.app_configs
+        return MappingProxyType(
+            resolved({key.removeprefix(prefix): found[key] for key in found if key.startswith(prefix)})
+        )
+
+    @property
+    def task_id(self) -> str:
+        return self._env.task_id
+
+    def metrics(self) -> StreamsMetrics:
+        return StreamsMetrics(lambda: self._env.metrics, self._ctx.name)
+
+    def get_state_store(self, name: str) -> Any:
+        found = self._opened.get(name)
+        if found is None:
+            found = self._opened[name] = self._open(name)
+        return found
+
+    def _open(self, name: str) -> Any:
+        self._refuse_after_end("stores are used")
+        view = self._views[name] = self._view(name)
+        return with_interface(self._env.store_spec(name), view)
+
+    def _view(self, name: str) -> WritableView | ReadOnlyView:
+        env, node = self._env, self._ctx.name
+        if name in self._stores:
+            spec = env.store_spec(name)
+            return open_view(spec, env.byte_store(name), partial(env.metrics.add, DROPPED_RECORDS, node))
+        if env.is_global(name):
+            spec = env.store_spec(name)
+            return open_read_only_view(spec, env.byte_store(name))
+        raise UnknownStoreError(
+            "STORE_NOT_CONNECTED",
+            f"this processor has no store {name!r}; it is connected with {sorted(self._stores)}. Name the store where "
+            "the "
+            "processor is added, or connect the two by connect_processor_and_state_stores",
+            node=node,
+        )
+
+    def schedule(
+        self,
+        interval: timedelta,
+        type: PunctuationType,  # noqa: A002 - Kafka Streams' name
+        callback: Punctuator,
+        start_time: datetime | None = None,
+    ) -> Cancellable:
+        self._refuse_after_end("punctuations are scheduled")
+        interval_ms = to_ms("interval", interval, minimum_ms=1)
+        start_ms = None if start_time is None else _start_ms(start_time, self._ctx.name)
+        return self._env.punctuations.schedule(
+            self._ctx.name, type, callback, interval_ms, start_ms, keep=not self.initialized
+        )
+
+    def record_metadata(self) -> RecordMetadata | None:
+        return self._env.metadata()
+
+    def current_stream_time_ms(self) -> int:
+        return self._env.stream_time_ms
+
+    def current_system_time_ms(self) -> int:
+        return self._env.wall_clock_ms
+
+    def _refuse_after_end(self, what: str) -> None:
+        if self._ended:
+            raise ProcessingError(
+                "PROCESSOR_CLOSED",
+                f"{what} in close(), which is called outside of epochs: nothing of it would be kept. Do it in process, "
+                "or in a "
+                "punctuation",
+                node=self._ctx.name,
+            )
+
+    def _forward(self, record: Record[Any, Any], child_name: str | None) -> None:
+        self._refuse_after_end("records are forwarded")
+        if child_name is None:
+            self._ctx.forward(record)
+            return
+        child = self._children.get(child_name)
+        if child is None:
+            raise TopologyError(
+                "UNKNOWN_CHILD",
+                f"there is no child {child_name!r} to forward to; the children are {sorted(self._children)}",
+                node=self._ctx.name,
+            )
+        self._ctx.forward_to(child, record)
+
+
+def _closed(kind: Any) -> Any:
+    """The class of a store whose processor is closed."""
+
+    def refuse(_: Any, name: str) -> Any:
+        raise ProcessingError(
+            "PROCESSOR_CLOSED",
+            f"a store is used ({name}) in close(), or after it: close is called outside of epochs, and nothing would "
+            "be kept. Do "
+            "it in process, or in a punctuation",
+        )
+
+    return type(kind.__name__, (kind,), {"__getattribute__": refuse})
+
+
+class _Context(_Shared, ProcessorContext[Any, Any]):
+    def forward(self, record: Record[Any, Any], child_name: str | None = None) -> None:
+        if not isinstance(record, Record):
+            raise TopologyError(
+                "INVALID_RECORD",
+                f"forward takes a Record, not {type(record).__name__}; make one with record.with_value(…) or "
+                "Record(key, value, "
+                "timestamp_ms)",
+                node=self._ctx.name,
+            )
+        self._forward(record, child_name)
+
+
+class _FixedKeyContext(_Shared, FixedKeyProcessorContext[Any, Any]):
+    def forward(self, record: FixedKeyRecord[Any, Any], child_name: str | None = None) -> None:
+        if not isinstance(record, FixedKeyRecord):
+            raise TopologyError(
+                "INVALID_RECORD",
+                "a fixed-key processor forwards the record it was given, changed by its with_… methods, not "
+                f"{type(record).__name__}; "
+                "to change keys use process",
+                node=self._ctx.name,
+            )
+        self._forward(Record(record.key, record.value, record.timestamp_ms, record.headers), child_name)
+
+
+class TransformContext(_Shared, ProcessingContext):
+    """Of a transformer of values: nothing can be forwarded, a row has one result."""
+
+
+def _start_ms(start_time: datetime, node: str) -> int:
+    if start_time.tzinfo is None:
+        raise TopologyError("NAIVE_TIME", f"start_time needs a time zone: {start_time!r}", node=node)
+    return (start_time - _EPOCH) // timedelta(milliseconds=1)  # whole numbers: a float loses a millisecond

@@ -1,0 +1,52 @@
+"""The rows of a table with new values."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import polars as pl
+
+from hayase.core.records import Record
+from hayase.kernel.frame.compiled_expressions import compile_value, known, visible
+from hayase.kernel.frame.python_values import has_python_records, has_python_values
+from hayase.kernel.frame.row_functions import row_mapper
+from hayase.kernel.node.column_node import ColumnNode, CompileContext, EdgeSchema
+from hayase.kernel.node.row_node import RowContext
+from hayase.kernel.table.row_transform import MapStep
+from hayase.kernel.table.row_transform_node import TableStepRows, old_values_missing, table_step_columns
+from hayase.topology.nodes import ProcessorNode
+from hayase.topology.operators import TableMapValues
+
+
+class TableMapValuesRows(TableStepRows[TableMapValues]):
+    """TableMapValues in row form. Every update of the parent is sent on, deletes as deletes."""
+
+    def open(self, ctx: RowContext) -> None:
+        """Start of an epoch."""
+        self._map = row_mapper(self.name, self._operator.mapper, ctx.schemas.get(self._operator.parent))
+        super().open(ctx)
+
+    def compute(self, key: Any, value: Any, timestamp_ms: int) -> Any:
+        """What the mapper makes of the row; it is not shown deletes."""
+        return None if value is None else self._map(Record(key, value, timestamp_ms))
+
+
+def table_map_values_columns(
+    node: ProcessorNode, inputs: Sequence[EdgeSchema], ctx: CompileContext
+) -> ColumnNode | None:
+    """The column form; a callable has one if the schema of its results is known, a store if that of its serdes is."""
+    operator, (edge,) = node.operator, inputs
+    assert isinstance(operator, TableMapValues)
+    if not known(edge) or old_values_missing(operator, edge):
+        return None
+    if isinstance(operator.mapper, pl.Expr | tuple):
+        value = compile_value(node.name, operator.mapper, visible(edge))
+        step = MapStep(edge, value, value.schema)
+    elif operator.schema is not None and has_python_values(operator.schema) and has_python_records(edge):
+        step = MapStep(edge, operator.mapper, operator.schema)
+    else:
+        return None
+    output = dataclasses.replace(edge, value=step.schema, old_values=operator.old_values)
+    return table_step_columns(node, step, output, ctx, suppress=False)

@@ -1,0 +1,46 @@
+"""A table's updates become a stream."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import polars as pl
+
+from hayase.core.records import Record
+from hayase.kernel.frame.compiled_expressions import known
+from hayase.kernel.node.column_node import OLD, OLD_NULL, ColumnContext, ColumnNode, CompileContext, EdgeSchema
+from hayase.kernel.node.row_node import RowNode
+from hayase.topology.nodes import ProcessorNode
+from hayase.topology.operators import TableToStream
+
+
+class TableToStreamRows(RowNode):
+    """TableToStream in row form."""
+
+    def __init__(self, node: ProcessorNode, operator: TableToStream) -> None:
+        super().__init__(node.name)
+
+    def process(self, record: Record[Any, Any]) -> None:
+        """Pass on the new value, null for a delete."""
+        self.ctx.forward(record.with_value(record.value.new))
+
+
+class TableToStreamColumns(ColumnNode):
+    """TableToStream in column form."""
+
+    def run(self, inputs: Sequence[pl.DataFrame], ctx: ColumnContext) -> pl.DataFrame:
+        """The new values."""
+        frame = inputs[0]
+        return frame.drop([name for name in frame.columns if name == OLD_NULL or name.startswith(OLD)])
+
+
+def table_to_stream_columns(
+    node: ProcessorNode, inputs: Sequence[EdgeSchema], ctx: CompileContext
+) -> ColumnNode | None:
+    """The column form."""
+    (edge,) = inputs
+    if not known(edge):
+        return None
+    return TableToStreamColumns(node.name, dataclasses.replace(edge, table=False, old_values=False))

@@ -1,0 +1,1 @@
+"""Aggregations over time, sliding and session windows."""

@@ -1,0 +1,1 @@
+"""The driver: the Spark session, the query, the lease."""

@@ -1,0 +1,92 @@
+"""The JVM of a Spark session: whether it still runs, and what PySpark keeps of one that has ended.
+
+PySpark keeps its connection, context and session in class variables, and only a JVM that answers gives them back. So
+after the JVM was killed no session can be stopped, and none started, until they are forgotten here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import socket
+import subprocess
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+_REAP_S = 2.0
+"""A connection is closed a moment before the process that held it can be waited for."""
+_PROBE_S = 5.0
+
+LOST: tuple[type[Exception], ...] = (Py4JError, ConnectionError, EOFError)
+"""What PySpark's calls raise when the JVM does not answer any more."""
+
+
+class Jvm:
+    """The JVM that PySpark of this process is connected to now."""
+
+    def __init__(self) -> None:
+        self._gateway: Any = SparkContext._gateway
+
+    def end(self, *, wait: bool = False) -> str | None:
+        """How it ended, e.g. `killed by SIGKILL`; `None` as long as it runs.
+
+        Args:
+            wait: a connection to it was just lost, so if it ends it does so within moments.
+        """
+        process: subprocess.Popen[bytes] | None = getattr(self._gateway, "proc", None)
+        if process is None:  # `spark-submit` started the JVM, and the JVM this process
+            return None if self._answers() else "it does not answer"
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_REAP_S if wait else 0)
+        code = process.poll()
+        return None if code is None else _how(code)
+
+    def forget(self) -> None:
+        """Have PySpark forget it, if it has not forgotten it: it has ended."""
+        if SparkContext._gateway is not self._gateway:
+            return
+        from pyspark.sql.context import SQLContext
+
+        context = SparkContext._active_spark_context
+        with SparkContext._lock:
+            SparkContext._active_spark_context = None
+            SparkContext._gateway = SparkContext._jvm = None
+        SparkSession._instantiatedSession = SparkSession._activeSession = None
+        SQLContext._instantiatedContext = None
+        if context is not None:
+            context._jsc = None
+            if getattr(context, "_accumulatorServer", None) is not None:
+                context._accumulatorServer.shutdown()
+                context._accumulatorServer = None
+        with contextlib.suppress(*LOST, OSError):
+            self._gateway.shutdown()
+
+    def _answers(self) -> bool:
+        if self._gateway is None:
+            return False
+        parameters = self._gateway.java_parameters
+        try:
+            socket.create_connection((parameters.address, parameters.port), _PROBE_S).close()
+        except TimeoutError:  # stopped for a while, or busy
+            return True
+        except OSError:
+            return False
+        return True
+
+
+def forget_ended() -> None:
+    """Forget the JVM that PySpark is connected to, if there is one and it has ended."""
+    if SparkContext._gateway is not None and (jvm := Jvm()).end() is not None:
+        jvm.forget()
+
+
+def _how(code: int) -> str:
+    if code >= 0:
+        return f"with exit code {code}"
+    try:
+        return f"killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"killed by signal {-code}"

@@ -1,0 +1,423 @@
+"""Decides what each epoch reads, publishes it, and marks epochs that are through. Knows nothing of Spark."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from hayase.core.errors import CheckpointError, LogError
+from hayase.core.failpoints import reach
+from hayase.core.records import TopicPartition
+from hayase.core.time import Clock, SystemClock
+from hayase.log.open import open_log
+from hayase.log.protocol import Log
+from hayase.runtime.epochs.bounds import Offsets, TimeCut, fair_ends
+from hayase.runtime.epochs.first_records import first_records, last_time_ms
+from hayase.runtime.epochs.group_offsets import GroupOffsets
+from hayase.runtime.epochs.open_epoch import check_program, forget_amendments
+from hayase.runtime.epochs.planner_status import LostOffsets, PlannerStatus
+from hayase.runtime.epochs.punctuation_trigger import PunctuationTrigger
+from hayase.runtime.epochs.record_retention import EpochRecordRetention, Floor, superseded
+from hayase.runtime.epochs.source_checks import RangeCheck, check_topics
+from hayase.runtime.epochs.start_offsets import StartOffsets
+from hayase.runtime.epochs.task_idling import TaskIdling, task_inputs
+from hayase.runtime.epochs.wall_clock import WallClock
+from hayase.runtime.wire.app_spec import AppSpec, load_app_spec
+from hayase.runtime.wire.patient import patience_of
+from hayase.runtime.wire.run_control import RunControl
+from hayase.storage.blobs import BlobStore
+from hayase.storage.open import open_blobs
+from hayase.task.epoch_record import EpochRecord, Program, done_name, record_name
+from hayase.task.epochs import Epochs
+
+_LOG = logging.getLogger("hayase.runtime")
+
+IDLE_WAIT_S = 0.1
+"""How long `next_epoch` waits for data before it says that there is none."""
+IDLE_POLL_S = 0.01
+BROKER_POLL_S = 0.2
+FIRST_RECORDS_MAX = 50_000
+"""The first epoch of a run is no larger, so that output begins, or what is wrong shows, soon after the start."""
+
+
+@dataclass(slots=True)
+class _Open:
+    epoch: int
+    record: EpochRecord
+
+
+class EpochPlanner:
+    """One per running application.
+
+    Epochs are planned one after the other; each is through before the next is asked for.
+    """
+
+    def __init__(self, app: AppSpec, blobs: BlobStore, log: Log, clock: Clock, control: RunControl) -> None:
+        self.app = app
+        self._blobs = blobs
+        self._log = log
+        self._clock = clock
+        self._wall = WallClock(clock)
+        self.control = control
+        self._frozen: Offsets | None = None
+        self._cut = TimeCut()
+        self._last: _Open | None = None
+        self._unsettled: EpochRecord | None = None
+        self._first = True
+        self._settled_none = True
+        self._said_waiting = ""
+        self._lag = 0
+        self._epochs = Epochs(blobs)
+        self._done = self._epochs.last_done()
+        self._floor = Floor(blobs, app.checkpoint_id)
+        self.planning_s = 0.0
+        """How long it took to mark the epoch before as done and to plan the last one, waiting for input not included."""
+        self._old = EpochRecordRetention(blobs, clock, app.history_retention_ms, self._floor)
+        self._partitions = [
+            TopicPartition(topic, partition) for topic, count in app.plan.topics.items() for partition in range(count)
+        ]
+        self._internal = [p for p in self._partitions if p.topic in app.topology.internal_topics]
+        self._purge_at = time.monotonic() + app.purge_interval_ms / 1000
+        self._start_offsets = StartOffsets(log, blobs, app.plan.topics, app.resets, clock)
+        self._ranges = RangeCheck(
+            log, app.on_range_lost, self._start_offsets.first, time.monotonic, frozenset(app.topology.internal_topics)
+        )
+        self._lost = self._lost_so_far()
+        self._group_offsets = GroupOffsets(log, blobs, app.application_id, app.term, time.monotonic)
+        self._program = Program.of(app.plan, app.term)
+        # Borders matter only where a task merges several inputs.
+        self._by_time = (
+            any(
+                len(task.topic_partitions) + len(task.edges) > 1 or task.edges
+                for bundle in app.plan.bundles
+                for task in bundle.tasks
+            )
+            and len(self._partitions) > 1
+        )
+        self._due = PunctuationTrigger(app.topology, control, self._wall)
+        self._hold = TaskIdling(task_inputs(app.topology, app.plan), app.max_task_idle_ms / 1000, time.monotonic)
+
+    @classmethod
+    def open(cls, options: Mapping[str, str]) -> EpochPlanner:
+        """From the options of the source."""
+        patience = patience_of(options, f"planner-{os.getpid()}")
+        blobs = open_blobs(options["checkpoint"], fsync=options["fsync"] == "true", patience=patience)
+        app = load_app_spec(blobs, options["digest"])
+        app.log_to_driver()
+        return cls(app, blobs, open_log(app.log), SystemClock(), RunControl(Path(app.endpoints.control_dir)))
+
+    @property
+    def slots(self) -> int:
+        """Number of Python tasks that run at once."""
+        return self.app.slots
+
+    @property
+    def bounded(self) -> bool:
+        """Whether it reads to the ends that `freeze` found, and no further."""
+        return self._frozen is not None
+
+    def report_due(self, epoch: int, summaries: Sequence[bytes]) -> None:
+        """What the bundles of an epoch say, if that is known here (see `PunctuationTrigger.tell`)."""
+        self._due.tell(epoch, summaries)
+
+    def last_done(self) -> int:
+        """The last epoch of which every bundle is through; -1 before the first."""
+        return self._done
+
+    def freeze(self) -> None:
+        """Read to the ends as they are now, and no further; internal topics to their end."""
+        own = set(self._internal)
+        self._frozen = self._log.end_offsets([p for p in self._partitions if p not in own])
+
+    def record(self, epoch: int) -> EpochRecord:
+        """The record of an epoch.
+
+        Raises:
+            CheckpointError: it is missing.
+        """
+        if self._last is None or self._last.epoch != epoch:
+            found = self._epochs.checked_record(epoch)
+            if found is None:
+                raise CheckpointError(
+                    "EPOCH_RECORD_MISSING",
+                    f"the record of epoch {epoch} is not in the checkpoint; restore it from a copy, or start over with "
+                    "`hayase app reset`",
+                )
+            self._check_follows(found)
+            self._last = _Open(epoch, found)
+        return self._last.record
+
+    def next_epoch(self, after: int, *, settle: bool = True) -> int:
+        """The epoch to run after that one, which is through; `after` itself if there is nothing to do.
+
+        Args:
+            after: the epoch.
+            settle: call `settle_epoch`, too; else the caller does that when the next epoch is on its way.
+
+        Raises:
+            SourceRangeLostError: records that were to be read are gone, or a topic is not the same any more.
+            TopologyError: a topic has grown.
+            CheckpointError: an epoch that was begun does not fit this application.
+        """
+        began = time.monotonic()
+        if after > self._done:
+            self._mark_done(after)
+            if settle:
+                self.settle_epoch()
+        marking_s = time.monotonic() - began
+        self.control.publish_ready()
+        if self._holds():
+            return after
+        begun = self._epochs.record(after + 1)
+        if begun is not None:
+            return self._adopt(begun)
+        deadline, waited = time.monotonic() + IDLE_WAIT_S, False
+        while True:
+            began = time.monotonic()
+            try:
+                # asked first: what becomes visible after the ends were read must not be taken for nothing
+                more = self._frozen is not None and self._unfinished()
+                record = self._plan(after, waited=waited)
+            except LogError as error:
+                if error.condition != "BROKER_UNAVAILABLE":
+                    raise
+                self._wait_for_brokers(after, error)
+                if self._frozen is None or self._holds():
+                    return after
+                continue
+            if record is not None:
+                epoch = self._publish(record, self.record(after) if after >= 0 else None)
+                self.planning_s = marking_s + time.monotonic() - began
+                return epoch
+            if more and not self.control.stop_requested():
+                time.sleep(IDLE_POLL_S)
+                continue
+            if self._frozen is not None or time.monotonic() > deadline or self.control.suspend_requested():
+                return after
+            time.sleep(IDLE_POLL_S)
+            waited = True
+
+    def _unfinished(self) -> bool:
+        """Whether more is about to be seen in internal topics.
+
+        What an epoch wrote may be committed but not visible yet.
+        """
+        return bool(self._internal) and self._log.unfinished(self._internal)
+
+    def close(self) -> None:
+        """Let go of the log."""
+        self.control.publish_closed()
+        self._log.close()
+
+    def _holds(self) -> bool:
+        """Whether new epochs are held back.
+
+        In a run to the end Spark would take "nothing new" for the end of the input, so a pause is sat out here.
+        """
+        if not self.control.suspend_requested():
+            return False
+        self.control.publish_suspended()
+        time.sleep(IDLE_POLL_S)
+        while self._frozen is not None and not self.control.stop_requested():
+            if not self.control.suspend_requested():
+                return False
+            time.sleep(IDLE_POLL_S)
+        return True
+
+    def _wait_for_brokers(self, after: int, error: LogError) -> None:
+        """As a consumer does, however long it takes: nothing is lost by waiting."""
+        if not self._said_waiting:
+            _LOG.warning("no epoch can be planned, waiting: %s", error)
+        self._said_waiting = error.message
+        self._say(after, self._lag)
+        time.sleep(BROKER_POLL_S)
+
+    def _mark_done(self, epoch: int) -> None:
+        record = self.record(epoch)
+        reach("before_done", epoch=epoch)
+        self._floor.check_checkpoint()
+        if not self._blobs.put_if_absent(done_name(epoch), record.digest.encode()):
+            self._epochs.checked_record(epoch)
+        reach("after_done", epoch=epoch)
+        self._done = epoch
+        self._unsettled = record
+
+    def settle_epoch(self) -> None:
+        """What can wait once an epoch is marked as done: the group's offsets, and what is not needed any more.
+
+        Raises:
+            LeaseHeldError: `LEASE_LOST`: a later run has begun.
+        """
+        record, self._unsettled = self._unsettled, None
+        if record is None:
+            return
+        self._floor.check_checkpoint()
+        self._group_offsets.commit(record)
+        self._purge(record)
+        self._old.forget(record.epoch)
+        if self._settled_none:
+            self._settled_none = False
+            forget_amendments(self._blobs, record.epoch)
+
+    def _purge(self, record: EpochRecord) -> None:
+        """Delete from internal topics what is through: it is not read again, and time does not remove it."""
+        if not self._internal or time.monotonic() < self._purge_at:
+            return
+        self._purge_at = time.monotonic() + self.app.purge_interval_ms / 1000
+        try:
+            reach("before_purge", epoch=record.epoch)
+            self._log.delete_records({p: record.ranges[p.topic][p.partition][1] for p in self._internal})
+            reach("after_purge", epoch=record.epoch)
+        except LogError as error:  # the next purge deletes it
+            _LOG.warning("internal topics were not purged: %s", error)
+
+    def _adopt(self, record: EpochRecord) -> int:
+        """Go on with an epoch that was begun, here or by an earlier run."""
+        if record.checkpoint_id != self.app.checkpoint_id or record.plan != self.app.plan.digest:
+            raise CheckpointError(
+                "OPEN_EPOCH_OF_ANOTHER_PLAN",
+                f"epoch {record.epoch} was begun with another topology (plan {record.plan}, now "
+                f"{self.app.plan.digest}). "
+                "Start the old topology once more to finish it, or start over with `hayase app reset`",
+                epoch=record.epoch,
+            )
+        if record.term > self.app.term or self._blobs.exists(done_name(record.epoch)):
+            raise superseded(
+                f"epoch {record.epoch} was run by another copy (term {record.term}, this one is {self.app.term})"
+            )
+        previous, gone = self._check_follows(record), 0
+        if record.term < self.app.term:
+            app = self.app
+            check_program(record, app.plan, app.topology, self._blobs, self._log, app.application_id)
+            gone = self._ranges.open_epoch(record)
+        self._begin(record, previous, gone)
+        return record.epoch
+
+    def _check_follows(self, record: EpochRecord) -> EpochRecord | None:
+        """The record before, which that one follows; `None` if it is forgotten."""
+        known = self._last is not None and self._last.epoch == record.epoch - 1
+        previous = self._last.record if known and self._last else self._epochs.record(record.epoch - 1)
+        record.check_follows(previous)
+        return previous
+
+    def _publish(self, record: EpochRecord, previous: EpochRecord | None) -> int:
+        reach("before_epoch_record", epoch=record.epoch)
+        if not self._blobs.put_if_absent(record_name(record.epoch), record.to_bytes()):
+            begun = self._epochs.record(record.epoch)
+            if begun is None:
+                raise superseded(f"epoch {record.epoch} was done, and forgotten, by another run")
+            return self._adopt(begun)
+        self._floor.check(record.epoch)
+        reach("after_epoch_record", epoch=record.epoch)
+        self._begin(record, previous)
+        return record.epoch
+
+    def _begin(self, record: EpochRecord, previous: EpochRecord | None, gone: int = 0) -> None:
+        known = self._lost.offsets
+        self._lost.adopted(record.epoch, gone)
+        self._lost.begun(record, previous)
+        self._ranges.recorded(record)
+        self._last, self._first = _Open(record.epoch, record), False
+        if self._lost.offsets != known:
+            self._say(record.epoch, self._lag)
+
+    def _lost_so_far(self) -> LostOffsets:
+        """What the planner before counted, of this run; the first one counts what is recorded from now on."""
+        said = self.control.status()
+        if said is not None:
+            return msgspec.json.decode(said, type=PlannerStatus).lost
+        return LostOffsets(through=max(self._epochs.recorded(), default=-1))
+
+    def _plan(self, after: int, *, waited: bool) -> EpochRecord | None:
+        """The next epoch's record; `None` if there is nothing new.
+
+        While it waits for data it asks only for the ends.
+        """
+        previous = self.record(after) if after >= 0 else None
+        if previous is not None:
+            self._wall.at_least(previous.wall_clock_ms)
+        topic_ids = {} if waited else check_topics(self._log, self.app.plan.topics, previous)
+        starts = self._start_offsets.after(previous)
+        ends = self._log.end_offsets(self._partitions)
+        starts = self._ranges.starts(starts, ends)
+        ends = {p: max(end, starts[p]) for p, end in ends.items()}  # they were asked for before
+        if self._frozen is not None:
+            ends = {p: max(starts[p], min(ends[p], self._frozen.get(p, ends[p]))) for p in self._partitions}
+        else:
+            ends = self._hold.ends(
+                starts, ends, lambda p: last_time_ms(self._log, p, starts[p], ends[p]), self._for_time
+            )
+        lag = sum(ends[p] - starts[p] for p in self._partitions)
+        answered, self._said_waiting = bool(self._said_waiting), ""
+        if lag <= 0 and not self._wanted_without_input(previous):
+            if not waited or answered:
+                self._say(after, 0)
+            return None
+        if waited:
+            topic_ids = check_topics(self._log, self.app.plan.topics, previous)
+        chosen = self._bounded(starts, ends, lag)
+        ranges: dict[str, dict[int, tuple[int, int]]] = {topic: {} for topic in self.app.plan.topics}
+        for partition in self._partitions:
+            ranges[partition.topic][partition.partition] = (starts[partition], chosen[partition])
+        self._say(after + 1, lag - sum(chosen[p] - starts[p] for p in self._partitions))
+        return EpochRecord(
+            after + 1,
+            self.app.checkpoint_id,
+            self.app.plan.digest,
+            self._wall.now_ms(),
+            ranges,
+            topic_ids,
+            previous.digest if previous is not None else "",
+            self._program,
+        )
+
+    def publish_lag(self, record: EpochRecord) -> None:
+        """Say how much the log holds beyond an epoch that takes its time."""
+        try:
+            ends = self._log.end_offsets(self._partitions)
+        except LogError as error:  # who plans the next epoch waits for the brokers
+            _LOG.debug("the lag is not known: %s", error)
+            return
+        self._say(record.epoch, sum(ends[p] - record.ranges[p.topic][p.partition][1] for p in self._partitions))
+
+    def _wanted_without_input(self, previous: EpochRecord | None) -> bool:
+        """The first that has a topic keeps where the begin was, so that nothing which comes from now on is passed over."""
+        if self._start_offsets.unrecorded(previous):
+            return True
+        after = previous.epoch if previous is not None else -1
+        return self._frozen is None and self._due.wanted(after, first=self._first)
+
+    def _say(self, epoch: int, lag: int) -> None:
+        self._lag = lag
+        self.control.publish_status(
+            msgspec.json.encode(
+                PlannerStatus(epoch, lag, self._said_waiting, self._lost.offsets + self._ranges.passed_over, self._lost)
+            )
+        )
+
+    def _bounded(self, starts: Offsets, ends: Offsets, lag: int) -> Offsets:
+        most = self.app.max_records_per_epoch
+        if self._first:
+            most = min(most, FIRST_RECORDS_MAX)
+        if lag <= most:
+            self._cut.reset()
+            return ends
+        if not self._by_time:
+            return fair_ends(starts, ends, most)
+        lagging = [p for p in self._partitions if ends[p] > starts[p]]
+        return self._cut.ends(
+            starts,
+            ends,
+            most,
+            lambda: first_records(self._log, starts, ends, lagging),
+            self._for_time,
+        )
+
+    def _for_time(self, time_ms: int) -> Offsets:
+        return self._log.offsets_for_time(dict.fromkeys(self._partitions, time_ms))

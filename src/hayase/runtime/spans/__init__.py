@@ -1,1 +1,0 @@
-"""Spans: several epochs, one after the other, inside one Spark job."""

@@ -1,0 +1,1 @@
+"""Streaming DataFrames as sources, writers of Spark as sinks."""

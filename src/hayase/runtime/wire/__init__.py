@@ -1,0 +1,1 @@
+"""What goes between the driver, the planner and the workers."""

@@ -1,0 +1,1 @@
+"""A worker process: its bundles of one epoch."""

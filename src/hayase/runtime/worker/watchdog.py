@@ -1,0 +1,274 @@
+"""Ends a worker process whose step gets on no more (`max.poll.interval.ms`), so that Spark tries the task again.
+
+A thread looks a few times within the interval whether there was a sign of life; only it says where the worker hangs. A
+call that never lets go of Python's lock stops this thread as well, so it keeps a timer of `faulthandler`'s wound up,
+which is a thread of C and ends the process a little later. For that timer, time in which the process is stopped counts,
+for the thread it does not: a worker that is stopped for longer than the timer is ended when it goes on. Either leaves
+its account in the file that Spark's JVM reads when a worker of its has died, and puts into the error of the task.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import logging
+import mmap
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import IO, Any, NamedTuple
+
+import polars as pl
+
+from hayase.core.call_site import is_users_file
+from hayase.core.errors import HayaseError
+from hayase.core.steps import STEPS, Step
+from hayase.kernel.node.column_node import ColumnNode
+from hayase.kernel.node.row_node import RowNode
+from hayase.runtime.wire.step_hung import heading, hung_error
+from hayase.task.row_task import RowTask
+
+_LOG = logging.getLogger("hayase.runtime")
+
+FAULT_DIR = "PYTHON_FAULTHANDLER_DIR"
+"""Set by Spark for its workers: where it looks for the file with the number of one that died."""
+_LOOKS = 10
+_LOOK_MAX_S = 5.0
+_TIMER_MORE = 1.25
+_TIMER_MORE_S = 1.0
+"""The timer is for what the thread cannot see, so it is set to more than the interval."""
+_HEAD_BYTES = 256
+_POLARS = str(Path(pl.__file__).parent) + os.sep
+_ASKING_MIN_S = 150.0
+"""Calls to brokers and stores give up by themselves, at the latest after this."""
+
+
+class _Sign(NamedTuple):
+    """What is the same at two looks if nothing has happened between them."""
+
+    step: Step
+    signs: int
+    entry: FrameType | None
+    """The outermost call of the user's code, or of what Polars calls of it.
+
+    While it goes on it is the same object; the call for
+    the next record is another one."""
+    row: tuple[object, int] | None
+
+    def same(self, other: _Sign | None) -> bool:
+        if other is None or self.step is not other.step or self.signs != other.signs or self.entry is not other.entry:
+            return False
+        if self.row is None or other.row is None:
+            return self.row is other.row
+        return self.row[0] is other.row[0] and self.row[1] == other.row[1]
+
+
+class Watchdog:
+    """One per worker process; watches the main thread.
+
+    Args:
+        limit_s: how long a step may be without a sign of life.
+        kill: ends this process, at once.
+        monotonic: the clock, in seconds.
+    """
+
+    def __init__(
+        self,
+        limit_s: float,
+        *,
+        kill: Callable[[], object] = lambda: os.kill(os.getpid(), signal.SIGKILL),
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._limit_s = limit_s
+        self._kill = kill
+        self._monotonic = monotonic
+        self._look_s = min(_LOOK_MAX_S, limit_s / _LOOKS)
+        self._stopped = threading.Event()
+        self._last: _Sign | None = None
+        self._looked = 0.0
+        self._still_s = 0.0
+        self._wound = False
+        self._steps = 0
+        self._steps_before = 0
+        self._account = _Account(limit_s)
+
+    def start(self) -> None:
+        """Begin to watch, until `stop`."""
+        self._looked = self._monotonic()
+        STEPS.on_step = self.begin
+        threading.Thread(target=self._watch, name="hayase-watchdog", daemon=True).start()
+
+    def stop(self) -> None:
+        """Watch no more."""
+        if STEPS.on_step == self.begin:
+            STEPS.on_step = None
+        self._stopped.set()
+
+    def begin(self, step: Step | None) -> None:
+        """A step begins; or none is at work any more.
+
+        Takes a microsecond, unless there was nothing to do for a while.
+        """
+        self._account.head(step)
+        if step is not None:
+            self._steps += 1
+            if not self._wound:
+                self._wind()
+
+    def _watch(self) -> None:
+        while not self._stopped.wait(self._look_s):
+            try:
+                self.look()
+            except Exception:  # a worker that is not watched is better than one that failed for that
+                _LOG.exception("the watchdog of a worker failed once")
+                self._unwind()
+        self._unwind()
+
+    def look(self) -> None:
+        """Look once; ends the process if there has been no sign of life for too long."""
+        now = self._monotonic()
+        # A process that was stopped meanwhile, or had no core, was given no time to get on.
+        passed_s, self._looked = min(now - self._looked, 2 * self._look_s), now
+        found, before = _sign(), self._last
+        self._last = found
+        busy, self._steps_before = self._steps != self._steps_before, self._steps
+        if found is None or not found.same(before):
+            self._still_s = 0.0
+            if found is None and not busy:
+                self._unwind()
+            else:
+                self._wind()
+            return
+        self._still_s += passed_s
+        if self._still_s >= self._patience_s():
+            self._end(found.step)
+
+    def _patience_s(self) -> float:
+        return max(self._limit_s, _ASKING_MIN_S) if STEPS.asking else self._limit_s
+
+    def _end(self, step: Step) -> None:
+        stacks = all_stacks()
+        error = _hung(step, self._limit_s, _working())
+        _LOG.error("%s. The worker is ended; what its threads were at:\n%s", error, stacks)
+        self._unwind()
+        self._account.write(f"hayase.core.errors.{type(error).__name__}: {error}\n{stacks}")
+        self._kill()
+
+    def _wind(self) -> None:
+        """The timer begins anew."""
+        faulthandler.dump_traceback_later(
+            _TIMER_MORE * self._patience_s() + _TIMER_MORE_S, exit=True, file=self._account.behind_head()
+        )
+        self._wound = True
+
+    def _unwind(self) -> None:
+        if self._wound:
+            self._wound = False
+            faulthandler.cancel_dump_traceback_later()
+
+
+class _Account:
+    """The file that Spark reads when this process has died. Its head says which step is at work.
+
+    The head is in memory that is mapped from the file, so it can be changed with every step.
+    """
+
+    def __init__(self, limit_s: float) -> None:
+        self._limit_s = limit_s
+        folder = os.environ.get(FAULT_DIR)
+        path = Path(folder) / str(os.getpid()) if folder else None
+        self._file: IO[str] | None = None
+        self._head: mmap.mmap | None = None
+        if path is not None and path.exists():
+            self._file = path.open("r+", encoding="utf-8")
+            self._file.truncate(_HEAD_BYTES)
+            self._head = mmap.mmap(self._file.fileno(), _HEAD_BYTES)
+            self.head(None)
+
+    def head(self, step: Step | None) -> None:
+        """Which step is at work."""
+        if self._head is not None:
+            text = "" if step is None else heading(step.bundle, step.epoch, self._limit_s).rstrip()
+            self._head[:] = text.encode()[: _HEAD_BYTES - 1].ljust(_HEAD_BYTES - 1) + b"\n"
+
+    def behind_head(self) -> IO[str]:
+        """The file, for what the timer has to say."""
+        if self._file is None:
+            return sys.stderr
+        self._file.seek(_HEAD_BYTES)
+        return self._file
+
+    def write(self, text: str) -> None:
+        """All that there is to say."""
+        if self._file is not None:
+            self.head(None)
+            self._file.seek(_HEAD_BYTES)
+            self._file.write(text)
+            self._file.flush()
+
+
+def _hung(step: Step, limit_s: float, frame: FrameType | None) -> HayaseError:
+    """The error of a step whose thread is at that frame."""
+    calls = [(each.f_code.co_filename, each.f_lineno, each.f_code.co_name) for each in _frames(frame)]
+    return hung_error(step.bundle, step.epoch, limit_s, calls, node=_node(frame), **_record(frame))
+
+
+def all_stacks() -> str:
+    """What each thread of this process is at."""
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    parts = []
+    for ident, frame in sys._current_frames().items():
+        if ident != threading.get_ident():
+            parts.append(f"thread {names.get(ident, ident)}:\n" + "".join(traceback.format_stack(frame)))
+    return "\n".join(parts)
+
+
+def _sign() -> _Sign | None:
+    step, signs = STEPS.step, STEPS.signs
+    if step is None:
+        return None
+    entry: FrameType | None = None
+    row: tuple[object, int] | None = None
+    frame = _working()
+    for each in _frames(frame):
+        file = each.f_code.co_filename
+        if file.startswith(_POLARS):
+            if entry is not None:  # it calls for one value after the other
+                break
+        elif is_users_file(file):
+            entry = each
+        elif each.f_code is RowTask.process.__code__:
+            row = each.f_locals["raw"], each.f_locals["row"]
+    return _Sign(step, signs, entry, row)
+
+
+def _working() -> FrameType | None:
+    return None if STEPS.main is None else sys._current_frames().get(STEPS.main)
+
+
+def _frames(frame: FrameType | None) -> Iterator[FrameType]:
+    """A frame and its callers."""
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def _node(frame: FrameType | None) -> str | None:
+    owners = (each.f_locals.get("self") for each in _frames(frame))
+    return next((owner.name for owner in owners if isinstance(owner, RowNode | ColumnNode)), None)
+
+
+def _record(frame: FrameType | None) -> dict[str, Any]:
+    """Where the record at hand was read."""
+    owners = (each.f_locals.get("self") for each in _frames(frame))
+    task = next((owner for owner in owners if isinstance(owner, RowTask)), None)
+    try:
+        found = task.metadata() if task is not None else None
+    except Exception:  # it has none, or not yet
+        found = None
+    return {} if found is None else {"topic": found.topic, "partition": found.partition, "offset": found.offset}

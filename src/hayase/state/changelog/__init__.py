@@ -1,0 +1,1 @@
+"""Deltas and snapshots in the checkpoint."""

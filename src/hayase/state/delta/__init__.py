@@ -1,0 +1,1 @@
+"""What an epoch changed: changes, their journal, the delta that publishes them."""

@@ -1,0 +1,1 @@
+"""Stores: typed views over bytes."""

@@ -1,0 +1,117 @@
+"""What an epoch gives the tasks of a bundle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from hayase.core.errors import UnknownStoreError
+from hayase.core.metrics import Metrics
+from hayase.core.time import SystemClock
+from hayase.kernel.node.punctuation import NEVER
+from hayase.state.environment.spill import EpochSpace
+from hayase.state.stores.protocol import ByteStore, TaskState
+from hayase.state.stores.spec import StoreSpec
+from hayase.task.clocks import StateClocks
+from hayase.task.compiled_subtopology import CompiledSubtopology, FailurePolicy
+from hayase.task.failures import Failures
+from hayase.task.meter import TaskMeter
+from hayase.task.outputs import Outputs
+
+_NOW_MS = SystemClock().now_ms
+
+
+@dataclass(slots=True)
+class TaskContext:
+    """State, clocks, counters and exits of one task during one epoch."""
+
+    program: CompiledSubtopology
+    task: str
+    state: TaskState | None
+    globals: Mapping[str, ByteStore]
+    clocks: StateClocks
+    metrics: Metrics
+    outputs: Outputs
+    failures: Failures
+    wall_clock_ms: int
+    partitions_of: Callable[[str], int]
+    meter: TaskMeter
+    application_id: str = ""
+    space: EpochSpace | None = None
+    """Where an epoch puts what is too much for memory; `None`: it stays in memory."""
+    due_ms: int = NEVER
+    """When something of the task is due by the wall clock; known at the end of the epoch."""
+    wall_clock_moved: bool = True
+    """Whether to call what is due by the wall clock; the test driver does only when its clock is moved."""
+    after_chunk: Callable[[], None] = lambda: None
+    """Called when a chunk of the input is processed: time to spill, perhaps."""
+
+    @classmethod
+    def make(
+        cls,
+        program: CompiledSubtopology,
+        task: str,
+        *,
+        state: TaskState | None,
+        global_stores: Mapping[str, ByteStore],
+        metrics: Metrics,
+        outputs: Outputs,
+        policy: FailurePolicy,
+        wall_clock_ms: int,
+        partitions_of: Callable[[str], int],
+        application_id: str = "",
+        space: EpochSpace | None = None,
+        after_chunk: Callable[[], None] = lambda: None,
+        now_ms: Callable[[], int] = _NOW_MS,
+        stream_time_ms: int = -1,
+    ) -> TaskContext:
+        """Services of a task for one epoch.
+
+        `state` is `None` for a sub-topology without state; `partitions_of` says how many partitions a topic has, or
+        raises UnknownTopicError; `now_ms` and `stream_time_ms` are for measurements only (see TaskMeter).
+        """
+        edges = [source.edge for source in program.sources if source.edge is not None]
+        topics = {edge: f"{application_id}-{edge}" for edge in edges}
+        failures = Failures(policy, task, metrics, outputs, topics)
+        clocks = StateClocks(state)
+        meter = TaskMeter(metrics, now_ms, clocks, stream_time_ms)
+        return cls(
+            program,
+            task,
+            state,
+            global_stores,
+            clocks,
+            metrics,
+            outputs,
+            failures,
+            wall_clock_ms,
+            partitions_of,
+            meter,
+            application_id,
+            space,
+            after_chunk=after_chunk,
+        )
+
+    def byte_store(self, name: str) -> ByteStore:
+        """A store of the task, or a global store.
+
+        Raises:
+            UnknownStoreError: the sub-topology has no such store.
+        """
+        found = self.globals.get(name)
+        if found is not None:
+            return found
+        if name not in self.program.stores or self.state is None:
+            raise UnknownStoreError(
+                "UNKNOWN_STORE",
+                f"there is no store {name!r} here; this task has {sorted(self.program.stores)}",
+                task=self.task,
+            )
+        return self.state.store(name)
+
+    def store_spec(self, name: str) -> StoreSpec:
+        """What that store is; raises UnknownStoreError."""
+        try:
+            return self.program.stores[name]
+        except KeyError:
+            raise UnknownStoreError("UNKNOWN_STORE", f"there is no store {name!r} here", task=self.task) from None
