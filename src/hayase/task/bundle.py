@@ -33,7 +33,6 @@ from hayase.state.environment.spill import EpochSpace
 from hayase.state.environment.unlogged import UnloggedStores, unlogged_folders
 from hayase.state.stores.protocol import ByteStore
 from hayase.task.clocks import CLOCK_STORE
-from hayase.task.column_task import run_columns
 from hayase.task.compiled_subtopology import CompiledSubtopology
 from hayase.task.epoch_record import EpochRecord
 from hayase.task.epochs import Epochs
@@ -41,7 +40,6 @@ from hayase.task.fetch import fetch_inputs
 from hayase.task.living_tasks import LivingTasks
 from hayase.task.outputs import Outputs
 from hayase.task.plan import BundlePlan, TaskPlan
-from hayase.task.row_epoch import run_rows
 from hayase.task.summary import BundleSummary
 from hayase.task.task_context import TaskContext
 from hayase.task.worker_services import WorkerServices
@@ -380,10 +378,7 @@ class BundleRunner:
             stream_time_ms=self._stream_times_ms.get(task.id, -1),
         )
         began = time.perf_counter()
-        if self._program.columns is not None:
-            run_columns(self._program, services, topic_inputs, edge_inputs, task.partition)
-        else:
-            run_rows(self._tasks.get(task.id), services, topic_inputs, edge_inputs, task.partition)
+        self._tasks.get(task).run_epoch(services, topic_inputs, edge_inputs)
         self._due_ms = min(self._due_ms, services.due_ms)
         self._new_stream_times_ms[task.id] = services.meter.stream_time_ms
         services.metrics.measure(PROCESS_LATENCY, "", [(time.perf_counter() - began) * 1000])

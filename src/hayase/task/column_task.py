@@ -33,12 +33,13 @@ from hayase.serde.faults import unwritable
 from hayase.serde.murmur2 import partitions_for_array
 from hayase.state.stores.protocol import ByteStore
 from hayase.state.stores.spec import StoreSpec
-from hayase.task.chunks import EdgeInputs, TopicInputs, chunks
+from hayase.task.chunks import EdgeInputs, InputBuffer, TopicInputs, chunks
 from hayase.task.column_inputs import ColumnInputs, decode_columns, decode_frame, merge_chunk, no_inputs
 from hayase.task.compiled_subtopology import CompiledSubtopology, SinkProgram
 from hayase.task.edges import headers_series, send_rows, strip_order
 from hayase.task.feeds import input_feeds
 from hayase.task.outputs import stable_groups
+from hayase.task.plan import Form
 from hayase.task.routing import PARTITIONS, TOPIC, FrameRoute, is_routed, merge_groups
 from hayase.task.spilled_frames import ORIGIN, HeldRows, SpilledFrameCache
 from hayase.task.task_context import TaskContext
@@ -108,15 +109,26 @@ class NodeContext:
         self._inputs.sends_at_end(self.position, origins)
 
 
-def run_columns(
-    program: CompiledSubtopology,
-    services: TaskContext,
-    topic_inputs: TopicInputs,
-    edge_inputs: EdgeInputs,
-    partition: int,
-) -> None:
-    """Run one epoch; see `row_epoch.run_rows` for the arguments."""
-    feeds = input_feeds(services, topic_inputs, edge_inputs, partition, decode_columns, decode_frame)
+class ColumnTask:
+    """One partition of a sub-topology, a frame at a time; see `Task`."""
+
+    form: Form = "columns"
+
+    def __init__(self, program: CompiledSubtopology, partition: int) -> None:
+        self._program = program
+        self._partition = partition
+
+    def run_epoch(self, services: TaskContext, topic_inputs: TopicInputs, edge_inputs: EdgeInputs) -> None:
+        """See `Task`."""
+        partition = self._partition
+        inputs = input_feeds(services, topic_inputs, edge_inputs, partition, decode_columns, decode_frame)
+        _run_epoch(self._program, services, inputs)
+
+    def close(self) -> None:
+        """See `Task`; there is nothing of the user's to close."""
+
+
+def _run_epoch(program: CompiledSubtopology, services: TaskContext, feeds: Sequence[InputBuffer]) -> None:
     held: dict[str, SpilledFrameCache] = {}
     last: ColumnInputs | None = None
     for chunk in chunks(feeds, services):

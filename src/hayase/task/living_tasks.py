@@ -7,7 +7,8 @@ import logging
 from hayase.core.errors import HayaseError
 from hayase.core.logs import log_context
 from hayase.task.compiled_subtopology import CompiledSubtopology
-from hayase.task.row_task import RowTask
+from hayase.task.plan import TaskPlan
+from hayase.task.task import Task, make_task
 
 _LOG = logging.getLogger("hayase.task")
 
@@ -21,17 +22,17 @@ class LivingTasks:
 
     def __init__(self, program: CompiledSubtopology) -> None:
         self._program = program
-        self._tasks: dict[str, RowTask] = {}
+        self._tasks: dict[str, Task] = {}
         self._seen_to: int | None = None
 
-    def get(self, task: str) -> RowTask:
-        """The nodes of a task; new ones in every epoch if there are no processors among them."""
+    def get(self, plan: TaskPlan) -> Task:
+        """A task of the bundle; a new one in every epoch if there are no processors in it."""
         if not self._program.timed:
-            return RowTask(self._program)
-        found = self._tasks.get(task)
-        if found is None:
-            found = self._tasks[task] = RowTask(self._program)
-        return found
+            return make_task(self._program, plan.partition)
+        task = self._tasks.get(plan.id)
+        if task is None:
+            task = self._tasks[plan.id] = make_task(self._program, plan.partition)
+        return task
 
     def continue_from(self, epoch: int) -> None:
         """The state is after that epoch: tasks that have not seen all epochs up to it leave."""
@@ -45,9 +46,9 @@ class LivingTasks:
     def leave(self) -> None:
         """Close the processors of all. What fails in it is logged: it belongs to no epoch."""
         tasks, self._tasks, self._seen_to = self._tasks, {}, None
-        for task, row_task in tasks.items():
-            with log_context(task=task):
+        for task_id, task in tasks.items():
+            with log_context(task=task_id):
                 try:
-                    row_task.leave()
+                    task.close()
                 except HayaseError as error:
                     _LOG.warning("%s", error)

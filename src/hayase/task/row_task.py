@@ -1,356 +1,168 @@
-"""A task in row form: one record at a time through the nodes, depth first."""
+"""A task in row form: decode, run the prefixes, merge, process, flush."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
-from hayase.core.errors import HayaseError
-from hayase.core.metrics import BYTES_PRODUCED, DROPPED_RECORDS, PUNCTUATE_LATENCY, RECORDS_PRODUCED, Metrics
-from hayase.core.records import Change, Record, RecordMetadata, TaskId
-from hayase.kernel.frame.missing_fields import MissingFields, collecting
-from hayase.kernel.node.punctuation import Punctuations
-from hayase.kernel.node.row_node import Clocks, RowContext, RowNode, TableRows
-from hayase.kernel.registry import ROWS
-from hayase.processor.api import Punctuator
-from hayase.serde.changes import ChangeSerde
-from hayase.serde.faults import is_fault, unwritable
-from hayase.state.stores.protocol import ByteStore
-from hayase.state.stores.spec import StoreSpec
-from hayase.state.stores.ttl_store import TtlStore
-from hayase.task.clocks import STREAM_TIME
-from hayase.task.compiled_subtopology import CompiledSubtopology, SinkProgram
-from hayase.task.failures import SourceRecord
-from hayase.task.origins import Origin, no_record
-from hayase.task.queues import RawRecords, RecordSource
-from hayase.task.routing import RowRoute, is_routed
-from hayase.task.spilled_frames import HeldRecords
+import numpy as np
+
+from hayase.core.records import Record
+from hayase.kernel.node.row_node import RowNode
+from hayase.serde.faults import read_rows
+from hayase.task.chunks import Chunk, EdgeInputs, InputBuffer, TopicInputs, chunks
+from hayase.task.column_inputs import decode_columns
+from hayase.task.compiled_subtopology import CompiledSubtopology, SinkProgram, SourceProgram
+from hayase.task.edges import EdgeBuffer
+from hayase.task.event_time import extract_times
+from hayase.task.feeds import input_feeds
+from hayase.task.meter import count_consumed
+from hayase.task.plan import Form
+from hayase.task.prefix import FAILED, Arrivals, run_prefix
+from hayase.task.queues import Queue, RawRecords
+from hayase.task.row_nodes import RowNodes
 from hayase.task.task_context import TaskContext
-from hayase.task.time_to_live import remove_expired
-
-EdgeEmitter = Callable[[SinkProgram, bytes | None, bytes | None, Record[Any, Any], Sequence[int] | None], None]
-"""Takes a record for a repartition topic: sink, key bytes, value bytes, the record, partitions if they were chosen."""
-
-_MEASURED_AT_ONCE = 100_000
-
-
-class SinkRow(RowNode):
-    """Serializes what arrives and hands it to the task's outputs, or to the edge."""
-
-    def __init__(self, sink: SinkProgram) -> None:
-        super().__init__(sink.name)
-        self._sink = sink
-        self._routed = is_routed(sink)
-        self._takes_changes = isinstance(sink.value_serde, ChangeSerde)
-        self._route: RowRoute | None = None
-        self._times_ms: list[int] = []
-        self._written: dict[str, list[int]] = {}  # records and bytes by topic, since they were last counted
-        self.services: TaskContext
-        self.emit_edge: EdgeEmitter
-
-    def open(self, ctx: RowContext) -> None:
-        """Start of an epoch."""
-        super().open(ctx)
-        self._route = None
-
-    def process(self, record: Record[Any, Any]) -> None:
-        """Write one record; a serialization error goes to the production handler."""
-        sink = self._sink
-        if isinstance(record.value, Change) and not self._takes_changes:
-            record = record.with_value(record.value.new)
-        topic, partitions, count = sink.topic, None, 0
-        if self._routed:
-            topic, partitions, count = self._chosen(record)
-            if partitions is not None and not partitions:
-                self.services.metrics.add(DROPPED_RECORDS, self.name)
-                return
-        try:
-            key_bytes = sink.key_serde.serialize(record.key)
-            value_bytes = sink.value_serde.serialize(record.value)
-        except BaseException as error:
-            env = self.ctx.env
-            assert isinstance(env, RowTask)
-            fault = unwritable(error, sink.value_serde, (record.key, record.value))
-            self.services.failures.handle("production", self.name, env.current, fault, topic)
-            return
-        if sink.edge:
-            self.emit_edge(sink, key_bytes, value_bytes, record, partitions)
-            return
-        output = self.services.outputs.topic(topic)
-        if partitions is None:
-            output.add(key_bytes, value_bytes, record.timestamp_ms, record.headers)
-        else:
-            for partition in partitions:
-                output.add(key_bytes, value_bytes, record.timestamp_ms, record.headers)
-                output.choose([partition], count)
-        copies = 1 if partitions is None else len(partitions)
-        written = self._written.get(topic)
-        if written is None:
-            written = self._written[topic] = [0, 0]
-        written[0] += copies
-        written[1] += copies * (len(key_bytes or b"") + len(value_bytes or b""))
-        self._times_ms.append(record.timestamp_ms)
-        if len(self._times_ms) == _MEASURED_AT_ONCE:
-            self.flush()
-
-    def flush(self) -> None:
-        """End of the epoch: count what was written, and how long it took to get here; in a long epoch also before."""
-        if self._times_ms:
-            self.services.meter.sent(self.name, self._times_ms)
-            self._times_ms = []
-        for topic, (records, size) in self._written.items():
-            self.services.metrics.add(RECORDS_PRODUCED, topic, records)
-            self.services.metrics.add(BYTES_PRODUCED, topic, size)
-        self._written = {}
-
-    def _chosen(self, record: Record[Any, Any]) -> tuple[str, list[int] | None, int]:
-        if self._route is None:
-            edge = self.ctx.schemas.get(self._sink.parents[0])
-            sink = self._sink
-            partitions_of = (lambda _: sink.partitions) if sink.edge else self.services.partitions_of
-            self._route = RowRoute(sink, edge, partitions_of)
-        return self._route(record, self.ctx.env.metadata())
 
 
 class RowTask:
-    """Runs a sub-topology's nodes for one task.
+    """One partition of a sub-topology, one record at a time; see `Task`."""
 
-    `open`, then `process` for each record in merged order, then `finish`, every epoch.
+    form: Form = "rows"
 
-    Nodes are made once; an error leaves the instance unusable, but for `leave`, which is the end of it.
-    """
+    def __init__(self, program: CompiledSubtopology, partition: int) -> None:
+        self._nodes = RowNodes(program)
+        self._partition = partition
 
-    def __init__(self, program: CompiledSubtopology) -> None:
-        self._program = program
-        self._nodes: dict[str, RowNode] = {}
-        for node in program.processors:
-            self._nodes[node.name] = ROWS[type(node.operator)](node)
-        self._sinks = [SinkRow(sink) for sink in program.sinks]
-        self._nodes.update({sink.name: sink for sink in self._sinks})
-        self._entries = [
-            [[self._nodes[name] for name in names] for names in source.prefix.targets]
-            if source.prefix is not None
-            else [[self._nodes[name] for name in program.children[source.name]]]
-            for source in program.sources
-        ]
-        self._timed = program.timed
-        self._clocked = program.clocked
-        self._live: dict[str, TtlStore] = {}
-        self._missing_fields = MissingFields()
-        self._punctuating_ms: int | None = None
-        self._opened = False
-        self._services: TaskContext
-        self.stream_time_ms = -1
-        self.punctuations: Punctuations
-        self._flushing = False
-        self._holdings: list[HeldRecords] = []
-        self._raw: RecordSource
-        self._row = 0
+    def run_epoch(self, services: TaskContext, topic_inputs: TopicInputs, edge_inputs: EdgeInputs) -> None:
+        """See `Task`."""
+        _run_epoch(self._nodes, services, input_feeds(services, topic_inputs, edge_inputs, self._partition, _decoded))
 
-    @property
-    def current(self) -> SourceRecord:
-        """The record at hand as it was read.
+    def close(self) -> None:
+        """See `Task`."""
+        self._nodes.leave()
 
-        While flushing the one that made what is sent; of a punctuation one that says so.
-        """
-        source, row = self.origin()
-        return source.record(row)
 
-    # what nodes see (hayase.kernel.node.row_node.RowEnvironment)
+def _run_epoch(nodes: RowNodes, services: TaskContext, inputs: Sequence[InputBuffer]) -> None:
+    buffers: dict[str, EdgeBuffer] = {}
 
-    @property
-    def metrics(self) -> Metrics:
-        """Counters of the epoch."""
-        return self._services.metrics
+    def emit_edge(
+        sink: SinkProgram,
+        key: bytes | None,
+        value: bytes | None,
+        record: Record[Any, Any],
+        partitions: Sequence[int] | None,
+    ) -> None:
+        buffer = buffers.get(sink.name)
+        if buffer is None:
+            buffer = buffers[sink.name] = EdgeBuffer(sink, services.task)
+            services.outputs.reached.setdefault(sink.topic)
+        buffer.add(key, value, record.timestamp_ms, record.headers, partitions)
 
-    @property
-    def clocks(self) -> Clocks:
-        """Clocks of the task."""
-        return self._services.clocks
+    def send_edges() -> None:
+        for name in sorted(buffers):
+            buffers[name].flush(services.outputs)
+        services.after_chunk()
 
-    @property
-    def wall_clock_ms(self) -> int:
-        """The epoch's wall clock."""
-        return self._services.wall_clock_ms
+    opened = False
+    for chunk in chunks(inputs, services):
+        if not opened:
+            nodes.open(services, emit_edge, None if chunk.whole else send_edges)
+            opened = True
+        _process(nodes, chunk)
+        if not chunk.last:
+            nodes.hold_back()
+            send_edges()
+    if not opened:
+        nodes.open(services, emit_edge)
+    nodes.finish()
+    send_edges()
 
-    @property
-    def partition(self) -> int:
-        """Number of the task's partition."""
-        return TaskId.parse(self._services.task).partition
 
-    def byte_store(self, name: str) -> ByteStore:
-        """See TaskContext; without the rows that have expired."""
-        live = self._live.get(name)
-        if live is not None:
-            return live
-        store, ttl_ms = self._services.byte_store(name), self._services.store_spec(name).ttl_ms
-        if ttl_ms is None:
-            return store
-        live = self._live[name] = TtlStore(store, ttl_ms, lambda: self.stream_time_ms)
-        return live
+def _process(task: RowNodes, chunk: Chunk) -> None:
+    """Take every record through the nodes, in merged order."""
+    queues, (order, position) = chunk.queues, chunk.order
+    ready = [_arriving(queue, task.entries(queue.source)) for queue in queues]
+    raw = [cast("RawRecords", queue.raw) for queue in queues]
+    if len(queues) == 1:
+        for nodes, record, row in ready[0]:
+            task.process(nodes, record, raw[0], row)
+    else:
+        turns = [np.flatnonzero(order == number)[queue.content.positions] for number, queue in enumerate(queues)]
+        numbers = np.repeat(np.arange(len(queues)), [len(each) for each in turns])
+        if turns:
+            numbers = numbers[np.argsort(np.concatenate(turns), kind="stable")]
+        for number in numbers.tolist():
+            nodes, record, row = next(ready[number])
+            task.process(nodes, record, raw[number], row)
+    if len(order):
+        last = int(order[-1])
+        task.at(raw[last], int(queues[last].rows[position[-1]]))
 
-    def store_spec(self, name: str) -> StoreSpec:
-        """See TaskContext."""
-        return self._services.store_spec(name)
 
-    def metadata(self) -> RecordMetadata | None:
-        """Where the record at hand was read; `None` while flushing, and in a punctuation."""
-        if self._flushing or self._punctuating_ms is not None:
-            return None
-        raw = self._raw
-        assert isinstance(raw, RawRecords)
-        topic = self._services.failures.topics.get(raw.topic, raw.topic)
-        return RecordMetadata(topic, raw.partition, int(raw.offsets[self._row]))
+def _arriving(
+    queue: Queue, entries: Sequence[Sequence[RowNode]]
+) -> Iterator[tuple[Sequence[RowNode], Record[Any, Any], int]]:
+    """What comes out of the prefix of a queue: the nodes that it enters, the record, and its row in `queue.raw`."""
+    arrivals: Arrivals = queue.content
+    rows = queue.rows[arrivals.positions].tolist()
+    times = queue.timestamps_ms[arrivals.positions].tolist()
+    headers, targets = queue.raw.headers, arrivals.targets
+    if isinstance(targets, int) and headers is None:
+        nodes = entries[targets]
+        for key, value, time, row in zip(arrivals.keys, arrivals.values, times, rows, strict=True):
+            yield nodes, Record(key, value, time), row
+        return
+    if isinstance(targets, int):
+        targets = [targets] * len(rows)
+    for target, key, value, time, row in zip(targets, arrivals.keys, arrivals.values, times, rows, strict=True):
+        if target == FAILED:
+            yield [_Failed(key, value)], Record(None, None, time), row
+        else:
+            yield entries[target], Record(key, value, time, headers[row] if headers is not None else ()), row
 
-    def origin(self) -> Origin:
-        """See RowEnvironment."""
-        if self._punctuating_ms is not None:
-            return no_record(self._punctuating_ms), 0
-        return self._raw, self._row
 
-    def back_to(self, origin: object) -> None:
-        """See RowEnvironment."""
-        self._raw, self._row = cast("Origin", origin)
+class _Failed(RowNode):
+    """Stands for a node of a prefix, when the turn of a record comes on which it failed."""
 
-    def processing_failed(self, node: str, error: Exception) -> None:
-        """Ask the processing handler about the record at hand."""
-        self._services.failures.handle("processing", node, self.current, error)
+    def __init__(self, name: str, error: Exception) -> None:
+        super().__init__(name)
+        self._error = error
 
-    @property
-    def application_id(self) -> str:
-        """Of the application."""
-        return self._services.application_id
+    def process(self, record: Record[Any, Any]) -> None:
+        raise self._error
 
-    @property
-    def app_configs(self) -> Mapping[str, Any]:
-        """Of the application."""
-        return self._program.app_configs
 
-    @property
-    def task_id(self) -> str:
-        """Of the task."""
-        return self._services.task
+def _decoded(services: TaskContext, position: int, source: SourceProgram, raw: RawRecords) -> Queue:
+    if source.prefix is None:
+        return decode_rows(services, position, source, raw)
+    queue = decode_columns(services, position, source, raw)
+    queue.content = run_prefix(source.prefix, queue.content, services)
+    return queue
 
-    def is_global(self, name: str) -> bool:
-        """Whether that is the store of a global table."""
-        return name in self._services.globals
 
-    # the epoch
-
-    def open(self, services: TaskContext, emit_edge: EdgeEmitter, after_run: Callable[[], None] | None = None) -> None:
-        """Start of an epoch.
-
-        Args:
-            services: the epoch's.
-            emit_edge: takes records for repartition topics.
-            after_run: given if the epoch is processed in chunks: called while caches are flushed, from time to time.
-        """
-        self._services = services
-        self._flushing = False
-        self._holdings = []
-        self._live = {}
-        if self._clocked:
-            self.stream_time_ms = services.clocks.get(STREAM_TIME)
-        if self._timed and self._opened:
-            self.punctuations.begin(services.clocks, services.wall_clock_ms)
-        elif self._timed:
-            self.punctuations = Punctuations(services.clocks, services.wall_clock_ms, self._punctuate)
-        self._opened = True
-        tables: dict[str, TableRows] = {}
-        for name in self._program.order:
-            node = self._nodes.get(name)
-            if node is None:
-                continue
-            children = [self._nodes[child] for child in self._program.children[name]]
-            holding = None
-            if after_run is not None and services.space is not None:
-                holding = HeldRecords(services.space, after_run)
-                self._holdings.append(holding)
-            with collecting(self._missing_fields):
-                node.open(RowContext(name, self, children, tables, self._program.schemas, holding))
-            rows = node.table_rows()
-            if rows is not None:
-                tables[name] = rows
-        for sink in self._sinks:
-            sink.services = services
-            sink.emit_edge = emit_edge
-
-    def leave(self) -> None:
-        """The task leaves this process, or an attempt failed: what is the user's is closed, all of it.
-
-        Raises:
-            ProcessingError: `PROCESSOR_FAILED`: the first that failed.
-        """
-        failed: HayaseError | None = None
-        for node in self._nodes.values():
-            try:
-                node.leave()
-            except HayaseError as error:
-                failed = failed or error
-        if failed is not None:
-            raise failed
-
-    def entries(self, source: int) -> Sequence[Sequence[RowNode]]:
-        """Where records of a source enter the nodes: its children, or the targets of its prefix."""
-        return self._entries[source]
-
-    def at(self, raw: RawRecords, row: int) -> None:
-        """Make a record the one at hand."""
-        self._raw = raw
-        self._row = row
-
-    def process(self, nodes: Sequence[RowNode], record: Record[Any, Any], raw: RawRecords, row: int) -> None:
-        """Run one record, read as a row of `raw`, through the nodes that it enters."""
-        self._raw = raw
-        self._row = row
-        if self._clocked and record.timestamp_ms > self.stream_time_ms:
-            self.stream_time_ms = record.timestamp_ms
-        for child in nodes:
-            try:
-                child.process(record)
-            except Exception as error:  # user code may raise anything; the handler decides
-                if not is_fault(error):
-                    raise
-                self.processing_failed(child.name, error)
-        if self._timed:
-            self.punctuations.stream_time(self.stream_time_ms)
-
-    def hold_back(self) -> None:
-        """End of a chunk: move what caches hold back out of memory."""
-        for holding in self._holdings:
-            holding.spill()
-
-    def _punctuate(self, node: str, punctuator: Punctuator, time_ms: int) -> None:
-        self._punctuating_ms = time_ms
-        begun = time.perf_counter()
-        try:
-            punctuator(time_ms)
-        except Exception as error:  # user code may raise anything; the handler decides
-            if not is_fault(error):
-                raise
-            self.processing_failed(node, error)
-        finally:
-            self._punctuating_ms = None
-            self.metrics.measure_one(PUNCTUATE_LATENCY, "", (time.perf_counter() - begun) * 1000)
-
-    def finish(self) -> None:
-        """End of the epoch.
-
-        Call what is due, flush caches in the order the nodes were added, make room, save the clocks.
-        """
-        if self._timed:
-            if self._services.wall_clock_moved:
-                self.punctuations.wall_clock()
-            self._services.due_ms = self.punctuations.next_wall_clock_ms()
-        if self._clocked:
-            self._services.clocks.set(STREAM_TIME, self.stream_time_ms)
-        self._flushing = True
-        for name in self._program.order:
-            node = self._nodes.get(name)
-            if node is not None:
-                node.flush()
-        self._missing_fields.report(self.metrics)
-        if self._live and self._services.state is not None:
-            remove_expired(self._services.state, self._live, self._services.after_chunk)
-        self._services.clocks.save()
+def decode_rows(services: TaskContext, position: int, source: SourceProgram, raw: RawRecords) -> Queue:
+    """Keys, values and times of some records of a queue; those that fail go to the deserialization handler."""
+    count_consumed(services.metrics, raw)
+    services.meter.received_bytes(raw)
+    keys, bad_keys = read_rows(source.key_serde, raw.keys)
+    values, bad_values = read_rows(source.value_serde, raw.values)
+    bad = {**bad_values, **bad_keys}
+    rows = np.arange(len(raw))
+    if bad:
+        for row in sorted(bad):
+            services.failures.handle("deserialization", source.name, raw.record(row), bad[row])
+        keep = [row for row in range(len(raw)) if row not in bad]
+        rows = np.array(keep, np.int64)
+        keys = [keys[row] for row in keep]
+        values = [values[row] for row in keep]
+    times, valid = extract_times(
+        source.extractor, source.name, raw, rows, (keys, values),
+        clocks=services.clocks, metrics=services.metrics, wall_clock_ms=services.wall_clock_ms,
+    )  # fmt: skip
+    if valid is not None:
+        kept = np.flatnonzero(valid)
+        rows, times = rows[kept], times[kept]
+        keys = [keys[i] for i in kept]
+        values = [values[i] for i in kept]
+    services.meter.received(source.name, times)
+    return Queue(position, raw, rows, times, Arrivals(np.arange(len(rows)), 0, keys, values))

@@ -32,13 +32,11 @@ from hayase.state.delta.journal import EdgeRow
 from hayase.state.environment.memory import MemoryState
 from hayase.state.stores.protocol import ByteStore, TaskState
 from hayase.task.clocks import StateClocks
-from hayase.task.column_task import run_columns
 from hayase.task.compiled_subtopology import CompiledSubtopology
 from hayase.task.outputs import Outputs
 from hayase.task.plan import TaskPlan
 from hayase.task.queues import RawRecords
-from hayase.task.row_epoch import run_rows
-from hayase.task.row_task import RowTask
+from hayase.task.task import Task, make_task
 from hayase.task.task_context import TaskContext
 from hayase.testing.event_times import event_time_ms, with_extractors_asked_once
 from hayase.testing.stores import open_view
@@ -101,8 +99,8 @@ class TopologyTestDriver:
         self._offsets: dict[str, int] = {}
         self._matched: dict[str, tuple[str, ...]] = {}
         self._programs: dict[str, CompiledSubtopology]
-        self._tasks: list[TaskPlan]
-        self._row_tasks: dict[str, RowTask] = {}
+        self._task_plans: list[TaskPlan]
+        self._tasks: dict[str, Task] = {}
         self._plan()
         self._queues: dict[str, deque[RawRecord]] = {}
         self._waiting = WaitingQueues(self._event_time_ms)
@@ -126,12 +124,14 @@ class TopologyTestDriver:
         plan = make_plan(topology, topics, compiled, threads=1)
         programs = make_programs(topology, plan, self._options)
         self._programs = {subtopology: with_extractors_asked_once(program) for subtopology, program in programs.items()}
-        self._tasks = [task for bundle in plan.bundles for task in bundle.tasks]
-        for task in self._tasks:
+        self._task_plans = [task for bundle in plan.bundles for task in bundle.tasks]
+        for task in self._task_plans:
             self._states.setdefault(task.id, MemoryState())
-        for row_task in self._row_tasks.values():
-            row_task.leave()
-        self._row_tasks = {subtopology: RowTask(p) for subtopology, p in self._programs.items() if p.columns is None}
+        for before in self._tasks.values():
+            before.close()
+        self._tasks = {
+            task.id: make_task(self._programs[task.subtopology], task.partition) for task in self._task_plans
+        }
         for topic in topics:
             self._offsets.setdefault(topic, 0)
 
@@ -211,10 +211,10 @@ class TopologyTestDriver:
         Raises:
             ProcessingError: `PROCESSOR_FAILED`: in a processor's `close`.
         """
-        tasks, self._row_tasks = self._row_tasks, {}
+        tasks, self._tasks = self._tasks, {}
         try:
-            for row_task in tasks.values():
-                row_task.leave()
+            for task in tasks.values():
+                task.close()
         finally:
             for state in self._states.values():
                 state.close()
@@ -245,12 +245,12 @@ class TopologyTestDriver:
             if isinstance(waiting, RawRecord):
                 self._take(waiting)
                 continue
-            for task in self._tasks:
+            for task in self._task_plans:
                 if any(received == waiting.edge for _, received in task.edges):
                     self._run(task, [], {(waiting.edge, waiting.origin): [waiting]})
 
     def _run_timed(self) -> None:
-        for task in self._tasks:
+        for task in self._task_plans:
             if self._programs[task.subtopology].timed:
                 self._run(task, [], {})
 
@@ -258,7 +258,7 @@ class TopologyTestDriver:
         offset = self._offsets[record.topic]
         self._offsets[record.topic] += 1
         raw = _one(record, offset)
-        for task in self._tasks:
+        for task in self._task_plans:
             inputs = [(source, raw) for source, read, _ in task.topic_partitions if read == record.topic]
             if inputs:
                 self._run(task, inputs, {})
@@ -269,7 +269,7 @@ class TopologyTestDriver:
         -1: it will be skipped, or fail.
         """
         topic, offset = record.topic, self._offsets[record.topic]
-        for task in self._tasks:
+        for task in self._task_plans:
             for name, read, _ in task.topic_partitions:
                 if read == topic:
                     (source,) = (each for each in self._programs[task.subtopology].sources if each.name == name)
@@ -281,27 +281,27 @@ class TopologyTestDriver:
         """What was written to a topic and not read yet."""
         return self._queues.setdefault(topic, deque())
 
-    def _task_state(self, store_of_subtopology: str) -> TaskState:
-        for task in self._tasks:
+    def _task_state(self, store: str) -> TaskState:
+        for task in self._task_plans:
             program = self._programs[task.subtopology]
-            if any(store_of_subtopology in node.stores for node in program.processors):
+            if any(store in node.stores for node in program.processors):
                 return self._states[task.id].begin().task(task.id)
-        raise AssertionError(store_of_subtopology)
+        raise AssertionError(store)
 
     def _run(
         self,
-        task: TaskPlan,
+        plan: TaskPlan,
         inputs: list[tuple[str, RawRecords]],
         rows: Mapping[tuple[str, str], list[EdgeRow]],
     ) -> None:
-        program = self._programs[task.subtopology]
-        state = self._states[task.id]
+        program = self._programs[plan.subtopology]
+        state = self._states[plan.id]
         epoch = state.begin()
         outputs = Outputs()
         services = TaskContext.make(
             program,
-            task.id,
-            state=epoch.task(task.id),
+            plan.id,
+            state=epoch.task(plan.id),
             global_stores=self._global_stores(program),
             metrics=self.metrics,
             outputs=outputs,
@@ -312,20 +312,16 @@ class TopologyTestDriver:
         )
         services.wall_clock_moved = self._wall_clock_moved
         try:
-            if program.columns is not None:
-                run_columns(program, services, inputs, rows, task.partition)
-            else:
-                run_rows(self._row_tasks[task.subtopology], services, inputs, rows, task.partition)
+            self._tasks[plan.id].run_epoch(services, inputs, rows)
         except BaseException:
-            if program.columns is None:
-                failed, self._row_tasks[task.subtopology] = self._row_tasks[task.subtopology], RowTask(program)
-                with contextlib.suppress(ProcessingError):  # it has failed already
-                    failed.leave()
+            failed, self._tasks[plan.id] = self._tasks[plan.id], make_task(program, plan.partition)
+            with contextlib.suppress(ProcessingError):  # it has failed already
+                failed.close()
             raise
         finally:
             self._epoch += 1
             state.apply_changes(self._epoch, epoch.changes())
-            self._collect(outputs, in_columns=program.columns is not None)
+            self._collect(outputs, in_columns=self._tasks[plan.id].form == "columns")
 
     def _global_stores(self, program: CompiledSubtopology) -> dict[str, ByteStore]:
         found: dict[str, ByteStore] = {}

@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -33,12 +33,10 @@ from hayase.serde.murmur2 import partition_for_key
 from hayase.state.delta.journal import EdgeRow
 from hayase.state.environment.memory import MemoryState
 from hayase.state.environment.spill import EpochSpace
-from hayase.task.column_task import run_columns
 from hayase.task.outputs import Outputs
 from hayase.task.plan import BundlePlan, TaskPlan
 from hayase.task.queues import RawRecords, merge_order
-from hayase.task.row_epoch import run_rows
-from hayase.task.row_task import RowTask
+from hayase.task.task import make_task
 from hayase.task.task_context import TaskContext
 from hayase.topology.topology import Topology
 
@@ -126,16 +124,11 @@ class LocalRun:
         self._policy = failure_policy(config)
         self._states = {task.id: MemoryState() for bundle in self.plan.bundles for task in bundle.tasks}
         self._global_tasks = {t.store: f"{global_subtopology_id(i)}_0" for i, t in enumerate(topology.global_tables)}
-        self._row_tasks = {task: RowTask(self.programs[subtopology]) for task, subtopology in self._rows_of_tasks()}
+        plans = [task for bundle in self.plan.bundles for task in bundle.tasks]
+        self._tasks = {task.id: make_task(self.programs[task.subtopology], task.partition) for task in plans}
         self._offsets: dict[tuple[str, int], int] = {}
         self._epoch = 0
         self.result = Result()
-
-    def _rows_of_tasks(self) -> Iterable[tuple[str, str]]:
-        for bundle in self.plan.bundles:
-            for task in bundle.tasks:
-                if self.programs[task.subtopology].columns is None:
-                    yield task.id, task.subtopology
 
     def run_epoch(self, records: Sequence[Given]) -> None:
         """One epoch that reads these, and what the epoch before wrote to internal topics."""
@@ -248,10 +241,7 @@ class LocalRun:
             space=space if self._chunk else None,
             after_chunk=after_chunk,
         )
-        if program.columns is not None:
-            run_columns(program, services, inputs, edges, task.partition)
-        else:
-            run_rows(self._row_tasks[task.id], services, inputs, edges, task.partition)
+        self._tasks[task.id].run_epoch(services, inputs, edges)
         self._states[task.id].apply_changes(self._epoch, epoch.changes())
 
 

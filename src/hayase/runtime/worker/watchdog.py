@@ -31,7 +31,7 @@ from hayase.core.steps import STEPS, Step
 from hayase.kernel.node.column_node import ColumnNode
 from hayase.kernel.node.row_node import RowNode
 from hayase.runtime.wire.step_hung import heading, hung_error
-from hayase.task.row_task import RowTask
+from hayase.task.row_nodes import RowNodes
 
 _LOG = logging.getLogger("hayase.runtime")
 
@@ -242,7 +242,7 @@ def _sign() -> _Sign | None:
                 break
         elif is_users_file(file):
             entry = each
-        elif each.f_code is RowTask.process.__code__:
+        elif each.f_code is RowNodes.process.__code__:
             row = each.f_locals["raw"], each.f_locals["row"]
     return _Sign(step, signs, entry, row)
 
@@ -266,7 +266,7 @@ def _node(frame: FrameType | None) -> str | None:
 def _record(frame: FrameType | None) -> dict[str, Any]:
     """Where the record at hand was read."""
     owners = (each.f_locals.get("self") for each in _frames(frame))
-    task = next((owner for owner in owners if isinstance(owner, RowTask)), None)
+    task = next((owner for owner in owners if isinstance(owner, RowNodes)), None)
     try:
         found = task.metadata() if task is not None else None
     except Exception:  # it has none, or not yet
