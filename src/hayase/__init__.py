@@ -126,8 +126,8 @@ if TYPE_CHECKING:
     from hayase.state.stores.values import KeyValue as KeyValue
     from hayase.state.stores.values import ValueAndTimestamp as ValueAndTimestamp
     from hayase.state.stores.versioned import VersionedRecord as VersionedRecord
+    from hayase.topology.description import TopologyDescription as TopologyDescription
     from hayase.topology.topology import Topology as Topology
-    from hayase.topology.topology import TopologyDescription as TopologyDescription
 
 _MODULES: dict[str, tuple[str, ...]] = {
     "hayase.app.app": ("StreamsApp",),
@@ -208,7 +208,8 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "hayase.state.stores.values": ("KeyValue", "ValueAndTimestamp"),
     "hayase.state.stores.versioned": ("VersionedRecord",),
     "hayase.state.stores.spec": ("StoreType",),
-    "hayase.topology.topology": ("Topology", "TopologyDescription"),
+    "hayase.topology.description": ("TopologyDescription",),
+    "hayase.topology.topology": ("Topology",),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 

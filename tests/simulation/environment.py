@@ -27,7 +27,7 @@ from hayase.runtime.epochs.wall_clock import WallClock
 from hayase.runtime.wire.app_spec import AppSpec
 from hayase.runtime.worker import worker
 from hayase.state.changelog import changelog
-from hayase.state.changelog.snapshot import SnapshotPolicy
+from hayase.state.changelog.snapshot_policy import SnapshotPolicy
 from hayase.state.changelog.snapshot_thread import SnapshotThread
 from hayase.state.environment.folders import StateFolders
 from hayase.storage import lmdb_env, s3_blobs

@@ -42,7 +42,7 @@ from hayase import (
 from hayase.app.checkpoint import checkpoint_id_of
 from hayase.log.protocol import LogConfig
 from hayase.state.changelog.changelog import Changelog
-from hayase.state.changelog.snapshot import SnapshotPolicy, maybe_snapshot
+from hayase.state.changelog.snapshot_policy import SnapshotPolicy, maybe_snapshot
 from hayase.state.environment.bundle import BundleState
 from hayase.storage.open import open_blobs
 

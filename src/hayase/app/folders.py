@@ -69,7 +69,6 @@ def _naming(setting: str, folder: Path) -> Iterator[None]:
         raise FolderError(
             "FOLDER_NOT_USABLE",
             f"{folder} cannot be made or written: {error.strerror} ({error.filename or folder}). Set {setting} to a "
-            "folder that "
-            "this user can write",
+            "folder that this user can write",
             setting=setting,
         ) from error

@@ -59,8 +59,7 @@ class MetricsServer:
             raise ConfigError(
                 "PORT_NOT_AVAILABLE",
                 f"metrics cannot be served at {host}:{port}: {error.strerror or error}; set metrics.port to another "
-                "one (0: any "
-                "that is free), or metrics.host to an address of this machine",
+                "one (0: any that is free), or metrics.host to an address of this machine",
                 setting="metrics.port",
             ) from error
         self._host, self._allowed_hosts = host, allowed_hosts

@@ -209,10 +209,8 @@ class _Migrating:
                 raise CheckpointError(
                     "STORE_KEYS_CHANGED",
                     f"the keys of store {change.store!r} were {change.shown_old}, the program has {change.shown_new}: "
-                    f"{change.reason}. Only "
-                    "values can be rewritten, for it is the key that says which task has a row. Keep the type of the "
-                    "keys, or "
-                    "start over with `hayase app reset`",
+                    f"{change.reason}. Only values can be rewritten, for it is the key that says which task has a "
+                    "row. Keep the type of the keys, or start over with `hayase app reset`",
                     store=change.store,
                 )
         without = sorted(changes.keys() - self._functions.keys())
@@ -220,16 +218,14 @@ class _Migrating:
             raise ConfigError(
                 "NO_MIGRATION_FUNCTION",
                 f"values of {', '.join(map(repr, without))} cannot be read by this program and no function says what "
-                "becomes of them; "
-                "give one for each: --with STORE=FILE:FUNCTION",
+                "becomes of them; give one for each: --with STORE=FILE:FUNCTION",
             )
         needless = sorted(self._functions.keys() - changes.keys())
         if needless and changes:
             raise ConfigError(
                 "STORE_NOT_CHANGED",
-                f"this program reads what {', '.join(map(repr, needless))} holds, so nothing is to be rewritten there; "
-                "leave its function out. "
-                f"Stores that changed: {sorted(changes)}",
+                f"this program reads what {', '.join(map(repr, needless))} holds, so nothing is to be rewritten "
+                f"there; leave its function out. Stores that changed: {sorted(changes)}",
             )
         return changes
 
@@ -244,8 +240,7 @@ class _Migrating:
             raise CheckpointError(
                 "EPOCH_OPEN",
                 f"epoch {last + 1} was begun and is not through: the application was killed, or runs. Start the "
-                "program that wrote these "
-                "stores once more, stop it (Ctrl-C, or close()), then migrate",
+                "program that wrote these stores once more, stop it (Ctrl-C, or close()), then migrate",
                 epoch=last + 1,
             )
         before = epochs.record(last) if last >= 0 else None

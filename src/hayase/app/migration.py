@@ -75,8 +75,8 @@ def finish_migration(blobs: BlobStore) -> bool:
             raise CheckpointError(
                 "MIGRATION_INCOMPLETE",
                 f"a migration of stores (epoch {epoch}) is committed, but its delta of bundle {bundle} is not in "
-                f"{_DELTAS} of the "
-                "checkpoint: restore the checkpoint from a copy, or start over with `hayase app reset`",
+                f"{_DELTAS} of the checkpoint: restore the checkpoint from a copy, or start over with `hayase app "
+                "reset`",
                 bundle=bundle,
                 epoch=epoch,
             )

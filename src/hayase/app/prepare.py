@@ -33,7 +33,7 @@ from hayase.runtime.epochs.start_offsets import check_resets, forget_positions, 
 from hayase.runtime.epochs.terms import begin_term
 from hayase.runtime.wire.app_spec import AppSpec, check_picklable
 from hayase.runtime.wire.endpoints import RunEndpoints
-from hayase.state.changelog.snapshot import SnapshotPolicy
+from hayase.state.changelog.snapshot_policy import SnapshotPolicy
 from hayase.state.environment.crash_marker import current_boot_id
 from hayase.state.environment.remote_bundles_marker import set_moving
 from hayase.storage.blobs import BlobStore
@@ -185,9 +185,8 @@ def _check_stores_can_move(topology: Topology) -> None:
     if unlogged:
         raise ConfigError(
             "STORE_NOT_LOGGED",
-            f"stores without a changelog ({', '.join(unlogged)}) cannot be used on a cluster: bundles move between its "
-            "machines, "
-            "and only what is in the changelog comes along. Leave out with_logging_disabled",
+            f"stores without a changelog ({', '.join(unlogged)}) cannot be used on a cluster: bundles move between "
+            "its machines, and only what is in the changelog comes along. Leave out with_logging_disabled",
         )
 
 

@@ -141,10 +141,8 @@ def _check_repartitions(blobs: BlobStore, log: Log) -> None:
             raise CheckpointError(
                 "INTERNAL_TOPIC_AHEAD",
                 f"topic {topic!r} holds {ahead} records that epochs of after the restored copy may have written: the "
-                "next start would "
-                "process them, and write them again. Nothing was changed. Restore the newest copy of the checkpoint, "
-                "or start "
-                "over with `hayase app reset`",
+                "next start would process them, and write them again. Nothing was changed. Restore the newest copy "
+                "of the checkpoint, or start over with `hayase app reset`",
                 topic=topic,
                 epoch=record.epoch,
             )

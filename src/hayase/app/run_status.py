@@ -205,8 +205,7 @@ def _running(config: StreamsConfig) -> RunControl:
     raise StreamsStoppedError(
         "NOT_RUNNING",
         f"application {config.application_id!r} is not running on this machine with the checkpoint "
-        f"{config.checkpoint_dir}; "
-        "start it with `hayase run`, or name the settings it runs with",
+        f"{config.checkpoint_dir}; start it with `hayase run`, or name the settings it runs with",
     )
 
 

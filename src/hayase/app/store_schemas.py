@@ -105,8 +105,7 @@ def _decoded(name: str, data: bytes) -> Schemas:
         raise CheckpointError(
             "STORE_SCHEMAS_CORRUPT",
             f"{name} in the checkpoint, which says how earlier programs wrote the stores, is damaged ({len(data)} "
-            f"bytes: {error}). "
-            "Restore the checkpoint from a copy, or start over with `hayase app reset`",
+            f"bytes: {error}). Restore the checkpoint from a copy, or start over with `hayase app reset`",
         ) from error
 
 
@@ -134,8 +133,7 @@ def _changed(change: SchemaChange) -> CheckpointError:
     return CheckpointError(
         "STORE_SCHEMA_CHANGED",
         f"the {change.side}s of store {change.store!r} in the checkpoint cannot be read by this program: "
-        f"{change.reason}. They are "
-        f"{change.shown_old}; the program has {change.shown_new}. {keep}{rewrite}; start "
+        f"{change.reason}. They are {change.shown_old}; the program has {change.shown_new}. {keep}{rewrite}; start "
         "the old program; or start over with `hayase app reset`, or with another application.id beside it",
         store=change.store,
     )

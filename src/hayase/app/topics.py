@@ -74,8 +74,7 @@ def _internal_topics(log: Log, topology: Topology, infos: Mapping[str, TopicInfo
             raise TopologyError(
                 "INTERNAL_TOPIC_DIFFERS",
                 f"the internal topic {topic!r} has {info.partitions} partitions, and {wanted[topic]} are wanted. Give "
-                "the "
-                f"repartition that number, or start over with `hayase app reset`, which deletes the topic",
+                "the repartition that number, or start over with `hayase app reset`, which deletes the topic",
                 topic=topic,
             )
         found[topic] = info

@@ -98,8 +98,7 @@ def _relative_import(path: Path, where: str) -> ConfigError:
     return ConfigError(
         "APP_NOT_LOADED",
         f"{where}: a file that is named by its path is no part of a package, so it has no relative imports. Name the "
-        "module "
-        f"instead: {module}:topology{there}",
+        f"module instead: {module}:topology{there}",
     )
 
 

@@ -9,8 +9,9 @@ from hayase.compiler.partitions import partition_counts, task_count
 from hayase.core.errors import TopologyError, UnknownTopicError
 from hayase.task.plan import BundlePlan, Plan, SubtopologyPlan, TaskPlan
 from hayase.topology import operators as op
+from hayase.topology.graph import SubTopology
 from hayase.topology.nodes import GlobalTable, ProcessorNode, SinkNode, SourceNode
-from hayase.topology.topology import SubTopology, Topology
+from hayase.topology.topology import Topology
 
 
 def source_topics(topology: Topology) -> list[str]:

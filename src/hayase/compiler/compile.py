@@ -20,7 +20,8 @@ from hayase.compiler.serdes import (
 )
 from hayase.core.errors import TopologyError
 from hayase.kernel.frame.order import MergeOrder, RecordOrder
-from hayase.kernel.node.column_node import ColumnNode, CompileContext, EdgeSchema
+from hayase.kernel.node.column_node import ColumnNode, CompileContext
+from hayase.kernel.node.edge import EdgeSchema
 from hayase.kernel.registry import COLUMNS
 from hayase.processor.timestamps import TimestampExtractor, record_timestamp
 from hayase.serde import Serdes
@@ -231,8 +232,7 @@ def _edge_serdes(
         raise TopologyError(
             "NO_KEY_SERDE",
             f"no serde is known for the key of {edge!r}; give one with Grouped.with_(key_serde=…), annotate the "
-            "function "
-            "that makes the key, or set default.key.serde",
+            "function that makes the key, or set default.key.serde",
             node=node.name,
         )
     value = value or options.default_serde("value", edge)

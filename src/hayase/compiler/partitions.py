@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 from hayase.core.errors import TopologyError
 from hayase.topology import operators as op
+from hayase.topology.graph import SubTopology
 from hayase.topology.nodes import ProcessorNode, SinkNode, SourceNode
-from hayase.topology.topology import SubTopology, Topology
+from hayase.topology.topology import Topology
 
 _BY_KEY = op.StreamTableJoin | op.TableJoin | op.ForeignKeyLookUp | op.ForeignKeyResolve
 """Operators that look up their `table` by the key of what comes."""

@@ -10,7 +10,8 @@ import polars as pl
 from hayase.compiler.pruning import Fields, looks_at, union
 from hayase.kernel.frame.expressions import is_pure_expression
 from hayase.kernel.frame.python_values import has_python_records
-from hayase.kernel.node.column_node import ColumnNode, EdgeSchema
+from hayase.kernel.node.column_node import ColumnNode
+from hayase.kernel.node.edge import EdgeSchema
 from hayase.processor.timestamps import TimestampExtractor
 from hayase.serde.protocol import Schema
 from hayase.task.compiled_subtopology import Prefix, PrefixNode, SourceProgram

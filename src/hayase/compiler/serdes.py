@@ -12,7 +12,7 @@ import polars as pl
 from hayase.core.errors import SerializationError
 from hayase.core.records import Windowed
 from hayase.kernel.frame.compiled_expressions import instance
-from hayase.kernel.node.column_node import EdgeSchema
+from hayase.kernel.node.edge import EdgeSchema
 from hayase.serde import JsonSerde, Serdes, SessionWindowedSerde, TimeWindowedSerde
 from hayase.serde.changes import ChangeCodec, ChangeSerde
 from hayase.serde.pickled import PickleSerde

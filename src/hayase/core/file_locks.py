@@ -121,8 +121,7 @@ def _held(path: Path, pids: list[int], waited_s: float) -> FolderError:
     return FolderError(
         "LOCK_HELD",
         f"{path} has been locked for {waited_s:.0f} s by {holder}; nothing was changed. End that process, or have it "
-        "go on if it "
-        "was stopped",
+        "go on if it was stopped",
         file=str(path),
         holder=holder,
     )

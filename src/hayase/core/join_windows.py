@@ -36,8 +36,7 @@ class JoinWindows:
             raise TopologyError(
                 "INVALID_WINDOW",
                 f"the join window ends {-self.before_ms - self.after_ms} ms before it starts (before {self.before_ms} "
-                "ms, after "
-                f"{self.after_ms} ms); before plus after must not be negative",
+                f"ms, after {self.after_ms} ms); before plus after must not be negative",
             )
 
     @classmethod

@@ -222,8 +222,7 @@ def _truststore(given: Mapping[str, Any]) -> dict[str, str]:
             raise _invalid(
                 "ssl.truststore.location",
                 f"a truststore of type {kind} cannot be read by the client library; make a PEM file of it (`keytool "
-                "-list -rfc "
-                "-keystore FILE > ca.pem`) and set ssl.ca.location=ca.pem",
+                "-list -rfc -keystore FILE > ca.pem`) and set ssl.ca.location=ca.pem",
             )
         made["ssl.ca.location"] = location
     if (certificates := given.get("ssl.truststore.certificates")) is not None:

@@ -81,8 +81,7 @@ class AutoOffsetReset:
             raise TopologyError(
                 "INVALID_RESET",
                 f"reset is {given!r}; allowed are AutoOffsetReset.earliest(), latest(), none() and by_duration(…), or "
-                "as text "
-                "'earliest', 'latest', 'none' and a duration such as 'by_duration:PT1H30M'",
+                "as text 'earliest', 'latest', 'none' and a duration such as 'by_duration:PT1H30M'",
             )
         return cls(_BY_DURATION, round(sum(float(n or 0) * ms for n, ms in zip(found.groups(), _MS, strict=True))))
 

@@ -196,8 +196,7 @@ def private_folder(
             others = ", ".join(sorted({each.name for each in found} - {each.name for each in ours})[:3])
             _LOG.warning(
                 "folder %s stays as it is (mode %04o), for it holds what is not Hayase's (%s): other users can move "
-                "and replace "
-                "what is in it; name a folder of its own, or `chmod go-w %s`",
+                "and replace what is in it; name a folder of its own, or `chmod go-w %s`",
                 path,
                 stat.S_IMODE(info.st_mode),
                 others,
@@ -288,8 +287,7 @@ def _not_private(path: Path, info: os.stat_result, why: str, command: str) -> Fo
     return FolderError(
         "FOLDER_NOT_PRIVATE",
         f"{path} (mode {mode}) cannot be used by {_me()}: {why}, who could read and change what is put there. Name "
-        "another "
-        f"folder, for example one inside it that Hayase makes, or mend this one: {command}",
+        f"another folder, for example one inside it that Hayase makes, or mend this one: {command}",
         folder=str(path),
         owner=_user(info.st_uid),
         mode=mode,

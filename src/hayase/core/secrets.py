@@ -164,10 +164,8 @@ def _not_found(setting: str, reference: str, provider: str, reason: str) -> Conf
         return ConfigError(
             "SECRET_NOT_FOUND",
             f"the value of {setting} was given in clear, and such values are handed to processes on the driver's "
-            "machine only, "
-            "while the application runs. Give it as ${env:NAME}, ${file:PATH:KEY} or ${dir:PATH:FILE}, which every "
-            "worker "
-            "resolves for itself",
+            "machine only, while the application runs. Give it as ${env:NAME}, ${file:PATH:KEY} or "
+            "${dir:PATH:FILE}, which every worker resolves for itself",
             setting=setting,
         )
     reason = "the process that connects has no such variable" if provider == "env" else reason

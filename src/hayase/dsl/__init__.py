@@ -11,6 +11,7 @@ Ways of saying things, and why there is one of each:
 Names of nodes, stores and repartition topics are those that Kafka Streams 4.3 gives (`topology.optimization=none`).
 """
 
+from hayase.dsl.branched_kstream import BranchedKStream
 from hayase.dsl.builder import StreamsBuilder
 from hayase.dsl.cogrouped import CogroupedKStream, SessionWindowedCogroupedKStream, TimeWindowedCogroupedKStream
 from hayase.dsl.expressions import key, left, right, timestamp
@@ -30,10 +31,10 @@ from hayase.dsl.options.aggregates import (
     min_,
     sum_,
 )
-from hayase.dsl.options.branched import BranchedKStream
+from hayase.dsl.options.branched import Branched
 from hayase.dsl.options.joined import Joined, TableJoined
 from hayase.dsl.options.materialized import Materialized
-from hayase.dsl.options.options import Branched, Consumed, Grouped, Named, Produced, Repartitioned
+from hayase.dsl.options.options import Consumed, Grouped, Named, Produced, Repartitioned
 from hayase.dsl.options.printed import Printed
 from hayase.dsl.options.stores import Stores
 from hayase.dsl.options.stream_joined import StreamJoined

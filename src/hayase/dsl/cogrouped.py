@@ -73,8 +73,7 @@ class CogroupedKStream(Generic[K, VR]):
             raise TopologyError(
                 "INVALID_COGROUP",
                 f"cogroup takes a grouped stream, for example stream.group_by_key(), not {grouped_stream!r}; windows "
-                "come "
-                "after the last cogroup(…)",
+                "come after the last cogroup(…)",
             )
         if any(member.group is group for member in self._members):
             raise TopologyError(

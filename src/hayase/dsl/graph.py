@@ -17,6 +17,7 @@ from hayase.processor.timestamps import TimestampExtractor, record_timestamp
 from hayase.serde.protocol import Serde
 from hayase.state.stores.spec import StoreSpec
 from hayase.topology.earlier import renamed
+from hayase.topology.graph import tables_without
 from hayase.topology.nodes import (
     GlobalTable,
     InternalTopic,
@@ -41,7 +42,7 @@ from hayase.topology.operators import (
     TableTransformValues,
     WindowedOperator,
 )
-from hayase.topology.topology import Topology, tables_without
+from hayase.topology.topology import Topology
 
 if TYPE_CHECKING:
     from hayase.dsl.views import TableMaterialization
@@ -150,8 +151,7 @@ class Graph:
                 raise TopologyError(
                     "TOPIC_READ_TWICE",
                     f"topic {topic!r} is already read by {other!r}; a topic can be read once, as a stream, a table or "
-                    "a "
-                    "global table (a stream and a table of one topic: stream(…) and its to_table())",
+                    "a global table (a stream and a table of one topic: stream(…) and its to_table())",
                 )
         if node.pattern is not None:
             self._patterns[node.name] = node.pattern
@@ -162,8 +162,7 @@ class Graph:
                     raise TopologyError(
                         "TOPIC_READ_TWICE",
                         f"the pattern {pattern.pattern!r} of {source!r} matches topic {topic!r}, which {reader!r} "
-                        "reads; "
-                        "a topic can be read once, so make the pattern narrower",
+                        "reads; a topic can be read once, so make the pattern narrower",
                     )
 
     def processor(
@@ -375,8 +374,8 @@ class Graph:
                     raise TopologyError(
                         "UNKNOWN_STORE",
                         f"node {node.name!r} is connected with store {store!r}, which does not exist; add it by "
-                        "add_state_store, "
-                        f"or name a table's store by Materialized.as_. There are {sorted(self._stores)}",
+                        "add_state_store, or name a table's store by Materialized.as_. There are "
+                        f"{sorted(self._stores)}",
                         node=node.name,
                         line=self._lines.get(node.name),
                     )
@@ -439,8 +438,8 @@ def duplicate_repartition(topic: str) -> TopologyError:
     return TopologyError(
         "DUPLICATE_REPARTITION",
         f"there are two repartitions named {topic!r}; give one another name (Grouped.as_, Joined.as_, "
-        "Repartitioned.as_, "
-        "Materialized.as_). Those of groupings of one re-keyed stream become one with topology.optimization=all",
+        "Repartitioned.as_, Materialized.as_). Those of groupings of one re-keyed stream become one with "
+        "topology.optimization=all",
     )
 
 

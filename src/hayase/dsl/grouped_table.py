@@ -59,9 +59,8 @@ def grouped_table(
     if state.view.forgets:
         raise ttl_not_possible(
             state.queryable or state.node,
-            "it is grouped by group_by, and a row that is forgotten would never leave its group; aggregate the table's "
-            "stream, or give "
-            "the TTL to a table that is not grouped",
+            "it is grouped by group_by, and a row that is forgotten would never leave its group; aggregate the "
+            "table's stream, or give the TTL to a table that is not grouped",
         )
     graph = state.graph
     node = graph.names.name_or_next(grouped.name, "KTABLE-SELECT-")
@@ -212,9 +211,8 @@ class KGroupedTable(Generic[K, V]):
                 raise TopologyError(
                     "NOT_INVERTIBLE",
                     f"agg: {field.name} is a {field.function}, which cannot take the old value of an updated or "
-                    "deleted "
-                    "row out again. On a grouped table use count(), sum_ or avg; or aggregate(initializer, adder, "
-                    "subtractor) with an aggregate that keeps all it needs",
+                    "deleted row out again. On a grouped table use count(), sum_ or avg; or aggregate(initializer, "
+                    "adder, subtractor) with an aggregate that keeps all it needs",
                 )
         schema = aggregate_schema(list(made), visible_columns(self._state.key, self._state.value))
         value = Known(JsonSerde()) if schema is None else Known(None, schema)

@@ -41,9 +41,9 @@ from hayase.topology import operators as op
 from hayase.topology.suppliers import brought_stores, check_supplier
 
 if TYPE_CHECKING:
+    from hayase.dsl.branched_kstream import BranchedKStream
     from hayase.dsl.grouped import KGroupedStream
     from hayase.dsl.ktable import KTable
-    from hayase.dsl.options.branched import BranchedKStream
 
 
 class KStream(Joining[K, V], Sinking[K, V]):
@@ -294,7 +294,7 @@ class KStream(Joining[K, V], Sinking[K, V]):
 
     def split(self, *, name: Name = None) -> BranchedKStream[K, V]:
         """Begin to route each record to the first branch whose predicate holds; `name` begins the branches' names."""
-        from hayase.dsl.options.branched import BranchedKStream
+        from hayase.dsl.branched_kstream import BranchedKStream
 
         return BranchedKStream(self._state, name_of(name))
 

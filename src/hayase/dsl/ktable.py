@@ -18,8 +18,9 @@ from hayase.dsl.joins.table_methods import TableJoining
 from hayase.dsl.kstream import KStream
 from hayase.dsl.options.materialized import Materialized
 from hayase.dsl.options.options import Grouped, name_of
-from hayase.dsl.options.suppressed import Suppressed, suppress
+from hayase.dsl.options.suppressed import Suppressed
 from hayase.dsl.stream_state import Name, StreamState, check_option, mapped_values, repartitioned
+from hayase.dsl.suppress import suppress
 from hayase.dsl.table_state import GlobalTableState, TableState, keeps_store, table_spec
 from hayase.dsl.views import TableMaterialization
 from hayase.processor.api import ValueTransformerSupplier, ValueTransformerWithKey

@@ -10,8 +10,9 @@ from typing import Any
 from hayase.serde import JsonSerde
 from hayase.serde.protocol import Serde
 from hayase.topology import operators as op
+from hayase.topology.graph import tables_without
 from hayase.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode
-from hayase.topology.topology import Topology, tables_without
+from hayase.topology.topology import Topology
 
 Alike = Callable[[Serde[Any] | None, Serde[Any] | None], bool]
 """Whether two serdes do the same."""

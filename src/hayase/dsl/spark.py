@@ -46,8 +46,7 @@ def spark_source(
         raise TopologyError(
             "INVALID_OPTION",
             f"from_spark {name!r} is read from its beginning; where the frame begins is an option of Spark's reader, "
-            "such as "
-            "startingOffsets",
+            "such as startingOffsets",
         )
     topic = f"{check_name(name)}{FROM_SUFFIX}"
     graph.spark_source(SparkSource(name, topic, function, output_mode), partitions)

@@ -109,8 +109,7 @@ def key_value_spec(options: Materialized[Any, Any], name: str, key: Known, value
         raise TopologyError(
             "VERSIONED_STORE",
             f"{name!r} is a versioned store; global tables and what is aggregated in windows or sessions have no "
-            "versions, so "
-            "give Materialized.as_ a name",
+            "versions, so give Materialized.as_ a name",
         )
     return StoreSpec(
         name,

@@ -110,9 +110,8 @@ def windowing_of(windows: Any) -> Windowing:
     if not isinstance(windows, Windows | SlidingWindows | SessionWindows):
         raise TopologyError(
             "INVALID_WINDOW",
-            "windowed_by takes TimeWindows, SlidingWindows, SessionWindows, UnlimitedWindows or a subclass of Windows, "
-            "for example "
-            f"TimeWindows.of_size_with_no_grace(timedelta(minutes=5)), not {windows!r}",
+            "windowed_by takes TimeWindows, SlidingWindows, SessionWindows, UnlimitedWindows or a subclass of "
+            f"Windows, for example TimeWindows.of_size_with_no_grace(timedelta(minutes=5)), not {windows!r}",
         )
     if isinstance(windows, Windows):
         for name, least in (("size_ms", 1), ("grace_ms", 0)):

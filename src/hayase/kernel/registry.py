@@ -27,7 +27,8 @@ from hayase.kernel.join.stream_stream import StreamStreamJoinRows, stream_stream
 from hayase.kernel.join.stream_table import StreamTableJoinRows, stream_table_join_columns
 from hayase.kernel.join.table_table import TableJoinRows, table_join_columns
 from hayase.kernel.join.table_table_merge import TableJoinMergeRows, table_join_merge_columns
-from hayase.kernel.node.column_node import ColumnNode, CompileContext, EdgeSchema
+from hayase.kernel.node.column_node import ColumnNode, CompileContext
+from hayase.kernel.node.edge import EdgeSchema
 from hayase.kernel.node.row_node import RowNode
 from hayase.kernel.stateless.branch import BranchRows, SplitRows, branch_columns, split_columns
 from hayase.kernel.stateless.filter import FilterRows, filter_columns

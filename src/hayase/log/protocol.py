@@ -137,20 +137,16 @@ def is_published(last: Marker | None, marker: Marker) -> bool:
         raise LogError(
             "STATE_MOVED",
             f"outputs of epoch {last.epoch} are in the log, and epoch {marker.epoch} is about to be written: another "
-            "attempt has "
-            "overtaken this one. Nothing was written. If that comes again and no other run is at work, the checkpoint "
-            "is an older copy: "
-            "restore the newest one, or start over with `hayase app reset`",
+            "attempt has overtaken this one. Nothing was written. If that comes again and no other run is at work, "
+            "the checkpoint is an older copy: restore the newest one, or start over with `hayase app reset`",
             epoch=marker.epoch,
         )
     if last.epoch == marker.epoch and last.digest != marker.digest:
         raise CheckpointError(
             "CHECKPOINT_OLDER_THAN_LOG",
-            f"outputs of epoch {marker.epoch} are in the log, but of another epoch record ({last.digest}) than that of "
-            "the "
-            f"checkpoint ({marker.digest}): the checkpoint is an older copy. Nothing was written. Restore the newest "
-            "copy, or start "
-            "over with `hayase app reset`",
+            f"outputs of epoch {marker.epoch} are in the log, but of another epoch record ({last.digest}) than that "
+            f"of the checkpoint ({marker.digest}): the checkpoint is an older copy. Nothing was written. Restore the "
+            "newest copy, or start over with `hayase app reset`",
             epoch=marker.epoch,
         )
     return True

@@ -222,10 +222,8 @@ def furthest(followers: Iterable[StateSource], bundles: Iterable[str], workers: 
         raise StateError(
             "STATE_ELSEWHERE",
             f"the application runs on a cluster, whose machines share its bundles: what {workers} has of them may be "
-            "of an older "
-            "epoch, and no follower on this machine has a state yet. Set num.standby.replicas for the program's "
-            "machine, or run "
-            "`hayase follow` here; reading as of an epoch works everywhere",
+            "of an older epoch, and no follower on this machine has a state yet. Set num.standby.replicas for the "
+            "program's machine, or run `hayase follow` here; reading as of an epoch works everywhere",
         )
     return max(found, key=itemgetter(0))[1]
 

@@ -101,8 +101,8 @@ def _torn(name: str, data: bytes) -> CheckpointError:
     return CheckpointError(
         "CHECKPOINT_CORRUPT",
         f"{name} in the checkpoint is damaged ({len(data)} bytes, beginning with {data[:16]!r}): it was not on the "
-        "disk when "
-        "the power failed (checkpoint.fsync=false?). Restore it from a copy, or start over with `hayase app reset`",
+        "disk when the power failed (checkpoint.fsync=false?). Restore it from a copy, or start over with `hayase "
+        "app reset`",
     )
 
 
@@ -191,10 +191,8 @@ def check_logged(topology: Topology, names: Iterable[str]) -> None:
             raise StateError(
                 "STORE_NOT_LOGGED",
                 f"store {name!r} has no changelog (with_logging_disabled), so there are no copies of it: no follower "
-                "has it, and "
-                "it cannot be read as of an older epoch. Read it as it is now, where the application runs, or let it "
-                "have a "
-                "changelog",
+                "has it, and it cannot be read as of an older epoch. Read it as it is now, where the application "
+                "runs, or let it have a changelog",
                 store=name,
             )
 

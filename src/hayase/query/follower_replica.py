@@ -271,8 +271,7 @@ def _take(folder: Path) -> int:
         raise StateError(
             "FOLLOWER_RUNNING",
             f"The follower in {folder} is kept by another process already ({holder or 'unknown'}); give this one "
-            "another "
-            "name or folder.",
+            "another name or folder.",
         )
     os.ftruncate(lock, 0)
     os.pwrite(lock, f"pid {os.getpid()}".encode(), 0)

@@ -97,11 +97,9 @@ class StateSource:
                 time.sleep(_TRY_EVERY_S)
         raise StateError(
             "EPOCHS_DIFFER",
-            f"The states at {self.folder} could not be caught at one epoch ({min(epochs)} to {max(epochs)}), and there "
-            "is no "
-            f"follower that is at epoch {min(epochs)}. Try again, set num.standby.replicas, run `hayase follow` beside "
-            "the "
-            "application, or read as of an older epoch.",
+            f"The states at {self.folder} could not be caught at one epoch ({min(epochs)} to {max(epochs)}), and "
+            f"there is no follower that is at epoch {min(epochs)}. Try again, set num.standby.replicas, run `hayase "
+            "follow` beside the application, or read as of an older epoch.",
         )
 
     def _try(self, stack: ExitStack, names: list[str], max_seconds: float) -> dict[str, ReaderSnapshot]:
@@ -143,8 +141,7 @@ class StateSource:
             raise StateError(
                 "FOREIGN_STATE",
                 f"The state at {self.folder} belongs to another checkpoint of this application.id; start the "
-                "application, "
-                "which rebuilds it, or look at state.dir and checkpoint.dir",
+                "application, which rebuilds it, or look at state.dir and checkpoint.dir",
             )
 
 

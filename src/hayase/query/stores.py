@@ -162,8 +162,7 @@ class StoreHandle:
             raise StateError(
                 "WRONG_STORE_KIND",
                 f"{self.name!r} is a {self._spec.kind} store, which does not know what its rows were; leave "
-                "as_of_timestamp out, or "
-                "keep the table in a versioned store",
+                "as_of_timestamp out, or keep the table in a versioned store",
                 store=self.name,
             )
         when = () if as_of_timestamp is None else (epoch_ms(as_of_timestamp),)
@@ -267,8 +266,8 @@ class StoreHandle:
         if self._spec.kind != "session":
             raise StateError(
                 "WRONG_STORE_KIND",
-                f"{self.name!r} is a {self._spec.kind} store, which has no {call}(); "
-                f"use {'fetch' if self._spec.windowed else 'get'}()",
+                f"{self.name!r} is a {self._spec.kind} store, which has no {call}(); use "
+                f"{'fetch' if self._spec.windowed else 'get'}()",
                 store=self.name,
             )
 

@@ -169,8 +169,7 @@ class AvroSerde(RegistrySerde[Any]):
                 raise SerializationError(
                     "VALUE_NOT_DESERIALIZABLE",
                     f"the record is bytes (id {self.schema_id(data)} in {self.registry.url}), which cannot be read as "
-                    f"{reader.name}; "
-                    f"the value is {data[:60]!r}",
+                    f"{reader.name}; the value is {data[:60]!r}",
                 )
             return data[HEAD_SIZE:]
         source = BytesIO(data)

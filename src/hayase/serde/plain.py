@@ -43,10 +43,9 @@ class PlainSerde(Serde[Any]):
             raise SerializationError(
                 "NO_SERDE",
                 f"no serde is known for {shown(value)} ({type(value).__name__}), which crosses an internal topic: "
-                f"{error}. Give the "
-                "table or stream a serde (Consumed, Materialized, Grouped), annotate the function that makes the "
-                "values, or set "
-                "default.value.serde; Serdes.pickle() takes any value, if you trust all who can write to the topic",
+                f"{error}. Give the table or stream a serde (Consumed, Materialized, Grouped), annotate the function "
+                "that makes the values, or set default.value.serde; Serdes.pickle() takes any value, if you trust "
+                "all who can write to the topic",
             ) from error
 
     def from_bytes(self, data: bytes) -> Any:
@@ -58,8 +57,7 @@ class PlainSerde(Serde[Any]):
             if data[:1] == b"\x80" and data[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05"):
                 found.message += (
                     ". They look like a pickle, as versions before wrote it to internal topics; if you trust all who "
-                    "can write to "
-                    "the topic, give the table or stream the serde Serdes.pickle() until they are read"
+                    "can write to the topic, give the table or stream the serde Serdes.pickle() until they are read"
                 )
             raise found from error
 

@@ -207,8 +207,7 @@ def check_file_name(name: str) -> None:
         raise ConfigError(
             "INVALID_SCHEMA",
             f"a Protobuf schema refers to a file {name[:200]!r}; allowed are relative names such as "
-            "'shop/order.proto', without "
-            "'.' and '..' as parts and not beginning with '-'",
+            "'shop/order.proto', without '.' and '..' as parts and not beginning with '-'",
         )
 
 

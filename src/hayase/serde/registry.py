@@ -134,8 +134,7 @@ class SchemaRegistry:
             raise ConfigError(
                 "INVALID_SETTING",
                 f"schema.registry.url is {without_credentials(str(url))!r}; allowed is http://HOST:PORT or "
-                "https://HOST:PORT, or several of them "
-                "with commas between",
+                "https://HOST:PORT, or several of them with commas between",
                 setting="schema.registry.url",
             )
         self._url = ",".join(addresses)

@@ -138,8 +138,7 @@ class RegistrySerde(Serde[T]):
             raise ConfigError(
                 "MISSING_SETTING",
                 f"{type(self).__name__} was given no schema registry; set schema.registry.url in the application's "
-                "settings, "
-                "or pass registry=",
+                "settings, or pass registry=",
                 setting="schema.registry.url",
             )
         return self._registry
@@ -196,8 +195,7 @@ class RegistrySerde(Serde[T]):
             refused = SerializationError(
                 "UNUSABLE_SCHEMA",
                 f"the record was written by a schema of the registry {self.registry.url} by which "
-                f"{type(self).__name__} cannot "
-                f"read: {said(error)}; the schema is {schema.text[:200]!r}",
+                f"{type(self).__name__} cannot read: {said(error)}; the schema is {schema.text[:200]!r}",
             )
             raise held.refused.add(key, refused) from error
         return found
@@ -212,8 +210,7 @@ class RegistrySerde(Serde[T]):
             raise SerializationError(
                 "VALUE_NOT_DESERIALIZABLE",
                 f"{type(self).__name__} reads a zero byte, a schema id (4 bytes) and the value; it was given "
-                f"{len(data)} bytes: "
-                f"{data[:60]!r}. They were not written with a schema registry",
+                f"{len(data)} bytes: {data[:60]!r}. They were not written with a schema registry",
             )
         return int(_HEAD.unpack_from(data)[1])
 
@@ -248,8 +245,7 @@ class RegistrySerde(Serde[T]):
         return SerializationError(
             "UNKNOWN_SCHEMA_ID",
             f"the record carries schema id {schema_id}, which the schema registry {self.registry.url} does not have; "
-            "check "
-            "that schema.registry.url is the registry of the program that wrote it",
+            "check that schema.registry.url is the registry of the program that wrote it",
         )
 
     def subject(self, record_name: str) -> str:

@@ -21,10 +21,8 @@ def disk_full(what: str, where: object, error: Exception | str) -> StateError:
     return StateError(
         "DISK_FULL",
         f"{what} could not be written at {where}: no space, or a quota or file size limit was hit ({error}). Nothing "
-        "was "
-        "changed and nothing is lost: free space on that file system (or lift the limit). A running application goes "
-        "on when "
-        "there is room within task.timeout.ms; after that, start it again.",
+        "was changed and nothing is lost: free space on that file system (or lift the limit). A running application "
+        "goes on when there is room within task.timeout.ms; after that, start it again.",
     )
 
 

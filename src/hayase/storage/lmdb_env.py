@@ -307,8 +307,8 @@ def _open(path: str, map_size: int, max_dbs: int, readonly: bool, sync: bool) ->
             raise StateError(
                 "ENVIRONMENT_NOT_OPENED",
                 f"{path} is open in another process with the same process id, {os.getpid()}, which is in another "
-                "container: let "
-                "both share a PID namespace (docker run --pid=container:NAME), or let only one of them use the folder",
+                "container: let both share a PID namespace (docker run --pid=container:NAME), or let only one of "
+                "them use the folder",
             ) from error
         raise StateError(
             "ENVIRONMENT_NOT_OPENED",

@@ -122,8 +122,6 @@ def _not_atomic(how: str) -> ConfigError:
     return ConfigError(
         "PUBLISH_NOT_ATOMIC",
         f"The storage of the checkpoint {how}, and exactly_once_v2 rests on it that exactly one writer wins. Choose a "
-        "folder "
-        "on a local POSIX file system or an S3 store with conditional writes (If-None-Match); or, on an S3 store "
-        "without, "
-        "processing.guarantee=at_least_once and '?conditional_put=false' in checkpoint.dir.",
+        "folder on a local POSIX file system or an S3 store with conditional writes (If-None-Match); or, on an S3 "
+        "store without, processing.guarantee=at_least_once and '?conditional_put=false' in checkpoint.dir.",
     )

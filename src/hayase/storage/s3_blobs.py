@@ -92,8 +92,7 @@ class S3Blobs:
             raise StorageError(
                 "BLOB_TOO_LARGE",
                 f"{name} has {len(data):,} bytes, and one PUT to {self.where} carries 5 GiB at most. Make epochs "
-                "smaller: "
-                "max.records.per.epoch",
+                "smaller: max.records.per.epoch",
             )
         if not self.where.conditional_put and self.exists(name):
             return False

@@ -72,17 +72,14 @@ def explain(error: Exception, where: S3Location, doing: str) -> HayaseError:
         return ConfigError(
             "S3_ACCESS_DENIED",
             f"{where} refused {doing} ({code or status}). The credentials must be valid and allow s3:GetObject, "
-            "s3:PutObject, "
-            "s3:DeleteObject and s3:ListBucket there",
+            "s3:PutObject, s3:DeleteObject and s3:ListBucket there",
         )
     if code in _NOT_KNOWN:
         return ConfigError(
             "PUBLISH_NOT_ATOMIC",
             f"{where} does not know a request that is needed for {doing} ({_one_line(error)}). If that is the "
-            "conditional "
-            "PUT (If-None-Match), use another store, or processing.guarantee=at_least_once and "
-            "'?conditional_put=false' in "
-            "checkpoint.dir",
+            "conditional PUT (If-None-Match), use another store, or processing.guarantee=at_least_once and "
+            "'?conditional_put=false' in checkpoint.dir",
         )
     if isinstance(error, _NETWORK):
         return StorageError(

@@ -51,9 +51,8 @@ class S3Location:
             raise ConfigError(
                 "INVALID_STORAGE_URL",
                 "the URL of the checkpoint names a user, password or port. Between s3:// and the next / stands the "
-                "bucket "
-                f"alone: {_FORM}. Credentials come from the environment, ~/.aws or the machine's role, never from "
-                "settings",
+                f"bucket alone: {_FORM}. Credentials come from the environment, ~/.aws or the machine's role, never "
+                "from settings",
             )
         folder = unquote(parts.path).strip("/")
         try:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from hayase.core.errors import UnknownStoreError
 from hayase.core.metrics import BYTES_PRODUCED, RECORDS_PRODUCED, Metrics
 from hayase.core.records import Headers
+from hayase.kernel.node.clocks import Clocks
 from hayase.kernel.node.column_node import (
     HEADERS,
     KEY,
@@ -25,7 +26,6 @@ from hayase.kernel.node.column_node import (
     order_columns,
     order_of,
 )
-from hayase.kernel.node.row_node import Clocks
 from hayase.kernel.stateless.merge import merge_in_order
 from hayase.serde import SessionWindowedSerde, StringSerde, encode_session_keys, encode_windowed_keys
 from hayase.serde.changes import ChangeCodec

@@ -8,7 +8,8 @@ from functools import cached_property
 from typing import Any
 
 from hayase.kernel.frame.order import MergeOrder
-from hayase.kernel.node.column_node import ColumnNode, EdgeSchema
+from hayase.kernel.node.column_node import ColumnNode
+from hayase.kernel.node.edge import EdgeSchema
 from hayase.processor.handlers import ExceptionHandler
 from hayase.processor.timestamps import TimestampExtractor
 from hayase.serde.protocol import ColumnCodec, Serde

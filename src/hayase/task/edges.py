@@ -151,8 +151,7 @@ def _frame_of(row: ReceivedRow) -> pl.DataFrame:
         raise SerializationError(
             "EDGE_ROW_DAMAGED",
             f"a row between tasks arrived damaged: {said(error)}; running the epoch again is safe. If it happens "
-            "again, check the "
-            "memory and the disks of the machines (spark.local.dir, checkpoint.dir)",
+            "again, check the memory and the disks of the machines (spark.local.dir, checkpoint.dir)",
             edge=row.edge,
             origin=row.origin,
             task=row.task,

@@ -147,9 +147,8 @@ def record_corrupt(why: str, epoch: int | None = None) -> CheckpointError:
     )
     return CheckpointError(
         "EPOCH_RECORD_CORRUPT",
-        f"{name} of the checkpoint, is damaged ({why}): what the epoch reads is not known. Restore the checkpoint from "
-        "a "
-        "copy, or start over with `hayase app reset`",
+        f"{name} of the checkpoint, is damaged ({why}): what the epoch reads is not known. Restore the checkpoint "
+        "from a copy, or start over with `hayase app reset`",
     )
 
 

@@ -12,7 +12,7 @@ import polars as pl
 from hayase.core.errors import SerializationError
 from hayase.core.metrics import DROPPED_RECORDS, Metrics
 from hayase.core.time import event_ms
-from hayase.kernel.node.row_node import Clocks
+from hayase.kernel.node.clocks import Clocks
 from hayase.processor.timestamps import ConsumedRecord, TimestampExtractor
 from hayase.serde.faults import said, shown
 from hayase.task.queues import Int64Array, RawRecords
@@ -173,10 +173,9 @@ def _invalid(extractor: TimestampExtractor, node: str, raw: RawRecords, row: int
     source = f"field {extractor.field!r}" if extractor.kind == "field" else f"the {extractor.kind}"
     return SerializationError(
         "INVALID_TIMESTAMP",
-        f"{source} gives {shown(found)} as event time; it must be a whole number of milliseconds since 1970, from 0 to "
-        "2^62 - 1, or a date "
-        "and time of not before 1970 (as a text: ISO 8601). Mend the producer, or choose on_invalid='skip' or "
-        "'partition_time' for the source's timestamp extractor",
+        f"{source} gives {shown(found)} as event time; it must be a whole number of milliseconds since 1970, from 0 "
+        "to 2^62 - 1, or a date and time of not before 1970 (as a text: ISO 8601). Mend the producer, or choose "
+        "on_invalid='skip' or 'partition_time' for the source's timestamp extractor",
         node=node,
         topic=raw.topic,
         partition=raw.partition,

@@ -108,9 +108,8 @@ def partitions_changed(topic: str, before: int, now: int) -> TopologyError:
     """The error of a topic that has grown, or was made anew with another size, under an application's state."""
     return TopologyError(
         "PARTITIONS_CHANGED",
-        f"topic {topic!r} has {now} partitions; the application was started with {before}, and its state is divided by "
-        "them. "
-        "Start over with `hayase app reset` (or copy the topic to one of the old size)",
+        f"topic {topic!r} has {now} partitions; the application was started with {before}, and its state is divided "
+        "by them. Start over with `hayase app reset` (or copy the topic to one of the old size)",
         topic=topic,
     )
 

@@ -23,7 +23,8 @@ import polars as pl
 
 from hayase.core.records import Headers
 from hayase.kernel.frame.python_values import record_keys, record_values
-from hayase.kernel.node.column_node import ColumnContext, EdgeSchema, Order, TableColumns
+from hayase.kernel.node.column_node import ColumnContext, Order, TableColumns
+from hayase.kernel.node.edge import EdgeSchema
 from hayase.state.stores.protocol import ByteStore
 from hayase.state.stores.spec import StoreSpec
 from hayase.task.compiled_subtopology import Prefix, PrefixNode

@@ -17,7 +17,8 @@ from hayase.kernel.frame.callables import call_each
 from hayase.kernel.frame.compiled_expressions import known, result_type, visible
 from hayase.kernel.frame.python_values import has_python_records, record_keys, record_values
 from hayase.kernel.frame.row_functions import row_mapper
-from hayase.kernel.node.column_node import ORDER, TS, ColumnContext, EdgeSchema, Order, evaluate
+from hayase.kernel.node.column_node import ORDER, TS, ColumnContext, Order, evaluate
+from hayase.kernel.node.edge import EdgeSchema
 from hayase.task.compiled_subtopology import SinkProgram
 from hayase.task.failures import SourceRecord
 

@@ -10,8 +10,9 @@ from hayase.core.errors import HayaseError
 from hayase.core.metrics import BYTES_PRODUCED, DROPPED_RECORDS, PUNCTUATE_LATENCY, RECORDS_PRODUCED, Metrics
 from hayase.core.records import Change, Record, RecordMetadata, TaskId
 from hayase.kernel.frame.missing_fields import MissingFields, collecting
+from hayase.kernel.node.clocks import Clocks
 from hayase.kernel.node.punctuation import Punctuations
-from hayase.kernel.node.row_node import Clocks, RowContext, RowNode, TableRows
+from hayase.kernel.node.row_node import RowContext, RowNode, TableRows
 from hayase.kernel.registry import ROWS
 from hayase.processor.api import Punctuator
 from hayase.serde.changes import ChangeSerde

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hayase.core.call_site import users_line
 from hayase.core.errors import TopologyError
@@ -14,18 +14,16 @@ from hayase.processor.api import FixedKeyProcessor, Processor
 from hayase.processor.timestamps import TimestampExtractor
 from hayase.serde.protocol import Serde
 from hayase.state.stores.spec import StoreSpec
+from hayase.topology.graph import TopologyGraph
 from hayase.topology.nodes import GlobalTable, Node, Partitioner, ProcessorNode, SinkNode, SourceNode, TopicExtractor
 from hayase.topology.operators import Process
 from hayase.topology.suppliers import brought_stores, check_store, check_supplier
-
-if TYPE_CHECKING:
-    from hayase.topology.topology import Topology
 
 Serdes = tuple[Serde[Any] | None, Serde[Any] | None]
 
 
 def source(
-    topology: Topology,
+    topology: TopologyGraph,
     name: str,
     topics: tuple[str | re.Pattern[str], ...],
     serdes: Serdes,
@@ -57,12 +55,11 @@ def _check_apart(made: SourceNode, other: SourceNode) -> None:
         raise TopologyError(
             "TOPIC_READ_TWICE",
             f"topic {min(twice)!r} is already read by {other.name!r}; a topic can be read once, so let {made.name!r} "
-            "and "
-            "what else needs it be children of one source",
+            "and what else needs it be children of one source",
         )
 
 
-def processor(topology: Topology, name: str, supplier: Any, parents: tuple[str, ...]) -> None:
+def processor(topology: TopologyGraph, name: str, supplier: Any, parents: tuple[str, ...]) -> None:
     """See `Topology.add_processor`."""
     fixed_key = isinstance(supplier, type) and issubclass(supplier, FixedKeyProcessor)
     operator = Process(check_supplier(supplier, FixedKeyProcessor if fixed_key else Processor), fixed_key)
@@ -74,7 +71,7 @@ def processor(topology: Topology, name: str, supplier: Any, parents: tuple[str, 
 
 
 def global_store(
-    topology: Topology,
+    topology: TopologyGraph,
     spec: StoreSpec,
     names: tuple[str, str],
     topic: str,
@@ -109,8 +106,7 @@ def global_table_of(spec: StoreSpec, source: SourceNode, name: str, supplier: An
         raise TopologyError(
             "GLOBAL_STORE_NOT_LOGGED",
             f"global store {spec.name!r} must keep its changelog here, from which it is restored without running the "
-            "processor "
-            "again; leave out with_logging_disabled",
+            "processor again; leave out with_logging_disabled",
         )
     if spec.ttl_ms is not None:
         raise TopologyError(
@@ -124,7 +120,7 @@ def global_table_of(spec: StoreSpec, source: SourceNode, name: str, supplier: An
 
 
 def sink(
-    topology: Topology,
+    topology: TopologyGraph,
     name: str,
     topic: str | TopicExtractor,
     parents: tuple[str, ...],
@@ -137,7 +133,7 @@ def sink(
     _add(topology, SinkNode(check_name(name), parents, fixed, *serdes, extractor, partitioner))
 
 
-def state_store(topology: Topology, spec: StoreSpec, processors: tuple[str, ...]) -> None:
+def state_store(topology: TopologyGraph, spec: StoreSpec, processors: tuple[str, ...]) -> None:
     """See `Topology.add_state_store`."""
     for name in processors:
         _processor(topology, name)
@@ -146,7 +142,7 @@ def state_store(topology: Topology, spec: StoreSpec, processors: tuple[str, ...]
         connect(topology, name, (spec.name,))
 
 
-def connect(topology: Topology, name: str, stores: tuple[str, ...]) -> None:
+def connect(topology: TopologyGraph, name: str, stores: tuple[str, ...]) -> None:
     """See `Topology.connect_processor_and_state_stores`."""
     found = _processor(topology, name)
     for store in stores:
@@ -160,14 +156,14 @@ def connect(topology: Topology, name: str, stores: tuple[str, ...]) -> None:
     topology.changed(nodes=tuple(connected if node is found else node for node in topology.nodes))
 
 
-def _processor(topology: Topology, name: str) -> ProcessorNode:
+def _processor(topology: TopologyGraph, name: str) -> ProcessorNode:
     found = topology.by_name.get(name)
     if not isinstance(found, ProcessorNode):
         raise TopologyError("UNKNOWN_PROCESSOR", f"there is no processor {name!r}; add it first")
     return found
 
 
-def _check_parents(topology: Topology, name: str, parents: tuple[str, ...]) -> None:
+def _check_parents(topology: TopologyGraph, name: str, parents: tuple[str, ...]) -> None:
     if not parents:
         raise TopologyError("NO_PARENT", f"node {name!r} needs at least one parent", node=name)
     for parent in parents:
@@ -175,19 +171,19 @@ def _check_parents(topology: Topology, name: str, parents: tuple[str, ...]) -> N
             raise TopologyError("SINK_AS_PARENT", f"{parent!r} is a sink, and nothing comes out of one", node=name)
 
 
-def _store(topology: Topology, spec: StoreSpec) -> None:
+def _store(topology: TopologyGraph, spec: StoreSpec) -> None:
     known = topology.stores.get(spec.name)
     if known is not None and known is not spec:
         raise TopologyError("DUPLICATE_STORE", f"there are two stores named {spec.name!r}; give one another name")
     topology.changed(stores={**topology.stores, spec.name: spec}, lines=_with_line(topology, spec.name))
 
 
-def _with_line(topology: Topology, name: str) -> dict[str, str]:
+def _with_line(topology: TopologyGraph, name: str) -> dict[str, str]:
     line = users_line()
     return dict(topology.lines) if line is None else {name: line, **topology.lines}
 
 
-def _add(topology: Topology, node: Node) -> None:
+def _add(topology: TopologyGraph, node: Node) -> None:
     before = topology.nodes
     try:
         topology.changed(nodes=(*before, node), lines=_with_line(topology, node.name))

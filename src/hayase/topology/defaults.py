@@ -47,8 +47,7 @@ class DefaultSerde(Serde[Any]):
                 "UNKNOWN_SERDE",
                 f"{self.owner} needs a serde for its {self.side}s, and none is known: pass one by Grouped.with_(…), "
                 "Joined.with_(…), StreamJoined.with_(…), Repartitioned.with_(…), Materialized or Consumed, annotate "
-                "the function's return type, or set "
-                f"default.{self.side}.serde",
+                f"the function's return type, or set default.{self.side}.serde",
                 owner=self.owner,
             )
         return found

@@ -8,14 +8,14 @@ from typing import TypeVar
 
 import polars as pl
 
+from hayase.topology.graph import SubTopology, TopologyGraph
 from hayase.topology.java_tree import JavaTree
 from hayase.topology.nodes import GlobalTable, Node, ProcessorNode, SinkNode, SourceNode
-from hayase.topology.topology import SubTopology, Topology
 
 T = TypeVar("T")
 
 
-def describe(topology: Topology) -> str:
+def describe(topology: TopologyGraph) -> str:
     """Sub-topologies by number, in each the nodes with the most nodes below them first.
 
     Example:
@@ -102,7 +102,7 @@ def _target(node: SinkNode, shown: Mapping[str, str]) -> str:
     return f"extractor class: {name}"
 
 
-def _global(table: GlobalTable, topology: Topology) -> str:
+def _global(table: GlobalTable, topology: TopologyGraph) -> str:
     number = topology.global_table_ids[table.store]
     return (
         f"Sub-topology: {number} for global store (will not generate tasks)\n"

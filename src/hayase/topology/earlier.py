@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from hayase.state.stores.spec import StoreSpec
 from hayase.topology.nodes import (
@@ -25,9 +25,7 @@ from hayase.topology.nodes import (
     SourceNode,
 )
 from hayase.topology.operators import InternalSerdes, Operator
-
-if TYPE_CHECKING:
-    from hayase.topology.topology import Topology
+from hayase.topology.topology import Topology
 
 T = TypeVar("T")
 
@@ -108,15 +106,3 @@ def renamed(topology: Topology, names: Mapping[str, str]) -> Topology:
         lines={text(name): line for name, line in topology.lines.items()},
         store_names_before={name: new for name in topology.stores if (new := text(name)) != name},
     )
-
-
-def numbers_by_sources(groups: Mapping[str, set[str]], names: list[str]) -> Mapping[str, int]:
-    """Number of each component, by its first source in the order of names, global tables' sources included."""
-    numbers: dict[str, int] = {}
-    seen: list[set[str]] = []
-    for name in sorted(names):
-        group = groups.get(name, {name})
-        if not any(group is other for other in seen):
-            seen.append(group)
-            numbers[name] = len(numbers)
-    return numbers

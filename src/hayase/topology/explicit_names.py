@@ -27,6 +27,5 @@ def check_explicit_names(topology: Topology) -> None:
     raise TopologyError(
         "GENERATED_NAMES",
         "ensure.explicit.internal.resource.naming is on, and these have names that change when operators are added "
-        "before "
-        f"them: {'; '.join(told)}",
+        f"before them: {'; '.join(told)}",
     )

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 
 import polars as pl
 
+from hayase.topology.graph import TopologyGraph
 from hayase.topology.nodes import GlobalTable, Node, ProcessorNode, SinkNode, SourceNode
 from hayase.topology.operators import StreamGlobalTableJoin
-from hayase.topology.topology import Topology
 
 
-def to_mermaid(topology: Topology) -> str:
+def to_mermaid(topology: TopologyGraph) -> str:
     """The flowchart: topics as stadiums, nodes as boxes by sub-topology, stores as cylinders, frames of Spark's as boxes with bars.
 
     A repartition that is a shuffle inside the epoch is a hexagon. An arrow is what records flow along, a dotted line
@@ -23,7 +23,7 @@ def to_mermaid(topology: Topology) -> str:
 class _Drawing:
     """Collects the lines; every place gets an id when it is first named."""
 
-    def __init__(self, topology: Topology) -> None:
+    def __init__(self, topology: TopologyGraph) -> None:
         self._topology = topology
         self._ids: dict[tuple[str, str], str] = {}
         self._places: list[str] = []

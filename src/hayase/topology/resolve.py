@@ -91,7 +91,6 @@ def with_pattern_topics(topology: Topology, found: Callable[[SourceNode], tuple[
                 raise TopologyError(
                     "TOPIC_READ_TWICE",
                     f"topic {topic!r} would be read by {other!r} and by {source.name!r}; a topic can be read once, so "
-                    "make "
-                    "the pattern narrower",
+                    "make the pattern narrower",
                 )
     return dataclasses.replace(topology, nodes=nodes)

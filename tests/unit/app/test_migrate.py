@@ -30,7 +30,7 @@ from hayase.core.errors import CheckpointError, ConfigError, HayaseError, LeaseH
 from hayase.core.failpoints import VARIABLE
 from hayase.query.follower_replica import FollowerReplica
 from hayase.runtime.driver.lease import lease_for
-from hayase.state.changelog.snapshot import SnapshotPolicy
+from hayase.state.changelog.snapshot_policy import SnapshotPolicy
 from hayase.storage.lmdb_env import close_environment
 
 pytestmark = pytest.mark.long

@@ -25,7 +25,7 @@ from hayase.log.open import open_log
 from hayase.log.protocol import EpochWriter, LogReader, OutputBatch
 from hayase.query.checkpoint import state_folders
 from hayase.state.changelog.changelog import Changelog
-from hayase.state.changelog.snapshot import SnapshotPolicy, maybe_snapshot
+from hayase.state.changelog.snapshot_policy import SnapshotPolicy, maybe_snapshot
 from hayase.state.delta.delta import Delta
 from hayase.state.delta.journal import EdgeRow
 from hayase.state.environment.bundle import BundleState

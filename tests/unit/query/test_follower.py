@@ -19,7 +19,7 @@ from hayase.core.errors import StateError, StreamsStoppedError, UnknownStoreErro
 from hayase.core.time import ManualClock
 from hayase.query.follower_replica import FollowerReplica, FollowerStatus, read_status
 from hayase.query.standby import Standbys
-from hayase.state.changelog.snapshot import SnapshotPolicy
+from hayase.state.changelog.snapshot_policy import SnapshotPolicy
 from hayase.task.epochs import Epochs
 
 pytestmark = pytest.mark.long

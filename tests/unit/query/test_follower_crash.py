@@ -18,7 +18,7 @@ from tests.unit.query.test_pin import sums
 from hayase import Follower
 from hayase.core.errors import StateError
 from hayase.core.failpoints import VARIABLE
-from hayase.state.changelog.snapshot import SnapshotPolicy
+from hayase.state.changelog.snapshot_policy import SnapshotPolicy
 
 pytestmark = pytest.mark.crash
 WAIT_S = 120

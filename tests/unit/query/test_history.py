@@ -11,7 +11,7 @@ from hayase.core.errors import ConfigError, StateError, UnknownStoreError
 from hayase.core.time import ManualClock
 from hayase.query.stores import StoreHandle
 from hayase.state.changelog.history import KEPT
-from hayase.state.changelog.snapshot import SnapshotPolicy
+from hayase.state.changelog.snapshot_policy import SnapshotPolicy
 
 pytestmark = pytest.mark.long
 

@@ -30,7 +30,7 @@ from hayase.core.failpoints import VARIABLE
 from hayase.core.records import TopicPartition
 from hayase.query.checkpoint import clear_memory
 from hayase.query.follower_replica import FollowerReplica
-from hayase.state.changelog.snapshot import SnapshotPolicy
+from hayase.state.changelog.snapshot_policy import SnapshotPolicy
 from hayase.storage.lmdb_env import close_environment
 
 pytestmark = pytest.mark.long

@@ -18,7 +18,7 @@ from tests.unit.task.test_windows_in_epochs import TOPOLOGIES
 from hayase.core.failpoints import VARIABLE
 from hayase.core.records import TopicPartition
 from hayase.log.protocol import OutputBatch
-from hayase.state.changelog.snapshot import SnapshotPolicy
+from hayase.state.changelog.snapshot_policy import SnapshotPolicy
 from hayase.topology.topology import Topology
 
 pytestmark = pytest.mark.long

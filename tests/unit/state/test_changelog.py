@@ -18,7 +18,8 @@ from tests.budget import examples
 from hayase.core.errors import CheckpointError, StateError
 from hayase.core.time import ManualClock
 from hayase.state.changelog.changelog import Changelog
-from hayase.state.changelog.snapshot import Manifest, Part, SnapshotPolicy, delete_history, maybe_snapshot
+from hayase.state.changelog.snapshot import Manifest, Part
+from hayase.state.changelog.snapshot_policy import SnapshotPolicy, delete_history, maybe_snapshot
 from hayase.state.delta.changes import StateChanges, StoreChanges
 from hayase.state.delta.delta import Delta
 from hayase.state.delta.journal import Journal

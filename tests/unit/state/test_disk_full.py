@@ -15,7 +15,7 @@ from tests.unit.state.test_snapshot_thread import advance
 from hayase.core.errors import StateError
 from hayase.core.metrics import SNAPSHOTS_FAILED
 from hayase.state.changelog.changelog import Changelog
-from hayase.state.changelog.snapshot import SnapshotPolicy
+from hayase.state.changelog.snapshot_policy import SnapshotPolicy
 from hayase.state.changelog.snapshot_thread import SnapshotThread
 from hayase.state.delta.changes import StateChanges, StoreChanges
 from hayase.state.delta.delta import Delta

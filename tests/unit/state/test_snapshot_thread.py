@@ -22,7 +22,7 @@ from tests.unit.state.test_changelog import content_of, make, opened
 from hayase.core.failpoints import VARIABLE
 from hayase.core.metrics import SNAPSHOTS_FAILED
 from hayase.state.changelog.changelog import Changelog
-from hayase.state.changelog.snapshot import SnapshotPolicy
+from hayase.state.changelog.snapshot_policy import SnapshotPolicy
 from hayase.state.changelog.snapshot_thread import SnapshotThread
 from hayase.state.environment.bundle import BundleState
 from hayase.storage.posix_blobs import PosixBlobs

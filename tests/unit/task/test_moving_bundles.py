@@ -15,7 +15,7 @@ from tests.crash.app_under_test import build
 from tests.unit.query.local_app import LocalApp
 
 from hayase.core.records import TopicPartition
-from hayase.state.changelog.snapshot import SnapshotPolicy
+from hayase.state.changelog.snapshot_policy import SnapshotPolicy
 from hayase.state.delta.journal import EdgeRow
 from hayase.storage.lmdb_env import close_environment
 

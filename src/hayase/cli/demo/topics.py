@@ -31,8 +31,7 @@ def make_topics(log: Log) -> None:
             raise LogError(
                 "TOPIC_EXISTS",
                 f"{', '.join(sorted(present))} exist already and were not made by the demo, which leaves them alone; "
-                "give it "
-                "a broker of its own, for example that of `hayase dev kafka`",
+                "give it a broker of its own, for example that of `hayase dev kafka`",
             )
         log.create_topic(_OURS, 1)
     for name, partitions in PARTITIONS.items():

@@ -71,9 +71,8 @@ def _check_grace(grace_ms: int, history_ms: int | None, what: str) -> None:
     if history_ms < grace_ms:
         raise TopologyError(
             "HISTORY_TOO_SHORT",
-            f"{what} has a grace period of {grace_ms} ms, but the table keeps only {history_ms} ms of history; it must "
-            "be as "
-            "long or longer, or rows are forgotten while records wait for them",
+            f"{what} has a grace period of {grace_ms} ms, but the table keeps only {history_ms} ms of history; it "
+            "must be as long or longer, or rows are forgotten while records wait for them",
         )
 
 

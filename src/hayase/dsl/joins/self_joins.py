@@ -7,8 +7,9 @@ import dataclasses
 from hayase.compiler.partitions import upstream_sources
 from hayase.dsl.merged_repartitions import Alike, alike
 from hayase.topology import operators as op
+from hayase.topology.graph import tables_without
 from hayase.topology.nodes import Node, ProcessorNode
-from hayase.topology.topology import Topology, tables_without
+from hayase.topology.topology import Topology
 
 
 def with_single_stores(topology: Topology, alike: Alike = alike) -> Topology:

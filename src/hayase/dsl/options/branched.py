@@ -1,84 +1,46 @@
-"""Splitting a stream into branches."""
+"""`Branched`: one exit of a split."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, Generic
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from hayase.core.errors import TopologyError
 from hayase.core.names import check_name
-from hayase.core.type_variables import K, V
-from hayase.dsl import functions
-from hayase.dsl.functions import Predicate
-from hayase.dsl.inference import check_predicate, visible_columns
-from hayase.dsl.kstream import KStream
-from hayase.dsl.options.options import Branched
-from hayase.dsl.stream_state import StreamState, check_option
-from hayase.topology.operators import Branch, Split
+from hayase.dsl.options.options import name_of
+
+if TYPE_CHECKING:
+    from hayase.dsl.kstream import KStream
 
 
-class BranchedKStream(Generic[K, V]):
-    """Collects branches; ended by `default_branch` or `no_default_branch`, which give the streams by name.
+@dataclass(frozen=True, slots=True)
+class Branched:
+    """One exit of a split.
 
-    A branch's name is that of the split followed by the branch's own, or by its position, beginning with `1`; the
-    default branch's position is `0`.
-
-    Example:
-        parts = (
-            orders.split(name="order-")
-            .branch(pl.col("amount") > 1000, Branched.as_("large"))
-            .default_branch(Branched.as_("small"))
-        )
-        parts["order-large"].to("large-orders")
+    Attributes:
+        name: ends the branch's name (after that of the split); `None`: its position, from 1; `0` for the default
+            branch.
+        function: applied to the branch; its result takes the branch's place in the answer, `None` leaves it out.
+        consumer: called with the branch, which is then left out of the answer.
     """
 
-    def __init__(self, state: StreamState, name: str | None) -> None:
-        self._state = state
-        self._name = state.graph.names.name_or_next(name, "KSTREAM-BRANCH-")
-        self._predicates: list[Any] = []
-        self._default = False
-        self._ended = False
-        self._branches: dict[str, KStream[K, V]] = {}
-        state.graph.processor(self._name, (state.node,), lambda: Split(tuple(self._predicates), self._default))
+    name: str | None = None
+    function: Callable[[KStream[Any, Any]], KStream[Any, Any] | None] | None = None
+    consumer: Callable[[KStream[Any, Any]], None] | None = None
 
-    def branch(self, predicate: Predicate[K, V], branched: Branched | None = None) -> BranchedKStream[K, V]:
-        """Add a branch for the records for which `predicate`, and none of the earlier ones, is true."""
-        self._check_open("branch")
-        function = functions.predicate(predicate, "branch")
-        check_predicate(function, visible_columns(self._state.key, self._state.value), "branch")
-        self._predicates.append(function)
-        self._add(branched, index=len(self._predicates) - 1, suffix=str(len(self._predicates)))
-        return self
+    @classmethod
+    def as_(cls, name: str) -> Branched:
+        """Only a name."""
+        return cls(name=check_name(name))
 
-    def default_branch(self, branched: Branched | None = None) -> dict[str, KStream[K, V]]:
-        """End with a branch for all other records."""
-        self._check_open("default_branch")
-        self._ended = self._default = True
-        self._add(branched, index=len(self._predicates), suffix="0")
-        return dict(self._branches)
+    @classmethod
+    def with_function(
+        cls, function: Callable[[KStream[Any, Any]], KStream[Any, Any] | None], name: str | None = None
+    ) -> Branched:
+        """A function of the branch."""
+        return cls(name=name_of(name), function=function)
 
-    def no_default_branch(self) -> dict[str, KStream[K, V]]:
-        """End without one: records that match no predicate are dropped."""
-        self._check_open("no_default_branch")
-        self._ended = True
-        return dict(self._branches)
-
-    def _check_open(self, what: str) -> None:
-        if self._ended:
-            raise TopologyError("SPLIT_ENDED", f"{what}: this split has ended; call split() again for another one")
-
-    def _add(self, branched: Branched | None, index: int, suffix: str) -> None:
-        options = check_option(branched, Branched, "branch")
-        graph = self._state.graph
-        name = check_name(self._name + (suffix if options.name is None else options.name))
-        graph.names.next("KSTREAM-BRANCHCHILD-")  # Kafka Streams counts on although the name is not used
-        graph.processor(name, (self._name,), Branch(index))
-        stream: KStream[K, V] = KStream(replace(self._state, node=name))
-        if options.consumer is not None:
-            options.consumer(stream)
-        elif options.function is not None:
-            result = options.function(stream)
-            if result is not None:
-                self._branches[name] = result
-        else:
-            self._branches[name] = stream
+    @classmethod
+    def with_consumer(cls, consumer: Callable[[KStream[Any, Any]], None], name: str | None = None) -> Branched:
+        """A consumer of the branch."""
+        return cls(name=name_of(name), consumer=consumer)

@@ -160,8 +160,8 @@ class Materialized(OptionalSerdes[K_co, V_co]):
             raise TopologyError(
                 "CHANGELOG_IS_NO_TOPIC",
                 f"with_logging_enabled got {dict(config)!r}, settings of a topic; a changelog is kept in "
-                "checkpoint.dir and is "
-                "no topic. Leave them out; state.history.retention.ms says how long older epochs stay",
+                "checkpoint.dir and is no topic. Leave them out; state.history.retention.ms says how long older "
+                "epochs stay",
             )
         return dataclasses.replace(self, logging=True)
 

@@ -20,9 +20,6 @@ from hayase.processor.timestamps import ConsumedRecord, TimestampExtractor, call
 from hayase.serde.protocol import Serde
 from hayase.topology.nodes import Partitioner
 
-if TYPE_CHECKING:
-    from hayase.dsl.kstream import KStream
-
 Reset = AutoOffsetReset | Literal["earliest", "latest", "none"]
 Extractor = TimestampExtractor | Callable[[ConsumedRecord, int], int]
 
@@ -282,36 +279,3 @@ class Grouped(NamedSerdes[K_co, V_co]):
 
         def with_value_serde(self, serde: Serde[VR]) -> Grouped[K_co, VR]:
             """The same with another value serde."""
-
-
-@dataclass(frozen=True, slots=True)
-class Branched:
-    """One exit of a split.
-
-    Attributes:
-        name: ends the branch's name (after that of the split); `None`: its position, from 1; `0` for the default
-            branch.
-        function: applied to the branch; its result takes the branch's place in the answer, `None` leaves it out.
-        consumer: called with the branch, which is then left out of the answer.
-    """
-
-    name: str | None = None
-    function: Callable[[KStream[Any, Any]], KStream[Any, Any] | None] | None = None
-    consumer: Callable[[KStream[Any, Any]], None] | None = None
-
-    @classmethod
-    def as_(cls, name: str) -> Branched:
-        """Only a name."""
-        return cls(name=check_name(name))
-
-    @classmethod
-    def with_function(
-        cls, function: Callable[[KStream[Any, Any]], KStream[Any, Any] | None], name: str | None = None
-    ) -> Branched:
-        """A function of the branch."""
-        return cls(name=name_of(name), function=function)
-
-    @classmethod
-    def with_consumer(cls, consumer: Callable[[KStream[Any, Any]], None], name: str | None = None) -> Branched:
-        """A consumer of the branch."""
-        return cls(name=name_of(name), consumer=consumer)

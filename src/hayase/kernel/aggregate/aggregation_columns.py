@@ -25,12 +25,12 @@ from hayase.kernel.node.column_node import (
     TS,
     ColumnContext,
     CompileContext,
-    EdgeSchema,
     FailureHandler,
     evaluate,
     order_columns,
     order_of,
 )
+from hayase.kernel.node.edge import EdgeSchema
 from hayase.serde.protocol import ColumnCodec, Schema
 from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import (

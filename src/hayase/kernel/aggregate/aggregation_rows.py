@@ -14,7 +14,8 @@ from hayase.kernel.aggregate.serde import AggregateSerde, aggregate_serde, store
 from hayase.kernel.aggregate.types import input_types
 from hayase.kernel.frame.compiled_expressions import known
 from hayase.kernel.frame.row_functions import OneRow, RecordFunction, field_of
-from hayase.kernel.node.column_node import KEY, TS, EdgeSchema
+from hayase.kernel.node.column_node import KEY, TS
+from hayase.kernel.node.edge import EdgeSchema
 from hayase.serde.protocol import Serde
 from hayase.topology.operators import Aggregation, BuiltInAggregate, CallableAggregate, CallableReduce
 

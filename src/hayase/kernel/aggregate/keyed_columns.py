@@ -11,7 +11,8 @@ import polars as pl
 from hayase.kernel.aggregate.aggregation_columns import Aggregated, ColumnAggregation
 from hayase.kernel.frame.groups import I64
 from hayase.kernel.frame.key_columns import key_bytes, key_numbers
-from hayase.kernel.node.column_node import KEY, ColumnContext, ColumnNode, EdgeSchema, TableColumns
+from hayase.kernel.node.column_node import KEY, ColumnContext, ColumnNode, TableColumns
+from hayase.kernel.node.edge import EdgeSchema
 from hayase.serde.protocol import ColumnCodec
 from hayase.state.stores.protocol import ByteStore
 

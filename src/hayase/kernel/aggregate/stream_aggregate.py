@@ -13,7 +13,8 @@ from hayase.kernel.aggregate.aggregation_columns import Aggregated, ColumnAggreg
 from hayase.kernel.aggregate.keyed_columns import KeyedAggregateColumns, KeySlots
 from hayase.kernel.aggregate.stream_aggregate_node import AggregateNode
 from hayase.kernel.aggregate.updates_rows import RowStore
-from hayase.kernel.node.column_node import KEY, NULL, ColumnContext, CompileContext, EdgeSchema
+from hayase.kernel.node.column_node import KEY, NULL, ColumnContext, CompileContext
+from hayase.kernel.node.edge import EdgeSchema
 from hayase.kernel.table.versioned_rows import VersionedRowStore, key_places
 from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import StreamAggregate

@@ -13,7 +13,8 @@ from hayase.kernel.aggregate.keyed_columns import KeyedAggregateColumns, KeySlot
 from hayase.kernel.aggregate.table_aggregation_columns import ColumnTableAggregation
 from hayase.kernel.aggregate.table_aggregation_rows import inputs_of, row_table_aggregation
 from hayase.kernel.aggregate.updates_rows import row_writer, timestamp_of
-from hayase.kernel.node.column_node import ColumnContext, CompileContext, EdgeSchema
+from hayase.kernel.node.column_node import ColumnContext, CompileContext
+from hayase.kernel.node.edge import EdgeSchema
 from hayase.kernel.node.row_node import OperatorRows, RowContext, TableEmitter, TableRows
 from hayase.kernel.table.versioned_rows import VersionedRowStore, key_places
 from hayase.topology.nodes import ProcessorNode

@@ -8,7 +8,7 @@ from typing import Any
 
 from hayase.core.records import Record
 from hayase.kernel.aggregate.aggregation_rows import BuiltInRows, RowAggregation
-from hayase.kernel.node.column_node import EdgeSchema
+from hayase.kernel.node.edge import EdgeSchema
 from hayase.serde.protocol import Serde
 from hayase.topology.operators import BuiltInAggregate, CallableTableAggregate, CallableTableReduce, TableAggregation
 

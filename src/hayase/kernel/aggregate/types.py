@@ -6,7 +6,7 @@ import polars as pl
 
 from hayase.kernel.aggregate.built_ins import built_ins
 from hayase.kernel.frame.compiled_expressions import result_type, visible
-from hayase.kernel.node.column_node import EdgeSchema
+from hayase.kernel.node.edge import EdgeSchema
 from hayase.serde.protocol import BARE_FIELD, Schema
 from hayase.topology.operators import BuiltInAggregate
 

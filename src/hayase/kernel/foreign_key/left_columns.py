@@ -24,10 +24,10 @@ from hayase.kernel.node.column_node import (
     ColumnContext,
     ColumnNode,
     CompileContext,
-    EdgeSchema,
     evaluate,
     order_columns,
 )
+from hayase.kernel.node.edge import EdgeSchema
 from hayase.kernel.table.old_and_new import ROW, both_sides
 from hayase.serde.protocol import ColumnCodec, Schema
 from hayase.serde.subscription_columns import (

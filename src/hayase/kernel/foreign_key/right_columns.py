@@ -23,10 +23,10 @@ from hayase.kernel.node.column_node import (
     ColumnContext,
     ColumnNode,
     CompileContext,
-    EdgeSchema,
     TableColumns,
     order_columns,
 )
+from hayase.kernel.node.edge import EdgeSchema
 from hayase.kernel.table.view_columns import IndirectTable
 from hayase.serde.protocol import ColumnCodec, Schema
 from hayase.serde.subscription_columns import (

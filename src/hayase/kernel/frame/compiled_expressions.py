@@ -11,16 +11,8 @@ import polars as pl
 from hayase.core.errors import TopologyError
 from hayase.kernel.frame.expressions import check_expression
 from hayase.kernel.frame.row_functions import struct_type
-from hayase.kernel.node.column_node import (
-    HEADERS,
-    KEY,
-    NULL,
-    TS,
-    WINDOW_END,
-    WINDOW_START,
-    EdgeSchema,
-    order_columns,
-)
+from hayase.kernel.node.column_node import HEADERS, KEY, NULL, TS, WINDOW_END, WINDOW_START, order_columns
+from hayase.kernel.node.edge import EdgeSchema
 from hayase.serde.protocol import BARE_FIELD, Schema
 from hayase.topology.operators import Fields
 

@@ -53,8 +53,7 @@ def _warn(node: str, field: str, count: int, beside: list[str]) -> None:
     close = difflib.get_close_matches(field, beside, 1)
     _LOG.warning(
         "an expression of %s asks for the field %r, which %s; it counts as null. The first of them has the fields "
-        "%s.%s Give the "
-        "serde a schema, then a field that is not there is an error when the topology is built",
+        "%s.%s Give the serde a schema, then a field that is not there is an error when the topology is built",
         node,
         field,
         "no value has had yet" if count == 1 else f"none of {count} values has had",

@@ -11,7 +11,8 @@ import polars as pl
 from hayase.core.errors import SerializationError
 from hayase.core.records import Window, Windowed
 from hayase.kernel.frame.row_functions import plain, struct_type
-from hayase.kernel.node.column_node import KEY, NULL, WINDOW_END, WINDOW_START, EdgeSchema
+from hayase.kernel.node.column_node import KEY, NULL, WINDOW_END, WINDOW_START
+from hayase.kernel.node.edge import EdgeSchema
 from hayase.serde.protocol import BARE_FIELD, Schema
 from hayase.serde.shapes import Shape, shape_of_type
 

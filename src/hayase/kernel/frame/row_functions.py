@@ -17,7 +17,8 @@ import polars as pl
 from hayase.core.records import Record, Windowed
 from hayase.kernel.frame.expressions import check_expression
 from hayase.kernel.frame.missing_fields import collector
-from hayase.kernel.node.column_node import KEY, TS, WINDOW_END, WINDOW_START, EdgeSchema
+from hayase.kernel.node.column_node import KEY, TS, WINDOW_END, WINDOW_START
+from hayase.kernel.node.edge import EdgeSchema
 from hayase.serde.protocol import BARE_FIELD, Schema
 from hayase.serde.pydantic_models import is_model
 from hayase.topology.operators import Fields

@@ -20,9 +20,9 @@ from hayase.kernel.node.column_node import (
     TS,
     ColumnContext,
     CompileContext,
-    EdgeSchema,
     order_columns,
 )
+from hayase.kernel.node.edge import EdgeSchema
 from hayase.serde.protocol import ColumnCodec, Schema
 from hayase.state.stores.protocol import ByteStore
 from hayase.state.stores.spec import StoreSpec

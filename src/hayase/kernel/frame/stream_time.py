@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from hayase.kernel.frame.groups import I64
-from hayase.kernel.node.row_node import Clocks
+from hayase.kernel.node.clocks import Clocks
 
 
 def stream_time(clocks: Clocks, name: str, timestamp_ms: int) -> int:

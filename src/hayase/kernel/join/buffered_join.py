@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from hayase.core.records import Headers, Record
-from hayase.kernel.node.row_node import Clocks
+from hayase.kernel.node.clocks import Clocks
 from hayase.state.stores.protocol import ByteStore
 from hayase.topology.operators import InternalSerdes
 

@@ -18,7 +18,8 @@ from hayase.kernel.frame.stored_columns import StoreCodec
 from hayase.kernel.join.joiner_columns import JoinedValues, compile_joiner
 from hayase.kernel.join.lookup_columns import matched, numbered, without_nulls
 from hayase.kernel.join.lookup_rows import LookupRows
-from hayase.kernel.node.column_node import KEY, NULL, ColumnContext, ColumnNode, CompileContext, EdgeSchema, evaluate
+from hayase.kernel.node.column_node import KEY, NULL, ColumnContext, ColumnNode, CompileContext, evaluate
+from hayase.kernel.node.edge import EdgeSchema
 from hayase.kernel.node.row_node import RowContext
 from hayase.kernel.table.table_rows import StoredRows
 from hayase.serde.protocol import Schema

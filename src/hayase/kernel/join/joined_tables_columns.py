@@ -8,7 +8,8 @@ import numpy as np
 import polars as pl
 
 from hayase.kernel.join.joiner_columns import JoinedValues, compile_joiner
-from hayase.kernel.node.column_node import KEY, NULL, ORDER, TS, ColumnContext, EdgeSchema, order_columns
+from hayase.kernel.node.column_node import KEY, NULL, ORDER, TS, ColumnContext, order_columns
+from hayase.kernel.node.edge import EdgeSchema
 from hayase.serde.protocol import Schema
 from hayase.topology.operators import JoinKind, TableJoiner
 

@@ -18,7 +18,8 @@ from hayase.kernel.frame.python_values import (
     values_of,
 )
 from hayase.kernel.frame.row_functions import LEFT, RIGHT
-from hayase.kernel.node.column_node import NULL, EdgeSchema, FailureHandler, evaluate
+from hayase.kernel.node.column_node import NULL, FailureHandler, evaluate
+from hayase.kernel.node.edge import EdgeSchema
 from hayase.serde.protocol import Schema
 from hayase.topology.operators import Fields
 

@@ -10,7 +10,8 @@ import polars as pl
 from hayase.core.metrics import DROPPED_RECORDS
 from hayase.core.records import Record
 from hayase.kernel.frame.stored_columns import StoreCodec
-from hayase.kernel.node.column_node import ColumnContext, ColumnNode, CompileContext, EdgeSchema
+from hayase.kernel.node.column_node import ColumnContext, ColumnNode, CompileContext
+from hayase.kernel.node.edge import EdgeSchema
 from hayase.kernel.node.row_node import OperatorRows, RowContext, RowEnvironment
 from hayase.state.stores.window_bytes import WindowBytes, window_bytes
 from hayase.topology.nodes import ProcessorNode

@@ -17,15 +17,8 @@ from hayase.kernel.join.joiner_columns import compile_joiner
 from hayase.kernel.join.stream_join_sides import JoinPlan
 from hayase.kernel.join.stream_join_window import join_window
 from hayase.kernel.join.stream_stream_columns import join_epoch
-from hayase.kernel.node.column_node import (
-    KEY,
-    NULL,
-    ColumnContext,
-    ColumnNode,
-    CompileContext,
-    EdgeSchema,
-    order_columns,
-)
+from hayase.kernel.node.column_node import KEY, NULL, ColumnContext, ColumnNode, CompileContext, order_columns
+from hayase.kernel.node.edge import EdgeSchema
 from hayase.kernel.node.row_node import OperatorRows, RowContext
 from hayase.serde.faults import is_fault
 from hayase.topology.nodes import ProcessorNode

@@ -18,7 +18,8 @@ from hayase.kernel.join.stream_join_sides import OTHER, JoinPlan
 from hayase.kernel.join.stream_join_window import join_window
 from hayase.kernel.join.stream_stream_columns import Joined, join_epoch
 from hayase.kernel.join.unmatched_rows import Unmatched
-from hayase.kernel.node.column_node import KEY, NULL, ColumnContext, ColumnNode, CompileContext, EdgeSchema
+from hayase.kernel.node.column_node import KEY, NULL, ColumnContext, ColumnNode, CompileContext
+from hayase.kernel.node.edge import EdgeSchema
 from hayase.kernel.node.row_node import OperatorRows, RowContext
 from hayase.serde.faults import is_fault
 from hayase.serde.protocol import Schema, Serde

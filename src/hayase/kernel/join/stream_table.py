@@ -17,7 +17,8 @@ from hayase.kernel.join.joiner_columns import JoinedValues, compile_joiner
 from hayase.kernel.join.lookup_columns import matched, without_nulls
 from hayase.kernel.join.lookup_rows import LookupRows
 from hayase.kernel.join.table_reader_columns import TableReader, table_reader
-from hayase.kernel.node.column_node import ColumnContext, ColumnNode, CompileContext, EdgeSchema
+from hayase.kernel.node.column_node import ColumnContext, ColumnNode, CompileContext
+from hayase.kernel.node.edge import EdgeSchema
 from hayase.kernel.node.row_node import RowContext
 from hayase.kernel.table.table_rows import as_versioned
 from hayase.serde.faults import is_fault

@@ -13,17 +13,8 @@ from hayase.kernel.frame.compiled_expressions import carried, known
 from hayase.kernel.frame.row_functions import row_joiner
 from hayase.kernel.join.joined_tables_columns import JoinedTables
 from hayase.kernel.join.table_reader_columns import TableReader, table_reader
-from hayase.kernel.node.column_node import (
-    KEY,
-    NULL,
-    OLD,
-    OLD_NULL,
-    TS,
-    ColumnContext,
-    ColumnNode,
-    CompileContext,
-    EdgeSchema,
-)
+from hayase.kernel.node.column_node import KEY, NULL, OLD, OLD_NULL, TS, ColumnContext, ColumnNode, CompileContext
+from hayase.kernel.node.edge import EdgeSchema
 from hayase.kernel.node.row_node import OperatorRows, RowContext
 from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import TableJoin, TableJoiner

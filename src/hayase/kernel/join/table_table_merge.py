@@ -14,7 +14,8 @@ from hayase.kernel.frame.stored_columns import StoredTable
 from hayase.kernel.join.joined_tables_columns import JoinedTables
 from hayase.kernel.join.table_reader_columns import JoinedView
 from hayase.kernel.join.table_table import JoinedRow
-from hayase.kernel.node.column_node import ColumnContext, ColumnNode, CompileContext, EdgeSchema, TableColumns
+from hayase.kernel.node.column_node import ColumnContext, ColumnNode, CompileContext, TableColumns
+from hayase.kernel.node.edge import EdgeSchema
 from hayase.kernel.node.row_node import RowContext, RowNode, TableEmitter, TableRows
 from hayase.kernel.stateless.merge import merge_in_order
 from hayase.kernel.table.table_rows import StoredRows

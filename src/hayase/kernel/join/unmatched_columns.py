@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from hayase.core.join_windows import JoinWindows
 from hayase.kernel.join.unmatched_rows import SIDES, pack_values, place_of, unpack_place, values_of
-from hayase.kernel.node.row_node import Clocks
+from hayase.kernel.node.clocks import Clocks
 from hayase.state.stores.protocol import ByteStore
 from hayase.topology.operators import JoinSide
 

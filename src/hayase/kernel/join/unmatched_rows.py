@@ -6,7 +6,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from hayase.kernel.node.row_node import Clocks
+from hayase.kernel.node.clocks import Clocks
 from hayase.state.stores.protocol import ByteStore
 from hayase.topology.operators import JoinSide
 

@@ -29,10 +29,10 @@ import polars as pl
 
 from hayase.core.metrics import Metrics
 from hayase.core.records import Headers
-from hayase.kernel.node.row_node import Clocks
+from hayase.kernel.node.clocks import Clocks
+from hayase.kernel.node.edge import EdgeSchema
 from hayase.serde import changes
 from hayase.serde.faults import is_fault
-from hayase.serde.protocol import Schema
 from hayase.state.stores.protocol import ByteStore
 from hayase.state.stores.spec import StoreSpec
 from hayase.topology.nodes import ProcessorNode
@@ -46,27 +46,6 @@ HEADERS = "__h"
 OLD = changes.OLD
 OLD_NULL = changes.OLD_NULL
 ORDER = "__o"
-
-
-@dataclass(frozen=True, slots=True)
-class EdgeSchema:
-    """What flows over an edge.
-
-    Attributes:
-        key: schema of the (record) key; `None` if unknown, which forces rows.
-        value: schema of the value; `None` if unknown, which forces rows.
-        windowed: the key carries a window.
-        sessions: these windows are sessions, each of its own length.
-        table: a table's changes; else a stream's records.
-        old_values: table edges: the old value travels along.
-    """
-
-    key: Schema | None
-    value: Schema | None
-    windowed: bool = False
-    table: bool = False
-    old_values: bool = False
-    sessions: bool = False
 
 
 Order = tuple[int, ...]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from hayase.core.errors import UnknownStoreError
 from hayase.core.metrics import Metrics
 from hayase.core.records import Change, Record, RecordMetadata
+from hayase.kernel.node.clocks import Clocks
+from hayase.kernel.node.edge import EdgeSchema
 from hayase.kernel.node.punctuation import Punctuations
 from hayase.serde.faults import is_fault
 from hayase.state.stores.protocol import ByteStore
@@ -16,23 +18,8 @@ from hayase.state.stores.spec import StoreSpec
 from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import Operator
 
-if TYPE_CHECKING:
-    from hayase.kernel.node.column_node import EdgeSchema
-
 Op = TypeVar("Op", bound=Operator)
 """Class of a node's operator."""
-
-
-class Clocks(Protocol):
-    """Stream-time clocks of one task. They are state: what an epoch set, the next one finds."""
-
-    def get(self, name: str) -> int:
-        """The clock's time in milliseconds, -1 before the first record."""
-        ...
-
-    def set(self, name: str, time_ms: int) -> None:
-        """Move the clock; the caller takes care that it never goes back."""
-        ...
 
 
 class RowEnvironment(Protocol):

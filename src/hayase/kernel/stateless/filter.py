@@ -12,7 +12,8 @@ from hayase.kernel.frame.callables import call_each
 from hayase.kernel.frame.compiled_expressions import known, predicate_of, visible
 from hayase.kernel.frame.python_values import has_python_records, record_keys, record_values
 from hayase.kernel.frame.row_functions import row_predicate
-from hayase.kernel.node.column_node import ColumnContext, ColumnNode, CompileContext, EdgeSchema, evaluate
+from hayase.kernel.node.column_node import ColumnContext, ColumnNode, CompileContext, evaluate
+from hayase.kernel.node.edge import EdgeSchema
 from hayase.kernel.node.row_node import OperatorRows, RowContext
 from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import Filter

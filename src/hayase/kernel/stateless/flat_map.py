@@ -14,7 +14,8 @@ from hayase.kernel.frame.callables import call_each, repeated, with_pairs
 from hayase.kernel.frame.compiled_expressions import carried, instance, known, result_type, schema_of_type, visible
 from hayase.kernel.frame.python_values import has_python_records, has_python_values, record_keys, record_values
 from hayase.kernel.frame.row_functions import row_mapper
-from hayase.kernel.node.column_node import KEY, NULL, ColumnContext, ColumnNode, CompileContext, EdgeSchema, evaluate
+from hayase.kernel.node.column_node import KEY, NULL, ColumnContext, ColumnNode, CompileContext, evaluate
+from hayase.kernel.node.edge import EdgeSchema
 from hayase.kernel.node.row_node import OperatorRows, RowContext
 from hayase.kernel.stateless.flat_map_values import ITEMS, exploded, listed
 from hayase.serde.protocol import BARE_FIELD, Schema

@@ -18,10 +18,10 @@ from hayase.kernel.node.column_node import (
     ColumnContext,
     ColumnNode,
     CompileContext,
-    EdgeSchema,
     evaluate,
     order_columns,
 )
+from hayase.kernel.node.edge import EdgeSchema
 from hayase.kernel.node.row_node import RowContext
 from hayase.kernel.stateless.mapper import MapperCalls, MapperRows, called_schema
 from hayase.serde.protocol import BARE_FIELD

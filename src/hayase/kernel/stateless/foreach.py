@@ -10,7 +10,8 @@ import polars as pl
 from hayase.core.records import Record
 from hayase.kernel.frame.compiled_expressions import known
 from hayase.kernel.frame.python_values import has_python_records
-from hayase.kernel.node.column_node import ColumnContext, ColumnNode, CompileContext, EdgeSchema
+from hayase.kernel.node.column_node import ColumnContext, ColumnNode, CompileContext
+from hayase.kernel.node.edge import EdgeSchema
 from hayase.kernel.node.row_node import RowNode
 from hayase.kernel.stateless.peek import PeekCalls
 from hayase.topology.nodes import ProcessorNode

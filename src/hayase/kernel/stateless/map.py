@@ -29,9 +29,9 @@ from hayase.kernel.node.column_node import (
     ColumnContext,
     ColumnNode,
     CompileContext,
-    EdgeSchema,
     evaluate,
 )
+from hayase.kernel.node.edge import EdgeSchema
 from hayase.kernel.node.row_node import OperatorRows, RowContext
 from hayase.serde.protocol import Schema
 from hayase.topology.nodes import ProcessorNode

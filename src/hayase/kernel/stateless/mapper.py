@@ -10,7 +10,8 @@ import polars as pl
 from hayase.kernel.frame.callables import call_each
 from hayase.kernel.frame.python_values import has_python_records, has_python_values, record_keys, record_values
 from hayase.kernel.frame.row_functions import row_mapper
-from hayase.kernel.node.column_node import ColumnContext, ColumnNode, EdgeSchema
+from hayase.kernel.node.column_node import ColumnContext, ColumnNode
+from hayase.kernel.node.edge import EdgeSchema
 from hayase.kernel.node.row_node import OperatorRows, RowContext
 from hayase.serde.protocol import Schema
 from hayase.topology.operators import FlatMapValues, MapValues, SelectKey

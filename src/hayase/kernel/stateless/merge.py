@@ -10,7 +10,8 @@ import polars as pl
 from hayase.core.records import Record
 from hayase.kernel.frame.compiled_expressions import known
 from hayase.kernel.frame.order import MergeOrder, RecordOrder
-from hayase.kernel.node.column_node import ORDER, ColumnContext, ColumnNode, CompileContext, EdgeSchema, order_columns
+from hayase.kernel.node.column_node import ORDER, ColumnContext, ColumnNode, CompileContext, order_columns
+from hayase.kernel.node.edge import EdgeSchema
 from hayase.kernel.node.row_node import RowNode
 from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import Merge

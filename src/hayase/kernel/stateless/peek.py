@@ -11,7 +11,8 @@ from hayase.core.records import Record
 from hayase.kernel.frame.callables import call_each
 from hayase.kernel.frame.compiled_expressions import known
 from hayase.kernel.frame.python_values import has_python_records, record_keys, record_values
-from hayase.kernel.node.column_node import ColumnContext, ColumnNode, CompileContext, EdgeSchema
+from hayase.kernel.node.column_node import ColumnContext, ColumnNode, CompileContext
+from hayase.kernel.node.edge import EdgeSchema
 from hayase.kernel.node.row_node import RowNode
 from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import Peek

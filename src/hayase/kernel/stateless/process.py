@@ -176,8 +176,7 @@ class _Shared:
         raise UnknownStoreError(
             "STORE_NOT_CONNECTED",
             f"this processor has no store {name!r}; it is connected with {sorted(self._stores)}. Name the store where "
-            "the "
-            "processor is added, or connect the two by connect_processor_and_state_stores",
+            "the processor is added, or connect the two by connect_processor_and_state_stores",
             node=node,
         )
 
@@ -208,9 +207,8 @@ class _Shared:
         if self._ended:
             raise ProcessingError(
                 "PROCESSOR_CLOSED",
-                f"{what} in close(), which is called outside of epochs: nothing of it would be kept. Do it in process, "
-                "or in a "
-                "punctuation",
+                f"{what} in close(), which is called outside of epochs: nothing of it would be kept. Do it in "
+                "process, or in a punctuation",
                 node=self._ctx.name,
             )
 
@@ -236,8 +234,7 @@ def _closed(kind: Any) -> Any:
         raise ProcessingError(
             "PROCESSOR_CLOSED",
             f"a store is used ({name}) in close(), or after it: close is called outside of epochs, and nothing would "
-            "be kept. Do "
-            "it in process, or in a punctuation",
+            "be kept. Do it in process, or in a punctuation",
         )
 
     return type(kind.__name__, (kind,), {"__getattribute__": refuse})
@@ -249,8 +246,7 @@ class _Context(_Shared, ProcessorContext[Any, Any]):
             raise TopologyError(
                 "INVALID_RECORD",
                 f"forward takes a Record, not {type(record).__name__}; make one with record.with_value(…) or "
-                "Record(key, value, "
-                "timestamp_ms)",
+                "Record(key, value, timestamp_ms)",
                 node=self._ctx.name,
             )
         self._forward(record, child_name)
@@ -262,8 +258,7 @@ class _FixedKeyContext(_Shared, FixedKeyProcessorContext[Any, Any]):
             raise TopologyError(
                 "INVALID_RECORD",
                 "a fixed-key processor forwards the record it was given, changed by its with_… methods, not "
-                f"{type(record).__name__}; "
-                "to change keys use process",
+                f"{type(record).__name__}; to change keys use process",
                 node=self._ctx.name,
             )
         self._forward(Record(record.key, record.value, record.timestamp_ms, record.headers), child_name)

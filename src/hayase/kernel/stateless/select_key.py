@@ -18,9 +18,9 @@ from hayase.kernel.node.column_node import (
     ColumnContext,
     ColumnNode,
     CompileContext,
-    EdgeSchema,
     evaluate,
 )
+from hayase.kernel.node.edge import EdgeSchema
 from hayase.kernel.stateless.mapper import MapperCalls, MapperRows, called_schema
 from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import SelectKey

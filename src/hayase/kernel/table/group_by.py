@@ -29,10 +29,10 @@ from hayase.kernel.node.column_node import (
     ColumnContext,
     ColumnNode,
     CompileContext,
-    EdgeSchema,
     evaluate,
     order_columns,
 )
+from hayase.kernel.node.edge import EdgeSchema
 from hayase.kernel.node.row_node import OperatorRows, RowContext
 from hayase.kernel.table.old_and_new import ROW, both_sides
 from hayase.topology.nodes import ProcessorNode

@@ -13,15 +13,8 @@ import polars as pl
 
 from hayase.core.records import Change, Record
 from hayase.kernel.frame.stored_columns import StoredTable
-from hayase.kernel.node.column_node import (
-    NULL,
-    OLD_NULL,
-    ColumnContext,
-    ColumnNode,
-    CompileContext,
-    EdgeSchema,
-    TableColumns,
-)
+from hayase.kernel.node.column_node import NULL, OLD_NULL, ColumnContext, ColumnNode, CompileContext, TableColumns
+from hayase.kernel.node.edge import EdgeSchema
 from hayase.kernel.node.row_node import OperatorRows, RowContext, TableEmitter, TableRows
 from hayase.kernel.table.row_transform import TableStep, stepped
 from hayase.kernel.table.table_rows import ComputedRows, StoredRows

@@ -12,7 +12,8 @@ from hayase.core.metrics import DROPPED_RECORDS
 from hayase.core.records import Change, Record
 from hayase.kernel.frame.compiled_expressions import known
 from hayase.kernel.frame.stored_columns import StoredTable
-from hayase.kernel.node.column_node import KEY, ColumnContext, ColumnNode, CompileContext, EdgeSchema, TableColumns
+from hayase.kernel.node.column_node import KEY, ColumnContext, ColumnNode, CompileContext, TableColumns
+from hayase.kernel.node.edge import EdgeSchema
 from hayase.kernel.node.row_node import RowContext, RowNode, TableEmitter, TableRows
 from hayase.kernel.table.table_rows import StoredRows
 from hayase.kernel.table.versioned_rows import VersionedRows, rows_of

@@ -25,9 +25,9 @@ from hayase.kernel.node.column_node import (
     ColumnContext,
     ColumnNode,
     CompileContext,
-    EdgeSchema,
     order_columns,
 )
+from hayase.kernel.node.edge import EdgeSchema
 from hayase.kernel.table.suppress_batch import SuppressBatch
 from hayase.kernel.table.suppress_buffer import Held
 from hayase.kernel.table.suppress_rows import buffer_full, is_too_full, measure_buffer

@@ -11,7 +11,8 @@ import polars as pl
 from hayase.core.metrics import DROPPED_RECORDS, FINAL_EMITTED, LATE_RECORDS
 from hayase.kernel.aggregate.aggregation_columns import ColumnAggregation
 from hayase.kernel.aggregate.states import States
-from hayase.kernel.node.column_node import ColumnContext, ColumnNode, CompileContext, EdgeSchema
+from hayase.kernel.node.column_node import ColumnContext, ColumnNode, CompileContext
+from hayase.kernel.node.edge import EdgeSchema
 from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import StreamSessionAggregate, StreamSlidingAggregate
 

@@ -26,9 +26,9 @@ from hayase.kernel.node.column_node import (
     ColumnContext,
     ColumnNode,
     CompileContext,
-    EdgeSchema,
     order_columns,
 )
+from hayase.kernel.node.edge import EdgeSchema
 from hayase.kernel.node.row_node import RowContext
 from hayase.kernel.window.store_node import WindowStoreNode, closing_windows, window_bytes
 from hayase.serde.protocol import ColumnCodec

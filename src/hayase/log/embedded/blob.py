@@ -106,10 +106,8 @@ class BlobLocation:
             "LOG_DAMAGED",
             f"the stored batch of topic {self.topic!r}, partition {self.partition}, that begins at offset {base} in "
             f"{self.file} is damaged: {why}. None of its records was handed out. Check the disk and restore the log's "
-            "folder "
-            "from a copy; or give up the records up to and including that batch: Log.delete_records with an offset "
-            "behind it, "
-            "then go on from there",
+            "folder from a copy; or give up the records up to and including that batch: Log.delete_records with an "
+            "offset behind it, then go on from there",
             location=self.file,
             topic=self.topic,
             partition=self.partition,
@@ -269,8 +267,7 @@ def read_header(data: Any, where: BlobLocation, base: int) -> BlobHeader:
             raise LogError(
                 "LOG_FORMAT",
                 f"a record batch of format {version}; this version reads up to {_CHECKED}: update Hayase (or, if no "
-                "newer "
-                "version ever wrote to this log, the batch is damaged: restore the log's folder from a copy)",
+                "newer version ever wrote to this log, the batch is damaged: restore the log's folder from a copy)",
                 location=where.file,
                 topic=where.topic,
                 partition=where.partition,

@@ -130,9 +130,8 @@ def row_damaged(file: str, table: str, key: bytes, why: str, topic: str | None =
     return LogError(
         "LOG_DAMAGED",
         f"the row {key!r} of the table {table!r} in {file} is damaged: {why}. Nothing was changed. Check the disk and "
-        "restore "
-        "the log's folder from a copy; without one, records can be read by earlier offsets only, or the topic made "
-        "anew",
+        "restore the log's folder from a copy; without one, records can be read by earlier offsets only, or the "
+        "topic made anew",
         location=file,
         table=table,
         **{**_names(table, key), **({} if topic is None else {"topic": topic})},

@@ -132,8 +132,7 @@ class CleanerLock:
         return LogError(
             "CLEANER_BUSY",
             "another process or thread is cleaning this log; there is nothing to do, or try again later. Should it "
-            "hang, "
-            f"its turn is over {self._timeout_s:.0f} s after its last step (cleaner.timeout.ms)",
+            f"hang, its turn is over {self._timeout_s:.0f} s after its last step (cleaner.timeout.ms)",
             location=str(self._path.parent),
         )
 

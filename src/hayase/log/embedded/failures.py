@@ -14,8 +14,7 @@ def log_disk_full(folder: str) -> LogError:
     return LogError(
         "DISK_FULL",
         f"there is no space left for the log in {folder}. Nothing that was acknowledged is lost; make space on that "
-        "disk (or "
-        "raise the file size limit or quota) and call again",
+        "disk (or raise the file size limit or quota) and call again",
         location=folder,
     )
 
@@ -31,7 +30,6 @@ def io_errors(folder: str, condition: str = "LOG_FAILED") -> Iterator[None]:
         raise LogError(
             condition,
             f"the log's files could not be used: {error}. Calling again is safe; if its folder cannot be made or "
-            "written, set "
-            "log.dir (--log-dir, HAYASE_LOG_DIR) to one that this user can write",
+            "written, set log.dir (--log-dir, HAYASE_LOG_DIR) to one that this user can write",
             location=folder,
         ) from error

@@ -194,8 +194,8 @@ class _PartFile:
             "LOG_DAMAGED",
             f"{self.part.url}, which holds the offsets {self.part.base} to {self.part.end - 1} of topic "
             f"{self._partition.topic!r}, partition {self._partition.partition}, is damaged: {why}. Put the file back "
-            "from a "
-            f"copy; or give up its records: Log.delete_records with the offset {self.part.end}, then go on from there",
+            f"from a copy; or give up its records: Log.delete_records with the offset {self.part.end}, then go on "
+            "from there",
             location=self.part.url,
             topic=self._partition.topic,
             partition=self._partition.partition,

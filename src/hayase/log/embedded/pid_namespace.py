@@ -69,11 +69,10 @@ def _lock(folder: str, descriptor: int) -> None:
             raise LogError(
                 "LOG_IN_OTHER_PID_NAMESPACE",
                 f"the log in {folder} is open in processes of another PID namespace "
-                f"({theirs.decode(errors='replace')}; this "
-                f"process is in {mine.decode()}), so in another container: process ids are not unique between them, "
-                "and the "
-                "log's locks need that. Let both containers share one (docker run --pid=container:NAME or --pid=host, "
-                "shareProcessNamespace in Kubernetes), use the log from one container at a time, or a Kafka cluster",
+                f"({theirs.decode(errors='replace')}; this process is in {mine.decode()}), so in another container: "
+                "process ids are not unique between them, and the log's locks need that. Let both containers share "
+                "one (docker run --pid=container:NAME or --pid=host, shareProcessNamespace in Kubernetes), use the "
+                "log from one container at a time, or a Kafka cluster",
                 location=folder,
             )
         time.sleep(_PAUSE_S)  # the first of all is about to write down its namespace

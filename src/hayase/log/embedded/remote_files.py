@@ -160,8 +160,7 @@ def translated(url: str) -> Iterator[None]:
             raise LogError(
                 "DISK_FULL",
                 f"{url} could not be written: no space, or a quota or file size limit was hit ({error}). Nothing is "
-                "lost, the "
-                "records stay where they were: make space there, and the next cleaning goes on",
+                "lost, the records stay where they were: make space there, and the next cleaning goes on",
                 location=url.rpartition("/")[0],
             ) from error
         raise LogError(

@@ -136,8 +136,7 @@ class LogStore:
                 raise LogError(
                     "LOG_DAMAGED",
                     "the log's file data.mdb ends before its last page: it was cut off, as a power loss may do where "
-                    "fsync is "
-                    "off. Restore the folder from a copy, or remove it to begin with an empty log",
+                    "fsync is off. Restore the folder from a copy, or remove it to begin with an empty log",
                     location=self.path,
                 )
             self._prepare(env)

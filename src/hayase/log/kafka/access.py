@@ -132,8 +132,8 @@ def _refusal(failures: list[KafkaError]) -> LogError | None:
         return LogError(
             "TLS_FAILED",
             f"no TLS connection to the Kafka cluster: {_text(found)}. Check ssl.ca.location (who vouches for the "
-            "brokers), "
-            "ssl.certificate.location and ssl.key.location (who you are), and the brokers' names in bootstrap.servers",
+            "brokers), ssl.certificate.location and ssl.key.location (who you are), and the brokers' names in "
+            "bootstrap.servers",
         )
     return LogError(
         "AUTHENTICATION_FAILED",

@@ -116,8 +116,7 @@ def _readable_headers(message: Message) -> Headers:
         pass
     _LOG.warning(
         "the headers of the record in topic %s, partition %s, at offset %s cannot be read: a name is not UTF-8; the "
-        "record "
-        "goes on with the header %s in their place",
+        "record goes on with the header %s in their place",
         message.topic(), message.partition(), message.offset(), UNREADABLE_HEADERS[0][0],
     )  # fmt: skip
     return UNREADABLE_HEADERS
@@ -285,10 +284,8 @@ class Cursor:
         return LogError(
             "LOG_DAMAGED",
             f"the batch of records at offset {offset}, or the next that is there, cannot be read: {error.str()} "
-            f"({error.name()}). It "
-            "was damaged, or written by a client that does not keep to Kafka's protocol. To go on behind it, delete "
-            "the records up "
-            "to it (kafka-delete-records) and start with source.range.lost=reset",
+            f"({error.name()}). It was damaged, or written by a client that does not keep to Kafka's protocol. To go "
+            "on behind it, delete the records up to it (kafka-delete-records) and start with source.range.lost=reset",
             topic=where.topic,
             partition=where.partition,
             offset=offset,

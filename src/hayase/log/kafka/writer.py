@@ -308,9 +308,8 @@ def _transaction_timeout(marker: Marker, bundle: str, had_s: float, *, refused: 
     return LogError(
         "TRANSACTION_TIMEOUT",
         f"writing the outputs of an epoch {why}; nothing of it can be read. Set {longer} to what is needed, with the "
-        "brokers' "
-        "transaction.max.timeout.ms not below it (15 minutes unless they say otherwise), or make epochs smaller: "
-        "max.records.per.epoch",
+        "brokers' transaction.max.timeout.ms not below it (15 minutes unless they say otherwise), or make epochs "
+        "smaller: max.records.per.epoch",
         bundle=bundle,
         epoch=marker.epoch,
     )

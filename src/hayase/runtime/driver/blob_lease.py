@@ -220,18 +220,15 @@ class BlobLease:
         return LeaseHeldError(
             "LEASE_HELD",
             f"application {self._application_id!r} is running already ({holder or 'holder unknown'}); stop it first, "
-            "or give "
-            "this one another application.id",
+            "or give this one another application.id",
         )
 
     def _lose(self, holder: Holder | None) -> bool:
         self._lost = LeaseHeldError(
             "LEASE_LOST",
             f"another copy of application {self._application_id!r} ({holder or 'unknown'}) has taken over, because "
-            "this one "
-            f"was silent for more than {self._patience_s:g} s; this one stops. Was the machine paused, or the "
-            "checkpoint out "
-            "of reach?",
+            f"this one was silent for more than {self._patience_s:g} s; this one stops. Was the machine paused, or "
+            "the checkpoint out of reach?",
         )
         return False
 

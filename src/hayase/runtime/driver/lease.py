@@ -85,8 +85,7 @@ class FileLease:
             raise LeaseHeldError(
                 "LEASE_HELD",
                 f"application {self._application_id!r} is running already ({holder or 'holder unknown'}); stop it "
-                "first, "
-                "or give this one another application.id",
+                "first, or give this one another application.id",
             )
         return handle
 

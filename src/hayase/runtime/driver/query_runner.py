@@ -275,8 +275,7 @@ class QueryRunner:
             return StreamsStoppedError(
                 "SUPERVISOR_FAILED",
                 f"the application cannot be watched any more, so it ends ({type(error).__name__}: {error}). Mend that "
-                "and start it "
-                "again; it goes on where it was",
+                "and start it again; it goes on where it was",
             )
         return spark_gone(error, self.spark_log, end)
 

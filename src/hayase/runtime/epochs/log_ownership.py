@@ -20,8 +20,8 @@ OWNER = "@checkpoint"
 """What the claim of a checkpoint is called among the bundles."""
 _WAYS_OUT = (
     "restore the newest copy of the checkpoint; or give up what the log remembers with `hayase app reset "
-    "--markers-only`, after "
-    "which what was written since the checkpoint's last epoch is written again; or start over with `hayase app reset`"
+    "--markers-only`, after which what was written since the checkpoint's last epoch is written again; or start over "
+    "with `hayase app reset`"
 )
 
 
@@ -102,8 +102,7 @@ def _check_marker(blobs: BlobStore, epochs: Epochs, newest: int, bundle: str, ma
         raise CheckpointError(
             "CHECKPOINT_OLDER_THAN_LOG",
             f"bundle {bundle} has written outputs of epoch {marker.epoch} to the log, but {found}: the checkpoint is "
-            "an older copy. "
-            f"What is to be done: {_WAYS_OUT}",
+            f"an older copy. What is to be done: {_WAYS_OUT}",
             bundle=bundle,
             epoch=marker.epoch,
         )
@@ -111,18 +110,18 @@ def _check_marker(blobs: BlobStore, epochs: Epochs, newest: int, bundle: str, ma
     if record is not None and record.digest != marker.digest:
         raise CheckpointError(
             "CHECKPOINT_OLDER_THAN_LOG",
-            f"bundle {bundle} has written outputs of epoch {marker.epoch} to the log, but of another epoch record than "
-            "that of the "
-            f"checkpoint: an older copy was restored, and has gone on since. What is to be done: {_WAYS_OUT}",
+            f"bundle {bundle} has written outputs of epoch {marker.epoch} to the log, but of another epoch record "
+            "than that of the checkpoint: an older copy was restored, and has gone on since. What is to be done: "
+            f"{_WAYS_OUT}",
             bundle=bundle,
             epoch=marker.epoch,
         )
     if record is not None and record.journals(bundle) and not Changelog(blobs, bundle).reaches(marker.epoch):
         raise CheckpointError(
             "CHECKPOINT_OLDER_THAN_LOG",
-            f"bundle {bundle} has written outputs of epoch {marker.epoch} to the log, but the checkpoint does not have "
-            "its delta, which "
-            f"was published before: the checkpoint is an older copy. What is to be done: {_WAYS_OUT}",
+            f"bundle {bundle} has written outputs of epoch {marker.epoch} to the log, but the checkpoint does not "
+            "have its delta, which was published before: the checkpoint is an older copy. What is to be done: "
+            f"{_WAYS_OUT}",
             bundle=bundle,
             epoch=marker.epoch,
         )
@@ -132,10 +131,7 @@ def _in_use(application_id: str, what: str) -> CheckpointError:
     return CheckpointError(
         "APPLICATION_ID_IN_USE",
         f"the log holds {what} under application.id {application_id!r}, and this checkpoint has nothing of them: the "
-        "checkpoint "
-        "is missing or another one (checkpoint.dir), or a second copy of the application, or a consumer group of that "
-        "name, "
-        "is at work. Start with the checkpoint that belongs to it, give this application another application.id, or "
-        "start over "
-        "with `hayase app reset`, which removes what the log remembers of it",
+        "checkpoint is missing or another one (checkpoint.dir), or a second copy of the application, or a consumer "
+        "group of that name, is at work. Start with the checkpoint that belongs to it, give this application another "
+        "application.id, or start over with `hayase app reset`, which removes what the log remembers of it",
     )

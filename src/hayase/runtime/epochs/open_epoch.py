@@ -59,8 +59,7 @@ def check_program(
             "OPEN_EPOCH_OF_ANOTHER_PROGRAM",
             f"epoch {record.epoch} was begun with other expressions, or other sources, in sub-topology "
             f"{', '.join(changed)} ({nodes}), and {through} has processed what they sent. Start the program with the "
-            "old ones "
-            "once more to finish the epoch, then this one; or start over with `hayase app reset`",
+            "old ones once more to finish the epoch, then this one; or start over with `hayase app reset`",
             epoch=record.epoch,
         )
     _amend(blobs, record.epoch, now)

@@ -283,8 +283,8 @@ class EpochPlanner:
             raise CheckpointError(
                 "OPEN_EPOCH_OF_ANOTHER_PLAN",
                 f"epoch {record.epoch} was begun with another topology (plan {record.plan}, now "
-                f"{self.app.plan.digest}). "
-                "Start the old topology once more to finish it, or start over with `hayase app reset`",
+                f"{self.app.plan.digest}). Start the old topology once more to finish it, or start over with `hayase "
+                "app reset`",
                 epoch=record.epoch,
             )
         if record.term > self.app.term or self._blobs.exists(done_name(record.epoch)):

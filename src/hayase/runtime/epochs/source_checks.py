@@ -160,8 +160,8 @@ class RangeCheck:
                 raise SourceRangeLostError(
                     "SOURCE_RANGE_LOST",
                     f"{why}. It is an internal topic, from which only rows are deleted that were read: the checkpoint "
-                    "is an older copy "
-                    "than what was read. Restore the newest copy, or start over with `hayase app reset`",
+                    "is an older copy than what was read. Restore the newest copy, or start over with `hayase app "
+                    "reset`",
                     topic=partition.topic,
                     partition=partition.partition,
                 )

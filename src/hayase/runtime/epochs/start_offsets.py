@@ -42,10 +42,9 @@ def check_resets(resets: Mapping[str, AutoOffsetReset]) -> None:
         if reset.kind == "none":
             raise TopologyError(
                 "NO_POSITION",
-                f"the application has no position in topic {topic!r}, and may not choose one: its reset is none. Start "
-                "it on the "
-                "checkpoint that has the position (checkpoint.dir), or say where to begin by auto.offset.reset or "
-                "Consumed.with_offset_reset_policy: earliest, latest or by_duration",
+                f"the application has no position in topic {topic!r}, and may not choose one: its reset is none. "
+                "Start it on the checkpoint that has the position (checkpoint.dir), or say where to begin by "
+                "auto.offset.reset or Consumed.with_offset_reset_policy: earliest, latest or by_duration",
                 topic=topic,
             )
 
@@ -173,8 +172,7 @@ def _decoded(name: str, data: bytes) -> Position:
         raise CheckpointError(
             "POSITION_CORRUPT",
             f"{name} in the checkpoint, which says where a topic is begun, is damaged ({len(data)} bytes, wrong "
-            "checksum). "
-            "Restore the checkpoint from a copy, or start over with `hayase app reset`",
+            "checksum). Restore the checkpoint from a copy, or start over with `hayase app reset`",
         )
     return msgspec.json.decode(body, type=Position)
 

@@ -61,8 +61,7 @@ class WallClock:
             return
         _LOG.warning(
             "this machine's clock says %s, %.0f s before the last epoch's: it was set back, or was ahead when that "
-            "epoch was begun. "
-            "The wall clock that processors see goes on from the epoch's, at its normal speed",
+            "epoch was begun. The wall clock that processors see goes on from the epoch's, at its normal speed",
             to_iso(now),
             ahead_ms / 1000,
         )

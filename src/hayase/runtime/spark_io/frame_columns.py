@@ -93,8 +93,7 @@ class FrameColumns:
                 raise self._wrong(
                     column,
                     f"column {column!r} means nothing; allowed are key, value, timestamp, headers and partition. "
-                    "Select those, "
-                    "or put others into the value",
+                    "Select those, or put others into the value",
                 )
             if names.count(column) > 1:
                 raise self._wrong(column, f"there are two columns {column!r}")

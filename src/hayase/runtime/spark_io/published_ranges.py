@@ -138,9 +138,9 @@ class SparkRanges:
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise CheckpointError(
                 "SPARK_RANGE_CORRUPT",
-                f"the record of what to_spark {self._name!r} writes, {name} in the checkpoint, is damaged ({len(data)} "
-                "bytes: "
-                f"{error}). Restore the checkpoint from a copy, or start over with `hayase app reset`",
+                f"the record of what to_spark {self._name!r} writes, {name} in the checkpoint, is damaged "
+                f"({len(data)} bytes: {error}). Restore the checkpoint from a copy, or start over with `hayase app "
+                "reset`",
             ) from error
 
     def _blob(self, number: int) -> str:

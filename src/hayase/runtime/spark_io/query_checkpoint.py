@@ -64,8 +64,7 @@ class QueryCheckpoint:
             raise CheckpointError(
                 "SPARK_OFFSETS_DIFFER",
                 f"the checkpoint has other offsets for batch {batch} than Spark is about to read; restore it from a "
-                "copy, or "
-                "start over with `hayase app reset`",
+                "copy, or start over with `hayase app reset`",
             )
         return hashlib.blake2b(offsets, digest_size=16).hexdigest()
 

@@ -259,8 +259,7 @@ class SparkSourceQuery:
         return CheckpointError(
             "SPARK_OFFSETS_DIFFER",
             f"{self._what} is at a batch whose topic holds batch {found.epoch if found else '?'} with other offsets: "
-            "the "
-            "checkpoint is older than the topic. Start over with `hayase app reset`",
+            "the checkpoint is older than the topic. Start over with `hayase app reset`",
         )
 
     def _opened_writer(self) -> EpochWriter:

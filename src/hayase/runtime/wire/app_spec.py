@@ -23,7 +23,7 @@ from hayase.runtime.wire.log_relay import log_to_driver
 from hayase.runtime.wire.pickling import pickled, unpickled
 from hayase.runtime.wire.unpicklable import unpicklable_part
 from hayase.serde.protocol import Serde
-from hayase.state.changelog.snapshot import SnapshotPolicy
+from hayase.state.changelog.snapshot_policy import SnapshotPolicy
 from hayase.state.environment.folders import StateFolders
 from hayase.storage.blobs import BlobStore
 from hayase.task.compiled_subtopology import FailurePolicy
@@ -148,8 +148,7 @@ class AppSpec:
         if any(len(secret) >= _CHECKED_LENGTH_MIN and secret.encode() in data for secret in self.secrets()):
             _LOG.warning(
                 "the value of a secret setting is also in a function or object of the topology, which is kept in the "
-                "checkpoint: "
-                "have the function read it where it is used, from the environment for example",
+                "checkpoint: have the function read it where it is used, from the environment for example",
                 extra={"application_id": self.application_id},
             )
         digest = _digest(data)
@@ -169,10 +168,9 @@ def _pickled(what: object, topology: Topology) -> bytes:
         culprit = unpicklable_part(topology)
         raise ConfigError(
             "NOT_PICKLABLE",
-            f"the topology cannot be sent to Spark's workers: {culprit} ({error}). Functions and objects of a topology "
-            "may not "
-            "hold open files, locks, connections or Spark objects; make such things inside the function, or in a "
-            "processor's init",
+            f"the topology cannot be sent to Spark's workers: {culprit} ({error}). Functions and objects of a "
+            "topology may not hold open files, locks, connections or Spark objects; make such things inside the "
+            "function, or in a processor's init",
             node=culprit.node,
         ) from error
 
@@ -215,8 +213,7 @@ def load_app_spec(blobs: BlobStore, digest: str) -> AppSpec:
         raise CheckpointError(
             "PROGRAM_DAMAGED",
             f"{program_name(digest)} in the checkpoint is damaged ({len(data)} bytes, wrong digest). Start the "
-            "application "
-            "again: every start writes its program anew",
+            "application again: every start writes its program anew",
         )
     loaded = unpickled(data)
     assert isinstance(loaded, AppSpec)

@@ -44,16 +44,14 @@ def query_failure(text: str, spark_log: Path, *, planner_lost: bool = False) -> 
         return ProcessingError(
             "PROCESS_NOT_STARTED",
             "a Python process of Spark's did not start within 10 s: the machine has too much to do, or too little "
-            "memory. "
-            f"Trying again is safe; Spark's account is in {spark_log}",
+            f"memory. Trying again is safe; Spark's account is in {spark_log}",
         )
     if _EXECUTOR_LOST.search(text):
         return ProcessingError(
             "EXECUTOR_LOST",
             "Spark lost executors again and again while it ran one epoch: their machines went, or they were killed, "
-            "for want of "
-            f"memory perhaps. Trying again is safe; Spark's account is in {spark_log}, and in the folder of its "
-            "workers",
+            f"for want of memory perhaps. Trying again is safe; Spark's account is in {spark_log}, and in the folder "
+            "of its workers",
         )
     return ProcessingError(
         "SPARK_FAILED", f"the Spark query failed: {_reason(text)}; Spark's account is in {spark_log}"
@@ -100,17 +98,14 @@ def spark_gone(error: Exception, spark_log: Path, end: str | None = None) -> Hay
     if end is not None:
         return ProcessingError(
             "SPARK_DIED",
-            f"Spark's JVM ended beneath the application ({end}). The system may have ended it for want of memory; what "
-            "it said last "
-            f"is in {spark_log}. Start the application again, or have an uncaught exception handler answer "
-            "REPLACE_THREAD: either "
-            "goes on with the epoch that is open",
+            f"Spark's JVM ended beneath the application ({end}). The system may have ended it for want of memory; "
+            f"what it said last is in {spark_log}. Start the application again, or have an uncaught exception handler "
+            "answer REPLACE_THREAD: either goes on with the epoch that is open",
         )
     return StreamsStoppedError(
         "SPARK_GONE",
         f"the connection to Spark was lost ({one_line(str(error) or type(error).__name__)}): its session was stopped "
-        "by the "
-        f"program. Start the application again; what Spark said last is in {spark_log}",
+        f"by the program. Start the application again; what Spark said last is in {spark_log}",
     )
 
 

@@ -50,10 +50,9 @@ def hung_error(
     perhaps = " (unless the whole process was stopped meanwhile, as by SIGSTOP: then nothing is wrong with it)"
     return ProcessingError(
         "STEP_HUNG",
-        f"a worker made no progress for {round(limit_s * 1000)} ms, which is max.poll.interval.ms, so it was ended. It "
-        "hung at "
-        f"{_place(calls)}{perhaps if stopped else ''}. Give calls that wait a timeout, do less per record, or set "
-        "max.poll.interval.ms to more than a step needs",
+        f"a worker made no progress for {round(limit_s * 1000)} ms, which is max.poll.interval.ms, so it was ended. "
+        f"It hung at {_place(calls)}{perhaps if stopped else ''}. Give calls that wait a timeout, do less per record, "
+        "or set max.poll.interval.ms to more than a step needs",
         bundle=bundle,
         epoch=epoch,
         **context,

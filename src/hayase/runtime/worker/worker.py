@@ -185,8 +185,7 @@ class WorkerHost:
             raise ConfigError(
                 "LOG_ON_ANOTHER_MACHINE",
                 f"the embedded log is a folder of one machine, and {socket.gethostname()} is another one than that of "
-                "the "
-                "program; on several machines topics are in Kafka: set bootstrap.servers",
+                "the program; on several machines topics are in Kafka: set bootstrap.servers",
             )
         try:
             private_folder(self.folders.disk, self._app.files_access)
@@ -195,8 +194,8 @@ class WorkerHost:
             raise ConfigError(
                 "STATE_DIR_NOT_USABLE",
                 f"{socket.gethostname()} cannot keep state in {self.folders.disk}: {error.strerror}; set state.dir to "
-                "a local "
-                f"folder that every machine has, or {STATE_DIR_VARIABLE} in the environment of its Spark worker",
+                f"a local folder that every machine has, or {STATE_DIR_VARIABLE} in the environment of its Spark "
+                "worker",
             ) from error
 
     def _opened_log(self) -> Log:

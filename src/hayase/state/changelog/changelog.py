@@ -167,8 +167,8 @@ class Changelog:
             if position.epoch > to_epoch or self._is_of_another_run(position):
                 _LOG.warning(
                     "the state of bundle %s at %s is at epoch %d, which the checkpoint does not know: it is of a run "
-                    "that is not in "
-                    "this checkpoint, of which an older copy was restored perhaps. It is emptied and rebuilt",
+                    "that is not in this checkpoint, of which an older copy was restored perhaps. It is emptied and "
+                    "rebuilt",
                     self._bundle,
                     state.path,
                     position.epoch,
@@ -198,8 +198,7 @@ class Changelog:
             raise StateError(
                 "EPOCH_IS_HISTORY",
                 f"Epoch {delta.epoch} was finished by another attempt; a snapshot of it or a later one exists. This "
-                "attempt "
-                "has nothing left to do.",
+                "attempt has nothing left to do.",
                 bundle=self._bundle,
                 epoch=delta.epoch,
             )
@@ -369,8 +368,7 @@ class Changelog:
             _GAP,
             f"The changelog of bundle {self._bundle} ends at epoch {position}, but epoch {epoch} is done: "
             f"{self._name(epoch)} is missing in the checkpoint. Restore that blob, or all of the checkpoint, from a "
-            "copy; "
-            "`hayase app reset` starts over without it.",
+            "copy; `hayase app reset` starts over without it.",
             bundle=self._bundle,
             epoch=epoch,
         )
@@ -382,11 +380,9 @@ class Changelog:
         return StateError(
             _GAP,
             f"The changelog of bundle {self._bundle} has a gap: the delta that follows epoch {position.epoch} is "
-            "missing "
-            f"(next is epoch {epoch}), and no intact snapshot bridges it: {missing} is not in the checkpoint. Restore "
-            "that blob, or "
-            "all of the checkpoint's changelog/ and snapshots/, from a copy; `hayase app reset` starts over without "
-            "it.",
+            f"missing (next is epoch {epoch}), and no intact snapshot bridges it: {missing} is not in the checkpoint. "
+            "Restore that blob, or all of the checkpoint's changelog/ and snapshots/, from a copy; `hayase app "
+            "reset` starts over without it.",
             bundle=self._bundle,
             epoch=epoch,
         )

@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 from hayase.core.metrics import SNAPSHOTS_FAILED
 from hayase.state.changelog.changelog import Changelog
-from hayase.state.changelog.snapshot import Manifest, RestoreCost, SnapshotPolicy, snapshot_if_due
+from hayase.state.changelog.snapshot import Manifest
+from hayase.state.changelog.snapshot_policy import RestoreCost, SnapshotPolicy, snapshot_if_due
 from hayase.state.environment.bundle import BundleState
 from hayase.storage.blobs import BlobStore
 

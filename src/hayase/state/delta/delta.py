@@ -251,9 +251,8 @@ def delta_corrupt(bundle: str | None, epoch: int | None, why: str, blob: str | N
     where = f", {blob}," if blob else ""
     return StateError(
         "DELTA_CORRUPT",
-        f"The delta of epoch {epoch} of bundle {bundle}{where} is damaged ({why}). Restore that blob of the checkpoint "
-        "from a copy; "
-        "`hayase app reset` starts over without it.",
+        f"The delta of epoch {epoch} of bundle {bundle}{where} is damaged ({why}). Restore that blob of the "
+        "checkpoint from a copy; `hayase app reset` starts over without it.",
         bundle=bundle,
         epoch=epoch,
     )

@@ -370,11 +370,10 @@ class BundleState:
             raise StateError(
                 "DELTA_DOES_NOT_FIT",
                 f"The delta of epoch {step.end[0]} (checkpoint {step.checkpoint_id}, bundle {step.bundle}) follows "
-                "epoch "
-                f"{step.start[0]} ({step.start[1] or 'the beginning'}), but the store at {self.path} is of "
+                f"epoch {step.start[0]} ({step.start[1] or 'the beginning'}), but the store at {self.path} is of "
                 f"checkpoint {meta.checkpoint_id}, bundle {meta.bundle}, at epoch {meta.epoch} "
-                f"({meta.digest or 'the beginning'}). "
-                "Nothing was changed; Changelog.catch_up brings the store to where the changelog is.",
+                f"({meta.digest or 'the beginning'}). Nothing was changed; Changelog.catch_up brings the store to "
+                "where the changelog is.",
                 bundle=self.bundle,
                 epoch=step.end[0],
             )

@@ -76,8 +76,7 @@ def damaged(folder: Path, why: object) -> StateError:
     return StateError(
         "STATE_DAMAGED",
         f"{folder / 'data.mdb'} is damaged: {why}. Nothing of it is used: the application deletes it and rebuilds the "
-        "state from "
-        "the checkpoint with the bundle's next epoch. Look after the disk.",
+        "state from the checkpoint with the bundle's next epoch. Look after the disk.",
         folder=str(folder),
     )
 

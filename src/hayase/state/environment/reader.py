@@ -39,8 +39,8 @@ class _Deadline:
             raise StateError(
                 "SCAN_TOO_LONG",
                 f"A snapshot of the state was read for more than {self._max_seconds:g} s. Old pages cannot be reused "
-                "while "
-                "it is held, so it is ended: ask for smaller ranges, take a new snapshot for each, or allow more time.",
+                "while it is held, so it is ended: ask for smaller ranges, take a new snapshot for each, or allow "
+                "more time.",
             )
 
 
@@ -162,8 +162,8 @@ class BundleReader:
             raise StateError(
                 "STATE_NOT_THERE",
                 f"There is no state at {self.path} that can be read: the application has not run here since the "
-                "machine "
-                "started, or keeps these stores in memory and does not run now. Start it, or look at its state.dir.",
+                "machine started, or keeps these stores in memory and does not run now. Start it, or look at its "
+                "state.dir.",
             )
         _check_once(self.path)
         with read_transaction(open_state_environment(self.path)) as txn:

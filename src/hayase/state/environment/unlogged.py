@@ -155,8 +155,7 @@ class UnloggedStores:
                 )
         raise StateError(
             "STATE_MOVED",
-            f"the stores without changelog of bundle {part.bundle} were moved by another attempt that is at work; this "
-            "attempt "
-            "gives up, the next one goes on",
+            f"the stores without changelog of bundle {part.bundle} were moved by another attempt that is at work; "
+            "this attempt gives up, the next one goes on",
             bundle=part.bundle,
         )
