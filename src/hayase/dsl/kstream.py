@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Never, overload
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Generic, Never, overload
 
 import polars as pl
 
 from hayase.core.errors import TopologyError
-from hayase.core.type_variables import KR, VR, K, V
+from hayase.core.join_windows import JoinWindows
+from hayase.core.records import RecordContext
+from hayase.core.type_variables import KR, VO, VR, K, V
 from hayase.dsl import functions
-from hayase.dsl.functions import Fielded, KeyFunction, Predicate, ValueFunction
+from hayase.dsl.functions import Fielded, JoinedFields, Joiner, KeyFunction, Predicate, ValueFunction
 from hayase.dsl.inference import (
     Known,
     check_predicate,
+    infer,
     key_schema,
     list_item_schema,
     pair_list_schemas,
@@ -22,14 +26,18 @@ from hayase.dsl.inference import (
     value_schema,
     visible_columns,
 )
-from hayase.dsl.joins.stream_methods import Joining
+from hayase.dsl.joins.joiners import stream_global, stream_table
+from hayase.dsl.joins.stream_stream import stream_stream
+from hayase.dsl.options.joined import Joined
 from hayase.dsl.options.materialized import Materialized
-from hayase.dsl.options.options import Grouped, Repartitioned, name_of
+from hayase.dsl.options.options import Grouped, Produced, Repartitioned, name_of
 from hayase.dsl.options.printed import Printed
-from hayase.dsl.sinking import Sinking
+from hayase.dsl.options.stream_joined import StreamJoined
+from hayase.dsl.spark import spark_sink
 from hayase.dsl.stream_state import (
     Name,
     StreamState,
+    bind_arguments,
     check_option,
     grouped_state,
     mapped_values,
@@ -38,15 +46,17 @@ from hayase.dsl.stream_state import (
 )
 from hayase.processor.api import FixedKeyProcessor, FixedKeyProcessorSupplier, Processor, ProcessorSupplier
 from hayase.topology import operators as op
+from hayase.topology.nodes import SinkNode
+from hayase.topology.operators import JoinKind
 from hayase.topology.suppliers import brought_stores, check_supplier
 
 if TYPE_CHECKING:
     from hayase.dsl.branched_kstream import BranchedKStream
     from hayase.dsl.grouped import KGroupedStream
-    from hayase.dsl.ktable import KTable
+    from hayase.dsl.ktable import GlobalKTable, KTable
 
 
-class KStream(Joining[K, V], Sinking[K, V]):
+class KStream(Generic[K, V]):
     """A stream of records. Made by `StreamsBuilder.stream`; every operation gives a new one and changes nothing here.
 
     Where an operation takes a function it takes a Python callable or a Polars expression: see `hayase.dsl.functions`.
@@ -351,3 +361,365 @@ class KStream(Joining[K, V], Sinking[K, V]):
         options = check_option(grouped, Grouped, "group_by")
         selected = self._select_key(mapper, "group_by", options.name)
         return KGroupedStream(grouped_state(selected._state, options), options.name)
+
+    @overload
+    def join(
+        self,
+        other: KTable[K, VO],
+        joiner: Callable[[V, VO], VR],
+        joined: Joined[K, V, VO] | None = None,
+        *,
+        name: Name = None,
+    ) -> KStream[K, VR]: ...
+    @overload
+    def join(
+        self,
+        other: KTable[K, VO],
+        joiner: Callable[[K, V, VO], VR],
+        joined: Joined[K, V, VO] | None = None,
+        *,
+        name: Name = None,
+    ) -> KStream[K, VR]: ...
+    @overload
+    def join(
+        self,
+        other: KTable[K, VO],
+        joiner: JoinedFields,
+        joined: Joined[K, V, VO] | None = None,
+        *,
+        name: Name = None,
+    ) -> KStream[K, Any]: ...
+    @overload
+    def join(
+        self,
+        other: GlobalKTable[KR, VO],
+        key_mapper: Callable[[K, V], KR | None] | Fielded,
+        joiner: Callable[[V, VO], VR],
+        *,
+        name: Name = None,
+    ) -> KStream[K, VR]: ...
+    @overload
+    def join(
+        self,
+        other: GlobalKTable[KR, VO],
+        key_mapper: Callable[[K, V], KR | None] | Fielded,
+        joiner: Callable[[K, V, VO], VR],
+        *,
+        name: Name = None,
+    ) -> KStream[K, VR]: ...
+    @overload
+    def join(
+        self,
+        other: GlobalKTable[KR, VO],
+        key_mapper: Callable[[K, V], KR | None] | Fielded,
+        joiner: JoinedFields,
+        *,
+        name: Name = None,
+    ) -> KStream[K, Any]: ...
+    @overload
+    def join(
+        self,
+        other: KStream[K, VO],
+        joiner: Callable[[V, VO], VR],
+        windows: JoinWindows,
+        joined: StreamJoined[K, V, VO] | None = None,
+        *,
+        name: Name = None,
+    ) -> KStream[K, VR]: ...
+    @overload
+    def join(
+        self,
+        other: KStream[K, VO],
+        joiner: Callable[[K, V, VO], VR],
+        windows: JoinWindows,
+        joined: StreamJoined[K, V, VO] | None = None,
+        *,
+        name: Name = None,
+    ) -> KStream[K, VR]: ...
+    @overload
+    def join(
+        self,
+        other: KStream[K, VO],
+        joiner: JoinedFields,
+        windows: JoinWindows,
+        joined: StreamJoined[K, V, VO] | None = None,
+        *,
+        name: Name = None,
+    ) -> KStream[K, Any]: ...
+    def join(self, other: Any, *arguments: Any, name: Name = None, **keywords: Any) -> KStream[K, Any]:
+        """Join each record with the row of a table, or with the records of another stream that are near in time.
+
+        * `join(table, joiner, joined=None)`: the row of the record's key; without a row there is no result.
+          Repartitions if the stream was re-keyed; both topics must have the same number of partitions. Only records of
+          the stream trigger; the table is looked up as it is when the record is processed, a versioned one as it was at
+          the record's timestamp, for which the record may wait (`Joined.with_grace_period`). Results have the record's
+          timestamp.
+        * `join(global_table, key_mapper, joiner)`: the row of the key that `key_mapper` makes; no such demands.
+        * `join(stream, joiner, windows, joined=None)`: every record of the other stream that has the same key and lies
+          in the window, once per pair, when the later of the two is processed; several by their time, then in the order
+          they arrived. Both streams must have the same number of partitions; one that was re-keyed is repartitioned.
+          Results have the larger timestamp and the headers of the record that came later. Null keys and null values are
+          dropped and counted. Lateness is no reason to refuse a record: it meets what the other side still keeps
+          (`JoinWindows.retention_ms` behind the latest record there), as in Kafka Streams.
+
+        The joiner is `(left, right)` or `(key, left, right)`, or fields of `left(…)` and `right(…)`.
+
+        Example:
+            orders.join(users, {"id": left("id"), "city": right("city")})
+            clicks.join(views, {"page": left("page"), "ad": right("ad")},
+            JoinWindows.of_time_difference_with_no_grace(minute))
+        """
+        return self._join(other, arguments, keywords, name, "inner")
+
+    @overload
+    def left_join(
+        self,
+        other: KTable[K, VO],
+        joiner: Callable[[V, VO | None], VR],
+        joined: Joined[K, V, VO] | None = None,
+        *,
+        name: Name = None,
+    ) -> KStream[K, VR]: ...
+    @overload
+    def left_join(
+        self,
+        other: KTable[K, VO],
+        joiner: Callable[[K, V, VO | None], VR],
+        joined: Joined[K, V, VO] | None = None,
+        *,
+        name: Name = None,
+    ) -> KStream[K, VR]: ...
+    @overload
+    def left_join(
+        self,
+        other: KTable[K, VO],
+        joiner: JoinedFields,
+        joined: Joined[K, V, VO] | None = None,
+        *,
+        name: Name = None,
+    ) -> KStream[K, Any]: ...
+    @overload
+    def left_join(
+        self,
+        other: GlobalKTable[KR, VO],
+        key_mapper: Callable[[K, V], KR | None] | Fielded,
+        joiner: Callable[[V, VO | None], VR],
+        *,
+        name: Name = None,
+    ) -> KStream[K, VR]: ...
+    @overload
+    def left_join(
+        self,
+        other: GlobalKTable[KR, VO],
+        key_mapper: Callable[[K, V], KR | None] | Fielded,
+        joiner: Callable[[K, V, VO | None], VR],
+        *,
+        name: Name = None,
+    ) -> KStream[K, VR]: ...
+    @overload
+    def left_join(
+        self,
+        other: GlobalKTable[KR, VO],
+        key_mapper: Callable[[K, V], KR | None] | Fielded,
+        joiner: JoinedFields,
+        *,
+        name: Name = None,
+    ) -> KStream[K, Any]: ...
+    @overload
+    def left_join(
+        self,
+        other: KStream[K, VO],
+        joiner: Callable[[V, VO | None], VR],
+        windows: JoinWindows,
+        joined: StreamJoined[K, V, VO] | None = None,
+        *,
+        name: Name = None,
+    ) -> KStream[K, VR]: ...
+    @overload
+    def left_join(
+        self,
+        other: KStream[K, VO],
+        joiner: Callable[[K, V, VO | None], VR],
+        windows: JoinWindows,
+        joined: StreamJoined[K, V, VO] | None = None,
+        *,
+        name: Name = None,
+    ) -> KStream[K, VR]: ...
+    @overload
+    def left_join(
+        self,
+        other: KStream[K, VO],
+        joiner: JoinedFields,
+        windows: JoinWindows,
+        joined: StreamJoined[K, V, VO] | None = None,
+        *,
+        name: Name = None,
+    ) -> KStream[K, Any]: ...
+    def left_join(self, other: Any, *arguments: Any, name: Name = None, **keywords: Any) -> KStream[K, Any]:
+        """As `join`, but a record that meets nothing gives a result with `right` null.
+
+        So does one with a null key, at once.
+
+        With another stream that result comes once the record's window and grace are over: as soon as a record of either
+        stream, with any key, is processed while stream time (the largest timestamp of both) is greater than the
+        record's time + after + grace (KIP-633). It has the record's own timestamp and the headers of the record that
+        set it off. Such results come by time, then right before left, then by the bytes of the key. A record that late
+        itself gives its result at once if it meets nothing.
+        """
+        return self._join(other, arguments, keywords, name, "left")
+
+    @overload
+    def outer_join(
+        self,
+        other: KStream[K, VO],
+        joiner: Callable[[V | None, VO | None], VR],
+        windows: JoinWindows,
+        joined: StreamJoined[K, V, VO] | None = None,
+        *,
+        name: Name = None,
+    ) -> KStream[K, VR]: ...
+    @overload
+    def outer_join(
+        self,
+        other: KStream[K, VO],
+        joiner: Callable[[K, V | None, VO | None], VR],
+        windows: JoinWindows,
+        joined: StreamJoined[K, V, VO] | None = None,
+        *,
+        name: Name = None,
+    ) -> KStream[K, VR]: ...
+    @overload
+    def outer_join(
+        self,
+        other: KStream[K, VO],
+        joiner: JoinedFields,
+        windows: JoinWindows,
+        joined: StreamJoined[K, V, VO] | None = None,
+        *,
+        name: Name = None,
+    ) -> KStream[K, Any]: ...
+    def outer_join(
+        self,
+        other: KStream[K, Any],
+        joiner: Joiner,
+        windows: JoinWindows,
+        joined: StreamJoined[Any, Any, Any] | None = None,
+        *,
+        name: Name = None,
+    ) -> KStream[K, Any]:
+        """As `left_join` with another stream, for both sides.
+
+        A right record that meets nothing gives one with `left` null.
+
+        That is due when stream time is greater than its time + before + grace.
+
+        Example:
+            payments.outer_join(refunds, lambda payment, refund: (payment, refund), windows)
+        """
+        return self._join(other, (joiner, windows, joined), {}, name, "outer")
+
+    def _join(
+        self, other: Any, arguments: tuple[Any, ...], keywords: dict[str, Any], name: Name, kind: JoinKind
+    ) -> KStream[K, Any]:
+        from hayase.dsl.ktable import GlobalKTable, KTable
+
+        what = {"inner": "join", "left": "left_join", "outer": "outer_join"}[kind]
+        kinds: tuple[type, ...] = (KStream,) if kind == "outer" else (KTable, GlobalKTable, KStream)
+        found = of_same_builder(self._state.graph, other, kinds, what)
+        if isinstance(found, GlobalKTable):
+            key_mapper, joiner = bind_arguments(what, arguments, keywords, ("key_mapper", "joiner"), required=2)
+            return KStream(stream_global(self._state, found, key_mapper, joiner, name_of(name), kind == "left"))
+        if isinstance(found, KTable):
+            joiner, joined = bind_arguments(what, arguments, keywords, ("joiner", "joined"), required=1)
+            options = _named(check_option(joined, Joined, what), name)
+            return KStream(stream_table(self._state, found, joiner, options, kind == "left"))
+        joiner, windows, joined = bind_arguments(what, arguments, keywords, ("joiner", "windows", "joined"), required=2)
+        both = check_option(joined, StreamJoined, what)
+        both = both if name is None else replace(both, name=name_of(name))
+        return KStream(stream_stream(self._state, found._state, joiner, windows, both, kind))
+
+    def to(
+        self,
+        topic: str | Callable[[K, V, RecordContext], str] | pl.Expr,
+        produced: Produced[K, V] | None = None,
+    ) -> None:
+        """Write the records to a topic, or each to a topic of its own choice; topics must exist.
+
+        Instead of a name `topic` may be `(key, value, record_context) -> name` (Kafka Streams' `TopicNameExtractor`)
+        or an expression that gives the name. A record for a topic that does not exist stops the application; a null or
+        empty name is a processing error.
+
+        Serdes that `produced` does not give are those of the stream; after a mapping the settings
+        `default.key.serde` and `default.value.serde`, and without these each value is written by its type.
+
+        Example:
+            orders.to(lambda key, order, record_context: f"orders-{order['region']}")
+        """
+        options, state = check_option(produced, Produced, "to"), self._state
+        fixed, extractor = (topic, None) if isinstance(topic, str) else (None, functions.topic_extractor(topic))
+        if fixed == "":
+            raise TopologyError("INVALID_TOPIC", "to takes the name of a topic, which must not be empty")
+        if isinstance(extractor, pl.Expr):
+            infer(extractor, visible_columns(state.key, state.value), "to")
+        if isinstance(options.partitioner, pl.Expr):
+            infer(options.partitioner, visible_columns(state.key, state.value), "the partitioner")
+        state.graph.sink(
+            SinkNode(
+                state.graph.names.name_or_next(options.name, "KSTREAM-SINK-"),
+                (state.node,),
+                fixed,
+                options.key_serde or state.key.serde,
+                options.value_serde or state.value.serde,
+                extractor,
+                options.partitioner,
+            )
+        )
+
+    def to_spark(
+        self,
+        name: str,
+        write: Callable[[Any, int], Any],
+        produced: Produced[K, V] | None = None,
+        *,
+        interval: timedelta = timedelta(seconds=1),
+        max_records: int = 1_000_000,
+    ) -> None:
+        """Hand the records to any writer of Spark's (Parquet, Delta, Iceberg, JDBC), in numbered ranges.
+
+        The records go to the internal topic `<application.id>-<name>-to-spark`. A thread of the application takes
+        ranges of it, 0, 1, 2, …, one after the other, and calls `write(frame, number)` for each with an ordinary (not
+        streaming) DataFrame. What range n covers is recorded before it is written; after a failure or crash the same
+        records are written again under the same number. So the writer is what decides: one that takes a number only
+        once (Delta's `txnVersion`, a folder or partition n that is overwritten, a table of numbers in the same JDBC
+        transaction) gets every record exactly once, any other at least once. A number is never used for other records
+        while the checkpoint lives.
+
+        Columns: `key` and `value` (where the serde has a schema: its type, a struct for records of fields; else
+        binary), `timestamp` (timestamp), `partition` (int), `offset` (bigint), `headers`
+        (`array<struct<key:string,value:binary>>`). Rows of a partition are in the order of their offsets. A null value,
+        a delete, is a null. The frame reads the topic each time it is used; it must not be used after `write` returned.
+        `frame.sparkSession` has the time zone UTC.
+
+        `run_to_end` and `close` wait for the write at work; `run_to_end` writes everything. In the test driver
+        `create_output_topic(name, …)` reads it.
+
+        Args:
+            name: of the sink; its progress is kept under it.
+            write: `(frame, number)`; what it raises fails the application, or has the range tried again
+                (`set_uncaught_exception_handler`).
+            produced: serdes and partitioner of the internal topic, and the name of the node.
+            interval: from the beginning of a write to that of the next, at least.
+            max_records: of one range.
+
+        Raises:
+            TopologyError: the name is taken, or an argument is not allowed. When the application starts:
+                `INVALID_SPARK_FRAME` if the serde's schema has a type that Spark does not have.
+
+        Example:
+            totals.to_spark("totals", lambda frame, n: frame.write.mode("overwrite").parquet(f"totals/n={n}"))
+        """
+        spark_sink(self._state, name, write, check_option(produced, Produced, "to_spark"), interval, max_records)
+
+
+def _named(options: Joined[Any, Any, Any], name: Name) -> Joined[Any, Any, Any]:
+    return options if name is None else replace(options, name=name_of(name))
