@@ -15,9 +15,10 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "configuration.md"
 
 _HEAD = """# Configuration
 
-Made by `scripts/config_page.py` from the docstring of [`StreamsConfig`](../src/hayase/core/config.py). Every key of Kafka Streams 4.3 is known: it
-has the effect described here, or it is accepted and the application says at the start why it has none. An unknown key is an error, with the
-nearest one that exists. Values are typed, or text as in a properties file.
+Made by `scripts/config_page.py` from the docstring of [`StreamsConfig`](../src/hayase/core/config.py). Every key of
+Kafka Streams 4.3 is known: it has the effect described here, or it is accepted and the application says at the start
+why it has none. An unknown key is an error, with the nearest one that exists. Values are typed, or text as in a
+properties file.
 
 """
 

@@ -26,21 +26,28 @@ _TITLES = {
 }
 _HEAD = """# From Kafka Streams (Java) to Hayase
 
-Made by `scripts/migration_page.py` from [migration.toml](migration.toml); a test checks that what the table names exists.
+Made by `scripts/migration_page.py` from [migration.toml](migration.toml); a test checks that what the table names
+exists.
 
-What is the same: names of operators, stores and internal topics, so `describe()` reads the same; window borders, timestamps and
-order of results, checked against traces of Kafka Streams 4.3; keys of settings ([configuration.md](configuration.md)).
+What is the same: names of operators, stores and internal topics, so `describe()` reads the same; window borders,
+timestamps and order of results, checked against traces of Kafka Streams 4.3; keys of settings
+([configuration.md](configuration.md)).
 
 What is different:
 
-* **Epochs.** Input is processed in epochs, planned ranges of offsets, each of which is committed whole. There is no commit interval
-  within which half of an update can be seen: with exactly-once outputs, state and position appear together.
+* **Epochs.** Input is processed in epochs, planned ranges of offsets, each of which is committed whole. There is no
+  commit interval within which half of an update can be seen: with exactly-once outputs, state and position appear
+  together.
 * **Repartitions are shuffles** inside an epoch, not topics. `repartition()` makes a topic.
 * **Changelogs are files** of the checkpoint, not topics; a state is restored from them, or taken over from a follower.
-* **Functions** are callables or Polars expressions. Expressions and built-in aggregates run in columns, which is much faster.
-* **Options** are keyword arguments or the same option objects; `Duration` is `timedelta`, `Instant` an aware `datetime`.
-* **Names.** `filterNot` is `filter_not`; where Python has the word itself there is a trailing underscore: `as_`, `with_`.
-* **Threads.** `num.stream.threads` is the number of Spark's cores that work; a program is one application, not one of several instances.
+* **Functions** are callables or Polars expressions. Expressions and built-in aggregates run in columns, which is much
+  faster.
+* **Options** are keyword arguments or the same option objects; `Duration` is `timedelta`, `Instant` an aware
+  `datetime`.
+* **Names.** `filterNot` is `filter_not`; where Python has the word itself there is a trailing underscore: `as_`,
+  `with_`.
+* **Threads.** `num.stream.threads` is the number of Spark's cores that work; a program is one application, not one of
+  several instances.
 * **Values** of JSON are dicts, dataclasses, `msgspec.Struct` or Pydantic models. A missing value is `None`.
 * **Types.** `KStream<K, V>` is `KStream[K, V]`, for type checkers; what an expression gives is `Any`.
 

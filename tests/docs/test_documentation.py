@@ -69,7 +69,7 @@ def test_every_operator_that_the_features_name_is_there() -> None:
 
     named = re.search(r"\*\*DSL\*\*: `([^`]+)`", (ROOT / "docs/features.md").read_text("utf-8"))
     assert named is not None
-    names = re.split(r"[,;] ", named.group(1))
+    names = re.split(r"[,;]\s+", named.group(1))
     owners = (StreamsBuilder, KStream, KTable, KGroupedStream)
     assert not [name for name in names if not any(hasattr(owner, name) for owner in owners)]
 

@@ -16,7 +16,7 @@ from tests.fuzz.inputs import run
 from tests.fuzz.serdes import registry
 
 from hayase.core.errors import CheckpointError, HayaseError, LogError, SerializationError
-from hayase.log.kafka.markers import _decode, encode_marker
+from hayase.log.kafka.markers import decode_marker, encode_marker
 from hayase.log.protocol import Marker
 from hayase.serde import decode_session_keys, decode_timestamped, decode_timestamped_array, decode_windowed_keys
 from hayase.serde.avro_serde import AvroSerde
@@ -69,7 +69,7 @@ SOURCES: dict[str, tuple[Callable[[bytes], Any], type[HayaseError], list[bytes]]
     "rows between tasks without checksum": (read_rows_of_edges, SerializationError, [stream_of(RECORDS), stream_of(TYPED)]),
     "summaries": (BundleSummary.from_bytes, SerializationError, [SUMMARY.to_bytes()]),
     "epoch records": (EpochRecord.from_bytes, CheckpointError, [RECORD.to_bytes()]),
-    "markers in Kafka": (_decode, LogError, [encode_marker(Marker("l", 5, "d"))]),
+    "markers in Kafka": (decode_marker, LogError, [encode_marker(Marker("l", 5, "d"))]),
     "values with times": (read_times, SerializationError, [bytes(8) + b"value", bytes(8)]),
     "windowed keys": (read_windows, SerializationError, [b"key" + bytes(8), b"key" + bytes(16)]),
 }  # fmt: skip

@@ -49,7 +49,7 @@ class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._span_scheduler: SpanScheduler | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_options": self._options, "_coordinator": None, "_span_scheduler": None}
+        return {"_options": self._options, "_epoch_planner": None, "_span_scheduler": None}
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
         """The last epoch that is through."""

@@ -472,7 +472,7 @@ def test_spark_is_given_the_epoch_that_a_span_left_open_once_more(
     task = next(task.id for bundle in planner.app.plan.bundles if bundle.level == 1 for task in bundle.tasks)
     hosts = [FakeHost(0, lambda level: [EdgeRow(task, "e", "o", 0, b"12345678901")] if level == 0 else ()), FakeHost(1)]
     reader = EpochReader({})
-    reader._coordinator, reader._span_scheduler = planner, scheduler
+    reader._epoch_planner, reader._span_scheduler = planner, scheduler
     everything = ReadAllAvailable()
     scene.put(1)
     began = {"epoch": -1}

@@ -12,7 +12,7 @@ import pytest
 from tests.fuzz.serdes import registry
 
 from hayase.core.errors import LogError, SerializationError
-from hayase.log.kafka.markers import _decode
+from hayase.log.kafka.markers import decode_marker
 from hayase.serde import Serdes
 from hayase.serde.avro_serde import AvroSerde
 from hayase.serde.changes import ChangeSerde
@@ -108,6 +108,6 @@ def test_a_row_between_tasks_of_a_version_without_checksums_is_read() -> None:
 def test_damaged_markers_and_summaries_are_errors_of_their_own() -> None:
     for data in (b'{"lineage":"\xff"}', b"[" * 10_000, b"", b"5"):
         with pytest.raises(LogError):
-            _decode(data)
+            decode_marker(data)
         with pytest.raises(SerializationError):
             BundleSummary.from_bytes(data)

@@ -375,6 +375,7 @@ def test_states_and_snapshots_of_before_deltas_were_counted_are_read(tmp_path: P
     name = f"snapshots/b0/{3:020d}"
     fields = msgspec.structs.asdict(manifest)
     del fields["deltas"]
+    fields["lineage"] = fields.pop("checkpoint_id")
     body = msgspec.msgpack.encode(fields)
     blobs = PosixBlobs(tmp_path / "c")
     blobs.delete(name)

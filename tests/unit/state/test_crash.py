@@ -27,7 +27,7 @@ from hayase.state.changelog.changelog import Changelog
 from hayase.state.delta.changes import StateChanges, StoreChanges
 from hayase.state.delta.delta import Delta
 from hayase.state.delta.journal import Journal
-from hayase.state.changelog.snapshot import SnapshotPolicy, maybe_snapshot
+from hayase.state.changelog.snapshot_policy import SnapshotPolicy, maybe_snapshot
 from hayase.storage.posix_blobs import PosixBlobs
 
 folder = Path(sys.argv[1])

@@ -104,7 +104,7 @@ def test_after_closing_nothing_is_taken(tmp_path: Path) -> None:
 FORKED = """
 import os, sys, threading
 from pathlib import Path
-from hayase.state.changelog.snapshot import SnapshotPolicy
+from hayase.state.changelog.snapshot_policy import SnapshotPolicy
 from hayase.state.changelog.snapshot_thread import SnapshotThread
 from hayase.storage.lmdb_env import close_environment
 from hayase.storage.posix_blobs import PosixBlobs
@@ -151,7 +151,7 @@ KILLED = """
 import sys
 from pathlib import Path
 from hayase.state.changelog.changelog import Changelog
-from hayase.state.changelog.snapshot import SnapshotPolicy
+from hayase.state.changelog.snapshot_policy import SnapshotPolicy
 from hayase.state.changelog.snapshot_thread import SnapshotThread
 from hayase.storage.posix_blobs import PosixBlobs
 from tests.unit.state.test_changelog import opened

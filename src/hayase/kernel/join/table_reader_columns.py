@@ -45,7 +45,7 @@ class Base:
 
 @dataclass(frozen=True, slots=True)
 class TableReader:
-    """How one node reads a table; made by `table_reader`.
+    """How one node reads a table; made by `table_reader_columns`.
 
     Attributes:
         table: the node that is read.

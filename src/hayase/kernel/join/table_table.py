@@ -1,4 +1,4 @@
-"""Joining two tables by key: the two sides. Where their results become one table is in `table_join_merge`."""
+"""Joining two tables by key: the two sides. Where their results become one table is in `table_table_merge`."""
 
 from __future__ import annotations
 

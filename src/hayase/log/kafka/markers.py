@@ -112,7 +112,7 @@ class MarkerTopics(ProcessBound):
                 if message.key() == key:
                     found = message.value()
             if found is not None:
-                return _decode(found)
+                return decode_marker(found)
             if start == 0:
                 break
         return None
@@ -129,7 +129,7 @@ class MarkerTopics(ProcessBound):
         for message in self._read({partition: (0, end) for partition, end in ends.items()}):
             key, value = message.key(), message.value()
             if key is not None and value is not None:
-                found[key.decode()] = _decode(value)
+                found[key.decode()] = decode_marker(value)
         return found
 
     def _read(self, ranges: Mapping[TopicPartition, tuple[int, int]]) -> Iterator[Message]:
@@ -181,19 +181,33 @@ class MarkerTopics(ProcessBound):
                 del open_ranges[partition]
 
 
+class _Value(msgspec.Struct):
+    """What is in the topic. Its names stay, since topics of earlier releases are read."""
+
+    lineage: str
+    epoch: int
+    digest: str
+
+
 def encode_marker(marker: Marker) -> bytes:
     """The value of a marker's record: JSON."""
-    return msgspec.json.encode(marker)
+    return msgspec.json.encode(_Value(marker.checkpoint_id, marker.epoch, marker.digest))
 
 
-def _decode(value: bytes) -> Marker:
+def decode_marker(value: bytes) -> Marker:
+    """See `encode_marker`.
+
+    Raises:
+        LogError: `MARKER_DAMAGED`.
+    """
     try:
-        return msgspec.json.decode(value, type=Marker)
+        found = msgspec.json.decode(value, type=_Value)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise LogError(
             "MARKER_DAMAGED",
             f"a record of an epochs topic is no marker ({error}): something else writes to that topic",
         ) from error
+    return Marker(found.lineage, found.epoch, found.digest)
 
 
 def _too_late(open_ranges: Mapping[TopicPartition, int], timeout_s: float) -> LogError:
