@@ -16,7 +16,7 @@ from hayase.cli.lifecycle import StopRequest
 from hayase.cli.options import BootstrapServers, CommandConfig, LogDir, opened_log
 from hayase.core.errors import ConfigError, UnknownTopicError
 from hayase.core.records import Headers, TopicPartition
-from hayase.log.protocol import FetchedBatch, Log
+from hayase.log.protocol import Log, RecordBatch
 
 _POLL_S = 0.2
 _LONG = struct.Struct(">q")
@@ -102,7 +102,7 @@ class Start:
     offset: int | None = None
 
 
-def batches(log: Log, topic: str, stop: StopRequest, start: Start, *, stop_at_end: bool) -> Iterator[FetchedBatch]:
+def batches(log: Log, topic: str, stop: StopRequest, start: Start, *, stop_at_end: bool) -> Iterator[RecordBatch]:
     """The committed records of a topic, and new ones as they come, until there is a request to stop.
 
     Raises:
@@ -164,7 +164,7 @@ class RecordPrinter:
         self._offsets = offsets
         self._headers = headers
 
-    def lines(self, batch: FetchedBatch) -> list[str]:
+    def lines(self, batch: RecordBatch) -> list[str]:
         """One text per record."""
         headers: list[Headers] = batch.headers if batch.headers is not None else [()] * len(batch)
         found = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple
 
 import msgspec
@@ -151,3 +152,16 @@ class RecordMetadata(NamedTuple):
     topic: str
     partition: int
     offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRecord:
+    """A record as it was read, for handlers and dead letters."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers

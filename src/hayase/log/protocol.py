@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hayase.core.errors import CheckpointError, LogError
-from hayase.core.records import Headers, TopicPartition
+from hayase.core.records import Headers, SourceRecord, TopicPartition
 from hayase.core.secrets import Settings
 
 Int64Array = npt.NDArray[np.int64]
@@ -51,7 +51,7 @@ class TopicInfo:
 
 
 @dataclass(slots=True)
-class FetchedBatch:
+class RecordBatch:
     """Consecutive records of one partition, ascending by offset (gaps are normal: compaction, transaction markers)."""
 
     topic: str
@@ -65,6 +65,51 @@ class FetchedBatch:
 
     def __len__(self) -> int:
         return len(self.values)
+
+    @classmethod
+    def of(cls, topic: str, partition: int, batches: Sequence[RecordBatch]) -> RecordBatch:
+        """The batches of a range, joined."""
+        if len(batches) == 1:
+            one = batches[0]
+            return cls(topic, partition, one.offsets, one.timestamps_ms, one.keys, one.values, one.headers)
+        empty = np.empty(0, np.int64)
+        headers: list[Headers] | None = None
+        if any(batch.headers is not None for batch in batches):
+            headers = [h for b in batches for h in (b.headers if b.headers is not None else [()] * len(b))]
+        return cls(
+            topic,
+            partition,
+            np.concatenate([batch.offsets for batch in batches]) if batches else empty,
+            np.concatenate([batch.timestamps_ms for batch in batches]) if batches else empty,
+            [key for batch in batches for key in batch.keys],
+            [value for batch in batches for value in batch.values],
+            headers,
+        )
+
+    def take(self, rows: Sequence[int]) -> RecordBatch:
+        """See RecordSource."""
+        keys, values, headers = self.keys, self.values, self.headers
+        return RecordBatch(
+            self.topic,
+            self.partition,
+            self.offsets[rows],
+            self.timestamps_ms[rows],
+            [keys[row] for row in rows],
+            [values[row] for row in rows],
+            None if headers is None else [headers[row] for row in rows],
+        )
+
+    def record(self, row: int) -> SourceRecord:
+        """One record, for handlers."""
+        return SourceRecord(
+            self.topic,
+            self.partition,
+            int(self.offsets[row]),
+            int(self.timestamps_ms[row]),
+            self.keys[row],
+            self.values[row],
+            self.headers[row] if self.headers is not None else (),
+        )
 
 
 @dataclass(slots=True)
@@ -155,7 +200,7 @@ def is_published(last: Marker | None, marker: Marker) -> bool:
 class LogReader(Protocol):
     """Reads ranges; kept by a worker process from epoch to epoch."""
 
-    def fetch(self, partition: TopicPartition, start: int, end: int) -> Iterator[FetchedBatch]:
+    def fetch(self, partition: TopicPartition, start: int, end: int) -> Iterator[RecordBatch]:
         """The committed records with `start <= offset < end`, in batches that follow each other.
 
         Returns when the position has reached `end`, however many records that were.

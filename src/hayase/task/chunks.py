@@ -14,14 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from hayase.core.records import headers_bytes
-from hayase.log.protocol import FetchedBatch
+from hayase.log.protocol import RecordBatch
 from hayase.state.delta.journal import ReceivedRow
-from hayase.task.queues import Int64Array, Queue, RawRecords, release_order
+from hayase.task.queues import Int64Array, Queue, release_order
 from hayase.task.task_context import TaskContext
 
 T = TypeVar("T")
 
-TopicInput = RawRecords | Iterable[FetchedBatch | RawRecords]
+TopicInput = RecordBatch | Iterable[RecordBatch]
 """Records of one partition: all of them, or one batch behind the other."""
 TopicInputs = Sequence[tuple[str, TopicInput]]
 """Source name and records of each partition of the log, in tie order."""
@@ -142,7 +142,7 @@ def _next(feeds: Sequence[InputBuffer], bound: tuple[int, int] | None, *, whole:
     return Chunk(queues, release_order(releases), whole, bound is None)
 
 
-def record_bytes(batch: FetchedBatch | RawRecords) -> int:
+def record_bytes(batch: RecordBatch) -> int:
     """About how much memory records take; looks at some of them."""
     some = slice(None, None, _SAMPLED)
     values, keys = batch.values[some], batch.keys[some]
@@ -152,6 +152,6 @@ def record_bytes(batch: FetchedBatch | RawRecords) -> int:
     return len(batch) * _RECORD_BYTES + sampled * len(batch) // max(1, len(values))
 
 
-def batches_of(given: TopicInput) -> Iterable[FetchedBatch | RawRecords]:
+def batches_of(given: TopicInput) -> Iterable[RecordBatch]:
     """Records of a partition as batches."""
-    return [given] if isinstance(given, RawRecords) else given
+    return [given] if isinstance(given, RecordBatch) else given

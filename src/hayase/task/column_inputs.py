@@ -11,8 +11,9 @@ import numpy.typing as npt
 import polars as pl
 
 from hayase.core.metrics import RECORDS_CONSUMED
-from hayase.core.records import Change, Headers
+from hayase.core.records import Change, Headers, SourceRecord
 from hayase.kernel.node.column_node import HEADERS, KEY, NULL, OLD, OLD_NULL, TS, Order
+from hayase.log.protocol import RecordBatch
 from hayase.processor.timestamps import record_timestamp
 from hayase.serde.faults import is_fault, read_columns, shown
 from hayase.serde.protocol import BARE_FIELD, Serde
@@ -22,10 +23,9 @@ from hayase.task.chunks import Chunk
 from hayase.task.compiled_subtopology import SourceProgram
 from hayase.task.edges import EDGE_HEADERS, read_headers
 from hayase.task.event_time import extract_times
-from hayase.task.failures import SourceRecord
 from hayase.task.meter import count_consumed
 from hayase.task.origins import Origin
-from hayase.task.queues import Queue, RawRecords, RecordSource
+from hayase.task.queues import Queue, RecordSource
 from hayase.task.task_context import TaskContext
 
 
@@ -162,7 +162,7 @@ def decode_frame(
     return Queue(position, raw, np.arange(frame.height), times, content)
 
 
-def decode_columns(services: TaskContext, position: int, source: SourceProgram, raw: RawRecords) -> Queue:
+def decode_columns(services: TaskContext, position: int, source: SourceProgram, raw: RecordBatch) -> Queue:
     """The frame of some records of a queue; records that fail go to the deserialization handler."""
     count_consumed(services.metrics, raw)
     services.meter.received_bytes(raw)

@@ -17,12 +17,12 @@ import pyarrow as pa
 from hayase.core.errors import SerializationError
 from hayase.core.records import Headers, TaskId
 from hayase.kernel.node.column_node import HEADERS, OLD, order_columns
+from hayase.log.protocol import RecordBatch
 from hayase.serde.faults import is_fault, said
 from hayase.serde.murmur2 import partition_for_key
 from hayase.state.delta.journal import EdgeRow, ReceivedRow
 from hayase.task.compiled_subtopology import SinkProgram
 from hayase.task.outputs import Outputs
-from hayase.task.queues import RawRecords
 
 PAYLOAD_BYTES_MAX = 8_000_000
 """A payload is cut when it would grow beyond this; it crosses the shuffle as one value."""
@@ -159,10 +159,10 @@ def _frame_of(row: ReceivedRow) -> pl.DataFrame:
         ) from error
 
 
-def raw_records(edge: str, partition: int, frame: pl.DataFrame, first: int = 0) -> RawRecords:
+def raw_records(edge: str, partition: int, frame: pl.DataFrame, first: int = 0) -> RecordBatch:
     """Serialized records of a frame made by EdgeBuffer; their offsets count from `first`."""
     headers = read_headers(frame[EDGE_HEADERS]) if EDGE_HEADERS in frame.columns else None
-    return RawRecords(
+    return RecordBatch(
         edge,
         partition,
         np.arange(first, first + frame.height),

@@ -13,9 +13,10 @@ from hayase.core.errors import SerializationError
 from hayase.core.metrics import DROPPED_RECORDS, Metrics
 from hayase.core.time import event_ms
 from hayase.kernel.node.clocks import Clocks
+from hayase.log.protocol import RecordBatch
 from hayase.processor.timestamps import ConsumedRecord, TimestampExtractor
 from hayase.serde.faults import said, shown
-from hayase.task.queues import Int64Array, RawRecords
+from hayase.task.queues import Int64Array
 
 _LAST_MS = 2**62 - 1
 """The last valid event time, in the year 146 million.
@@ -30,7 +31,7 @@ _ZONE = r"(Z|[+-]\d\d:\d\d)$"
 def extract_times(
     extractor: TimestampExtractor,
     node: str,
-    raw: RawRecords,
+    raw: RecordBatch,
     rows: npt.NDArray[np.int64],
     content: tuple[Sequence[Any], Sequence[Any]] | pl.DataFrame,
     *,
@@ -142,7 +143,7 @@ def _walk(value: Any, names: Sequence[str]) -> Any:
 
 
 def _callable_picker(
-    extractor: TimestampExtractor, raw: RawRecords, rows: npt.NDArray[np.int64], content: Any
+    extractor: TimestampExtractor, raw: RecordBatch, rows: npt.NDArray[np.int64], content: Any
 ) -> Callable[[int, int], Any]:
     keys, values = content
     function = extractor.function
@@ -169,7 +170,7 @@ def _callable_picker(
     return pick
 
 
-def _invalid(extractor: TimestampExtractor, node: str, raw: RawRecords, row: int, found: Any) -> SerializationError:
+def _invalid(extractor: TimestampExtractor, node: str, raw: RecordBatch, row: int, found: Any) -> SerializationError:
     source = f"field {extractor.field!r}" if extractor.kind == "field" else f"the {extractor.kind}"
     return SerializationError(
         "INVALID_TIMESTAMP",

@@ -10,7 +10,7 @@ from typing import Any
 
 from hayase.core.errors import ConfigError, HayaseError, ProcessingError, ProductionError, SerializationError
 from hayase.core.metrics import DEAD_LETTERS, DROPPED_RECORDS, Metrics
-from hayase.core.records import Headers
+from hayase.core.records import SourceRecord
 from hayase.processor.handlers import ErrorContext, HandlerAnswer, log_and_continue, log_and_fail
 from hayase.serde.faults import said, text_of
 from hayase.task.compiled_subtopology import FailurePolicy
@@ -19,19 +19,6 @@ from hayase.task.outputs import Outputs
 _LOG = logging.getLogger("hayase.task")
 
 _HEADER = "__streams.errors."
-
-
-@dataclass(frozen=True, slots=True)
-class SourceRecord:
-    """A record as it was read, for handlers and dead letters."""
-
-    topic: str
-    partition: int
-    offset: int
-    timestamp_ms: int
-    key: bytes | None
-    value: bytes | None
-    headers: Headers
 
 
 @dataclass(slots=True)

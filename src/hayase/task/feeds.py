@@ -9,15 +9,15 @@ from collections.abc import Callable, Sequence
 
 import polars as pl
 
-from hayase.log.protocol import FetchedBatch
+from hayase.log.protocol import RecordBatch
 from hayase.state.delta.journal import ReceivedRow
 from hayase.task.chunks import EdgeInputs, InputBuffer, TopicInput, TopicInputs, batches_of, record_bytes
 from hayase.task.compiled_subtopology import SourceProgram
 from hayase.task.edges import origin_order, raw_records, read_payloads
-from hayase.task.queues import Queue, RawRecords
+from hayase.task.queues import Queue
 from hayase.task.task_context import TaskContext
 
-Decode = Callable[[TaskContext, int, SourceProgram, RawRecords], Queue]
+Decode = Callable[[TaskContext, int, SourceProgram, RecordBatch], Queue]
 """Services, the position of the source, the source, records of one queue."""
 DecodeFrame = Callable[[TaskContext, int, SourceProgram, int, pl.DataFrame, int], Queue]
 """The same for a typed frame of an edge: before it the task's partition, behind it the position of its first record."""
@@ -57,8 +57,8 @@ def input_feeds(
 def _topic_feed(
     services: TaskContext, position: int, source: SourceProgram, given: TopicInput, decode: Decode
 ) -> InputBuffer:
-    def decoded(batches: list[FetchedBatch | RawRecords]) -> Queue:
-        raw = RawRecords.of(batches[0].topic, batches[0].partition, batches)
+    def decoded(batches: list[RecordBatch]) -> Queue:
+        raw = RecordBatch.of(batches[0].topic, batches[0].partition, batches)
         return decode(services, position, source, raw)
 
     return InputBuffer(batches_of(given), record_bytes, decoded)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from hayase.core.records import TopicPartition
-from hayase.log.protocol import FetchedBatch, LogReader
+from hayase.log.protocol import LogReader, RecordBatch
 from hayase.task.epoch_record import EpochRecord
 from hayase.task.plan import TaskPlan
 
 
-def fetch_inputs(reader: LogReader, record: EpochRecord, task: TaskPlan) -> list[tuple[str, Iterator[FetchedBatch]]]:
+def fetch_inputs(reader: LogReader, record: EpochRecord, task: TaskPlan) -> list[tuple[str, Iterator[RecordBatch]]]:
     """Source node and records of every topic partition that the task reads in the epoch, in tie order.
 
     Empty ranges are left out. The records are fetched when they are asked for; that raises SourceRangeLostError if a

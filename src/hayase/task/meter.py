@@ -17,13 +17,13 @@ from hayase.core.metrics import (
     Metrics,
 )
 from hayase.core.records import UNREADABLE_HEADERS
+from hayase.log.protocol import RecordBatch
 from hayase.task.clocks import STREAM_TIME, StateClocks
-from hayase.task.queues import RawRecords
 
 Int64Array = npt.NDArray[np.int64]
 
 
-def count_consumed(metrics: Metrics, raw: RawRecords) -> None:
+def count_consumed(metrics: Metrics, raw: RecordBatch) -> None:
     """Count records of a topic, and headers among them that could not be read."""
     metrics.add(RECORDS_CONSUMED, raw.topic, len(raw))
     if raw.headers is not None and (unreadable := raw.headers.count(UNREADABLE_HEADERS)):
@@ -56,7 +56,7 @@ class TaskMeter:
         self._metrics.add(PROCESSED, source, len(times_ms))
         self._metrics.measure(E2E_LATENCY, source, self._now_ms() - times_ms)
 
-    def received_bytes(self, raw: RawRecords) -> None:
+    def received_bytes(self, raw: RecordBatch) -> None:
         """Sizes of keys and values; a look at every record, so only at DEBUG."""
         if self._metrics.debug:
             self._metrics.add(BYTES_CONSUMED, raw.topic, _size(raw.keys) + _size(raw.values))

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hayase.task.queues import RawRecords, RecordSource
+from hayase.log.protocol import RecordBatch
+from hayase.task.queues import RecordSource
 
 Origin = tuple[RecordSource, int]
 """A record, as a row of what it was read with."""
@@ -14,7 +15,7 @@ Origin = tuple[RecordSource, int]
 
 def no_record(timestamp_ms: int) -> RecordSource:
     """Stands for the record where there is none, in a punctuation."""
-    return RawRecords("", -1, np.array([-1]), np.array([timestamp_ms]), [None], [None], None)
+    return RecordBatch("", -1, np.array([-1]), np.array([timestamp_ms]), [None], [None], None)
 
 
 def gathered(origins: Sequence[Origin]) -> list[Origin]:

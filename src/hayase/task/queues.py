@@ -15,72 +15,9 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from hayase.core.records import Headers
-from hayase.log.protocol import FetchedBatch
-from hayase.task.failures import SourceRecord
+from hayase.core.records import Headers, SourceRecord
 
 Int64Array = npt.NDArray[np.int64]
-
-
-@dataclass(slots=True)
-class RawRecords:
-    """Records as they were read: one topic partition, or one origin of an edge (then offsets are positions)."""
-
-    topic: str
-    partition: int
-    offsets: Int64Array
-    timestamps_ms: Int64Array
-    keys: list[bytes | None]
-    values: list[bytes | None]
-    headers: list[Headers] | None
-
-    def __len__(self) -> int:
-        return len(self.values)
-
-    @classmethod
-    def of(cls, topic: str, partition: int, batches: Sequence[FetchedBatch | RawRecords]) -> RawRecords:
-        """The batches of a range, joined."""
-        if len(batches) == 1:
-            one = batches[0]
-            return cls(topic, partition, one.offsets, one.timestamps_ms, one.keys, one.values, one.headers)
-        empty = np.empty(0, np.int64)
-        headers: list[Headers] | None = None
-        if any(batch.headers is not None for batch in batches):
-            headers = [h for b in batches for h in (b.headers if b.headers is not None else [()] * len(b))]
-        return cls(
-            topic,
-            partition,
-            np.concatenate([batch.offsets for batch in batches]) if batches else empty,
-            np.concatenate([batch.timestamps_ms for batch in batches]) if batches else empty,
-            [key for batch in batches for key in batch.keys],
-            [value for batch in batches for value in batch.values],
-            headers,
-        )
-
-    def take(self, rows: Sequence[int]) -> RawRecords:
-        """See RecordSource."""
-        keys, values, headers = self.keys, self.values, self.headers
-        return RawRecords(
-            self.topic,
-            self.partition,
-            self.offsets[rows],
-            self.timestamps_ms[rows],
-            [keys[row] for row in rows],
-            [values[row] for row in rows],
-            None if headers is None else [headers[row] for row in rows],
-        )
-
-    def record(self, row: int) -> SourceRecord:
-        """One record, for handlers."""
-        return SourceRecord(
-            self.topic,
-            self.partition,
-            int(self.offsets[row]),
-            int(self.timestamps_ms[row]),
-            self.keys[row],
-            self.values[row],
-            self.headers[row] if self.headers is not None else (),
-        )
 
 
 class RecordSource(Protocol):

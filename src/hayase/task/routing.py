@@ -12,7 +12,7 @@ import polars as pl
 
 from hayase.core.errors import TopologyError
 from hayase.core.metrics import DROPPED_RECORDS
-from hayase.core.records import Headers, Record, RecordContext, RecordMetadata
+from hayase.core.records import Headers, Record, RecordContext, RecordMetadata, SourceRecord
 from hayase.kernel.frame.callables import call_each
 from hayase.kernel.frame.compiled_expressions import known, result_type, visible
 from hayase.kernel.frame.python_values import has_python_records, record_keys, record_values
@@ -20,7 +20,6 @@ from hayase.kernel.frame.row_functions import row_mapper
 from hayase.kernel.node.column_node import ORDER, TS, ColumnContext, Order, evaluate
 from hayase.kernel.node.edge import EdgeSchema
 from hayase.task.compiled_subtopology import SinkProgram
-from hayase.task.failures import SourceRecord
 
 TOPIC = "__topic"
 PARTITIONS = "__partitions"

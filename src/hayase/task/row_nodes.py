@@ -8,12 +8,13 @@ from typing import Any, cast
 
 from hayase.core.errors import HayaseError
 from hayase.core.metrics import BYTES_PRODUCED, DROPPED_RECORDS, PUNCTUATE_LATENCY, RECORDS_PRODUCED, Metrics
-from hayase.core.records import Change, Record, RecordMetadata, TaskId
+from hayase.core.records import Change, Record, RecordMetadata, SourceRecord, TaskId
 from hayase.kernel.frame.missing_fields import MissingFields, collecting
 from hayase.kernel.node.clocks import Clocks
 from hayase.kernel.node.punctuation import Punctuations
 from hayase.kernel.node.row_node import RowContext, RowNode, TableRows
 from hayase.kernel.registry import ROWS
+from hayase.log.protocol import RecordBatch
 from hayase.processor.api import Punctuator
 from hayase.serde.changes import ChangeSerde
 from hayase.serde.faults import is_fault, unwritable
@@ -22,9 +23,8 @@ from hayase.state.stores.spec import StoreSpec
 from hayase.state.stores.ttl_store import TtlStore
 from hayase.task.clocks import STREAM_TIME
 from hayase.task.compiled_subtopology import CompiledSubtopology, SinkProgram
-from hayase.task.failures import SourceRecord
 from hayase.task.origins import Origin, no_record
-from hayase.task.queues import RawRecords, RecordSource
+from hayase.task.queues import RecordSource
 from hayase.task.routing import RowRoute, is_routed
 from hayase.task.spilled_frames import HeldRecords
 from hayase.task.task_context import TaskContext
@@ -200,7 +200,7 @@ class RowNodes:
         if self._flushing or self._punctuating_ms is not None:
             return None
         raw = self._raw
-        assert isinstance(raw, RawRecords)
+        assert isinstance(raw, RecordBatch)
         topic = self._services.failures.topics.get(raw.topic, raw.topic)
         return RecordMetadata(topic, raw.partition, int(raw.offsets[self._row]))
 
@@ -296,12 +296,12 @@ class RowNodes:
         """Where records of a source enter the nodes: its children, or the targets of its prefix."""
         return self._entries[source]
 
-    def at(self, raw: RawRecords, row: int) -> None:
+    def at(self, raw: RecordBatch, row: int) -> None:
         """Make a record the one at hand."""
         self._raw = raw
         self._row = row
 
-    def process(self, nodes: Sequence[RowNode], record: Record[Any, Any], raw: RawRecords, row: int) -> None:
+    def process(self, nodes: Sequence[RowNode], record: Record[Any, Any], raw: RecordBatch, row: int) -> None:
         """Run one record, read as a row of `raw`, through the nodes that it enters."""
         self._raw = raw
         self._row = row

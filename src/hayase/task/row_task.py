@@ -9,6 +9,7 @@ import numpy as np
 
 from hayase.core.records import Record
 from hayase.kernel.node.row_node import RowNode
+from hayase.log.protocol import RecordBatch
 from hayase.serde.faults import read_rows
 from hayase.task.chunks import Chunk, EdgeInputs, InputBuffer, TopicInputs, chunks
 from hayase.task.column_inputs import decode_columns
@@ -19,7 +20,7 @@ from hayase.task.feeds import input_feeds
 from hayase.task.meter import count_consumed
 from hayase.task.plan import Form
 from hayase.task.prefix import FAILED, Arrivals, run_prefix
-from hayase.task.queues import Queue, RawRecords
+from hayase.task.queues import Queue
 from hayase.task.row_nodes import RowNodes
 from hayase.task.task_context import TaskContext
 
@@ -82,7 +83,7 @@ def _process(task: RowNodes, chunk: Chunk) -> None:
     """Take every record through the nodes, in merged order."""
     queues, (order, position) = chunk.queues, chunk.order
     ready = [_arriving(queue, task.entries(queue.source)) for queue in queues]
-    raw = [cast("RawRecords", queue.raw) for queue in queues]
+    raw = [cast("RecordBatch", queue.raw) for queue in queues]
     if len(queues) == 1:
         for nodes, record, row in ready[0]:
             task.process(nodes, record, raw[0], row)
@@ -132,7 +133,7 @@ class _Failed(RowNode):
         raise self._error
 
 
-def _decoded(services: TaskContext, position: int, source: SourceProgram, raw: RawRecords) -> Queue:
+def _decoded(services: TaskContext, position: int, source: SourceProgram, raw: RecordBatch) -> Queue:
     if source.prefix is None:
         return decode_rows(services, position, source, raw)
     queue = decode_columns(services, position, source, raw)
@@ -140,7 +141,7 @@ def _decoded(services: TaskContext, position: int, source: SourceProgram, raw: R
     return queue
 
 
-def decode_rows(services: TaskContext, position: int, source: SourceProgram, raw: RawRecords) -> Queue:
+def decode_rows(services: TaskContext, position: int, source: SourceProgram, raw: RecordBatch) -> Queue:
     """Keys, values and times of some records of a queue; those that fail go to the deserialization handler."""
     count_consumed(services.metrics, raw)
     services.meter.received_bytes(raw)

@@ -26,7 +26,7 @@ from hayase.core.records import Headers
 from hayase.core.time import ManualClock, epoch_ms
 from hayase.core.type_variables import K, V
 from hayase.core.windows import to_ms
-from hayase.log.protocol import OutputBatch
+from hayase.log.protocol import OutputBatch, RecordBatch
 from hayase.serde.protocol import Serde
 from hayase.state.delta.journal import EdgeRow
 from hayase.state.environment.memory import MemoryState
@@ -35,7 +35,6 @@ from hayase.task.clocks import StateClocks
 from hayase.task.compiled_subtopology import CompiledSubtopology
 from hayase.task.outputs import Outputs
 from hayase.task.plan import TaskPlan
-from hayase.task.queues import RawRecords
 from hayase.task.task import Task, make_task
 from hayase.task.task_context import TaskContext
 from hayase.testing.event_times import event_time_ms, with_extractors_asked_once
@@ -291,7 +290,7 @@ class TopologyTestDriver:
     def _run(
         self,
         plan: TaskPlan,
-        inputs: list[tuple[str, RawRecords]],
+        inputs: list[tuple[str, RecordBatch]],
         rows: Mapping[tuple[str, str], list[EdgeRow]],
     ) -> None:
         program = self._programs[plan.subtopology]
@@ -352,7 +351,7 @@ class TopologyTestDriver:
                 self._waiting.add_record(raw)
 
 
-def _one(record: RawRecord, offset: int) -> RawRecords:
+def _one(record: RawRecord, offset: int) -> RecordBatch:
     headers = [record.headers] if record.headers else None
     offsets, times = np.array([offset]), np.array([record.timestamp_ms])
-    return RawRecords(record.topic, 0, offsets, times, [record.key], [record.value], headers)
+    return RecordBatch(record.topic, 0, offsets, times, [record.key], [record.value], headers)

@@ -9,17 +9,17 @@ import numpy as np
 
 from hayase.core.errors import SerializationError
 from hayase.core.metrics import Metrics
+from hayase.log.protocol import RecordBatch
 from hayase.processor.timestamps import ConsumedRecord
 from hayase.task.clocks import StateClocks
 from hayase.task.compiled_subtopology import CompiledSubtopology, SourceProgram
 from hayase.task.event_time import extract_times
-from hayase.task.queues import RawRecords
 
 SKIPPED = -1
 """The time of a record that its source skips, or fails on: in Kafka Streams it never is the head of its queue."""
 
 
-def event_time_ms(source: SourceProgram, raw: RawRecords, clocks: StateClocks, wall_clock_ms: int) -> int:
+def event_time_ms(source: SourceProgram, raw: RecordBatch, clocks: StateClocks, wall_clock_ms: int) -> int:
     """The event time that a source gives to one record; `SKIPPED` if it gives none."""
     if source.extractor.kind == "record" and source.extractor.on_invalid != "partition_time":
         return max(int(raw.timestamps_ms[0]), SKIPPED)

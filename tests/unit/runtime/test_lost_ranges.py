@@ -12,7 +12,7 @@ from tests.unit.runtime.planner_scene import Scene
 from hayase.core.errors import SourceRangeLostError, TopologyError
 from hayase.core.offset_reset import AutoOffsetReset
 from hayase.core.records import TopicPartition
-from hayase.log.protocol import FetchedBatch
+from hayase.log.protocol import RecordBatch
 from hayase.runtime.epochs.source_checks import RangeCheck
 from hayase.runtime.worker.lost_ranges import SkippingReader
 from hayase.task.epochs import Epochs
@@ -102,13 +102,13 @@ class Shrinking:
     def start_offsets(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
         return dict.fromkeys(partitions, self.first)
 
-    def fetch(self, partition: TopicPartition, start: int, end: int) -> Iterator[FetchedBatch]:
+    def fetch(self, partition: TopicPartition, start: int, end: int) -> Iterator[RecordBatch]:
         for offset in range(start, end):
             if offset == self._at:
                 self.first = self._later
             if offset < self.first:
                 raise SourceRangeLostError("SOURCE_RANGE_LOST", "gone")
-            yield FetchedBatch(partition.topic, 0, np.array([offset]), np.array([0]), [None], [b"v"])
+            yield RecordBatch(partition.topic, 0, np.array([offset]), np.array([0]), [None], [b"v"])
 
     def close(self) -> None:
         return

@@ -12,7 +12,7 @@ import pytest
 from hayase.core.errors import LogError
 from hayase.core.patience import Patience
 from hayase.core.records import TopicPartition
-from hayase.log.protocol import FetchedBatch, Marker, OutgoingBatch
+from hayase.log.protocol import Marker, OutgoingBatch, RecordBatch
 from hayase.runtime.wire.patient import PatientReader, PatientWriter, patience_of, patiently
 from hayase.runtime.wire.run_control import RunControl
 
@@ -48,12 +48,12 @@ class Broker:
         self.away_at = away_at
         self.written: list[Sequence[OutgoingBatch]] = []
 
-    def fetch(self, partition: TopicPartition, start: int, end: int) -> Iterator[FetchedBatch]:
+    def fetch(self, partition: TopicPartition, start: int, end: int) -> Iterator[RecordBatch]:
         for offset in range(start, end):
             if offset == self.away_at:
                 self.outage.check()
             one = np.array([offset], np.int64)
-            yield FetchedBatch(partition.topic, partition.partition, one, one, [None], [b"%d" % offset], None)
+            yield RecordBatch(partition.topic, partition.partition, one, one, [None], [b"%d" % offset], None)
 
     def append(self, batches: Sequence[OutgoingBatch]) -> None:
         self.outage.check()

@@ -26,7 +26,7 @@ from pyspark.sql.types import (
 )
 
 from hayase.core.errors import HayaseError, SerializationError, TopologyError
-from hayase.log.protocol import FetchedBatch
+from hayase.log.protocol import RecordBatch
 from hayase.runtime.spark_io.frame_columns import FrameColumns, spark_schema, spark_type
 from hayase.runtime.spark_io.range_frames import to_rows
 from hayase.serde import Serdes
@@ -207,12 +207,12 @@ def test_a_value_that_does_not_fit_its_serde_names_source_and_column() -> None:
         records(schema(key="string", value="int"), [{"key": "k", "value": 1}], TEXT, Strict())
 
 
-def fetched(keys: list[bytes | None], values: list[bytes | None], headers: Any = None) -> FetchedBatch:
+def fetched(keys: list[bytes | None], values: list[bytes | None], headers: Any = None) -> RecordBatch:
     count = len(values)
-    return FetchedBatch("topic", 2, np.arange(7, 7 + count), np.full(count, 1234), keys, values, headers)
+    return RecordBatch("topic", 2, np.arange(7, 7 + count), np.full(count, 1234), keys, values, headers)
 
 
-def rows_of(batch: FetchedBatch, key: Serde[Any], value: Serde[Any]) -> list[dict[str, Any]]:
+def rows_of(batch: RecordBatch, key: Serde[Any], value: Serde[Any]) -> list[dict[str, Any]]:
     _, arrow = spark_schema(spark_type(key, "sink", "key"), spark_type(value, "sink", "value"))
     made = to_rows(batch, key.columns, value.columns, arrow)
     assert made.schema == arrow

@@ -29,13 +29,14 @@ from hayase.compiler.subtopologies import make_programs
 from hayase.core.config import StreamsConfig
 from hayase.core.metrics import Metrics
 from hayase.core.records import Headers
+from hayase.log.protocol import RecordBatch
 from hayase.serde.murmur2 import partition_for_key
 from hayase.state.delta.journal import EdgeRow
 from hayase.state.environment.memory import MemoryState
 from hayase.state.environment.spill import EpochSpace
 from hayase.task.outputs import Outputs
 from hayase.task.plan import BundlePlan, TaskPlan
-from hayase.task.queues import RawRecords, merge_order
+from hayase.task.queues import merge_order
 from hayase.task.task import make_task
 from hayase.task.task_context import TaskContext
 from hayase.topology.topology import Topology
@@ -162,11 +163,11 @@ class LocalRun:
             partition = 0 if sent.key is None else partition_for_key(sent.key, self.plan.topics[topic])
         return Given(topic, partition, sent.key, sent.value, sent.timestamp_ms, sent.headers)
 
-    def _raw(self, place: tuple[str, int], found: list[Given]) -> RawRecords:
+    def _raw(self, place: tuple[str, int], found: list[Given]) -> RecordBatch:
         start = self._offsets.get(place, 0)
         self._offsets[place] = start + len(found)
         headers = [record.headers for record in found] if any(record.headers for record in found) else None
-        return RawRecords(
+        return RecordBatch(
             place[0],
             place[1],
             np.arange(start, start + len(found)),
@@ -177,7 +178,7 @@ class LocalRun:
         )
 
     def _run_bundle(
-        self, bundle: BundlePlan, raw: dict[tuple[str, int], RawRecords], rows: list[EdgeRow]
+        self, bundle: BundlePlan, raw: dict[tuple[str, int], RecordBatch], rows: list[EdgeRow]
     ) -> list[EdgeRow]:
         with (
             TemporaryDirectory() as folder,
@@ -205,7 +206,7 @@ class LocalRun:
     def _run_task(
         self,
         task: TaskPlan,
-        raw: dict[tuple[str, int], RawRecords],
+        raw: dict[tuple[str, int], RecordBatch],
         rows: list[EdgeRow],
         outputs: Outputs,
         space: EpochSpace,
@@ -245,14 +246,14 @@ class LocalRun:
         self._states[task.id].apply_changes(self._epoch, epoch.changes())
 
 
-def pieces(raw: RawRecords, size: int) -> list[RawRecords]:
+def pieces(raw: RecordBatch, size: int) -> list[RecordBatch]:
     """Records of a partition in batches, as a log may give them."""
     found = []
     for start in range(0, len(raw), size):
         cut = slice(start, start + size)
         headers = None if raw.headers is None or not any(raw.headers[cut]) else raw.headers[cut]
         found.append(
-            RawRecords(
+            RecordBatch(
                 raw.topic,
                 raw.partition,
                 raw.offsets[cut],

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from hayase.core.records import Headers
-from hayase.log.protocol import FetchedBatch
+from hayase.log.protocol import RecordBatch
 from hayase.runtime.worker.received_rows import ReceivedRows
 from hayase.state.delta.journal import EdgeRow
 from hayase.state.environment.spill import EpochSpace
@@ -28,11 +28,11 @@ def _headers(number: int) -> Headers:
     return tuple((f"name-{number}-{each}", b"%d" % number * 20) for each in range(4))
 
 
-def _records(*, large_keys: bool, headers: bool) -> FetchedBatch:
+def _records(*, large_keys: bool, headers: bool) -> RecordBatch:
     keys: list[bytes | None] = [b"%06d" % number * (100 if large_keys else 1) for number in range(COUNT)]
     values: list[bytes | None] = [b"v%d" % number for number in range(COUNT)]
     given = [_headers(number) for number in range(COUNT)] if headers else None
-    return FetchedBatch("in", 0, np.arange(COUNT), np.arange(COUNT), keys, values, given)
+    return RecordBatch("in", 0, np.arange(COUNT), np.arange(COUNT), keys, values, given)
 
 
 def _sent() -> int:

@@ -15,7 +15,7 @@ from hayase.log.embedded.part_reader import PartReader
 from hayase.log.embedded.remote_files import PartGoneError
 from hayase.log.embedded.store import LogStore
 from hayase.log.embedded.tables import PartitionState, Tables
-from hayase.log.protocol import FetchedBatch
+from hayase.log.protocol import RecordBatch
 
 _BATCH_RECORDS = 65_536
 _BATCH_BYTES = 16 << 20
@@ -49,7 +49,7 @@ class EmbeddedReader:
         self._cut: tuple[tuple[bytes, int, BlobHeader], Rows] | None = None
         self._parts = PartReader()
 
-    def fetch(self, partition: TopicPartition, start: int, end: int) -> Iterator[FetchedBatch]:
+    def fetch(self, partition: TopicPartition, start: int, end: int) -> Iterator[RecordBatch]:
         """As `LogReader.fetch`; errors are raised when the iterator is first asked, or when they occur."""
         position, expected_key, gone = start, None, None
         while True:
@@ -113,7 +113,7 @@ class EmbeddedReader:
 
     def _batch(
         self, partition: TopicPartition, where: BlobLocation, taken: list[_Packed], start: int, end: int
-    ) -> FetchedBatch:
+    ) -> RecordBatch:
         decoded = [self._decode(packed, where) for packed in taken]
         last = taken[-1]
         self._cut = ((where.key, last.base, last.header), decoded[-1]) if last.end > end else None
@@ -130,8 +130,8 @@ class EmbeddedReader:
         return self._cut[1]
 
 
-def _fetched(partition: TopicPartition, rows: Rows) -> FetchedBatch:
-    return FetchedBatch(
+def _fetched(partition: TopicPartition, rows: Rows) -> RecordBatch:
+    return RecordBatch(
         partition.topic, partition.partition, rows.offsets, rows.timestamps_ms, rows.keys, rows.values, rows.headers
     )
 
@@ -148,9 +148,9 @@ def _check_range(partition: TopicPartition, start: int, end: int, state: Partiti
         )
 
 
-def _sliced(batch: FetchedBatch, rows: slice) -> FetchedBatch:
+def _sliced(batch: RecordBatch, rows: slice) -> RecordBatch:
     headers = None if batch.headers is None else batch.headers[rows]
-    return FetchedBatch(
+    return RecordBatch(
         batch.topic,
         batch.partition,
         batch.offsets[rows],

@@ -14,7 +14,7 @@ from hayase.core.errors import LogError, SourceRangeLostError
 from hayase.core.records import UNREADABLE_HEADERS, Headers, TopicPartition
 from hayase.log.kafka.access import why_unanswered
 from hayase.log.kafka.clients import client_settings, kafka_error, log_error, open_consumer
-from hayase.log.protocol import FetchedBatch, Int64Array, LogConfig
+from hayase.log.protocol import Int64Array, LogConfig, RecordBatch
 
 # Few enough that the message objects stay in the cache and that the garbage collector does not see them pile up:
 # twice as fast as taking 20,000 at a time.
@@ -79,8 +79,8 @@ class _Columns:
     def full(self) -> bool:
         return len(self._values) >= _BATCH_RECORDS or self._bytes >= _BATCH_BYTES
 
-    def batch(self, partition: TopicPartition) -> FetchedBatch:
-        return FetchedBatch(
+    def batch(self, partition: TopicPartition) -> RecordBatch:
+        return RecordBatch(
             partition.topic,
             partition.partition,
             np.concatenate(self._offsets),
@@ -153,7 +153,7 @@ class Cursor:
         """Let go of the connection."""
         self.consumer.close()
 
-    def read(self, partition: TopicPartition, start: int, end: int) -> Iterator[FetchedBatch]:
+    def read(self, partition: TopicPartition, start: int, end: int) -> Iterator[RecordBatch]:
         """As `LogReader.fetch`, of a range that is not empty."""
         if not (self.streaming and self.stands_at(partition, start)):
             self._assign(partition, start)

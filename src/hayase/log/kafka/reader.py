@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from hayase.core.records import TopicPartition
 from hayase.log.kafka.clients import ProcessBound, leak
 from hayase.log.kafka.cursor import Cursor
-from hayase.log.protocol import FetchedBatch, LogConfig
+from hayase.log.protocol import LogConfig, RecordBatch
 
 _MAX_CURSORS = 8
 
@@ -34,7 +34,7 @@ class KafkaReader(ProcessBound):
         self._monotonic = monotonic
         self._idle: list[Cursor] = []  # least recently used first
 
-    def fetch(self, partition: TopicPartition, start: int, end: int) -> Iterator[FetchedBatch]:
+    def fetch(self, partition: TopicPartition, start: int, end: int) -> Iterator[RecordBatch]:
         """See `LogReader.fetch`. Nothing is asked of the broker for an empty range.
 
         Besides the errors named there: LogError `BROKER_UNAVAILABLE` after the timeout. A range that reaches into

@@ -17,8 +17,7 @@ from hayase.core.records import TopicPartition
 from hayase.core.time import Clock, SystemClock
 from hayase.log.open import open_log
 from hayase.log.protocol import Log
-from hayase.runtime.epochs.bounds import Offsets, TimeCut, fair_ends
-from hayase.runtime.epochs.first_records import first_records, last_time_ms
+from hayase.runtime.epochs.bounds import Offsets, TimeCut, fair_ends, first_records, last_time_ms
 from hayase.runtime.epochs.group_offsets import GroupOffsets
 from hayase.runtime.epochs.open_epoch import check_program, forget_amendments
 from hayase.runtime.epochs.planner_status import LostOffsets, PlannerStatus

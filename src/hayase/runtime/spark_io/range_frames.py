@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from hayase.core.errors import SerializationError
 from hayase.core.records import TopicPartition
-from hayase.log.protocol import FetchedBatch
+from hayase.log.protocol import RecordBatch
 from hayase.runtime.spark_io.frame_columns import spark_schema, spark_type
 from hayase.runtime.spark_io.published_ranges import SparkRange
 from hayase.runtime.worker.worker import host_for
@@ -89,7 +89,7 @@ def fetch_range(
 
 
 def to_rows(
-    batch: FetchedBatch, key: ColumnCodec | None, value: ColumnCodec | None, schema: pa.Schema
+    batch: RecordBatch, key: ColumnCodec | None, value: ColumnCodec | None, schema: pa.Schema
 ) -> pa.RecordBatch:
     """Records as rows of a `to_spark` frame.
 
@@ -111,7 +111,7 @@ def to_rows(
 
 
 def _decoded(
-    batch: FetchedBatch, column: str, data: list[bytes | None], codec: ColumnCodec | None, dtype: pa.DataType
+    batch: RecordBatch, column: str, data: list[bytes | None], codec: ColumnCodec | None, dtype: pa.DataType
 ) -> pa.Array:
     if codec is None:
         return pa.array(data, pa.binary())

@@ -15,7 +15,7 @@ from hayase.core.errors import LogError
 from hayase.core.patience import Patience, Wait
 from hayase.core.records import TopicPartition
 from hayase.core.steps import asking
-from hayase.log.protocol import EpochWriter, FetchedBatch, LogReader, Marker, OutgoingBatch
+from hayase.log.protocol import EpochWriter, LogReader, Marker, OutgoingBatch, RecordBatch
 from hayase.runtime.wire.run_control import RunControl
 
 T = TypeVar("T")
@@ -30,7 +30,7 @@ class PatientReader:
         self._reader = reader
         self._patience = patience
 
-    def fetch(self, partition: TopicPartition, start: int, end: int) -> Iterator[FetchedBatch]:
+    def fetch(self, partition: TopicPartition, start: int, end: int) -> Iterator[RecordBatch]:
         """See `LogReader.fetch`."""
         wait = self._patience.begin()
         at = start

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from hayase.core.errors import SourceRangeLostError
 from hayase.core.records import TopicPartition
-from hayase.log.protocol import FetchedBatch, Log, LogReader
+from hayase.log.protocol import Log, LogReader, RecordBatch
 
 
 class SkippingReader:
@@ -23,7 +23,7 @@ class SkippingReader:
         self._log = log
         self._reader = reader
 
-    def fetch(self, partition: TopicPartition, start: int, end: int) -> Iterator[FetchedBatch]:
+    def fetch(self, partition: TopicPartition, start: int, end: int) -> Iterator[RecordBatch]:
         """As `LogReader.fetch`, from the first offset that is still there."""
         position = start
         while True:
