@@ -61,6 +61,9 @@ def lock_within(descriptor: int, kind: int, path: Path) -> None:
             return
         waited = time.monotonic() - begun
         if waited > WAIT_S and (waited > _WORKING_WAIT_S or not _at_work(_flock_holders(descriptor))):
+            with contextlib.suppress(BlockingIOError):  # its holder may have let go of it while it was looked for
+                fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+                return
             raise _held(path, _flock_holders(descriptor), waited)
         time.sleep(pause)
         pause = min(2 * pause, _POLL_MAX_S)

@@ -46,3 +46,19 @@ def test_who_looks_at_a_lock_does_not_keep_its_taker_out(path: Path) -> None:
     assert lock_alone(taking)
     timer.join()
     os.close(taking)
+
+
+def test_a_lock_that_is_let_go_of_while_its_holder_is_looked_for_is_taken(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held, waiting = os.open(path, os.O_RDWR), os.open(path, os.O_RDWR)
+    fcntl.flock(held, fcntl.LOCK_EX)
+
+    def holders(_: int) -> list[int]:
+        os.close(held)
+        return []
+
+    monkeypatch.setattr(file_locks, "WAIT_S", 0.0)
+    monkeypatch.setattr(file_locks, "_flock_holders", holders)
+    file_locks.lock_within(waiting, fcntl.LOCK_EX, path)
+    os.close(waiting)
