@@ -138,6 +138,7 @@ def simulated(
         mock.patch.object(changelog, "_WORTH_A_SNAPSHOT", 2),
         mock.patch.object(changelog, "_PROBED", 2),
         mock.patch.object(prepare, "open_log", open_log),
+        mock.patch.object(prepare, "open_log_of_user", open_log),
         mock.patch.object(prepare, "threading", threads),
         mock.patch.object(prepare, "SystemClock", clock_of_wall),
         mock.patch.object(worker, "open_blobs", open_blobs),

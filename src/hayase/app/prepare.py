@@ -22,7 +22,7 @@ from hayase.core.config import StreamsConfig
 from hayase.core.errors import ConfigError
 from hayase.core.offset_reset import AutoOffsetReset
 from hayase.core.time import SystemClock
-from hayase.log.open import open_log
+from hayase.log.open import open_log, open_log_of_user
 from hayase.log.protocol import Log, LogConfig, TopicInfo
 from hayase.query.checkpoint import followers_folder, state_folders
 from hayase.runtime.driver.master import MASTER, is_cluster, is_encrypted
@@ -76,7 +76,7 @@ def prepare(
     if cluster:
         _check_stores_can_move(given)
     set_moving(state_folders(config).disk / "state", moving=cluster)
-    log = open_log(log_config(config))
+    log = open_log_of_user(log_config(config))
     try:
         stored = stored_plan(blobs)
         if stored is None:  # before anything is made: the folder may be the wrong one

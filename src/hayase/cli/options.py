@@ -16,7 +16,7 @@ from hayase.compiler.options import log_config
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import ConfigError
 from hayase.core.properties import parse_properties
-from hayase.log.open import open_log
+from hayase.log.open import open_log_of_user
 from hayase.log.protocol import Log
 
 PROJECT_FILE = "hayase.toml"
@@ -116,7 +116,7 @@ def opened_log(
 @contextmanager
 def log_of(config: StreamsConfig) -> Iterator[Log]:
     """The log of an application, closed at the end."""
-    log = open_log(log_config(config))
+    log = open_log_of_user(log_config(config))
     try:
         yield log
     finally:

@@ -6,6 +6,16 @@ from hayase.core.errors import ConfigError
 from hayase.log.protocol import Log, LogConfig
 
 
+def open_log_of_user(config: LogConfig) -> Log:
+    """As `open_log`, for a person who waits: brokers that do not answer are named in the log soon, not after a minute."""
+    if config.kind == "kafka":
+        from hayase.log.kafka.access import warn_of_silence
+        from hayase.log.kafka.clients import client_settings
+
+        warn_of_silence(client_settings(config, "admin"))
+    return open_log(config)
+
+
 def open_log(config: LogConfig) -> Log:
     """The log of that configuration. The clients are imported only when used.
 

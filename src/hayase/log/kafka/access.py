@@ -7,6 +7,7 @@ no answer.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import re
@@ -20,10 +21,12 @@ from confluent_kafka.admin import AdminClient
 from hayase.core.errors import LogError
 from hayase.core.kafka_security import is_security_key
 
+_LOG = logging.getLogger("hayase.log")
 _QUIET = logging.Logger("hayase.log.kafka.access", level=logging.CRITICAL + 1)
 _NEEDED = ("bootstrap.servers", "client.id", "broker.address.family", "client.dns.lookup")
 _CHECK_S = 15.0
 _WHY_S = 5.0
+_NOTICE_S = 3.0
 _GRACE_S = 1.0
 """A cluster of which one broker refuses may answer through another."""
 _DOWN_S = 0.3
@@ -79,6 +82,22 @@ def why_unanswered(settings: Mapping[str, Any], error: LogError) -> LogError:
     if not reasons:
         return error
     return LogError(error.condition, f"{error.message}. The last attempt: {reasons[-1]}", **error.context)
+
+
+def warn_of_silence(settings: Mapping[str, Any]) -> None:
+    """Say in the log that the cluster does not answer, and why, before a caller waits for it for a minute.
+
+    Args:
+        settings: of a client, as librdkafka takes them.
+    """
+    with contextlib.suppress(KafkaException, TypeError, ValueError):  # said where the client is made
+        answered, failures = _ask(_needed(settings), _NOTICE_S)
+        if not answered and _refusal(failures) is None:
+            reasons = [_text(each) for each in failures if each.code() != KafkaError._ALL_BROKERS_DOWN]
+            where = settings.get("bootstrap.servers", "")
+            _LOG.warning(
+                "no answer from the Kafka cluster at %s, waiting for it: %s", where, (reasons or ["none yet"])[-1]
+            )
 
 
 def _needed(settings: Mapping[str, Any]) -> dict[str, Any]:
