@@ -58,11 +58,12 @@ class Jvm:
         SQLContext._instantiatedContext = None
         if context is not None:
             context._jsc = None
-            if getattr(context, "_accumulatorServer", None) is not None:
-                context._accumulatorServer.shutdown()
-                context._accumulatorServer = None
+            server = getattr(context, "_accumulatorServer", None)
+            if server is not None:
+                server.shutdown()
+                context._accumulatorServer = None  # type: ignore[assignment] # as PySpark leaves it itself
         with contextlib.suppress(*LOST, OSError):
-            self._gateway.shutdown()
+            self._gateway.shutdown()  # type: ignore[union-attr] # one is connected
 
     def _answers(self) -> bool:
         if self._gateway is None:

@@ -43,6 +43,10 @@ from hayase.topology.topology import Topology
 _LOG = logging.getLogger("hayase.runtime")
 
 
+_SPARK_ERRORS: tuple[type[Exception], ...] = (*LOST, PySparkException)
+"""What calls of Spark raise when the query has failed, or its JVM is gone."""
+
+
 class QueryRunner:
     """One run of an application on Spark: its query, and what brings and takes frames of Spark's beside it.
 
@@ -128,7 +132,7 @@ class QueryRunner:
         def open_spark() -> None:
             try:
                 session = self._session = SessionUse(app.application_id, app.slots, spark_settings, self.spark_log)
-            except (*LOST, PySparkException) as error:
+            except _SPARK_ERRORS as error:
                 raise start_failure(str(error), self.spark_log) from error
             if app.span_max_ms > 0:
                 self._contention = CoreContention(
@@ -167,7 +171,7 @@ class QueryRunner:
         if not (bounded and topology.spark_sources):
             try:
                 self._query = new_query()
-            except (*LOST, PySparkException) as error:
+            except _SPARK_ERRORS as error:
                 raise start_failure(str(error), self.spark_log) from error
 
     def restart(self) -> None:
@@ -290,7 +294,7 @@ class QueryRunner:
         self._stopping.set()
         try:
             return self._stop_all(time.monotonic() + timeout_s)
-        except (*LOST, PySparkException) as error:
+        except _SPARK_ERRORS as error:
             _LOG.warning("Spark cannot be asked to stop: %s", error)
             return False
         finally:
@@ -322,7 +326,7 @@ class QueryRunner:
             with self._ending:
                 if not self._closed and self._query is not None:
                     self._query.stop()
-        except (*LOST, PySparkException):
+        except _SPARK_ERRORS:
             return False
         return True
 

@@ -142,7 +142,7 @@ class SparkSourceQuery:
                 "INVALID_SPARK_FRAME", f"Spark cannot run the frame of {self._what}: {one_line(str(error))}"
             ) from error
         finally:
-            context.setLocalProperty(POOL, None)
+            context.setLocalProperty(POOL, None)  # type: ignore[arg-type] # unsets it, as its documentation says
 
     @property
     def active(self) -> bool:

@@ -67,7 +67,7 @@ def dumps(value: Any, *_: Any, **__: Any) -> bytes:
     """The pickle of a part of a program; what Polars calls."""
     with io.BytesIO() as file, _offered():
         try:
-            ProgramPickler(file).dump(value)
+            ProgramPickler(file).dump(value)  # type: ignore[no-untyped-call] # PySpark's cloudpickle has no types
         except Exception:
             _failed.append(value)
             raise
@@ -96,7 +96,7 @@ def _import_folders() -> list[str]:
     return [str(Path(folder).absolute()) for folder in sys.path]
 
 
-class ProgramPickler(cloudpickle.Pickler):  # type: ignore[misc]
+class ProgramPickler(cloudpickle.Pickler):
     """Pickles one program."""
 
     dispatch_table = ChainMap(
@@ -106,7 +106,7 @@ class ProgramPickler(cloudpickle.Pickler):  # type: ignore[misc]
 
     def reducer_override(self, obj: Any) -> Any:
         """See pickle: how functions and classes are reduced."""
-        reduced = super().reducer_override(obj)
+        reduced = super().reducer_override(obj)  # type: ignore[no-untyped-call]
         if reduced is NotImplemented or not isinstance(obj, type) or len(reduced) < 6:
             return reduced
         if isinstance(obj, msgspec.StructMeta):
