@@ -365,7 +365,7 @@ class StreamsApp(StoreReading):
         lost: HayaseError | None = self._lease.lost()
         return lost
 
-    def _ended(self, runner: Any, error: HayaseError | None, *, raised: bool = False) -> None:
+    def _ended(self, runner: object, error: HayaseError | None, *, raised: bool = False) -> None:
         """The end; an error that a caller gets as well is logged only where logs are collected."""
         self._let_go(runner)
         if self._state is State.PENDING_SHUTDOWN and error is not None and error.condition in _OF_STOPPING:

@@ -69,7 +69,7 @@ class BoundedServer(ThreadingMixIn, WSGIServer):
         request.settimeout(REQUEST_S)
         super().process_request(request, client_address)
 
-    def has_asked(self, request: Any) -> None:
+    def has_asked(self, request: object) -> None:
         """The head of the request has been read: it is not closed for another one any more."""
         with self._lock:
             if request in self._connections:
@@ -97,7 +97,7 @@ class BoundedServer(ThreadingMixIn, WSGIServer):
                 self._end(request)
             self._connections.clear()
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
+    def handle_error(self, request: object, client_address: object) -> None:
         """A client that goes away in the middle is no news."""
         _LOG.debug("a request was not answered", exc_info=True)
 
@@ -135,7 +135,7 @@ class BoundedHandler(WSGIRequestHandler):
                 return bytes(lines)
         return None
 
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         """Nothing."""
 
     def address_string(self) -> str:

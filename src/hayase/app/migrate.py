@@ -78,7 +78,7 @@ class StoreMigration:
     failed: int = 0
     failures: list[Failure] = field(default_factory=list)
 
-    def fail(self, key: Any, reason: str) -> None:
+    def fail(self, key: object, reason: str) -> None:
         """Take note of a failure."""
         self.failed += 1
         if len(self.failures) < FAILURES_SHOWN:
@@ -355,7 +355,7 @@ class _Migrating:
                     state.close()
 
 
-def _rewritten(spec: StoreSpec, old: Any, function: NewValue) -> bytes | None:
+def _rewritten(spec: StoreSpec, old: object, function: NewValue) -> bytes | None:
     new = function(old)
     if new is None:
         if spec.versioned:

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -132,7 +131,7 @@ def application_status(config: StreamsConfig) -> ApplicationStatus:
     )
 
 
-def applications(settings: Mapping[str, Any]) -> list[ApplicationStatus]:
+def applications(settings: Mapping[str, object]) -> list[ApplicationStatus]:
     """How each application is that has a folder in `state.dir`, by application.id; changes nothing.
 
     Args:

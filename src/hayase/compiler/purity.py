@@ -63,7 +63,7 @@ def _is_own(serde: Serde[Any]) -> bool:
     return type(serde).__module__.startswith(_OWN) and all(map(_is_own, inner))
 
 
-def calls_python(value: Any) -> bool:
+def calls_python(value: object) -> bool:
     """Whether an operator, or anything in it, holds a Python function or an expression that is not pure."""
     match value:
         case pl.Expr():
@@ -107,7 +107,7 @@ def _serde_text(serde: Serde[Any]) -> str:
     return f"{type(serde).__name__} {columns.schema if columns is not None else ''}\n"
 
 
-def _texts(value: Any) -> Iterator[str]:
+def _texts(value: object) -> Iterator[str]:
     """What a pure operator is made of, as text that is the same in every process."""
     if isinstance(value, pl.Expr):
         yield value.meta.serialize(format="json")

@@ -32,7 +32,7 @@ class AutoSerde(Serde[Any]):
     which no serde was given and none is configured. It cannot read.
     """
 
-    def to_bytes(self, value: Any) -> bytes:
+    def to_bytes(self, value: object) -> bytes:
         """Bytes by type."""
         return _by_type(value).to_bytes(value)
 
@@ -46,11 +46,11 @@ class AutoSerde(Serde[Any]):
 
 
 @functools.cache
-def _json_of(model: Any) -> Serde[Any]:
+def _json_of(model: object) -> Serde[Any]:
     return JsonSerde(model)
 
 
-def _by_type(value: Any) -> Serde[Any]:
+def _by_type(value: object) -> Serde[Any]:
     if isinstance(value, Windowed):
         window = value.window
         return TimeWindowedSerde(_by_type(value.key), window.end_ms - window.start_ms)

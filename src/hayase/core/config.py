@@ -304,7 +304,7 @@ def _rebuild(attributes: dict[str, Any]) -> StreamsConfig:
     return made
 
 
-def _current_names(settings: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+def _current_names(settings: Mapping[str, object]) -> tuple[dict[str, Any], list[str]]:
     """The settings under today's names, and a note for each that was renamed."""
     given: dict[str, Any] = {}
     notes: list[str] = []
@@ -363,7 +363,7 @@ def _check_optimization(value: str) -> list[str]:
     return [f"{built}. reuse.ktable.source.topics changes nothing: changelogs are no topics here"]
 
 
-def _check_dead_letters(found: Mapping[str, Any]) -> None:
+def _check_dead_letters(found: Mapping[str, object]) -> None:
     for stage in ("deserialization", "processing", "production"):
         if found[f"{stage}_exception_handler"] == "dead_letter" and found["dead_letter_topic"] is None:
             raise ConfigError(

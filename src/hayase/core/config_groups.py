@@ -40,7 +40,7 @@ class Groups:
         self._own: dict[str, Any] = {}
         self._clients: dict[str, dict[str, str]] = {name: {} for name in CLIENTS.values()}
 
-    def take(self, key: str, value: Any) -> bool:
+    def take(self, key: str, value: object) -> bool:
         """Keep the setting if it belongs to one of the groups."""
         if key.startswith("spark."):
             self._spark[key] = values.spark_master(key, value) if key == "spark.master" else _as_text(value)
@@ -73,5 +73,5 @@ class Groups:
         return found
 
 
-def _as_text(value: Any) -> str:
+def _as_text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)

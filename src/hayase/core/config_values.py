@@ -40,7 +40,7 @@ EXTRACTOR_NAMES = ("fail_on_invalid", "log_and_skip", "use_partition_time", "wal
 """Kafka Streams' built-in timestamp extractors."""
 
 
-def refuse(key: str, value: Any, allowed: str) -> ConfigError:
+def refuse(key: str, value: object, allowed: str) -> ConfigError:
     """The error for a value that is not allowed."""
     return ConfigError("INVALID_SETTING", f"{key} is {value!r}; allowed is {allowed}", setting=key)
 
@@ -48,7 +48,7 @@ def refuse(key: str, value: Any, allowed: str) -> ConfigError:
 def whole(minimum: int, maximum: int = 2**63 - 1) -> Parse:
     """A whole number within bounds, also as text."""
 
-    def parse(key: str, value: Any) -> int:
+    def parse(key: str, value: object) -> int:
         allowed = f"a whole number of at least {minimum}" + (f" and at most {maximum}" if maximum < 2**63 - 1 else "")
         number = value
         if isinstance(value, str) and re.fullmatch(r"\s*-?\d+\s*", value):
@@ -60,7 +60,7 @@ def whole(minimum: int, maximum: int = 2**63 - 1) -> Parse:
     return parse
 
 
-def replication_factor(key: str, value: Any) -> int:
+def replication_factor(key: str, value: object) -> int:
     """Copies of a topic, or -1 for what the brokers have as default."""
     number: int = whole(-1, 32767)(key, value)
     if number == 0:
@@ -68,7 +68,7 @@ def replication_factor(key: str, value: Any) -> int:
     return number
 
 
-def boolean(key: str, value: Any) -> bool:
+def boolean(key: str, value: object) -> bool:
     """True or false, also as text."""
     if isinstance(value, str) and value.strip().lower() in ("true", "false"):
         return value.strip().lower() == "true"
@@ -80,7 +80,7 @@ def boolean(key: str, value: Any) -> bool:
 def one_of(*allowed: str, hints: Mapping[str, str] | None = None) -> Parse:
     """One of some words; `hints` says more about words that are wrong in a way people get wrong."""
 
-    def parse(key: str, value: Any) -> str:
+    def parse(key: str, value: object) -> str:
         if value not in allowed:
             hint = (hints or {}).get(value, "") if isinstance(value, str) else ""
             raise refuse(key, value, "one of " + ", ".join(allowed) + hint)
@@ -97,28 +97,28 @@ def offset_reset(key: str, value: Any) -> AutoOffsetReset:
         raise refuse(key, value, "earliest, latest, none, or a duration such as by_duration:PT1H30M") from error
 
 
-def text(key: str, value: Any) -> str:
+def text(key: str, value: object) -> str:
     """Text that is not empty."""
     if not isinstance(value, str) or not value.strip():
         raise refuse(key, value, "text that is not empty")
     return value
 
 
-def application_id(key: str, value: Any) -> str:
+def application_id(key: str, value: object) -> str:
     """A name that can be a folder, a consumer group and the beginning of a topic's name."""
     if not isinstance(value, str) or not _LEGAL_ID.fullmatch(value) or value in (".", ".."):
         raise refuse(key, value, "1 to 200 ASCII letters, digits, '.', '_' or '-'")
     return value
 
 
-def dsl_store(key: str, value: Any) -> str:
+def dsl_store(key: str, value: object) -> str:
     """Where stores are kept."""
     if value not in ("persistent", "in_memory", "rocksDB"):
         raise refuse(key, value, "one of persistent, in_memory (rocksDB means persistent: on disk)")
     return "in_memory" if value == "in_memory" else "persistent"
 
 
-def dsl_store_suppliers(key: str, value: Any) -> str:
+def dsl_store_suppliers(key: str, value: object) -> str:
     """The same, also under the names of Kafka Streams' classes."""
     name = str(value).rpartition(".")[2].rpartition("$")[2]
     if name in ("persistent", "RocksDBDslStoreSuppliers"):
@@ -130,7 +130,7 @@ def dsl_store_suppliers(key: str, value: Any) -> str:
     )
 
 
-def servers(key: str, value: Any) -> tuple[str, ...]:
+def servers(key: str, value: object) -> tuple[str, ...]:
     """Addresses as `host:port`, a list or text with commas."""
     items = value.split(",") if isinstance(value, str) else value
     if not isinstance(items, Iterable) or isinstance(items, Mapping):
@@ -141,7 +141,7 @@ def servers(key: str, value: Any) -> tuple[str, ...]:
     return found
 
 
-def host_names(key: str, value: Any) -> tuple[str, ...]:
+def host_names(key: str, value: object) -> tuple[str, ...]:
     """Names or addresses of hosts without ports, a list or text with commas; `*` is any."""
     items = value.split(",") if isinstance(value, str) else value
     if not isinstance(items, Iterable) or isinstance(items, Mapping):
@@ -158,7 +158,7 @@ def is_host_port(item: str) -> bool:
     return found is not None and 0 < int(found[2]) < 65536
 
 
-def spark_master(key: str, value: Any) -> str:
+def spark_master(key: str, value: object) -> str:
     """Where Spark runs."""
     if isinstance(value, str):
         places = value.removeprefix("spark://").split(",")
@@ -169,7 +169,7 @@ def spark_master(key: str, value: Any) -> str:
     raise refuse(key, value, "spark://host:port, spark://host:port,host:port, yarn, k8s://host:port, or local[n,4]")
 
 
-def folder(key: str, value: Any) -> Path:
+def folder(key: str, value: object) -> Path:
     """A local folder; `~` is the home directory."""
     if not isinstance(value, str | os.PathLike) or not os.fspath(value):
         raise refuse(key, value, "the path of a local folder")
@@ -182,7 +182,7 @@ def folder(key: str, value: Any) -> Path:
 _SCHEMES = ("s3", "s3a", "s3n", "file", "hdfs", "gs", "abfs", "abfss", "wasb", "wasbs")
 
 
-def location(key: str, value: Any) -> str:
+def location(key: str, value: object) -> str:
     """A local folder, or the URL of an object store (`s3://…`), which is checked when it is opened."""
     if isinstance(value, str) and "://" in value:
         return value
@@ -197,7 +197,7 @@ def location(key: str, value: Any) -> str:
 def named_or_object(names: Collection[str], what: str, fits: Callable[[Any], bool]) -> Parse:
     """An object of a kind, or the name of a built-in one."""
 
-    def parse(key: str, value: Any) -> Any:
+    def parse(key: str, value: object) -> Any:
         if isinstance(value, str):
             if value not in names:
                 raise refuse(key, value, f"{what}, or one of the names {', '.join(names)}")

@@ -135,7 +135,7 @@ def is_security_key(key: str) -> bool:
     return key.startswith(_PREFIXES)
 
 
-def check_security(settings: Mapping[str, Any]) -> None:
+def check_security(settings: Mapping[str, object]) -> None:
     """Look at settings of a client as they are given, with their references.
 
     Raises:
@@ -145,7 +145,7 @@ def check_security(settings: Mapping[str, Any]) -> None:
     translated(settings)
 
 
-def usable_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+def usable_settings(settings: Mapping[str, object]) -> dict[str, Any]:
     """Client settings as librdkafka takes them: translated, every reference resolved.
 
     Raises:
@@ -163,7 +163,7 @@ def usable_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def client_secrets(settings: Mapping[str, Any]) -> tuple[str, ...]:
+def client_secrets(settings: Mapping[str, object]) -> tuple[str, ...]:
     """What of clients' settings must be masked in texts, as far as it can be seen in this process.
 
     Args:
@@ -177,7 +177,7 @@ def client_secrets(settings: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def translated(settings: Mapping[str, Any]) -> dict[str, Any]:
+def translated(settings: Mapping[str, object]) -> dict[str, Any]:
     """Client settings under librdkafka's names. Settings that are not about security stay as they are.
 
     Raises:
@@ -255,7 +255,7 @@ def _keystore(given: Mapping[str, Any], found: dict[str, Any]) -> dict[str, str]
     return made
 
 
-def _store_type(which: str, given: Mapping[str, Any], location: str) -> str:
+def _store_type(which: str, given: Mapping[str, object], location: str) -> str:
     """`PEM`, `PKCS12`, `JKS` or what else was given; without a type the file's name tells."""
     kind = given.get(f"{which}.type")
     if kind is not None:
@@ -317,7 +317,7 @@ def _named(options: Mapping[str, str]) -> dict[str, str]:
     return {"sasl.username": options["username"], "sasl.password": options["password"]}
 
 
-def _mechanism(given: Any, allowed: tuple[str, ...], module: str) -> dict[str, str]:
+def _mechanism(given: object, allowed: tuple[str, ...], module: str) -> dict[str, str]:
     if given is None and len(allowed) == 1:
         return {"sasl.mechanism": allowed[0]}
     if given not in allowed:

@@ -29,7 +29,7 @@ _place: ContextVar[Mapping[str, Any]] = ContextVar("hayase_log_place", default=_
 
 
 @contextmanager
-def log_context(**fields: Any) -> Iterator[None]:
+def log_context(**fields: object) -> Iterator[None]:
     """Lines logged inside, by whatever logger, say these fields.
 
     Example:

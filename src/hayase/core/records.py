@@ -50,11 +50,11 @@ class Record(msgspec.Struct, Generic[K, V], frozen=True, gc=False):
     timestamp_ms: int
     headers: Headers = ()
 
-    def with_key(self, key: Any) -> Record[Any, V]:
+    def with_key(self, key: object) -> Record[Any, V]:
         """The same record under another key."""
         return Record(key, self.value, self.timestamp_ms, self.headers)
 
-    def with_value(self, value: Any) -> Record[K, Any]:
+    def with_value(self, value: object) -> Record[K, Any]:
         """The same record with another value."""
         return Record(self.key, value, self.timestamp_ms, self.headers)
 

@@ -105,12 +105,12 @@ def resolve(setting: str, value: str, environ: Mapping[str, str] | None = None) 
     return _REFERENCE.sub(one, value)
 
 
-def resolved(settings: Mapping[str, Any]) -> dict[str, Any]:
+def resolved(settings: Mapping[str, object]) -> dict[str, Any]:
     """Settings with their references resolved; raises as `resolve`."""
     return {key: resolve(key, value) if isinstance(value, str) else value for key, value in settings.items()}
 
 
-def check_references(settings: Mapping[str, Any]) -> None:
+def check_references(settings: Mapping[str, object]) -> None:
     """Whether every reference names a provider there is; what it refers to is not looked for.
 
     Raises `UNKNOWN_PROVIDER`.
@@ -121,7 +121,7 @@ def check_references(settings: Mapping[str, Any]) -> None:
                 raise _unknown_provider(key, found)
 
 
-def known_secrets(settings: Mapping[str, Any]) -> tuple[str, ...]:
+def known_secrets(settings: Mapping[str, object]) -> tuple[str, ...]:
     """What must be masked in texts.
 
     Secret values given in clear, and those referred to as far as they can be seen here.
@@ -138,7 +138,7 @@ def known_secrets(settings: Mapping[str, Any]) -> tuple[str, ...]:
     return secret_values(seen)
 
 
-def in_clear(key: str, value: Any) -> bool:
+def in_clear(key: str, value: object) -> bool:
     """Whether a value is, or holds, a secret in clear text; a URL may hold a password."""
     if not isinstance(value, str) or is_reference(value):
         return False

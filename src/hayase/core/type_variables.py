@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypeVar  # comes with every type checker; typing has defaults from Python 3.13 on
 else:
 
-    def TypeVar(name: str, *, default: Any, covariant: bool = False) -> Any:  # noqa: N802 - takes the class's place
+    def TypeVar(name: str, *, default: object, covariant: bool = False) -> Any:  # noqa: N802 - takes the class's place
         """A type variable; its default is not asked for at run time."""
         return typing.TypeVar(name, covariant=covariant)
 

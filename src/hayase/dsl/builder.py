@@ -277,7 +277,7 @@ class StreamsBuilder:
         self._graph.global_table(table, store)
         return self
 
-    def build(self, settings: Mapping[str, Any] | None = None) -> Topology:
+    def build(self, settings: Mapping[str, object] | None = None) -> Topology:
         """The topology as built so far.
 
         Args:

@@ -52,7 +52,7 @@ class ValueOnly:
 
     function: Callable[[Any], Any]
 
-    def __call__(self, key: Any, value: Any) -> Any:
+    def __call__(self, key: object, value: object) -> Any:
         """Call it with the value."""
         return self.function(value)
 
@@ -63,7 +63,7 @@ class LeftRight:
 
     function: Callable[[Any, Any], Any]
 
-    def __call__(self, key: Any, left: Any, right: Any) -> Any:
+    def __call__(self, key: object, left: object, right: object) -> Any:
         """Call it with the two values."""
         return self.function(left, right)
 
@@ -121,7 +121,7 @@ def joiner(function: Joiner, what: str) -> Callable[[Any, Any, Any], Any] | pl.E
     return _either(function, 3, LeftRight, what, "(left, right) or (key, left, right)")
 
 
-def declarative(function: Any, what: str) -> pl.Expr | Fields | None:
+def declarative(function: object, what: str) -> pl.Expr | Fields | None:
     """What an expression, a field's name or fields mean; `None` for a callable."""
     match function:
         case pl.Expr():
@@ -135,7 +135,7 @@ def declarative(function: Any, what: str) -> pl.Expr | Fields | None:
     return None
 
 
-def callable_of(function: Any, arguments: int, what: str, form: str) -> Callable[..., Any]:
+def callable_of(function: object, arguments: int, what: str, form: str) -> Callable[..., Any]:
     """The callable, if it can be called with that many arguments.
 
     Raises:
@@ -172,7 +172,7 @@ def partitioner(function: Partitioner | None) -> Partitioner | None:
     return callable_of(function, 4, "the partitioner", "(topic, key, value, partitions)")
 
 
-def _either(function: Any, long: int, short_form: Callable[[Any], Any], what: str, form: str) -> Callable[..., Any]:
+def _either(function: object, long: int, short_form: Callable[[Any], Any], what: str, form: str) -> Callable[..., Any]:
     """The function itself if it requires `long` arguments, else wrapped to be called with one less."""
     signature = None if inspect.isclass(function) or not callable(function) else _signature(function)
     if signature is not None and _required(signature) == long:
@@ -196,7 +196,7 @@ def _required(signature: inspect.Signature) -> int:
     )
 
 
-def _invalid(function: Any, what: str, form: str) -> TopologyError:
+def _invalid(function: object, what: str, form: str) -> TopologyError:
     return TopologyError(
         "INVALID_FUNCTION", f"{what} got {function!r}; it takes a function of {form} or a Polars expression"
     )
@@ -213,7 +213,7 @@ def _fields(pairs: list[tuple[Any, pl.Expr]], what: str) -> Fields:
     return tuple(pairs)
 
 
-def check_field_name(name: Any, what: str) -> None:
+def check_field_name(name: object, what: str) -> None:
     """Refuse a name that is no string, empty, or begins with `__`, which is ours."""
     if not isinstance(name, str) or not name or name.startswith("__"):
         raise TopologyError(
@@ -222,13 +222,13 @@ def check_field_name(name: Any, what: str) -> None:
         )
 
 
-def _as_expression(value: Any) -> pl.Expr:
+def _as_expression(value: object) -> pl.Expr:
     if isinstance(value, pl.Expr):
         return value
     return pl.col(value) if isinstance(value, str) else pl.lit(value)
 
 
-def _named(item: Any, what: str) -> tuple[str, pl.Expr]:
+def _named(item: object, what: str) -> tuple[str, pl.Expr]:
     if isinstance(item, str):
         return item, pl.col(item)
     if isinstance(item, pl.Expr):
@@ -243,7 +243,7 @@ def _named(item: Any, what: str) -> tuple[str, pl.Expr]:
     )
 
 
-def return_type(function: Any) -> Any:
+def return_type(function: object) -> Any:
     """The type a callable says it returns: its annotation, or the class itself; `None` if it says nothing."""
     while isinstance(function, ValueOnly | LeftRight):
         function = function.function
@@ -260,7 +260,7 @@ def return_type(function: Any) -> Any:
     return _without_none(hints.get("return"))
 
 
-def item_type(annotation: Any) -> Any:
+def item_type(annotation: object) -> Any:
     """The `T` of `list[T]`, `Iterable[T]` and the like, else `None`."""
     if typing.get_origin(annotation) in (list, set, frozenset, Iterable, Iterator, Sequence):
         (item,) = typing.get_args(annotation)
@@ -268,7 +268,7 @@ def item_type(annotation: Any) -> Any:
     return None
 
 
-def pair_types(annotation: Any) -> tuple[Any, Any]:
+def pair_types(annotation: object) -> tuple[Any, Any]:
     """The types of `tuple[K, V]`, else `(None, None)`."""
     arguments = typing.get_args(annotation)
     if typing.get_origin(annotation) is tuple and len(arguments) == 2 and arguments[1] is not Ellipsis:
@@ -276,7 +276,7 @@ def pair_types(annotation: Any) -> tuple[Any, Any]:
     return None, None
 
 
-def _without_none(annotation: Any) -> Any:
+def _without_none(annotation: object) -> Any:
     """`T` of `T | None`."""
     if typing.get_origin(annotation) in (typing.Union, types.UnionType):
         rest = [each for each in typing.get_args(annotation) if each is not type(None)]

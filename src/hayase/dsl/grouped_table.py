@@ -52,7 +52,7 @@ _REDUCE = "KTABLE-REDUCE-"
 
 
 def grouped_table(
-    state: TableState, mapper: Any, grouped: Grouped[Any, Any], key: KeyFunction | None, value: ValueFunction | None
+    state: TableState, mapper: object, grouped: Grouped[Any, Any], key: KeyFunction | None, value: ValueFunction | None
 ) -> KGroupedTable[Any, Any]:
     """Add the node that makes groups; what comes after sees old values, so the table they come from keeps its rows."""
     operator, known_key, known_value = _grouping(state, mapper, key, value)
@@ -72,7 +72,7 @@ def grouped_table(
 
 
 def _grouping(
-    state: TableState, mapper: Any, key: KeyFunction | None, value: ValueFunction | None
+    state: TableState, mapper: object, key: KeyFunction | None, value: ValueFunction | None
 ) -> tuple[TableGroupBy, Known, Known]:
     declared = None if mapper is None else functions.declarative(mapper, "group_by")
     if (mapper is None) == (key is None) or (value is not None and mapper is not None and declared is None):

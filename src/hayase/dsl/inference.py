@@ -203,7 +203,7 @@ def _schema_of_column(dtype: pl.DataType) -> Schema:
     return Schema(((BARE_FIELD, dtype),), bare=True)
 
 
-def check_predicate(predicate: Any, columns: tuple[dict[str, pl.DataType], bool], what: str) -> None:
+def check_predicate(predicate: object, columns: tuple[dict[str, pl.DataType], bool], what: str) -> None:
     """Refuse an expression that is known not to give booleans."""
     if isinstance(predicate, pl.Expr):
         types = infer(predicate, columns, what)
@@ -228,7 +228,7 @@ _BARE_TYPES: dict[Any, pl.DataType] = {
 }
 
 
-def schema_of_type(python_type: Any) -> Schema | None:
+def schema_of_type(python_type: object) -> Schema | None:
     """Schema of values of a Python type: str, int, float, bool, bytes, a dataclass or a msgspec.Struct; else `None`."""
     if python_type is None:
         return None

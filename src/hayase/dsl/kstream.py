@@ -555,7 +555,7 @@ class KStream(Generic[K, V]):
         *,
         name: Name = None,
     ) -> KStream[K, Any]: ...
-    def left_join(self, other: Any, *arguments: Any, name: Name = None, **keywords: Any) -> KStream[K, Any]:
+    def left_join(self, other: object, *arguments: object, name: Name = None, **keywords: object) -> KStream[K, Any]:
         """As `join`, but a record that meets nothing gives a result with `right` null.
 
         So does one with a null key, at once.
@@ -619,7 +619,7 @@ class KStream(Generic[K, V]):
         return self._join(other, (joiner, windows, joined), {}, name, "outer")
 
     def _join(
-        self, other: Any, arguments: tuple[Any, ...], keywords: dict[str, Any], name: Name, kind: JoinKind
+        self, other: object, arguments: tuple[object, ...], keywords: dict[str, Any], name: Name, kind: JoinKind
     ) -> KStream[K, Any]:
         from hayase.dsl.ktable import GlobalKTable, KTable
 

@@ -569,7 +569,7 @@ class KTable(Generic[K, V]):
         *,
         name: Name = None,
     ) -> KTable[K, Any]: ...
-    def left_join(self, other: Any, *arguments: Any, name: Name = None, **keywords: Any) -> KTable[K, Any]:
+    def left_join(self, other: object, *arguments: object, name: Name = None, **keywords: object) -> KTable[K, Any]:
         """As `join`, but every row of this table gives one; `right` is null where there is no other row."""
         return self._join(other, arguments, keywords, name, "left")
 

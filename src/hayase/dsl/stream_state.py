@@ -72,7 +72,7 @@ def of_same_builder(graph: Graph, other: Any, kinds: Any, what: str) -> Any:
 
 
 def bind_arguments(
-    what: str, given: tuple[Any, ...], keywords: dict[str, Any], names: tuple[str, ...], required: int
+    what: str, given: tuple[object, ...], keywords: dict[str, Any], names: tuple[str, ...], required: int
 ) -> tuple[Any, ...]:
     """Arguments of an overload by position or by name; `None` for optional ones that are not given."""
     found = dict(zip(names, given, strict=False))

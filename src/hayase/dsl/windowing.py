@@ -101,7 +101,7 @@ class Windowing:
                 return windows.size_ms
 
 
-def windowing_of(windows: Any) -> Windowing:
+def windowing_of(windows: object) -> Windowing:
     """Windows as given to `windowed_by`.
 
     Raises:

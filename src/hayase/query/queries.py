@@ -90,7 +90,7 @@ class _OfAKey(Query[R]):
     key: Any
 
     @classmethod
-    def with_key(cls, key: Any) -> Self:
+    def with_key(cls, key: object) -> Self:
         """Ask for that key; raises StateError for `None`."""
         return cls(_given(key, cls.__name__))
 
@@ -134,17 +134,17 @@ class _OfARange(Query[Pairs]):
     descending: bool = False
 
     @classmethod
-    def with_range(cls, lower: Any, upper: Any) -> Self:
+    def with_range(cls, lower: object, upper: object) -> Self:
         """From `lower` to `upper`; `None` is no bound."""
         return cls(lower, upper)
 
     @classmethod
-    def with_lower_bound(cls, lower: Any) -> Self:
+    def with_lower_bound(cls, lower: object) -> Self:
         """From `lower` on."""
         return cls(lower, None)
 
     @classmethod
-    def with_upper_bound(cls, upper: Any) -> Self:
+    def with_upper_bound(cls, upper: object) -> Self:
         """Up to `upper`."""
         return cls(None, upper)
 
@@ -207,7 +207,7 @@ class WindowKeyQuery(Query[Pairs]):
 
     @classmethod
     def with_key_and_window_start_range(
-        cls, key: Any, time_from: datetime | int, time_to: datetime | int
+        cls, key: object, time_from: datetime | int, time_to: datetime | int
     ) -> WindowKeyQuery:
         """Ask for that key; times are aware datetimes, or milliseconds since the epoch.
 
@@ -240,7 +240,7 @@ class WindowRangeQuery(Query["tuple[tuple[Windowed[Any], Any], ...]"]):
         return cls(epoch_ms(time_from), epoch_ms(time_to))
 
     @classmethod
-    def with_key(cls, key: Any) -> WindowRangeQuery:
+    def with_key(cls, key: object) -> WindowRangeQuery:
         """Ask for the sessions of that key.
 
         Raises:
@@ -273,7 +273,7 @@ class VersionedKeyQuery(Query["VersionedRecord[Any] | None"]):
     as_of_ms: int | None = None
 
     @classmethod
-    def with_key(cls, key: Any) -> VersionedKeyQuery:
+    def with_key(cls, key: object) -> VersionedKeyQuery:
         """Ask for that key; raises StateError for `None`."""
         return cls(_given(key, cls.__name__))
 
@@ -310,7 +310,7 @@ class MultiVersionedKeyQuery(Query["tuple[VersionedRecord[Any], ...]"]):
     descending: bool = False
 
     @classmethod
-    def with_key(cls, key: Any) -> MultiVersionedKeyQuery:
+    def with_key(cls, key: object) -> MultiVersionedKeyQuery:
         """Ask for that key; raises StateError for `None`."""
         return cls(_given(key, cls.__name__))
 

@@ -107,7 +107,7 @@ def _plain(values: list[Any]) -> list[Any]:
     return [msgspec.to_builtins(each, builtin_types=_KEPT) if _has_fields(each) else each for each in values]
 
 
-def _has_fields(value: Any) -> bool:
+def _has_fields(value: object) -> bool:
     return is_dataclass(value) or isinstance(value, msgspec.Struct)
 
 
@@ -175,7 +175,7 @@ class StoreHandle:
         with self._source.pin({place.bundle for place in self._places}, strict=False) as snapshots:
             return min((snapshot.epoch for snapshot in snapshots.values()), default=-1)
 
-    def range(self, key_from: Any = None, key_to: Any = None, *, limit: int | None = None) -> StoreRows:
+    def range(self, key_from: object = None, key_to: object = None, *, limit: int | None = None) -> StoreRows:
         """Rows of keys from `key_from` to `key_to`, both included, in each partition; `None` is no bound.
 
         With `limit` at most so many are read; so have `all` and `fetch_all`.
@@ -225,7 +225,7 @@ class StoreHandle:
             return self._scan(lambda view: view.find_sessions_range(None, None, start, end), limit=limit)
         return self._scan(lambda view: view.fetch_all(start, end), limit=limit)
 
-    def fetch_session(self, key: Any, session_start: datetime | int, session_end: datetime | int) -> StoreAnswer:
+    def fetch_session(self, key: object, session_start: datetime | int, session_end: datetime | int) -> StoreAnswer:
         """The session of a key with exactly these bounds (session stores)."""
         self._want_sessions("fetch_session")
         start, end = epoch_ms(session_start), epoch_ms(session_end)
@@ -234,7 +234,7 @@ class StoreHandle:
             return _answer(self._view(place, snapshot).fetch_session(key, start, end), snapshot.epoch)
 
     def find_sessions(
-        self, key: Any, earliest_session_end: datetime | int, latest_session_start: datetime | int
+        self, key: object, earliest_session_end: datetime | int, latest_session_start: datetime | int
     ) -> StoreRows:
         """Sessions of a key that end and start within these bounds, by end (session stores).
 
@@ -271,7 +271,7 @@ class StoreHandle:
                 store=self.name,
             )
 
-    def _place_of(self, key: Any) -> PartitionLocation:
+    def _place_of(self, key: object) -> PartitionLocation:
         data = self._spec.key_serde.serialize(key)
         if data is None or len(self._places) == 1:
             return self._places[0]
@@ -313,13 +313,13 @@ def open_store(topology: Topology, checkpoint: Checkpoint, name: str, source: St
     return StoreHandle(name, topology.stores[name], sorted(places, key=lambda place: place.partition), source)
 
 
-def _answer(found: Any, epoch: int) -> StoreAnswer:
+def _answer(found: object, epoch: int) -> StoreAnswer:
     if isinstance(found, ValueAndTimestamp | VersionedRecord):
         return StoreAnswer(found.value, found.timestamp_ms, epoch)
     return StoreAnswer(found, None, epoch)
 
 
-def _row(key: Any, found: Any) -> StoreRow:
+def _row(key: object, found: object) -> StoreRow:
     if isinstance(found, ValueAndTimestamp | VersionedRecord):
         return StoreRow(key, found.value, found.timestamp_ms)
     return StoreRow(key, found, None)

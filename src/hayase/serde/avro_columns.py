@@ -218,7 +218,7 @@ class AvroCodec(ColumnCodec):
             return [{} for _ in range(frame.height)]
         return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
-    def from_python(self, values: Sequence[Any]) -> tuple[pl.DataFrame, pl.Series]:
+    def from_python(self, values: Sequence[object]) -> tuple[pl.DataFrame, pl.Series]:
         """See ColumnCodec. A value becomes what it would be after it was written and read."""
         head = self._serde.head(0)
         data = [None if value is None else head + self._serde.payload(value, self._reader) for value in values]
@@ -249,7 +249,7 @@ def _pyruhvro() -> Any:
     return pyruhvro
 
 
-def _unfit(row: Any, error: BaseException) -> SerializationError:
+def _unfit(row: object, error: BaseException) -> SerializationError:
     what = f"a value does not fit the column of its type: {said(error)}; the value is {shown(row)}"
     return SerializationError("VALUE_NOT_DESERIALIZABLE", what)
 
@@ -334,7 +334,7 @@ def _leaves(column: pl.Series) -> list[pl.Series]:
     return [column]
 
 
-def _encodable(schema: AvroSchema, kind: Any, column: pl.Series) -> bool:
+def _encodable(schema: AvroSchema, kind: object, column: pl.Series) -> bool:
     """Whether all values fit.
 
     No null where none is allowed, no unknown symbol, nothing that is left to the row form.

@@ -53,7 +53,7 @@ def check_depth(definition: Any) -> None:
     raise ValueError(f"its types are nested more than {SCHEMA_DEPTH_MAX} deep")
 
 
-def payload_check(parsed: Any, named: Mapping[str, Any]) -> Check | None:
+def payload_check(parsed: object, named: Mapping[str, object]) -> Check | None:
     """What is to look through payloads of a schema before they are decoded; `None`: nothing need.
 
     Args:
@@ -76,7 +76,7 @@ def payload_check(parsed: Any, named: Mapping[str, Any]) -> Check | None:
     return check_if_long
 
 
-def check_size(parsed: Any, named: Mapping[str, Any]) -> None:
+def check_size(parsed: object, named: Mapping[str, object]) -> None:
     """Raises ValueError for a schema of more than TYPES_MAX types, those of a name counted wherever it is mentioned."""
     builder = _Builder(named)
     root = builder.type(parsed)
@@ -109,7 +109,7 @@ class _Type:
         self.longest = 0
 
 
-def _size(given: Any) -> int:
+def _size(given: object) -> int:
     if isinstance(given, bool) or not isinstance(given, int) or given < 0:
         raise ValueError(f"a fixed type has {given!r} bytes")
     return given

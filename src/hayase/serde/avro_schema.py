@@ -111,13 +111,13 @@ class AvroSchema:
             return schema if schema in _PRIMITIVES else self.kind(self._named[schema])
         return self.kind(schema["type"]) if isinstance(schema["type"], dict | list) else str(schema["type"])
 
-    def definition(self, schema: Any) -> Any:
+    def definition(self, schema: object) -> Any:
         """A name replaced by what it stands for; primitives as a dict."""
         if isinstance(schema, str):
             return {"type": schema} if schema in _PRIMITIVES else self._named[schema]
         return schema
 
-    def nullable(self, schema: Any) -> tuple[Any, bool]:
+    def nullable(self, schema: object) -> tuple[Any, bool]:
         """The type without null, and whether null is allowed.
 
         Raises:
@@ -130,7 +130,7 @@ class AvroSchema:
             raise NoColumnFormError(f"a union of {len(others)} types")
         return others[0], len(others) < len(schema)
 
-    def shape(self, schema: Any) -> Any:
+    def shape(self, schema: object) -> Any:
         """What of a type matters for its bytes and its columns; equal shapes decode alike."""
         if isinstance(schema, list):
             return [self.shape(branch) for branch in schema]
@@ -153,7 +153,7 @@ class AvroSchema:
         found = tuple((field["name"], self._dtype(field["type"], outer)) for field in self.parsed["fields"])
         return Schema(found, python_type=dict)
 
-    def _dtype(self, schema: Any, outer: tuple[str, ...], depth: int = 0) -> pl.DataType:
+    def _dtype(self, schema: object, outer: tuple[str, ...], depth: int = 0) -> pl.DataType:
         self._types += 1
         if self._types > COLUMNS_MAX or depth > COLUMN_DEPTH_MAX:
             raise NoColumnFormError(f"more than {COLUMNS_MAX} types, or nested more than {COLUMN_DEPTH_MAX} deep")
@@ -197,7 +197,7 @@ class AvroSchema:
         made = [{"name": name, "type": kind} for name, kind in types.items()]
         return json.dumps({"type": "record", "name": "Value", "fields": made}) if made else None
 
-    def _plain(self, schema: Any) -> Any:
+    def _plain(self, schema: object) -> Any:
         if isinstance(schema, list):
             return ["null" if self.kind(branch) == "null" else self._plain(branch) for branch in schema]
         found = self.definition(schema)
@@ -218,7 +218,7 @@ class AvroSchema:
             return {"type": kind, "values": self._plain(found["values"])}
         return "long" if kind == "int" else kind
 
-    def _int_check(self, schema: Any) -> Callable[[Any], bool] | None:
+    def _int_check(self, schema: object) -> Callable[[Any], bool] | None:
         """Says whether an int or a decimal somewhere in a value is beyond its type.
 
         Fastavro reads more than that holds.
@@ -308,7 +308,7 @@ def inlined(definition: Any, named: Mapping[str, Any]) -> Any:
         raise ConfigError("INVALID_SCHEMA", f"not an Avro schema: {error or type(error).__name__}") from error
 
 
-def _parse(definition: Any) -> Any:
+def _parse(definition: object) -> Any:
     try:
         import fastavro
     except ImportError as error:
@@ -325,7 +325,7 @@ def _parse(definition: Any) -> Any:
     return parsed
 
 
-def _without_foreign_types(schema: Any) -> Any:
+def _without_foreign_types(schema: object) -> Any:
     """Without the logical types that are read as what they are written in."""
     if isinstance(schema, list):
         return [_without_foreign_types(branch) for branch in schema]
@@ -345,7 +345,7 @@ def _without_foreign_types(schema: Any) -> Any:
     return made
 
 
-def _collect_names(schema: Any, found: dict[str, Any]) -> None:
+def _collect_names(schema: object, found: dict[str, Any]) -> None:
     if isinstance(schema, list):
         for branch in schema:
             _collect_names(branch, found)

@@ -82,7 +82,7 @@ class AvroSerde(RegistrySerde[Any]):
         if own is not None and not own.references:
             _ = self.reader  # a schema that is none is refused here
 
-    def for_topic(self, topic: str, side: Side, settings: Mapping[str, Any]) -> Self:
+    def for_topic(self, topic: str, side: Side, settings: Mapping[str, object]) -> Self:
         """See RegistrySerde; `avro.empty.items.max` is the serde's own."""
         bound = super().for_topic(topic, side, settings)
         if EMPTY_ITEMS in settings:
@@ -132,12 +132,12 @@ class AvroSerde(RegistrySerde[Any]):
             self._writing_by = (self.head(schema_id), parsed)
         return self._writing_by
 
-    def to_bytes(self, value: Any) -> bytes:
+    def to_bytes(self, value: object) -> bytes:
         """Raises SerializationError for what does not fit the schema, SchemaRegistryError if there is no id for it."""
         head, schema = self.writing_by()
         return head + self.payload(value, schema)
 
-    def payload(self, value: Any, schema: AvroSchema) -> bytes:
+    def payload(self, value: object, schema: AvroSchema) -> bytes:
         """The bytes of a value behind the head; raises SerializationError."""
         from fastavro import schemaless_writer, validate
 

@@ -23,7 +23,7 @@ By us and by libraries, and by types of users, which may raise anything.
 """
 
 
-def refuse(serde: object, value: Any, allowed: str) -> SerializationError:
+def refuse(serde: object, value: object, allowed: str) -> SerializationError:
     """The error for a value that the serde cannot write."""
     return SerializationError(
         "VALUE_NOT_SERIALIZABLE",
@@ -95,14 +95,14 @@ class BareCodec(ColumnCodec):
         """See ColumnCodec; `None` for null."""
         return self._masked(frame, null).to_list()
 
-    def from_python(self, values: Sequence[Any]) -> tuple[pl.DataFrame, pl.Series]:
+    def from_python(self, values: Sequence[object]) -> tuple[pl.DataFrame, pl.Series]:
         """See ColumnCodec."""
         if not set(map(type, values)) <= {self._python_type, type(None)}:
             values = [self._serde.deserialize(self._serde.serialize(value)) for value in values]
         column = self._series(values)
         return column.to_frame(), column.is_null()
 
-    def _series(self, values: Sequence[Any]) -> pl.Series:
+    def _series(self, values: Sequence[object]) -> pl.Series:
         try:
             return pl.Series(BARE_FIELD, values, dtype=self._dtype, strict=True)
         except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError) as error:
@@ -148,7 +148,7 @@ def cast(serde: object, column: pl.Series, dtype: pl.DataType) -> pl.Series:
 
 
 def read_each(
-    read: Callable[[Any], T], items: Sequence[Any], refuse_item: Callable[[Any, BaseException], Exception]
+    read: Callable[[Any], T], items: Sequence[object], refuse_item: Callable[[Any, BaseException], Exception]
 ) -> tuple[list[T | None], list[tuple[int, Exception]]]:
     """What `read` makes of each item, in one C loop as long as nothing is wrong.
 

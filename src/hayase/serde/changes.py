@@ -129,7 +129,7 @@ class ChangeSerde(Serde[Change[V]]):
         """See Serde."""
         return ChangeSerde(replace(self._inner))
 
-    def for_topic(self, topic: str, side: Side, settings: Mapping[str, Any]) -> ChangeSerde[V]:
+    def for_topic(self, topic: str, side: Side, settings: Mapping[str, object]) -> ChangeSerde[V]:
         """With the inner serde for that topic."""
         return ChangeSerde(self._inner.for_topic(topic, side, settings))
 

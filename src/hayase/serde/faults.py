@@ -42,7 +42,7 @@ def unreadable(error: BaseException, serde: object, data: bytes | None) -> Seria
     return found
 
 
-def unwritable(error: BaseException, serde: object, value: Any) -> SerializationError:
+def unwritable(error: BaseException, serde: object, value: object) -> SerializationError:
     """The error for a value on which an encoder raised; raises the error itself if it is no fault of a record."""
     if isinstance(error, SerializationError):
         return error
@@ -56,7 +56,7 @@ def unwritable(error: BaseException, serde: object, value: Any) -> Serialization
     return found
 
 
-def shown(value: Any, limit: int = 200) -> str:
+def shown(value: object, limit: int = 200) -> str:
     """The beginning of a value's `repr`, for messages; never raises."""
     try:
         return f"{value!r:.{limit}}"

@@ -21,7 +21,7 @@ _LIMITS: dict[type[pl.DataType], tuple[int, int]] = {
 _PLAIN: dict[type[pl.DataType], Any] = {pl.Float64: float, pl.String: str, pl.Boolean: bool}
 
 
-def hint_of(name: str, dtype: Any, binary: bool) -> Any:
+def hint_of(name: str, dtype: object, binary: bool) -> Any:
     """The type hint, null allowed, that accepts exactly the values of a column type.
 
     Raises:
@@ -45,7 +45,7 @@ def hint_of(name: str, dtype: Any, binary: bool) -> Any:
     raise ConfigError("INVALID_FIELD_TYPE", f"field {name!r} is {dtype}; allowed are {allowed}")
 
 
-def json_schema_of(given: Any) -> dict[str, Any]:
+def json_schema_of(given: object) -> dict[str, Any]:
     """The JSON Schema of the values of a column type that are not null."""
     dtype = instance_of(given)
     if isinstance(dtype, pl.Struct):

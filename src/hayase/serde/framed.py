@@ -78,6 +78,6 @@ class FramedCodec(ColumnCodec):
         """See ColumnCodec."""
         return self._inner.to_python(frame, null)
 
-    def from_python(self, values: Sequence[Any]) -> tuple[pl.DataFrame, pl.Series]:
+    def from_python(self, values: Sequence[object]) -> tuple[pl.DataFrame, pl.Series]:
         """See ColumnCodec."""
         return self._inner.from_python(values)

@@ -51,7 +51,7 @@ class HeadersSerde(Serde["ValueAndHeaders[T]"]):
         """The serde of the values."""
         return self._inner
 
-    def for_topic(self, topic: str, side: Side, settings: Mapping[str, Any]) -> HeadersSerde[T]:
+    def for_topic(self, topic: str, side: Side, settings: Mapping[str, object]) -> HeadersSerde[T]:
         """With the inner serde for that topic."""
         return HeadersSerde(self._inner.for_topic(topic, side, settings))
 

@@ -81,7 +81,7 @@ class JsonCodec(ColumnCodec):
         """See ColumnCodec."""
         return self._shape.to_python(frame, null)
 
-    def from_python(self, values: Sequence[Any]) -> tuple[pl.DataFrame, pl.Series]:
+    def from_python(self, values: Sequence[object]) -> tuple[pl.DataFrame, pl.Series]:
         """See ColumnCodec."""
         return self._shape.from_python(values)
 

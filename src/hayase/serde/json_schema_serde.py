@@ -93,7 +93,7 @@ class JsonSchemaSerde(FramedSerde[T]):
             self._head = self.head(schema_id)
         return self._head
 
-    def to_bytes(self, value: Any) -> bytes:
+    def to_bytes(self, value: object) -> bytes:
         """Raises SerializationError for what does not fit the type, SchemaRegistryError if there is no id for the schema."""
         return self.written_head() + self._json.to_bytes(value)
 

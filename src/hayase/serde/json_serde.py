@@ -84,7 +84,7 @@ class JsonSerde(Serde[T]):
     def __getstate__(self) -> tuple[Any, bool, Shape | None]:
         return (self._python_type, self._sort_fields, self._shape)
 
-    def __setstate__(self, state: tuple[Any, bool, Shape | None]) -> None:
+    def __setstate__(self, state: tuple[object, bool, Shape | None]) -> None:
         self._python_type, self._sort_fields, self._shape = state
 
     def written_alike(self, other: JsonSerde[Any]) -> bool:
@@ -172,7 +172,7 @@ class JsonSerde(Serde[T]):
         return None if self._shape is None else JsonCodec(self._shape)
 
 
-def _has_non_finite(value: Any) -> bool:
+def _has_non_finite(value: object) -> bool:
     if isinstance(value, float):
         return not math.isfinite(value)
     if isinstance(value, dict):

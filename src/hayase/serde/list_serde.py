@@ -58,7 +58,7 @@ class ListSerde(Serde[list[T]]):
         inner = replace(self._inner)
         return self if inner is self._inner else ListSerde(inner)
 
-    def for_topic(self, topic: str, side: Side, settings: Mapping[str, Any]) -> ListSerde[T]:
+    def for_topic(self, topic: str, side: Side, settings: Mapping[str, object]) -> ListSerde[T]:
         """With the inner serde for that topic."""
         return ListSerde(self._inner.for_topic(topic, side, settings))
 
@@ -129,6 +129,6 @@ class _ListCodec(BareCodec):
     def encode_column(self, values: pl.Series) -> list[bytes | None]:
         return [self._serde.serialize(value) for value in values.to_list()]
 
-    def from_python(self, values: Sequence[Any]) -> tuple[pl.DataFrame, pl.Series]:
+    def from_python(self, values: Sequence[object]) -> tuple[pl.DataFrame, pl.Series]:
         """See ColumnCodec."""
         return super().from_python([self._serde.deserialize(self._serde.serialize(value)) for value in values])

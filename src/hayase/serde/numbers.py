@@ -198,7 +198,7 @@ class _NumberCodec(_FixedWidthCodec):
         self._layout = np.dtype(layout)
         self._width = self._layout.itemsize
 
-    def from_python(self, values: Sequence[Any]) -> tuple[pl.DataFrame, pl.Series]:
+    def from_python(self, values: Sequence[object]) -> tuple[pl.DataFrame, pl.Series]:
         """See ColumnCodec."""
         frame, null = super().from_python(values)
         if self._dtype == pl.Float32 and frame[BARE_FIELD].is_infinite().any():

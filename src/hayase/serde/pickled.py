@@ -22,7 +22,7 @@ class PickleSerde(Serde[Any]):
         {1, 2}
     """
 
-    def to_bytes(self, value: Any) -> bytes:
+    def to_bytes(self, value: object) -> bytes:
         """Raises SerializationError for a value that cannot be pickled."""
         try:
             return pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)

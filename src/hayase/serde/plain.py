@@ -35,7 +35,7 @@ class PlainSerde(Serde[Any]):
         {'at': (1, 2.5), 3: {b'x'}}
     """
 
-    def to_bytes(self, value: Any) -> bytes:
+    def to_bytes(self, value: object) -> bytes:
         """Raises SerializationError for a value of another class, or one that holds such a value."""
         try:
             return _ENCODER.encode(_packed(value))
@@ -81,7 +81,7 @@ def _packed(value: Any) -> Any:
     return _ext(code, write(value))
 
 
-def _ext(code: int, content: Any) -> msgspec.msgpack.Ext:
+def _ext(code: int, content: object) -> msgspec.msgpack.Ext:
     return msgspec.msgpack.Ext(code, _ENCODER.encode(content))
 
 

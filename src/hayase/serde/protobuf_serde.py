@@ -121,7 +121,7 @@ class ProtobufSerde(FramedSerde[T]):
         if own is not None and not own.references:
             _ = self._own_message  # a schema that is none is refused here
 
-    def _given(self, schema: Any) -> Any:
+    def _given(self, schema: object) -> Any:
         message = package("google.protobuf.message")
         if isinstance(schema, package("google.protobuf.descriptor").Descriptor):
             return schema
@@ -227,12 +227,12 @@ class ProtobufSerde(FramedSerde[T]):
         """The bytes before what is written: what all records of a registry have, and the message's indexes."""
         return self._writing()[0]
 
-    def to_bytes(self, value: Any) -> bytes:
+    def to_bytes(self, value: object) -> bytes:
         """Raises SerializationError for what does not fit the message, SchemaRegistryError if there is no id for it."""
         head, form = self._writing()
         return head + self.payload(value, form)
 
-    def payload(self, value: Any, form: MessageForm) -> bytes:
+    def payload(self, value: object, form: MessageForm) -> bytes:
         """The bytes of a value behind the head; raises SerializationError."""
         if self._class is not None and not isinstance(value, self._class):
             raise refuse(self, value, f"instances of {self._class.__name__}")
@@ -314,7 +314,7 @@ class _ProtobufCodec(ColumnCodec):
     def _parse(self, payload: bytes | None) -> Any:
         return None if payload is None else self._form.parse(payload)
 
-    def _whole(self, numbered: tuple[int, Any]) -> Any:
+    def _whole(self, numbered: tuple[int, object]) -> Any:
         return None if numbered[1] is None else self._form.value(numbered[1])
 
     def _error(self, value: Any, error: BaseException) -> Exception:
@@ -331,7 +331,7 @@ class _ProtobufCodec(ColumnCodec):
             return rows
         return [None if gone else row for row, gone in zip(rows, null.to_list(), strict=True)]
 
-    def from_python(self, values: Sequence[Any]) -> tuple[pl.DataFrame, pl.Series]:
+    def from_python(self, values: Sequence[object]) -> tuple[pl.DataFrame, pl.Series]:
         """A value becomes what it would be after it was written and read."""
         found = self.decode_list([None if v is None else b"\0" + self._serde.payload(v, self._form) for v in values])
         if found.bad:

@@ -72,7 +72,7 @@ class MessageForm:
         """The dict of a message; raises ValueError or OverflowError for a time that Python does not have."""
         return {name: read(message) for name, read in self._readers.items()}
 
-    def message(self, value: Any) -> Any:
+    def message(self, value: object) -> Any:
         """The message of a dict; raises TypeError or ValueError for what does not fit."""
         if not isinstance(value, Mapping):
             raise TypeError(f"a dict is expected, not {value!r:.80}")
@@ -95,7 +95,7 @@ class MessageForm:
             raise ValueError(str(error)) from error
         return found
 
-    def frame(self, messages: Sequence[Any], wanted: frozenset[str] | None = None) -> pl.DataFrame:
+    def frame(self, messages: Sequence[object], wanted: frozenset[str] | None = None) -> pl.DataFrame:
         """Columns of messages; null where there is none. Raises as `value`, and Polars' errors."""
         assert self.columns is not None
         some_null = None in messages
@@ -205,13 +205,13 @@ def _enum_writer(kind: Any) -> Convert:
     return write
 
 
-def _timestamp(message: Any, value: Any) -> Any:
+def _timestamp(message: object, value: object) -> Any:
     if not isinstance(value, dt.datetime) or value.tzinfo is None:
         raise TypeError(f"a datetime with a time zone is expected, not {value!r}")
     return _filled(message, "FromDatetime", value)
 
 
-def _filled(message: Any, method: str, value: Any) -> Any:
+def _filled(message: object, method: str, value: object) -> Any:
     getattr(message, method)(value)
     return message
 
@@ -222,7 +222,7 @@ def _within(duration: Any) -> Any:
     return duration
 
 
-def _from_json(message: Any, value: Any) -> Any:
+def _from_json(message: object, value: object) -> Any:
     json_format = package("google.protobuf.json_format")
     try:
         return json_format.ParseDict(value, message)

@@ -114,7 +114,7 @@ class ColumnCodec(ABC):
         """
 
     @abstractmethod
-    def from_python(self, values: Sequence[Any]) -> tuple[pl.DataFrame, pl.Series]:
+    def from_python(self, values: Sequence[object]) -> tuple[pl.DataFrame, pl.Series]:
         """Fields and null flags of the row form's values.
 
         Raises:
@@ -144,7 +144,7 @@ class Serde(ABC, Generic[T]):
         """
         return None if data is None else self.from_bytes(data)
 
-    def for_topic(self, topic: str, side: Side, settings: Mapping[str, Any]) -> Serde[T]:
+    def for_topic(self, topic: str, side: Side, settings: Mapping[str, object]) -> Serde[T]:
         """The serde as it is used for the keys or values of one topic; most are the same for all.
 
         Called when a topology meets its configuration, once for each source, sink and store, before any record.

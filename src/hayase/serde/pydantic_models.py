@@ -24,7 +24,7 @@ class PlainField(NamedTuple):
     default_factory: Any
 
 
-def is_model(python_type: Any) -> bool:
+def is_model(python_type: object) -> bool:
     """Whether it is a class of models."""
     pydantic = sys.modules.get("pydantic")  # who has such a class has imported it
     return pydantic is not None and isinstance(python_type, type) and issubclass(python_type, pydantic.BaseModel)

@@ -302,13 +302,13 @@ class Refusals:
         self._now = now
         self._found: dict[Any, tuple[float, float, str, str]] = {}  # until when, how long, condition, message
 
-    def check(self, key: Any) -> None:
+    def check(self, key: object) -> None:
         """Raises SerializationError if this was refused and it is not yet time to ask again."""
         found = self._found.get(key)
         if found is not None and found[0] > self._now():
             raise SerializationError(*found[2:])
 
-    def add(self, key: Any, error: SerializationError) -> SerializationError:
+    def add(self, key: object, error: SerializationError) -> SerializationError:
         """Remember that something was refused; the error, to be raised."""
         before = self._found.pop(key, None)
         seconds = _REFUSED_FIRST_S if before is None else min(2 * before[1], _REFUSED_LAST_S)
@@ -317,7 +317,7 @@ class Refusals:
             del self._found[next(iter(self._found))]
         return error
 
-    def forget(self, key: Any) -> None:
+    def forget(self, key: object) -> None:
         """It is there now."""
         self._found.pop(key, None)
 

@@ -80,7 +80,7 @@ class WriterOptions:
         """Whether what is not in the registry is registered."""
         return not self.uses_latest and (self.auto_register_schemas is None or self.auto_register_schemas)
 
-    def with_settings(self, settings: Mapping[str, Any], side: Side) -> WriterOptions:
+    def with_settings(self, settings: Mapping[str, object], side: Side) -> WriterOptions:
         """These options, completed by the application's settings."""
         found: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(self)}
         mode_given = self.auto_register_schemas is not None or self.use_latest_version is not None
@@ -159,12 +159,12 @@ class RegistrySerde(Serde[T]):
     def __getstate__(self) -> tuple[Any, ...]:
         return self._whole()
 
-    def __setstate__(self, state: tuple[Any, ...]) -> None:
+    def __setstate__(self, state: tuple[object, ...]) -> None:
         for name, value in zip(self._KEPT, state, strict=True):
             setattr(self, name, value)
         self._forget()
 
-    def made(self, key: Any, make: Callable[[], M]) -> M:
+    def made(self, key: object, make: Callable[[], M]) -> M:
         """What `make` makes, once per process, registry and key."""
         held = self.registry.held.made
         if key not in held:
@@ -172,7 +172,7 @@ class RegistrySerde(Serde[T]):
         found: M = held[key]
         return found
 
-    def made_of(self, schema: RegistrySchema, key: Any, make: Callable[[], M]) -> M:
+    def made_of(self, schema: RegistrySchema, key: object, make: Callable[[], M]) -> M:
         """What `make` makes of a schema that a record was written by, as `made`.
 
         That it cannot be made is remembered, too.

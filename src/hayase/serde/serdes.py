@@ -108,7 +108,7 @@ class Serdes:
     def json(python_type: Any = None, *, sort_fields: bool = False) -> JsonSerde[Any]: ...
     @staticmethod
     def json(
-        python_type: Any = None, *, schema: Mapping[str, Any] | None = None, sort_fields: bool = False
+        python_type: object = None, *, schema: Mapping[str, object] | None = None, sort_fields: bool = False
     ) -> JsonSerde[Any]:
         """JSON; see JsonSerde."""
         return JsonSerde(python_type, schema=schema, sort_fields=sort_fields)

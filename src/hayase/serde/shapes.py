@@ -95,7 +95,7 @@ class Shape:
         """The JSON Schema of dicts with these fields, each of which may be null or missing."""
         return json_schema_of(pl.Struct(dict(self.schema.fields)))
 
-    def check(self, value: Any) -> Any:
+    def check(self, value: object) -> Any:
         """The twin of a value that is not null.
 
         Raises:
@@ -122,7 +122,7 @@ class Shape:
             return [None if twin is None else make(twin) for twin in twins]
         return list(map(make, twins))
 
-    def make_of(self, values: Sequence[Any]) -> Any:
+    def make_of(self, values: Sequence[object]) -> Any:
         """The row form's value of the fields in order; nested ones may be structs or dicts."""
         if self.schema.python_type is dict:
             fields = dict(zip(self._names, values, strict=True))
@@ -198,7 +198,7 @@ class Shape:
             return list(map(self._construct, *columns))
         return list(map(self.make_of, zip(*columns, strict=True)))
 
-    def from_python(self, values: Sequence[Any]) -> tuple[pl.DataFrame, pl.Series]:
+    def from_python(self, values: Sequence[object]) -> tuple[pl.DataFrame, pl.Series]:
         """Columns and null flags of the row form's values; raises SerializationError."""
         try:
             return self.frame([None if value is None else self.check(value) for value in values])
@@ -224,7 +224,7 @@ class Shape:
         python_type = self.schema.python_type
         return "dict" if python_type is None else python_type.__name__
 
-    def _refuse(self, value: Any, reason: str) -> SerializationError:
+    def _refuse(self, value: object, reason: str) -> SerializationError:
         fields = ", ".join(f"{name}: {dtype}" for name, dtype in self.schema.fields)
         return SerializationError(
             "VALUE_NOT_SERIALIZABLE",
@@ -240,14 +240,14 @@ def non_finite(where: str) -> SerializationError:
     )
 
 
-def _rebuild(source: Any, schema: Schema) -> Shape:
+def _rebuild(source: object, schema: Schema) -> Shape:
     shape = shape_of_schema(source, binary=True) if isinstance(source, dict) else shape_of_type(source)
     if shape is None or shape.schema != schema:
         raise ConfigError("SERDE_CHANGED", f"the fields of {source!r} are no longer those that were pickled")
     return shape
 
 
-def shape_of_schema(schema: Mapping[str, Any], *, binary: bool = False) -> Shape:
+def shape_of_schema(schema: Mapping[str, object], *, binary: bool = False) -> Shape:
     """The shape of dicts with these fields, all of which may be null.
 
     Args:
@@ -277,7 +277,7 @@ def shape_of_type(python_type: Any) -> Shape | None:
     return None if fields is None else Shape(fields, python_type)
 
 
-def _fields_of(python_type: Any, outer: tuple[Any, ...]) -> list[_Field] | None:
+def _fields_of(python_type: object, outer: tuple[object, ...]) -> list[_Field] | None:
     if not isinstance(python_type, type) or python_type in outer or hasattr(python_type, "__post_init__"):
         return None
     if issubclass(python_type, msgspec.Struct):
@@ -309,7 +309,7 @@ def _fields_of(python_type: Any, outer: tuple[Any, ...]) -> list[_Field] | None:
     return [f for f in fields if f is not None]
 
 
-def _or_none(default: Any) -> Any:
+def _or_none(default: object) -> Any:
     return msgspec.NODEFAULT if default is dataclasses.MISSING else default
 
 
@@ -328,7 +328,7 @@ def _field(name: str, written: str, hint: Any, default: Any, factory: Any, *, ou
     return _Field(name, written, twin_hint, dtype, nullable, default, factory)
 
 
-def _fit(default: Any, hint: Any) -> Any:
+def _fit(default: object, hint: object) -> Any:
     """The default as a value that was read would be: a float even if written as int, for one."""
     return msgspec.convert(default, hint, from_attributes=True)
 

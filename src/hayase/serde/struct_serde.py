@@ -69,12 +69,12 @@ class StructSerde(Serde[Any]):
     def __reduce__(self) -> tuple[Any, ...]:
         return (StructSerde, (self._source,))
 
-    def to_bytes(self, value: Any) -> bytes:
+    def to_bytes(self, value: object) -> bytes:
         """Raises SerializationError for what does not fit the schema."""
         twin = self._shape.check({BARE_FIELD: value} if self._bare else value)
         return self.pack(msgspec.structs.astuple(twin))
 
-    def pack(self, fields: tuple[Any, ...]) -> bytes:
+    def pack(self, fields: tuple[object, ...]) -> bytes:
         """Bytes of the fields in order, already checked."""
         if self._layout is not None:
             return self._layout.pack(fields)
@@ -121,7 +121,7 @@ class _FixedLayout:
         self._rows = np.dtype(fields + [(f"f{at}", code) for at, (_, code) in enumerate(codes)])
         self.width = self._packer.size
 
-    def pack(self, fields: Sequence[Any]) -> bytes:
+    def pack(self, fields: Sequence[object]) -> bytes:
         if None not in fields:
             return self._packer.pack(self._no_nulls, *fields)
         nulls = sum(1 << at for at, value in enumerate(fields) if value is None)
@@ -222,7 +222,7 @@ class _StructCodec(ColumnCodec):
         rows = self._shape.to_python(frame, self._nulls(frame, null))
         return [None if row is None else row[BARE_FIELD] for row in rows]
 
-    def from_python(self, values: Sequence[Any]) -> tuple[pl.DataFrame, pl.Series]:
+    def from_python(self, values: Sequence[object]) -> tuple[pl.DataFrame, pl.Series]:
         if self._bare:
             values = [None if value is None else {BARE_FIELD: value} for value in values]
         return self._shape.from_python(values)
@@ -232,7 +232,7 @@ def _codec_of(serde: StructSerde) -> ColumnCodec:
     return serde.columns
 
 
-def _shape_of(schema: Mapping[str, Any] | Schema | type[Any]) -> Shape:
+def _shape_of(schema: Mapping[str, object] | Schema | type[object]) -> Shape:
     python_type = schema.python_type if isinstance(schema, Schema) else schema
     if isinstance(python_type, type) and python_type is not dict:
         shape = shape_of_type(python_type)

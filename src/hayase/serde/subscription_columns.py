@@ -122,7 +122,7 @@ class SubscriptionCodec(_Codec):
         rows = zip(*(frame[name].to_list() for name in self.schema.names), gone, strict=True)
         return [None if none else Subscription(Instruction(n), d, p, key) for n, d, p, key, none in rows]
 
-    def from_python(self, values: Sequence[Any]) -> tuple[pl.DataFrame, pl.Series]:
+    def from_python(self, values: Sequence[object]) -> tuple[pl.DataFrame, pl.Series]:
         """See ColumnCodec."""
         nothing = Subscription(Instruction.UNSUBSCRIBE, None, 0, None)
         rows = [nothing if value is None else value for value in values]

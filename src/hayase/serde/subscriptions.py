@@ -86,7 +86,7 @@ class _Wrapper(Serde[Any]):
         """See Serde."""
         return type(self)(replace(self._inner))
 
-    def for_topic(self, topic: str, side: Side, settings: Mapping[str, Any]) -> Serde[Any]:
+    def for_topic(self, topic: str, side: Side, settings: Mapping[str, object]) -> Serde[Any]:
         """With the inner serde for that topic."""
         return type(self)(self._inner.for_topic(topic, side, settings))
 
@@ -173,17 +173,17 @@ class CombinedKeySerde(Serde[tuple[Any, Any]]):
         """See Serde."""
         return CombinedKeySerde(replace(self._foreign), replace(self._primary))
 
-    def for_topic(self, topic: str, side: Side, settings: Mapping[str, Any]) -> CombinedKeySerde:
+    def for_topic(self, topic: str, side: Side, settings: Mapping[str, object]) -> CombinedKeySerde:
         """With the inner serdes for that topic."""
         return CombinedKeySerde(
             self._foreign.for_topic(topic, side, settings), self._primary.for_topic(topic, side, settings)
         )
 
-    def prefix(self, foreign_key: Any) -> bytes:
+    def prefix(self, foreign_key: object) -> bytes:
         """What the bytes of all pairs with a foreign key begin with, and no others."""
         return prefix_of(self._foreign.to_bytes(foreign_key))
 
-    def to_bytes(self, value: tuple[Any, Any]) -> bytes:
+    def to_bytes(self, value: tuple[object, object]) -> bytes:
         """Both keys; raises SerializationError."""
         return self.prefix(value[0]) + self._primary.to_bytes(value[1])
 

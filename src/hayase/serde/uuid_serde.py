@@ -63,7 +63,7 @@ class _UuidCodec(BareCodec):
     def to_python(self, frame: pl.DataFrame, null: pl.Series | None = None) -> list[Any]:
         return [None if text is None else uuid.UUID(text) for text in super().to_python(frame, null)]
 
-    def _series(self, values: Sequence[Any]) -> pl.Series:
+    def _series(self, values: Sequence[object]) -> pl.Series:
         """From UUIDs or their texts."""
         texts = [str(value) if isinstance(value, uuid.UUID) else value for value in values]
         column = pl.Series(BARE_FIELD, texts, dtype=pl.String, strict=True).str.to_lowercase()

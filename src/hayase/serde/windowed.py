@@ -88,7 +88,7 @@ class TimeWindowedSerde(_WindowedSerde[K]):
         """See Serde."""
         return TimeWindowedSerde(replace(self._inner), self._size_ms)
 
-    def for_topic(self, topic: str, side: Side, settings: Mapping[str, Any]) -> TimeWindowedSerde[K]:
+    def for_topic(self, topic: str, side: Side, settings: Mapping[str, object]) -> TimeWindowedSerde[K]:
         """With the inner serde for that topic."""
         return TimeWindowedSerde(self._inner.for_topic(topic, side, settings), self._size_ms)
 
@@ -124,7 +124,7 @@ class SessionWindowedSerde(_WindowedSerde[K]):
         """See Serde."""
         return SessionWindowedSerde(replace(self._inner))
 
-    def for_topic(self, topic: str, side: Side, settings: Mapping[str, Any]) -> SessionWindowedSerde[K]:
+    def for_topic(self, topic: str, side: Side, settings: Mapping[str, object]) -> SessionWindowedSerde[K]:
         """With the inner serde for that topic."""
         return SessionWindowedSerde(self._inner.for_topic(topic, side, settings))
 

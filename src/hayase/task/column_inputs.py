@@ -85,7 +85,7 @@ class FrameRecords:
         return FrameRecords, (bare, self._partition, self._frame, 0, self._numbers)
 
 
-def _bytes_for_handlers(serde: Serde[Any], value: Any) -> bytes | None:
+def _bytes_for_handlers(serde: Serde[Any], value: object) -> bytes | None:
     """The bytes of a value; of one that the serde cannot write, which may be why a handler is asked, its `repr`."""
     try:
         return serde.serialize(value)
@@ -95,7 +95,7 @@ def _bytes_for_handlers(serde: Serde[Any], value: Any) -> bytes | None:
         return shown(value).encode(errors="backslashreplace")
 
 
-def _value(columns: Mapping[str, Any]) -> Any:
+def _value(columns: Mapping[str, object]) -> Any:
     """The row form's value of the columns of one row."""
     fields = {name: value for name, value in columns.items() if not name.startswith("__")}
     return fields.get(BARE_FIELD) if list(fields) == [BARE_FIELD] else fields

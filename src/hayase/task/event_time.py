@@ -33,7 +33,7 @@ def extract_times(
     node: str,
     raw: RecordBatch,
     rows: npt.NDArray[np.int64],
-    content: tuple[Sequence[Any], Sequence[Any]] | pl.DataFrame,
+    content: tuple[Sequence[object], Sequence[object]] | pl.DataFrame,
     *,
     clocks: Clocks,
     metrics: Metrics,
@@ -96,7 +96,7 @@ def needs_partition_time(extractor: TimestampExtractor) -> bool:
     return extractor.kind == "callable" or extractor.on_invalid == "partition_time"
 
 
-def _field_values(content: tuple[Sequence[Any], Sequence[Any]] | pl.DataFrame, path: str) -> list[Any]:
+def _field_values(content: tuple[Sequence[object], Sequence[object]] | pl.DataFrame, path: str) -> list[Any]:
     if isinstance(content, pl.DataFrame):
         column = _field_column(content, path)
         return [None] * content.height if column is None else column.to_list()
@@ -133,7 +133,7 @@ def _field_column(frame: pl.DataFrame, path: str) -> pl.Series | None:
     return column
 
 
-def _walk(value: Any, names: Sequence[str]) -> Any:
+def _walk(value: object, names: Sequence[str]) -> Any:
     for name in names:
         try:
             value = value.get(name) if isinstance(value, dict) else getattr(value, name, None)
@@ -170,7 +170,7 @@ def _callable_picker(
     return pick
 
 
-def _invalid(extractor: TimestampExtractor, node: str, raw: RecordBatch, row: int, found: Any) -> SerializationError:
+def _invalid(extractor: TimestampExtractor, node: str, raw: RecordBatch, row: int, found: object) -> SerializationError:
     source = f"field {extractor.field!r}" if extractor.kind == "field" else f"the {extractor.kind}"
     return SerializationError(
         "INVALID_TIMESTAMP",

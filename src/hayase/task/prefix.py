@@ -161,7 +161,7 @@ def _filled(place: I64 | int, count: int) -> I64:
     return np.full(count, place) if isinstance(place, int) else place
 
 
-def _picked(items: Iterable[Any], rows: Sequence[int]) -> list[Any]:
+def _picked(items: Iterable[object], rows: Sequence[int]) -> list[Any]:
     every = list(items)
     return [every[row] for row in rows]
 

@@ -76,7 +76,7 @@ def routing_without_columns(sink: SinkProgram, edge: EdgeSchema) -> str | None:
     return None
 
 
-def _in_columns(partitioner: Any) -> Any:
+def _in_columns(partitioner: object) -> Any:
     """The partitioner as an expression, if it says what that is."""
     return getattr(partitioner, "in_columns", partitioner)
 
@@ -85,7 +85,7 @@ def _unfit(sink: SinkProgram, expression: pl.Expr, dtype: pl.DataType, wanted: s
     return TopologyError("INVALID_EXPRESSION", f"{expression} gives {dtype}; it must give {wanted}", node=sink.name)
 
 
-def checked_topic(result: Any) -> str:
+def checked_topic(result: object) -> str:
     """The name that a function gave; raises TypeError if it is none."""
     if not isinstance(result, str) or not result:
         raise TypeError(f"the topic of a record must be a name, not {result!r}")

@@ -73,7 +73,7 @@ class SchemaRegistryServer:
         self._http.server_close()
         self._thread.join()
 
-    def _answer(self, method: str, target: str, body: Any, authorization: str | None) -> _Answer:
+    def _answer(self, method: str, target: str, body: object, authorization: str | None) -> _Answer:
         path = urlsplit(target).path
         self.requests.append(f"{method} {path}")
         if self._expected is not None and authorization != self._expected:
@@ -91,7 +91,7 @@ class _State:
         self._subjects: dict[str, dict[int, int]] = {}
         self._levels: dict[str | None, str] = {None: "BACKWARD"}
 
-    def answer(self, method: str, path: list[str], body: Any) -> _Answer:
+    def answer(self, method: str, path: list[str], body: object) -> _Answer:
         with self._lock:
             match method, path:
                 case "GET", ["subjects"]:
@@ -132,7 +132,7 @@ class _State:
         number = self._subjects[subject][version]
         return {"subject": subject, "version": version, "id": number, **self._schemas[number]}
 
-    def _register(self, subject: str, body: Any) -> _Answer:
+    def _register(self, subject: str, body: object) -> _Answer:
         problem = _problem(body)
         if problem:
             return 422, {"error_code": 42201, "message": f"Invalid schema: {problem}"}
@@ -145,7 +145,7 @@ class _State:
             versions[max(versions, default=0) + 1] = number
         return 200, {"id": number}
 
-    def _lookup(self, subject: str, body: Any) -> _Answer:
+    def _lookup(self, subject: str, body: object) -> _Answer:
         versions = self._subjects.get(subject)
         if versions is None:
             return _no_subject(subject)
@@ -219,7 +219,7 @@ def _handler(answer: Callable[[str, str, Any, str | None], _Answer]) -> type[Bas
 
         do_GET = do_POST = do_PUT = do_DELETE = _any  # noqa: N815 - the names that http.server looks for
 
-        def log_message(self, *_: Any) -> None:
+        def log_message(self, *_: object) -> None:
             """Not on stderr."""
 
     return Handler

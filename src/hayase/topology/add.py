@@ -59,7 +59,7 @@ def _check_apart(made: SourceNode, other: SourceNode) -> None:
         )
 
 
-def processor(topology: TopologyGraph, name: str, supplier: Any, parents: tuple[str, ...]) -> None:
+def processor(topology: TopologyGraph, name: str, supplier: object, parents: tuple[str, ...]) -> None:
     """See `Topology.add_processor`."""
     fixed_key = isinstance(supplier, type) and issubclass(supplier, FixedKeyProcessor)
     operator = Process(check_supplier(supplier, FixedKeyProcessor if fixed_key else Processor), fixed_key)
@@ -75,7 +75,7 @@ def global_store(
     spec: StoreSpec,
     names: tuple[str, str],
     topic: str,
-    supplier: Any,
+    supplier: object,
     serdes: Serdes,
     extractor: TimestampExtractor | None,
 ) -> None:
@@ -95,7 +95,7 @@ def global_store(
         raise
 
 
-def global_table_of(spec: StoreSpec, source: SourceNode, name: str, supplier: Any) -> GlobalTable:
+def global_table_of(spec: StoreSpec, source: SourceNode, name: str, supplier: object) -> GlobalTable:
     """A global store with the processor of the user that keeps it.
 
     Raises:

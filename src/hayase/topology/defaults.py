@@ -57,7 +57,7 @@ class DefaultSerde(Serde[Any]):
         theirs = default.columns
         return mine is None or theirs is None or mine.schema.fields == theirs.schema.fields
 
-    def to_bytes(self, value: Any) -> bytes:
+    def to_bytes(self, value: object) -> bytes:
         """By the fallback."""
         return self.resolve(None).to_bytes(value)
 
@@ -122,7 +122,7 @@ def with_default_serdes(
     )
 
 
-def with_topics(topology: Topology, application_id: str, settings: Mapping[str, Any]) -> Topology:
+def with_topics(topology: Topology, application_id: str, settings: Mapping[str, object]) -> Topology:
     """The topology with every serde made for its topic (`Serde.for_topic`).
 
     A source of several topics takes the first: what it reads says itself what it was written by. Stores and

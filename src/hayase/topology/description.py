@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from hayase.topology.graph import TopologyGraph
 from hayase.topology.mermaid import to_mermaid
 
@@ -45,6 +43,6 @@ class TopologyDescription(str):
         """
         return to_mermaid(self._topology)
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         """What notebooks show: a drawing (JupyterLab draws Mermaid itself), else the text."""
         return {"text/vnd.mermaid": self.to_mermaid(), "text/plain": str(self)}

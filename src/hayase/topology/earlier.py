@@ -82,7 +82,7 @@ def renamed(topology: Topology, names: Mapping[str, str]) -> Topology:
     def text(old: str) -> str:
         return found.sub(lambda match: names[match.group()], old)
 
-    def of(old: Any) -> Any:
+    def of(old: object) -> Any:
         if isinstance(old, str):
             return text(old)
         if isinstance(old, tuple):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 from hayase.core.errors import TopologyError
 from hayase.state.stores.spec import StoreSpec
@@ -169,7 +168,7 @@ class TopologyGraph:
                     join(owner.setdefault(store, node.name), node.name)
         return groups
 
-    def changed(self, **changes: Any) -> None:
+    def changed(self, **changes: object) -> None:
         """Replace fields; what was computed from them is forgotten."""
         for name in list(vars(self)):
             if isinstance(getattr(type(self), name, None), cached_property):

@@ -11,7 +11,7 @@ from hayase.processor.api import FixedKeyProcessor, Processor, ValueTransformerW
 from hayase.state.stores.spec import StoreSpec
 
 
-def check_supplier(supplier: Any, wanted: type[Any]) -> Callable[[], Any]:
+def check_supplier(supplier: object, wanted: type[Any]) -> Callable[[], Any]:
     """The supplier of such objects, if it is one.
 
     What it makes is looked at only if it is a class: it is called when a task begins.
@@ -44,7 +44,7 @@ def _needs_arguments(supplier: Any) -> bool:
     return False
 
 
-def brought_stores(supplier: Any) -> tuple[StoreSpec, ...]:
+def brought_stores(supplier: object) -> tuple[StoreSpec, ...]:
     """The stores that a supplier's `stores()` gives (KIP-401): they are added, and connected with its processors.
 
     Raises:
@@ -57,7 +57,7 @@ def brought_stores(supplier: Any) -> tuple[StoreSpec, ...]:
     return found
 
 
-def check_store(spec: Any, what: str) -> StoreSpec:
+def check_store(spec: object, what: str) -> StoreSpec:
     """The store, if it is one; raises TopologyError `INVALID_STORE`."""
     if not isinstance(spec, StoreSpec):
         raise TopologyError("INVALID_STORE", f"{what} takes what Stores makes, not {spec!r}")

@@ -82,7 +82,7 @@ class Topology(TopologyGraph):
         self._add(lambda each: add.source(each, name, topics, serdes, timestamp_extractor, offset_reset))
         return self
 
-    def add_processor(self, name: str, supplier: Any, *parents: str) -> Topology:
+    def add_processor(self, name: str, supplier: object, *parents: str) -> Topology:
         """Add a node that runs a `Processor` over what its parents send.
 
         Stores that the supplier brings are added (KIP-401).
@@ -147,7 +147,7 @@ class Topology(TopologyGraph):
         source_name: str,
         topic: str,
         processor_name: str,
-        supplier: Any,
+        supplier: object,
         *,
         key_serde: Serde[Any] | None = None,
         value_serde: Serde[Any] | None = None,
@@ -171,7 +171,7 @@ class Topology(TopologyGraph):
         source_name: str,
         topic: str,
         processor_name: str,
-        supplier: Any,
+        supplier: object,
         *,
         key_serde: Serde[Any] | None = None,
         value_serde: Serde[Any] | None = None,
@@ -216,6 +216,6 @@ class Topology(TopologyGraph):
         """The topology as text, in the format of Kafka Streams' `Topology.describe()`."""
         return TopologyDescription(self, describe(self))
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         """What notebooks show: as its description."""
         return self.describe()._repr_mimebundle_()

@@ -94,7 +94,7 @@ class _KeyPartitioner:
 
     function: Callable[[str, Any, Any, int], int | Collection[int] | None]
 
-    def __call__(self, topic: str, key: Any, value: Any, partitions: int) -> int | Collection[int] | None:
+    def __call__(self, topic: str, key: object, value: object, partitions: int) -> int | Collection[int] | None:
         return self.function(topic, key, None, partitions)
 
 
@@ -107,7 +107,7 @@ class _ToAsker:
         """The same as an expression; see `hayase.task.routing`."""
         return pl.col(PARTITION)
 
-    def __call__(self, topic: str, key: Any, value: Answer, partitions: int) -> int:
+    def __call__(self, topic: str, key: object, value: Answer, partitions: int) -> int:
         return value.partition
 
 

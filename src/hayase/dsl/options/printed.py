@@ -77,7 +77,7 @@ class Printer:
     label: str
     mapper: Callable[[Any, Any], Any] | None
 
-    def __call__(self, key: Any, value: Any) -> None:
+    def __call__(self, key: object, value: object) -> None:
         """Write one line."""
         text = f"{key}, {value}" if self.mapper is None else self.mapper(key, value)
         line = f"[{self.label}]: {text}\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Protocol, Self
 
 import numpy as np
 import polars as pl
@@ -331,7 +331,7 @@ class ColumnAggregation:
         return found
 
 
-def _filled(series: pl.Series, value: Any) -> pl.Series:
+def _filled(series: pl.Series, value: object) -> pl.Series:
     if not isinstance(series.dtype, pl.List):
         return series.fill_null(value)
     return series if not series.null_count() else series.fill_null(pl.Series([value], dtype=series.dtype).first())

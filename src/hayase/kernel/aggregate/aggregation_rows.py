@@ -52,7 +52,7 @@ class RowStreamAggregation(RowAggregation):
     """A RowAggregation whose states can be merged, which sessions do."""
 
     @abstractmethod
-    def merge(self, key: Any, left: Any, right: Any) -> Any:
+    def merge(self, key: object, left: object, right: object) -> Any:
         """The state of two sessions of a key together, of which `left` is the earlier, or the beginning."""
 
 
@@ -72,7 +72,7 @@ class CallableRows(RowStreamAggregation):
         """What the aggregator gives."""
         return self._aggregator(inputs.key, inputs.value, state)
 
-    def merge(self, key: Any, left: Any, right: Any) -> Any:
+    def merge(self, key: object, left: object, right: object) -> Any:
         """What the merger gives."""
         assert self._merger is not None, "only sessions are merged, and they have a merger"
         return self._merger(key, left, right)
@@ -81,7 +81,7 @@ class CallableRows(RowStreamAggregation):
         """By the store's serde."""
         return self._serde.from_bytes(data)
 
-    def dump(self, state: Any) -> bytes | None:
+    def dump(self, state: object) -> bytes | None:
         """By the store's serde."""
         return self._serde.serialize(state)
 
@@ -101,7 +101,7 @@ class ReduceRows(RowStreamAggregation):
         """What the reducer gives."""
         return inputs.value if state is None else self._reducer(state, inputs.value)
 
-    def merge(self, key: Any, left: Any, right: Any) -> Any:
+    def merge(self, key: object, left: object, right: object) -> Any:
         """What the reducer gives."""
         return right if left is None else self._reducer(left, right)
 
@@ -109,7 +109,7 @@ class ReduceRows(RowStreamAggregation):
         """By the store's serde."""
         return self._serde.from_bytes(data)
 
-    def dump(self, state: Any) -> bytes | None:
+    def dump(self, state: object) -> bytes | None:
         """By the store's serde."""
         return self._serde.serialize(state)
 

@@ -79,7 +79,7 @@ class BuiltIn(ABC):
         """Stored values before the first record."""
 
     @abstractmethod
-    def step(self, stored: Sequence[Any], value: Any) -> tuple[Any, ...]:
+    def step(self, stored: Sequence[object], value: object) -> tuple[Any, ...]:
         """Stored values with one more input.
 
         Raises:
@@ -95,7 +95,7 @@ class BuiltIn(ABC):
     invertible = False
     """Whether an input can be taken out again; tables are aggregated so."""
 
-    def undo(self, stored: Sequence[Any], value: Any) -> tuple[Any, ...]:
+    def undo(self, stored: Sequence[object], value: object) -> tuple[Any, ...]:
         """Stored values without an input that was taken in before; raises as `step`.
 
         Raises:
@@ -103,14 +103,14 @@ class BuiltIn(ABC):
         """
         raise TopologyError("NOT_INVERTIBLE", f"{self.name!r} does not keep what it would need to take a value out")
 
-    def merge(self, left: Sequence[Any], right: Sequence[Any]) -> tuple[Any, ...]:
+    def merge(self, left: Sequence[object], right: Sequence[object]) -> tuple[Any, ...]:
         """Stored values of the inputs of both, those of `left` first.
 
         What is kept of `right` is taken in as an input.
         """
         return self.step(left, right[0])
 
-    def result(self, stored: Sequence[Any]) -> Any:
+    def result(self, stored: Sequence[object]) -> Any:
         """The field's value."""
         return stored[0]
 
@@ -194,7 +194,7 @@ class Sum(BuiltIn):
         """0."""
         return (0 if self.whole else 0.0,)
 
-    def step(self, stored: Sequence[Any], value: Any) -> tuple[Any, ...]:
+    def step(self, stored: Sequence[object], value: object) -> tuple[Any, ...]:
         """The sum with the input."""
         if value is None:
             return (stored[0],)
@@ -218,13 +218,13 @@ class Sum(BuiltIn):
 
     invertible = True
 
-    def undo(self, stored: Sequence[Any], value: Any) -> tuple[Any, ...]:
+    def undo(self, stored: Sequence[object], value: object) -> tuple[Any, ...]:
         """The sum without the input; of fractions, up to rounding."""
         if value is None:
             return (stored[0],)
         return self._checked(stored[0] - _number(value, "sum", self.name))
 
-    def _checked(self, total: Any) -> tuple[Any, ...]:
+    def _checked(self, total: object) -> tuple[Any, ...]:
         if isinstance(total, int) and not INT64_MIN <= total <= INT64_MAX:
             raise overflow(self.name)
         return (total,)
@@ -381,7 +381,7 @@ def overflow(name: str) -> OverflowError:
     return OverflowError(f"the sum {name!r} leaves the range of 64-bit integers")
 
 
-def _number(value: Any, function: str, name: str) -> Any:
+def _number(value: object, function: str, name: str) -> Any:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"{function} of {name!r} takes numbers, not {value!r}")
     return value

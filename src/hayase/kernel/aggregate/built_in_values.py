@@ -44,7 +44,7 @@ class _Kept(BuiltIn):
         """Type of one input."""
         return self.dtype if self.dtype is not None else pl.Null()
 
-    def kept(self, value: Any) -> Any:
+    def kept(self, value: object) -> Any:
         """An input as it is kept: of a field of fractions every one is a fraction."""
         return float(value) if self._fractions and isinstance(value, int) else value
 
@@ -79,7 +79,7 @@ class ByOffset(_Kept):
         """Nothing yet."""
         return (None, False) if self._flagged else (None,)
 
-    def step(self, stored: Sequence[Any], value: Any) -> tuple[Any, ...]:
+    def step(self, stored: Sequence[object], value: object) -> tuple[Any, ...]:
         """The input, if it comes first, or last."""
         if self._flagged:
             return (stored[0], True) if stored[1] else (self.kept(value), True)
@@ -87,7 +87,7 @@ class ByOffset(_Kept):
             return (stored[0],)
         return (self.kept(value) if self._latest or stored[0] is None else stored[0],)
 
-    def merge(self, left: Sequence[Any], right: Sequence[Any]) -> tuple[Any, ...]:
+    def merge(self, left: Sequence[object], right: Sequence[object]) -> tuple[Any, ...]:
         """The earlier, or the later, of the two that is there."""
         if self._flagged:
             return tuple(left if left[1] else right)
@@ -197,7 +197,7 @@ def _stretches(items: pl.Series, begins: I64, sizes: I64) -> pl.Series:
     return pl.Series(pa.LargeListArray.from_arrays(offsets, array))
 
 
-def _same(one: Any, other: Any) -> bool:
+def _same(one: object, other: object) -> bool:
     if isinstance(one, bool) is not isinstance(other, bool):
         return False
     if isinstance(one, float) and isinstance(other, float) and math.isnan(one):

@@ -31,7 +31,7 @@ class CogroupMergeRows(OperatorRows[CogroupMerge]):
         """The rows of the shared store, as the first member reads them."""
         return self.ctx.table(self._parent)
 
-    def _place(self, key: Any) -> tuple[Any, ...]:
+    def _place(self, key: object) -> tuple[Any, ...]:
         if isinstance(key, Windowed):
             return self._key_bytes(key.key), *key.window
         return (self._key_bytes(key),)

@@ -76,7 +76,7 @@ class AggregateSerde(Serde[Any]):
         """The visible value; raises SerializationError for bytes of other fields."""
         return visible(self._parts, self.unpack(data), self._bare)
 
-    def pack(self, stored: Sequence[Any]) -> bytes:
+    def pack(self, stored: Sequence[object]) -> bytes:
         """Bytes of the stored values in order; raises SerializationError for a type that has no tag."""
         return b"".join(map(_packed, stored))
 
@@ -99,7 +99,7 @@ def _remake(fields: Sequence[FieldAggregate], bare: bool) -> AggregateSerde:
     return AggregateSerde(fields, bare=bare)
 
 
-def visible(parts: Sequence[BuiltIn], stored: Sequence[Any], bare: bool) -> Any:
+def visible(parts: Sequence[BuiltIn], stored: Sequence[object], bare: bool) -> Any:
     """The visible value of stored values: a dict, or the one field."""
     results: dict[str, Any] = {}
     place = 0

@@ -28,7 +28,7 @@ class States:
         self._steps = [part.typed_step for part in parts]
         self._types = [part.stored_types for part in parts]
 
-    def stepped(self, state: State | None, inputs: Iterable[Any]) -> State:
+    def stepped(self, state: State | None, inputs: Iterable[object]) -> State:
         """A new state with one more record, `None` being that of no record; raises what a `BuiltIn` raises."""
         if state is None:
             state = [part.start() for part in self._parts]

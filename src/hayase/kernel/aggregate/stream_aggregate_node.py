@@ -58,7 +58,7 @@ class AggregateNode(OperatorRows[AggregateOperator]):
         """The rows of the store."""
         return self
 
-    def stored(self, place: tuple[Any, ...]) -> tuple[Any, int] | None:
+    def stored(self, place: tuple[object, ...]) -> tuple[Any, int] | None:
         """Value and timestamp of the row at a place; `None` if there is none."""
         return self._rows.get(place)
 

@@ -31,7 +31,7 @@ class _SerdeStates(RowTableAggregation):
         """By the store's serde."""
         return self._serde.from_bytes(data)
 
-    def dump(self, state: Any) -> bytes | None:
+    def dump(self, state: object) -> bytes | None:
         """By the store's serde."""
         return self._serde.serialize(state)
 
@@ -105,6 +105,6 @@ def row_table_aggregation(
             return BuiltInTableRows(node, aggregation, serde, edge)
 
 
-def inputs_of(aggregation: RowTableAggregation, record: Record[Any, Any], value: Any) -> Any:
+def inputs_of(aggregation: RowTableAggregation, record: Record[Any, Any], value: object) -> Any:
     """What `step` and `undo` need of one value of an update."""
     return aggregation.inputs(record.with_value(value))

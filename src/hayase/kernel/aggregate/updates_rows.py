@@ -37,7 +37,7 @@ class RowStore(Protocol):
 class Emitter(Protocol):
     """Takes the updates of an aggregate's rows and decides when they are sent, as TableEmitter does."""
 
-    def emit(self, record: Record[Any, Any], place: Any = None) -> None:
+    def emit(self, record: Record[Any, Any], place: object = None) -> None:
         """Take an update of the row at a place."""
         ...
 
@@ -59,7 +59,7 @@ def row_writer(store: RowStore | VersionedRowStore) -> RowWriter:
         return store.put_row
     put = store.put
 
-    def put_row(place: tuple[Any, ...], timestamp_ms: int, data: bytes | None) -> bool:
+    def put_row(place: tuple[object, ...], timestamp_ms: int, data: bytes | None) -> bool:
         put(*place, None if data is None else _TIMESTAMP.pack(timestamp_ms) + data)
         return True
 
@@ -105,10 +105,10 @@ class AggregateRows:
 
     def advance(
         self,
-        place: tuple[Any, ...],
+        place: tuple[object, ...],
         found: bytes | None,
         record: Record[Any, Any],
-        inputs: Any,
+        inputs: object,
         begin_with: bytes | None = None,
     ) -> None:
         """As `update` of a row that was read already.
@@ -140,7 +140,7 @@ class AggregateRows:
         change = Change(new, state, is_latest)
         self._emitter.emit(Record(record.key, change, timestamp_ms, record.headers), place)
 
-    def begin(self, place: tuple[Any, ...], stored: bytes, record: Record[Any, Any]) -> None:
+    def begin(self, place: tuple[object, ...], stored: bytes, record: Record[Any, Any]) -> None:
         """Make a row like another that is stored, with its timestamp, on behalf of a record under the key of the new row."""
         self._put_row(place, timestamp_of(stored), stored[8:])
         change = Change(self._visible(self._aggregation.load(stored[8:])))
@@ -159,5 +159,5 @@ class AggregateRows:
         """Value and timestamp of a stored row."""
         return self._visible(self._aggregation.load(stored[8:])), timestamp_of(stored)
 
-    def _visible(self, state: Any) -> Any:
+    def _visible(self, state: object) -> Any:
         return None if state is None else self._aggregation.visible(state)

@@ -42,7 +42,7 @@ class ForeignKeySubscribeRows(OperatorRows[ForeignKeySubscribe]):
         else:
             self._inner(record, new, old)
 
-    def _left(self, record: Record[Any, Any], new: Any, old: Any) -> None:
+    def _left(self, record: Record[Any, Any], new: object, old: object) -> None:
         """Each update is answered, also one without a foreign key.
 
         A row is joined with nothing, a delete is passed on.
@@ -51,7 +51,7 @@ class ForeignKeySubscribeRows(OperatorRows[ForeignKeySubscribe]):
             self._send(record, old, Instruction.UNSUBSCRIBE)
         self._send(record, new, Instruction.ANSWER_ALWAYS)
 
-    def _inner(self, record: Record[Any, Any], new: Any, old: Any) -> None:
+    def _inner(self, record: Record[Any, Any], new: object, old: object) -> None:
         if new is None and record.value.new is not None:
             self.ctx.env.metrics.add(DROPPED_RECORDS, self.name)
         if new is None and old is None:
@@ -64,13 +64,13 @@ class ForeignKeySubscribeRows(OperatorRows[ForeignKeySubscribe]):
             self._send(record, old, Instruction.UNSUBSCRIBE)
             self._send(record, new, Instruction.ANSWER_ALWAYS)
 
-    def _foreign_key(self, record: Record[Any, Any], value: Any) -> Any:
+    def _foreign_key(self, record: Record[Any, Any], value: object) -> Any:
         return None if value is None else self._extract(record.with_value(value))
 
-    def _same(self, one: Any, other: Any) -> bool:
+    def _same(self, one: object, other: object) -> bool:
         return self._keys.serialize(one) == self._keys.serialize(other)
 
-    def _send(self, record: Record[Any, Any], foreign_key: Any, instruction: Instruction) -> None:
+    def _send(self, record: Record[Any, Any], foreign_key: object, instruction: Instruction) -> None:
         digest = value_digest(self._values, record.value.new)
         asked = Subscription(instruction, digest, self._partition, record.key)
         self.ctx.forward(Record(foreign_key, asked, record.timestamp_ms, record.headers))
@@ -102,7 +102,7 @@ class ForeignKeyResolveRows(OperatorRows[ForeignKeyResolve]):
         self.ctx.forward(record.with_value(self._join(record.with_value(value), answer.value)))
 
 
-def value_digest(serde: Serde[Any], value: Any) -> bytes | None:
+def value_digest(serde: Serde[Any], value: object) -> bytes | None:
     """By which a left row recognizes the answers to its current value; `None` of no value."""
     return digest_of(serde.serialize(value))
 

@@ -17,7 +17,7 @@ _ROW = "__row"
 
 
 def call_each(
-    frame: pl.DataFrame, arguments: Sequence[Sequence[Any]], function: Callable[..., Any], ctx: FailureHandler
+    frame: pl.DataFrame, arguments: Sequence[Sequence[object]], function: Callable[..., Any], ctx: FailureHandler
 ) -> tuple[pl.DataFrame, list[Any]]:
     """Call a function for each row.
 
@@ -50,14 +50,14 @@ def without(frame: pl.DataFrame, rows: Sequence[int]) -> pl.DataFrame:
     return frame.filter(~pl.int_range(pl.len()).is_in(list(rows)))
 
 
-def with_values(frame: pl.DataFrame, results: Sequence[Any], schema: Schema, ctx: FailureHandler) -> pl.DataFrame:
+def with_values(frame: pl.DataFrame, results: Sequence[object], schema: Schema, ctx: FailureHandler) -> pl.DataFrame:
     """The frame with results of a function as its values; what does not fit the schema fails for that record."""
     frame, (fields, null) = _fitting(frame, results, lambda some: frame_of(some, schema), ctx)
     return frame.with_columns(fields.get_columns()).with_columns(null.alias(NULL))
 
 
 def with_keys(
-    frame: pl.DataFrame, results: Sequence[Any], schema: Schema, ctx: FailureHandler, column: str = KEY
+    frame: pl.DataFrame, results: Sequence[object], schema: Schema, ctx: FailureHandler, column: str = KEY
 ) -> pl.DataFrame:
     """The frame with results of a function as its keys; what does not fit the schema fails for that record."""
     frame, keys = _fitting(frame, results, lambda some: keys_of(some, schema), ctx)
@@ -65,7 +65,7 @@ def with_keys(
 
 
 def with_pairs(
-    frame: pl.DataFrame, pairs: Sequence[tuple[Any, Any]], key: Schema, value: Schema, ctx: FailureHandler
+    frame: pl.DataFrame, pairs: Sequence[tuple[object, object]], key: Schema, value: Schema, ctx: FailureHandler
 ) -> pl.DataFrame:
     """The frame with results of a function as its keys and values; what does not fit fails for that record."""
     rows = frame.with_columns(pl.Series(_ROW, range(len(pairs)), dtype=pl.Int64))
@@ -74,7 +74,7 @@ def with_pairs(
     return with_values(keyed.drop(_ROW), values, value, ctx)
 
 
-def repeated(frame: pl.DataFrame, items: Sequence[Sequence[Any]]) -> pl.DataFrame:
+def repeated(frame: pl.DataFrame, items: Sequence[Sequence[object]]) -> pl.DataFrame:
     """Each row as often as it has items, numbered by one more order column."""
     order = f"{ORDER}{len(order_columns(frame))}"
     positions = pl.Series(order, [list(range(len(some))) for some in items], dtype=pl.List(pl.Int64))
@@ -82,7 +82,7 @@ def repeated(frame: pl.DataFrame, items: Sequence[Sequence[Any]]) -> pl.DataFram
 
 
 def _fitting(
-    frame: pl.DataFrame, results: Sequence[Any], convert: Callable[[Sequence[Any]], Any], ctx: FailureHandler
+    frame: pl.DataFrame, results: Sequence[object], convert: Callable[[Sequence[Any]], Any], ctx: FailureHandler
 ) -> tuple[pl.DataFrame, Any]:
     try:
         return frame, convert(results)

@@ -72,7 +72,7 @@ def is_pure_expression(expression: pl.Expr) -> bool:
     return not any(_is_impure(name, below) for name, below in _named(tree))
 
 
-def _named(tree: Any) -> Iterable[tuple[str, Any]]:
+def _named(tree: object) -> Iterable[tuple[str, Any]]:
     """The names in a serialized expression, each with what is below it."""
     waiting = [tree]
     while waiting:
@@ -84,7 +84,7 @@ def _named(tree: Any) -> Iterable[tuple[str, Any]]:
             waiting.extend(each for each in part if isinstance(each, dict | list))
 
 
-def _is_impure(name: str, below: Any) -> bool:
+def _is_impure(name: str, below: object) -> bool:
     if name in _CALLS_PYTHON or name in _FOREIGN or name in _RANDOM:
         return True
     # A random order without a seed; a function that another function calls.

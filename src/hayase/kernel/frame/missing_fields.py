@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
 
 from hayase.core.metrics import MISSING_FIELDS, Metrics
 
@@ -29,7 +28,7 @@ class MissingFields:
         self._beside: dict[tuple[str, str], list[str]] = {}
         self._told: set[tuple[str, str]] = set()
 
-    def look(self, node: str, field: str, value: Mapping[Any, Any]) -> None:
+    def look(self, node: str, field: str, value: Mapping[object, object]) -> None:
         """Take note of whether a value has a field that an expression of a node asks for."""
         asked = (node, field)
         if field in value:

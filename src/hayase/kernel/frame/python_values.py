@@ -24,7 +24,7 @@ def has_python_values(schema: Schema | None) -> bool:
     return schema.bare or schema.python_type is dict or _shape(schema.python_type) is not None
 
 
-def _shape(python_type: Any) -> Shape | None:
+def _shape(python_type: object) -> Shape | None:
     return _shapes(python_type)
 
 
@@ -72,7 +72,7 @@ def key_values(keys: pl.Series, schema: Schema) -> list[Any]:
     return values_of(keys.struct.unnest(), schema, keys.is_null())
 
 
-def frame_of(values: Sequence[Any], schema: Schema) -> tuple[pl.DataFrame, pl.Series]:
+def frame_of(values: Sequence[object], schema: Schema) -> tuple[pl.DataFrame, pl.Series]:
     """Fields and null flags of values of the row form.
 
     Raises:
@@ -96,7 +96,7 @@ def frame_of(values: Sequence[Any], schema: Schema) -> tuple[pl.DataFrame, pl.Se
         ) from error
 
 
-def keys_of(values: Sequence[Any], schema: Schema) -> pl.Series:
+def keys_of(values: Sequence[object], schema: Schema) -> pl.Series:
     """A key column of keys of the row form; raises SerializationError."""
     frame, null = frame_of(values, schema)
     if schema.bare:
@@ -108,7 +108,7 @@ def _column(name: str, values: list[Any], dtype: pl.DataType) -> pl.Series:
     return pl.Series(name, values, dtype=dtype, strict=True)
 
 
-def _fields(value: Any) -> Mapping[str, Any]:
+def _fields(value: object) -> Mapping[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, Mapping):

@@ -46,7 +46,7 @@ Joiner = Callable[[Record[Any, Any], Any], Any]
 """A function of the left record and the right value (`None`: no row)."""
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """The value with dataclasses, structs and models, at any depth, as dicts."""
     if isinstance(value, _SCALARS):
         return value
@@ -68,7 +68,7 @@ def struct_type(schema: Schema) -> pl.DataType:
     return pl.Struct([pl.Field(name, dtype) for name, dtype in schema.fields])
 
 
-def field_of(value: Any, name: str) -> Any:
+def field_of(value: object, name: str) -> Any:
     """A field of a value of the row form; a bare value has the one field `value`. Null has every field, all null."""
     if value is None:
         return None
@@ -104,7 +104,7 @@ class OneRow:
         roots = {name for _, expression in expressions for name in expression.meta.root_names()}
         self._columns = [(name, *_reader(node, name, edge, right)) for name in sorted(roots - {TS})]
 
-    def evaluate(self, record: Record[Any, Any], right: Any = None) -> tuple[Any, ...]:
+    def evaluate(self, record: Record[Any, Any], right: object = None) -> tuple[Any, ...]:
         """The results in order, as Python values: records of fields are dicts."""
         columns = [pl.Series(TS, [record.timestamp_ms], dtype=pl.Int64)]
         untyped: list[str] = []
@@ -165,7 +165,7 @@ def _noting(node: str, field: str) -> Callable[[Any], Any] | None:
     if missing is None:
         return None
 
-    def read(value: Any) -> Any:
+    def read(value: object) -> Any:
         if isinstance(value, Mapping):
             missing.look(node, field, value)
         return field_of(value, field)
@@ -173,7 +173,7 @@ def _noting(node: str, field: str) -> Callable[[Any], Any] | None:
     return read
 
 
-def _record_key(record: Record[Any, Any], _: Any) -> Any:
+def _record_key(record: Record[Any, Any], _: object) -> Any:
     key = record.key
     return key.key if isinstance(key, Windowed) else key
 

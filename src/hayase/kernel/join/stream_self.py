@@ -95,7 +95,7 @@ class StreamSelfJoinRows(OperatorRows[StreamSelfJoin]):
             kept = self._value_bytes(record.value) if data is None else data
             self._send(record, self._value_of(kept), record.value, max(time_ms, other_ms))
 
-    def _send(self, record: Record[Any, Any], left: Any, right: Any, time_ms: int) -> None:
+    def _send(self, record: Record[Any, Any], left: object, right: object, time_ms: int) -> None:
         joined = Record(record.key, left, time_ms, record.headers)
         self.ctx.forward(joined.with_value(self._join(joined, right)))
 

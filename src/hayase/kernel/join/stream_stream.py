@@ -85,12 +85,12 @@ class StreamStreamJoinRows(OperatorRows[StreamStreamJoin]):
         value = self._specs[operator.side].value_serde.to_bytes(record.value)
         self._unmatched.add(time_ms, operator.side, key, value)
 
-    def _send(self, record: Record[Any, Any], mine: Any, others: Any, time_ms: int) -> None:
+    def _send(self, record: Record[Any, Any], mine: object, others: object, time_ms: int) -> None:
         """Join values of this side and the other one."""
         left, right = (mine, others) if self._operator.side == "left" else (others, mine)
         self._send_joined(Record(record.key, left, time_ms, record.headers), right)
 
-    def _send_joined(self, left: Record[Any, Any], right: Any) -> None:
+    def _send_joined(self, left: Record[Any, Any], right: object) -> None:
         self.ctx.forward(left.with_value(self._join(left, right)))
 
     def _send_due(self, record: Record[Any, Any], unmatched: Unmatched, stream_time_ms: int) -> None:

@@ -65,7 +65,7 @@ class StreamTableJoinRows(LookupRows[StreamTableJoin]):
                     raise
                 self.ctx.env.processing_failed(self.name, error)
 
-    def row(self, record: Record[Any, Any], key: Any) -> tuple[Any, int] | None:
+    def row(self, record: Record[Any, Any], key: object) -> tuple[Any, int] | None:
         """The row for a record; see LookupRows."""
         if self._operator.as_of:
             return self._versions.get_as_of(key, record.timestamp_ms)

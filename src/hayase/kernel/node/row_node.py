@@ -257,7 +257,7 @@ class TableEmitter:
         if self._holding is not None:
             self._holding.attach(self._take)
 
-    def emit(self, record: Record[Any, Any], place: Any = None) -> None:
+    def emit(self, record: Record[Any, Any], place: object = None) -> None:
         """Take an update: `record.value` is a `Change`, `new` and `old` both `None` if nothing is there and was not.
 
         `place` stands for what `key_bytes` gives, where it is known already.

@@ -97,7 +97,7 @@ class SplitColumns(ColumnNode):
         rows = [frame[row : row + 1] for row in range(frame.height)]
         arguments = record_keys(frame, self.output), record_values(frame, self.output), rows
 
-        def branch_of(key: Any, value: Any, row: pl.DataFrame) -> int | None:
+        def branch_of(key: object, value: object, row: pl.DataFrame) -> int | None:
             for index, holds in enumerate(self._predicates):
                 if row.select(holds).item() if isinstance(holds, pl.Expr) else holds(key, value):
                     return index

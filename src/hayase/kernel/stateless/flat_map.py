@@ -89,7 +89,7 @@ class FlatMapCalls(ColumnNode):
         self._key = key
         self._value = value
 
-    def _pairs(self, key: Any, value: Any) -> list[tuple[Any, Any]]:
+    def _pairs(self, key: object, value: object) -> list[tuple[Any, Any]]:
         return [(new_key, new_value) for new_key, new_value in self._mapper(key, value)]
 
     def run(self, inputs: Sequence[pl.DataFrame], ctx: ColumnContext) -> pl.DataFrame:

@@ -51,7 +51,7 @@ class FlatMapValuesRows(MapperRows):
             self.ctx.forward(record.with_value(value))
 
 
-def listed(result: Any, what: str) -> list[Any]:
+def listed(result: object, what: str) -> list[Any]:
     """What an expression gave, if it is a list; null is none."""
     if result is None:
         return []

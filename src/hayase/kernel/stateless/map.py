@@ -95,7 +95,7 @@ class MapCalls(ColumnNode):
         self._key = key
         self._value = value
 
-    def _pair(self, key: Any, value: Any) -> tuple[Any, Any]:
+    def _pair(self, key: object, value: object) -> tuple[Any, Any]:
         key, value = self._mapper(key, value)
         return key, value
 

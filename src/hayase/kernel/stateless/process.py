@@ -230,7 +230,7 @@ class _Shared:
 def _closed(kind: Any) -> Any:
     """The class of a store whose processor is closed."""
 
-    def refuse(_: Any, name: str) -> Any:
+    def refuse(_: object, name: str) -> Any:
         raise ProcessingError(
             "PROCESSOR_CLOSED",
             f"a store is used ({name}) in close(), or after it: close is called outside of epochs, and nothing would "

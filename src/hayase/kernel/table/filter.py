@@ -34,7 +34,7 @@ class TableFilterRows(TableStepRows[TableFilter]):
         self._holds = row_predicate(self.name, self._operator.predicate, ctx.schemas.get(self._operator.parent))
         super().open(ctx)
 
-    def compute(self, key: Any, value: Any, timestamp_ms: int) -> Any:
+    def compute(self, key: object, value: object, timestamp_ms: int) -> Any:
         """The value, if it passes."""
         if value is None:
             return None

@@ -69,7 +69,7 @@ class TableGroupByRows(OperatorRows[TableGroupBy]):
         if new is not None:
             self._send(record, new[0], Change(new[1]))
 
-    def _grouped(self, record: Record[Any, Any], value: Any) -> tuple[Any, Any] | None:
+    def _grouped(self, record: Record[Any, Any], value: object) -> tuple[Any, Any] | None:
         """The group and what goes into it; `None` if nothing does."""
         if value is None:
             return None
@@ -81,11 +81,11 @@ class TableGroupByRows(OperatorRows[TableGroupBy]):
             group, kept = self._key(row), self._value(row)
         return None if group is None or kept is None else (group, kept)
 
-    def _send(self, record: Record[Any, Any], group: Any, change: Change[Any]) -> None:
+    def _send(self, record: Record[Any, Any], group: object, change: Change[Any]) -> None:
         self.ctx.forward(Record(group, change, record.timestamp_ms, record.headers))
 
 
-def _same(one: Any, other: Any) -> bool:
+def _same(one: object, other: object) -> bool:
     """Whether two keys are one: 1, 1.0 and True are equal in Python, but other bytes, which decide in a store."""
     if type(one) is str:
         return bool(one == other)

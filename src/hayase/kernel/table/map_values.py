@@ -29,7 +29,7 @@ class TableMapValuesRows(TableStepRows[TableMapValues]):
         self._map = row_mapper(self.name, self._operator.mapper, ctx.schemas.get(self._operator.parent))
         super().open(ctx)
 
-    def compute(self, key: Any, value: Any, timestamp_ms: int) -> Any:
+    def compute(self, key: object, value: object, timestamp_ms: int) -> Any:
         """What the mapper makes of the row; it is not shown deletes."""
         return None if value is None else self._map(Record(key, value, timestamp_ms))
 

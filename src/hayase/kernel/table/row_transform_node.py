@@ -37,7 +37,7 @@ class TableStepRows(OperatorRows[StepOperator]):
         self._view: TableRows | None = None
 
     @abstractmethod
-    def compute(self, key: Any, value: Any, timestamp_ms: int) -> Any:
+    def compute(self, key: object, value: object, timestamp_ms: int) -> Any:
         """The row's new value; `None` is no row."""
 
     def open(self, ctx: RowContext) -> None:

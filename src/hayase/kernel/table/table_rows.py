@@ -30,7 +30,7 @@ class StoredRows:
         spec = env.store_spec(name)
         return cls(env.byte_store(name), spec.key_serde, spec.value_serde)
 
-    def key_bytes(self, key: Any) -> bytes | None:
+    def key_bytes(self, key: object) -> bytes | None:
         """The bytes under which a key's row is stored."""
         return self._key_serde.serialize(key)
 
@@ -71,11 +71,11 @@ class ComputedRows:
         """Value and timestamp of the row; `None` if there is none."""
         return self._computed(key, self._parent.get(key))
 
-    def get_as_of(self, key: Any, as_of_ms: int) -> tuple[Any, int] | None:
+    def get_as_of(self, key: object, as_of_ms: int) -> tuple[Any, int] | None:
         """The same from the row that was valid at a time; the other table must be versioned."""
         return self._computed(key, as_versioned(self._parent).get_as_of(key, as_of_ms))
 
-    def _computed(self, key: Any, found: tuple[Any, int] | None) -> tuple[Any, int] | None:
+    def _computed(self, key: object, found: tuple[object, int] | None) -> tuple[Any, int] | None:
         if found is None:
             return None
         value, timestamp_ms = found
@@ -87,7 +87,7 @@ class ComputedRows:
 class VersionedTableRows(TableRows, Protocol):
     """A versioned table as other nodes read it."""
 
-    def get_as_of(self, key: Any, as_of_ms: int) -> tuple[Any, int] | None:
+    def get_as_of(self, key: object, as_of_ms: int) -> tuple[Any, int] | None:
         """Value and timestamp of the row that was valid at a time.
 
         `None` if there was none, or that time is forgotten.

@@ -41,7 +41,7 @@ class TableTransformValuesRows(TableStepRows[TableTransformValues]):
             made.init(context)
         context.initialized = True
 
-    def compute(self, key: Any, value: Any, timestamp_ms: int) -> Any:
+    def compute(self, key: object, value: object, timestamp_ms: int) -> Any:
         """What the transformer makes of the row; it is shown deletes."""
         return self._transformer.transform(key, value)
 

@@ -25,7 +25,7 @@ class VersionedRows:
         self._key_serde = key_serde
         self._value_serde = value_serde
 
-    def key_bytes(self, key: Any) -> bytes | None:
+    def key_bytes(self, key: object) -> bytes | None:
         """The bytes under which a key's row is stored."""
         return self._key_serde.serialize(key)
 
@@ -34,7 +34,7 @@ class VersionedRows:
         data = self._key_serde.serialize(key)
         return None if data is None else self._row(self._versions.get(data))
 
-    def get_as_of(self, key: Any, as_of_ms: int) -> tuple[Any, int] | None:
+    def get_as_of(self, key: object, as_of_ms: int) -> tuple[Any, int] | None:
         """See VersionedTableRows."""
         data = self._key_serde.serialize(key)
         return None if data is None else self._row(self._versions.get_as_of(data, as_of_ms))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from heapq import heapify, heappop, heappush
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from hayase.core.windows import SessionWindows
 from hayase.kernel.aggregate.states import State, States
@@ -127,7 +127,7 @@ class SessionMerge:
 
     def run(
         self,
-        rows: Iterable[tuple[int, int, int, Sequence[Any]]],
+        rows: Iterable[tuple[int, int, int, Sequence[object]]],
         failures: dict[int, Exception],
     ) -> None:
         """Take records in.

@@ -138,7 +138,7 @@ class SlidingMerge:
             self._closing.append((window.start_ms, key_bytes[window.key], window))
         heapify(self._closing)
 
-    def run(self, rows: Iterable[tuple[int, int, int, Sequence[Any]]], failures: dict[int, Exception]) -> None:
+    def run(self, rows: Iterable[tuple[int, int, int, Sequence[object]]], failures: dict[int, Exception]) -> None:
         """Take records in.
 
         Args:

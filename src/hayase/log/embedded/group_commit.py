@@ -22,7 +22,7 @@ class _Job(Generic[T]):
         self.result: T | None = None
         self.error: BaseException | None = None
 
-    def run(self, tables: Any) -> None:
+    def run(self, tables: object) -> None:
         """Run the work; what it raises before its first write is its own affair."""
         self.error = None
         before = _writes(tables)
@@ -78,7 +78,7 @@ class GroupCommit:
     def _commit(self, jobs: list[_Job[Any]], transaction: Transaction, mine: _Job[Any]) -> None:
         """Commit the jobs; without those that fail half way, each of which aborts a transaction of its own making."""
 
-        def run_all(tables: Any) -> None:
+        def run_all(tables: object) -> None:
             for job in jobs:
                 job.run(tables)
 
@@ -102,6 +102,6 @@ class GroupCommit:
             return
 
 
-def _writes(tables: Any) -> int:
+def _writes(tables: object) -> int:
     """How often the transaction has written so far."""
     return getattr(tables, "writes", 0)

@@ -185,13 +185,13 @@ def _make_place(files: Any, path: str) -> None:
         files.makedirs(path.rpartition("/")[0], exist_ok=True)
 
 
-def _is_local(files: Any) -> bool:
+def _is_local(files: object) -> bool:
     from fsspec.implementations.local import LocalFileSystem
 
     return isinstance(files, LocalFileSystem)
 
 
-def _sync_local(files: Any, path: str) -> None:
+def _sync_local(files: object, path: str) -> None:
     if not _is_local(files):
         return
     for place in (Path(path), *list(Path(path).parents)[:3]):  # the file, and the folders that may be new

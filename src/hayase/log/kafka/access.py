@@ -38,7 +38,7 @@ _PASSING = ("Disconnected", "Connection reset", "timed out", "Broken pipe")
 _checked: set[tuple[int, int]] = set()
 
 
-def check_access(settings: Mapping[str, Any]) -> None:
+def check_access(settings: Mapping[str, object]) -> None:
     """Make sure, once a process, that the cluster lets a client with these settings in.
 
     A cluster that does not answer at all passes: the first request to it says so.
@@ -63,7 +63,7 @@ def check_access(settings: Mapping[str, Any]) -> None:
         raise refused
 
 
-def why_unanswered(settings: Mapping[str, Any], error: LogError) -> LogError:
+def why_unanswered(settings: Mapping[str, object], error: LogError) -> LogError:
     """A better error than "no answer", if there is one.
 
     Args:
@@ -84,7 +84,7 @@ def why_unanswered(settings: Mapping[str, Any], error: LogError) -> LogError:
     return LogError(error.condition, f"{error.message}. The last attempt: {reasons[-1]}", **error.context)
 
 
-def warn_of_silence(settings: Mapping[str, Any]) -> None:
+def warn_of_silence(settings: Mapping[str, object]) -> None:
     """Say in the log that the cluster does not answer, and why, before a caller waits for it for a minute.
 
     Args:
@@ -100,7 +100,7 @@ def warn_of_silence(settings: Mapping[str, Any]) -> None:
             )
 
 
-def _needed(settings: Mapping[str, Any]) -> dict[str, Any]:
+def _needed(settings: Mapping[str, object]) -> dict[str, Any]:
     return {
         name: value
         for name, value in settings.items()
@@ -109,7 +109,7 @@ def _needed(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _ask(
-    settings: Mapping[str, Any], limit_s: float, monotonic: Callable[[], float] = time.monotonic
+    settings: Mapping[str, object], limit_s: float, monotonic: Callable[[], float] = time.monotonic
 ) -> tuple[bool, list[KafkaError]]:
     """Whether the cluster answers, and what went wrong meanwhile."""
     failures: list[KafkaError] = []

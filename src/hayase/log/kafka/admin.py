@@ -359,7 +359,7 @@ class KafkaAdmin(ProcessBound):
             self._members[group] = GroupMember(self._config, group)
         return self._members[group]
 
-    def _error(self, reason: KafkaError, doing: str, **context: Any) -> LogError:
+    def _error(self, reason: KafkaError, doing: str, **context: object) -> LogError:
         return explained_error(self._config, "admin", reason, doing, **context)
 
     def _names(self) -> dict[str, Any]:

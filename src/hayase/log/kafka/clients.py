@@ -169,7 +169,7 @@ def given_by_user(config: LogConfig, name: str, role: str = "producer") -> str |
     return config.options.get(f"{role}.{name}", config.options.get(name))
 
 
-def open_consumer(config: LogConfig, on_commit: Callable[..., None] | None = None, **extra: Any) -> Consumer:
+def open_consumer(config: LogConfig, on_commit: Callable[..., None] | None = None, **extra: object) -> Consumer:
     """A consumer without assignment; `on_commit` gets the answers to its commits, `extra` as in `open_producer`.
 
     Raises as that.
@@ -180,7 +180,7 @@ def open_consumer(config: LogConfig, on_commit: Callable[..., None] | None = Non
     return _open(Consumer, settings | {name.replace("_", "."): value for name, value in extra.items()})
 
 
-def open_producer(config: LogConfig, **extra: Any) -> Producer:
+def open_producer(config: LogConfig, **extra: object) -> Producer:
     """A producer; `extra` are settings with `_` for `.`, e.g. `transactional_id`.
 
     Raises:
@@ -197,7 +197,7 @@ def open_admin(config: LogConfig) -> AdminClient:
     return _open(AdminClient, client_settings(config, "admin"))
 
 
-def _open(kind: Callable[..., Client], settings: Mapping[str, Any]) -> Client:
+def _open(kind: Callable[..., Client], settings: Mapping[str, object]) -> Client:
     try:
         check_access(settings)
         return kind(dict(settings), logger=_LOGGER)
@@ -217,7 +217,7 @@ def kafka_error(error: KafkaException) -> KafkaError:
     return found
 
 
-def log_error(error: KafkaError, doing: str, **context: Any) -> LogError:
+def log_error(error: KafkaError, doing: str, **context: object) -> LogError:
     """What a refused or unanswered request means to a caller.
 
     Args:
@@ -245,7 +245,7 @@ def log_error(error: KafkaError, doing: str, **context: Any) -> LogError:
     return LogError("REQUEST_REFUSED", f"Kafka refused while {doing}: {error.str()} ({error.name()})", **context)
 
 
-def explained_error(config: LogConfig, role: str, error: KafkaError, doing: str, **context: Any) -> LogError:
+def explained_error(config: LogConfig, role: str, error: KafkaError, doing: str, **context: object) -> LogError:
     """As `log_error`; if the cluster did not answer, it is asked once more why, which may take some seconds."""
     found = log_error(error, doing, **context)
     if found.condition != "BROKER_UNAVAILABLE":

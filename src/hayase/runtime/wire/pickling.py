@@ -45,7 +45,7 @@ _failed: list[Any] = []
 """What could not be pickled, innermost first."""
 
 
-def pickled(program: Any) -> bytes:
+def pickled(program: object) -> bytes:
     """The pickle of a program, with the folders its modules are imported from.
 
     Raises what a part raises that has no pickle.
@@ -63,7 +63,7 @@ def unpickled(data: bytes) -> Any:
     return cloudpickle.loads(program)
 
 
-def dumps(value: Any, *_: Any, **__: Any) -> bytes:
+def dumps(value: object, *_: object, **__: object) -> bytes:
     """The pickle of a part of a program; what Polars calls."""
     with io.BytesIO() as file, _offered():
         try:
@@ -74,7 +74,7 @@ def dumps(value: Any, *_: Any, **__: Any) -> bytes:
         return file.getvalue()
 
 
-def failed_part(value: Any) -> Any:
+def failed_part(value: object) -> Any:
     """What Polars could not pickle of an expression: the function in it; `None` if that is not what is wrong."""
     _failed.clear()
     try:
@@ -104,7 +104,7 @@ class ProgramPickler(cloudpickle.Pickler):
         cloudpickle.Pickler.dispatch_table,
     )
 
-    def reducer_override(self, obj: Any) -> Any:
+    def reducer_override(self, obj: object) -> Any:
         """See pickle: how functions and classes are reduced."""
         reduced = super().reducer_override(obj)  # type: ignore[no-untyped-call]
         if reduced is NotImplemented or not isinstance(obj, type) or len(reduced) < 6:
@@ -122,7 +122,7 @@ class _Late:
 
     function: Callable[..., Any]
 
-    def __call__(self, *arguments: Any) -> Any:
+    def __call__(self, *arguments: object) -> Any:
         return self.function(*arguments)
 
 
@@ -191,7 +191,7 @@ def _make_struct(making: _Making) -> Any:
     return internals._lookup_class_or_track(making.tracker_id, made)
 
 
-def _set_state(cls: Any, state: tuple[dict[str, Any], list[tuple[_Late, Any]]]) -> Any:
+def _set_state(cls: object, state: tuple[dict[str, Any], list[tuple[_Late, Any]]]) -> Any:
     attributes, late = state
     for name, value in attributes.items():
         setattr(cls, name, value)

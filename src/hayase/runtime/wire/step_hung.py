@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
 
 from hayase.core.call_site import is_installed, is_users_file, shown_file
 from hayase.core.errors import HayaseError, ProcessingError
@@ -35,7 +34,7 @@ def find_hung(text: str) -> HayaseError | None:
 
 
 def hung_error(
-    bundle: str, epoch: int, limit_s: float, calls: Sequence[Call], *, stopped: bool = False, **context: Any
+    bundle: str, epoch: int, limit_s: float, calls: Sequence[Call], *, stopped: bool = False, **context: object
 ) -> HayaseError:
     """The error.
 

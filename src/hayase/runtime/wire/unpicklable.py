@@ -42,7 +42,7 @@ class UnpicklablePart:
         return f"{self.function} uses {named}" if self.function else f"it holds {named}"
 
 
-def unpicklable_part(program: Any) -> UnpicklablePart:
+def unpicklable_part(program: object) -> UnpicklablePart:
     """The part that fails; for errors only, as it pickles many parts one by one."""
     found = UnpicklablePart(program)
     seen: set[int] = set()
@@ -55,7 +55,7 @@ def unpicklable_part(program: Any) -> UnpicklablePart:
     return found
 
 
-def _further(found: UnpicklablePart, name: str, part: Any) -> UnpicklablePart:
+def _further(found: UnpicklablePart, name: str, part: object) -> UnpicklablePart:
     if isinstance(part, types.FunctionType) and is_users_file(part.__code__.co_filename):
         code = part.__code__
         place = f"{shown_file(code.co_filename)}:{code.co_firstlineno} in {code.co_name}"
@@ -67,7 +67,7 @@ def _further(found: UnpicklablePart, name: str, part: Any) -> UnpicklablePart:
     return replace(found, value=part, variable=f"{found.variable}.{name}" if found.variable else name)
 
 
-def _fails(part: Any) -> bool:
+def _fails(part: object) -> bool:
     try:
         dumps(part)
     except Exception:  # pickling fails in as many ways as there are objects
@@ -75,7 +75,7 @@ def _fails(part: Any) -> bool:
     return False
 
 
-def _parts(value: Any) -> Iterator[tuple[str, Any]]:
+def _parts(value: object) -> Iterator[tuple[str, Any]]:
     """What an object consists of for a pickle, with the names that a program has for it."""
     if isinstance(value, types.FunctionType):
         yield from _parts_of_function(value)
@@ -113,7 +113,7 @@ def _parts_of_function(function: types.FunctionType) -> Iterator[tuple[str, Any]
     yield from vars(function).items()
 
 
-def _parts_of_object(value: Any) -> Iterator[tuple[str, Any]]:
+def _parts_of_object(value: object) -> Iterator[tuple[str, Any]]:
     yield "", type(value)
     try:
         reduced = value.__reduce_ex__(5)

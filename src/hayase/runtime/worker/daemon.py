@@ -39,7 +39,7 @@ def end_quietly_with_the_jvm(daemon: ModuleType) -> None:
     """
     worker = daemon.worker
 
-    def quiet(*arguments: Any) -> int:
+    def quiet(*arguments: object) -> int:
         try:
             return int(worker(*arguments))
         except (BrokenPipeError, ConnectionResetError):

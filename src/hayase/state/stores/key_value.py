@@ -62,7 +62,7 @@ class ReadOnlyKeyValueStore(Generic[K, V]):
         """As `all`, from the last to the first."""
         return self._range(None, None, reverse=True)
 
-    def prefix_scan(self, prefix: Any, prefix_serde: Serde[Any]) -> Iterator[KeyValue[K, V]]:
+    def prefix_scan(self, prefix: object, prefix_serde: Serde[Any]) -> Iterator[KeyValue[K, V]]:
         """Keys whose bytes begin with those of `prefix`, and their values."""
         start = key_bytes(prefix_serde, prefix)
         return self._decoded(self._store.range(start, behind_prefix(start)))

@@ -82,7 +82,7 @@ class TimestampedValues(Generic[V]):
         return ValueAndTimestamp(self._serde.from_bytes(data[_TIME.size :]), _TIME.unpack_from(data)[0])
 
 
-def key_bytes(serde: Serde[Any], key: Any) -> bytes:
+def key_bytes(serde: Serde[Any], key: object) -> bytes:
     """The bytes of a key.
 
     Raises:
