@@ -17,7 +17,8 @@ from hayase.core.errors import HayaseError
 from hayase.log.open import open_log
 from hayase.log.protocol import LogConfig, OutputBatch
 from hayase.runtime.driver.lease import FileLease
-from hayase.runtime.wire.run_control import RunControl
+from hayase.runtime.wire.driver_control import DriverControl
+from hayase.runtime.wire.planner_control import PlannerControl
 from hayase.state.environment import crash_marker
 from hayase.state.environment.bundle import BundleState
 from hayase.state.environment.epoch_lock import EpochLock
@@ -77,10 +78,11 @@ def use_gate(folder: Path) -> None:
 
 def use_control(folder: Path) -> None:
     set_moving(folder, moving=True)
-    control = RunControl(folder)
+    control = DriverControl(folder)
     control.request_pause(True)
-    control.publish_status(b"{}")
-    with control.reporting() as tell:
+    planner = PlannerControl(folder)
+    planner.publish_status(b"{}")
+    with planner.reporting() as tell:
         tell(b"line")
 
 

@@ -17,7 +17,7 @@ from tests.crash.test_kills import kill_workers
 
 from hayase.app.run_status import RUNS, RunStatus
 from hayase.core.records import TopicPartition
-from hayase.runtime.wire.run_control import RunControl
+from hayase.runtime.wire.driver_control import DriverControl
 from hayase.testing.s3_server import S3Server
 
 pytestmark = [pytest.mark.spark, pytest.mark.s3, pytest.mark.timeout(900)]
@@ -71,7 +71,7 @@ def test_a_store_that_is_away_for_more_than_a_minute_is_waited_for_and_the_statu
 
 def said_waiting(scene: Scene) -> str:
     """What the application says that it waits for."""
-    control = RunControl.of_running(scene.folder / "state" / scene.name / RUNS)
+    control = DriverControl.of_running(scene.folder / "state" / scene.name / RUNS)
     data = control.run() if control is not None else None
     return msgspec.json.decode(data, type=RunStatus).waiting if data is not None else ""
 

@@ -29,7 +29,7 @@ from hayase.runtime.driver.lease import lease_for
 from hayase.runtime.epochs.planner import EpochPlanner
 from hayase.runtime.wire.app_spec import AppSpec, delete_other_programs, load_app_spec
 from hayase.runtime.wire.endpoints import RunEndpoints
-from hayase.runtime.wire.run_control import RunControl
+from hayase.runtime.wire.planner_control import PlannerControl
 from hayase.runtime.wire.shuffle_rows import ROW, SparkRow
 from hayase.runtime.worker.worker import WorkerHost
 from hayase.task.epoch_record import EpochRecord
@@ -279,7 +279,7 @@ class Run:
     def _plan(self, folder: Path) -> None:
         sim, place = self.place.sim, self.place
         blobs = place.store.blobs()
-        planner = make_planner(load_app_spec(blobs, self.digest), blobs, place, RunControl(folder))
+        planner = make_planner(load_app_spec(blobs, self.digest), blobs, place, PlannerControl(folder))
         after, late = planner.last_done(), sim.rng.random() < 0.5
         while not self.stop_requested:
             epoch = planner.next_epoch(after, settle=not late)
@@ -391,7 +391,7 @@ class Follower:
             self._replica = None
 
 
-def make_planner(app: AppSpec, blobs: Any, place: Place, control: RunControl) -> EpochPlanner:
+def make_planner(app: AppSpec, blobs: Any, place: Place, control: PlannerControl) -> EpochPlanner:
     """As `EpochPlanner.open`, with the simulation's clock and log."""
     return EpochPlanner(app, blobs, place.log.open(), place.sim, control)
 

@@ -15,7 +15,7 @@ from hayase.core.config import StreamsConfig
 from hayase.core.errors import ConfigError, HayaseError, StateError, StreamsStoppedError
 from hayase.core.private_files import write_file
 from hayase.runtime.driver.lease import lease_holder
-from hayase.runtime.wire.run_control import RunControl
+from hayase.runtime.wire.driver_control import DriverControl
 from hayase.storage.blobs import BlobStore
 from hayase.storage.open import open_blobs
 from hayase.task.epochs import Epochs
@@ -71,7 +71,7 @@ class RunStatus(msgspec.Struct, frozen=True):
 class RunTold:
     """Tells other processes about a run: at most twice a second, and only what has changed."""
 
-    def __init__(self, control: RunControl, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, control: DriverControl, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._control = control
         self._monotonic = monotonic
         self._when = -_SAY_EVERY_S
@@ -118,7 +118,7 @@ class ApplicationStatus(msgspec.Struct, frozen=True):
 def application_status(config: StreamsConfig) -> ApplicationStatus:
     """How the application with these settings is; changes nothing."""
     holder = lease_holder(_blobs(config))
-    control = RunControl.of_running(_folder(config) / RUNS) if holder is not None else None
+    control = DriverControl.of_running(_folder(config) / RUNS) if holder is not None else None
     data = control.run() if control is not None else _read(_folder(config) / _LAST_RUN) if holder is None else None
     return ApplicationStatus(
         config.application_id,
@@ -191,11 +191,11 @@ def forget_note(config: StreamsConfig) -> None:
     (_folder(config) / _LAST_RUN).unlink(missing_ok=True)
 
 
-def _running(config: StreamsConfig) -> RunControl:
+def _running(config: StreamsConfig) -> DriverControl:
     """The control folder of the running application; one that is just starting has it in a moment."""
     deadline = time.monotonic() + _STARTING_S
     while lease_holder(_blobs(config)) is not None:
-        control = RunControl.of_running(_folder(config) / RUNS)
+        control = DriverControl.of_running(_folder(config) / RUNS)
         if control is not None:
             return control
         if time.monotonic() > deadline:

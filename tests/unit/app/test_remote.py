@@ -26,7 +26,8 @@ from hayase.app.run_status import (
 )
 from hayase.core.errors import ProcessingError, StreamsStoppedError
 from hayase.runtime.driver.lease import FileLease
-from hayase.runtime.wire.run_control import RunControl
+from hayase.runtime.wire.driver_control import DriverControl
+from hayase.runtime.wire.planner_control import PlannerControl
 
 REPORT = ProgressReport(State.RUNNING, 3, 2, 100, 40, 1, 2, 1, 7)
 
@@ -37,12 +38,17 @@ def config(tmp_path: Path) -> StreamsConfig:
 
 
 @pytest.fixture
-def control(config: StreamsConfig) -> Iterator[RunControl]:
+def control(config: StreamsConfig) -> Iterator[DriverControl]:
     """Of a running application."""
     folder = config.state_dir / "shop" / RUNS / "one"
     folder.mkdir(parents=True)
     with FileLease(Path(config.checkpoint_dir), "shop"):
-        yield RunControl(folder)
+        yield DriverControl(folder)
+
+
+@pytest.fixture
+def planner_control(config: StreamsConfig, control: DriverControl) -> PlannerControl:
+    return PlannerControl(config.state_dir / "shop" / RUNS / "one")
 
 
 def test_an_application_that_never_ran_is_not_running_and_nothing_is_made(config: StreamsConfig) -> None:
@@ -51,7 +57,7 @@ def test_an_application_that_never_ran_is_not_running_and_nothing_is_made(config
     assert not (config.state_dir / "shop").exists()
 
 
-def test_a_running_one_says_how_far_it_is(config: StreamsConfig, control: RunControl) -> None:
+def test_a_running_one_says_how_far_it_is(config: StreamsConfig, control: DriverControl) -> None:
     RunTold(control).say(lambda: RunStatus.of(REPORT, 0))
     found = application_status(config)
     assert found.running
@@ -62,7 +68,7 @@ def test_a_running_one_says_how_far_it_is(config: StreamsConfig, control: RunCon
 
 def test_it_is_told_at_most_twice_a_second_and_only_when_something_changed(tmp_path: Path) -> None:
     now = [0.0]
-    control = RunControl(tmp_path)
+    control = DriverControl(tmp_path)
     told = RunTold(control, lambda: now[0])
     told.say(lambda: RunStatus("RUNNING"))
     told.say(lambda: RunStatus("RUNNING", epochs=1))
@@ -81,14 +87,14 @@ def test_how_the_last_run_ended_is_known_afterwards(config: StreamsConfig) -> No
 
 
 def test_a_pause_is_answered_by_the_planner_and_taken_back_by_resume(
-    config: StreamsConfig, control: RunControl
+    config: StreamsConfig, planner_control: PlannerControl
 ) -> None:
     assert not pause_application(config, timeout_s=0)
     assert application_status(config).paused
 
     def planner() -> None:
-        assert control.suspend_requested()
-        control.publish_suspended()
+        assert planner_control.suspend_requested()
+        planner_control.publish_suspended()
 
     thread = threading.Thread(target=planner)
     thread.start()
@@ -100,21 +106,23 @@ def test_a_pause_is_answered_by_the_planner_and_taken_back_by_resume(
     assert not application_status(config).paused
 
 
-def test_what_was_said_about_an_earlier_pause_is_no_answer_to_a_new_one(control: RunControl) -> None:
+def test_what_was_said_about_an_earlier_pause_is_no_answer_to_a_new_one(
+    control: DriverControl, planner_control: PlannerControl
+) -> None:
     control.request_pause(True)
-    control.suspend_requested()
+    planner_control.suspend_requested()
     control.request_pause(False)
-    control.publish_suspended()  # too late: it is on its way on already
+    planner_control.publish_suspended()  # too late: it is on its way on already
     control.request_pause(True)
     assert not control.suspended()
 
 
-def test_a_stop_holds_although_somebody_resumes(control: RunControl) -> None:
+def test_a_stop_holds_although_somebody_resumes(control: DriverControl, planner_control: PlannerControl) -> None:
     control.request_pause(True)
     control.request_stop()
     control.request_pause(False)
-    assert control.suspend_requested()
-    control.publish_suspended()
+    assert planner_control.suspend_requested()
+    planner_control.publish_suspended()
     assert control.suspended()
 
 

@@ -15,8 +15,8 @@ from hayase.app.supervisor import Supervisor
 from hayase.core.errors import HayaseError, ProcessingError
 from hayase.runtime.driver.lease import lease_for
 from hayase.runtime.driver.progress import Progress
+from hayase.runtime.wire.driver_control import DriverControl
 from hayase.runtime.wire.failure import spark_gone
-from hayase.runtime.wire.run_control import RunControl
 from hayase.storage.open import open_blobs
 
 
@@ -34,7 +34,7 @@ class DeadRunner:
 
     def __init__(self, folder: Path, error: Exception) -> None:
         (folder / "run").mkdir(parents=True, exist_ok=True)
-        self.control = RunControl(folder / "run")
+        self.control = DriverControl(folder / "run")
         self.spark_log = folder / "spark.log"
         self.progress = Progress()
         self.failing = error

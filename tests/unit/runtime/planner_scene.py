@@ -23,8 +23,9 @@ from hayase.runtime.epochs.planner import EpochPlanner
 from hayase.runtime.epochs.planner_status import LostOffsets, PlannerStatus
 from hayase.runtime.epochs.record_retention import Floor
 from hayase.runtime.wire.app_spec import AppSpec
+from hayase.runtime.wire.driver_control import DriverControl
 from hayase.runtime.wire.endpoints import RunEndpoints
-from hayase.runtime.wire.run_control import RunControl
+from hayase.runtime.wire.planner_control import PlannerControl
 from hayase.state.environment.folders import StateFolders
 from hayase.storage.open import open_blobs
 from hayase.task.plan import Plan
@@ -44,7 +45,7 @@ class Scene:
         self.folder = folder
         (folder / "control").mkdir()
         self.endpoints = RunEndpoints(str(folder / "control"), tempfile.mkdtemp(prefix="hayase-"))
-        self.control = RunControl(folder / "control")
+        self.control = DriverControl(folder / "control")
         self.app = self._app()
         self._open: list[EpochPlanner] = []
 
@@ -69,7 +70,9 @@ class Scene:
 
     def planner(self, **changes: object) -> EpochPlanner:
         app = dataclasses.replace(self.app, **changes)  # type: ignore[arg-type]
-        made = EpochPlanner(app, self.blobs, open_log(self.log_config), self.clock, self.control)
+        made = EpochPlanner(
+            app, self.blobs, open_log(self.log_config), self.clock, PlannerControl(self.folder / "control")
+        )
         self._open.append(made)
         return made
 

@@ -13,8 +13,9 @@ from hayase.core.errors import LogError
 from hayase.core.patience import Patience
 from hayase.core.records import TopicPartition
 from hayase.log.protocol import Marker, OutgoingBatch, RecordBatch
+from hayase.runtime.wire.driver_control import DriverControl
 from hayase.runtime.wire.patient import PatientReader, PatientWriter, patience_of, patiently
-from hayase.runtime.wire.run_control import RunControl
+from hayase.runtime.wire.planner_control import PlannerControl
 
 WHERE = TopicPartition("in", 0)
 AWAY = LogError("BROKER_UNAVAILABLE", "no answer")
@@ -139,7 +140,7 @@ def test_each_outage_is_waited_for_anew() -> None:
 
 def test_a_process_of_the_run_tells_it_that_it_waits_and_that_it_goes_on(tmp_path: Path) -> None:
     patience = patience_of({"control": str(tmp_path), "patience_ms": "1000"}, f"worker-{os.getpid()}")
-    control = RunControl(tmp_path)
+    control = DriverControl(tmp_path)
     assert patience.limit_s == 1.0
     patience.tell("no answer")
     assert control.waiting() == "no answer"
@@ -148,8 +149,8 @@ def test_a_process_of_the_run_tells_it_that_it_waits_and_that_it_goes_on(tmp_pat
 
 
 def test_what_a_process_said_that_has_died_since_does_not_count(tmp_path: Path) -> None:
-    RunControl(tmp_path).publish_waiting("worker-999999999", "no answer")
-    assert RunControl(tmp_path).waiting() == ""
+    PlannerControl(tmp_path).publish_waiting("worker-999999999", "no answer")
+    assert DriverControl(tmp_path).waiting() == ""
 
 
 def test_on_another_machine_than_the_runs_nobody_is_told(tmp_path: Path) -> None:

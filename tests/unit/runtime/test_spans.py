@@ -24,6 +24,7 @@ from hayase.runtime.epochs.planner_status import PlannerStatus
 from hayase.runtime.epochs.span_scheduler import SpanScheduler
 from hayase.runtime.source import EpochReader, SlotWork
 from hayase.runtime.wire.endpoints import TcpAddress
+from hayase.runtime.wire.planner_control import PlannerControl
 from hayase.runtime.wire.shuffle_rows import SparkRow
 from hayase.runtime.wire.span_messages import EpochReport
 from hayase.runtime.worker import span_client
@@ -293,11 +294,11 @@ def test_each_epoch_is_reported_to_the_driver_once_and_in_order(scene: Scene, sp
 
 def test_what_was_told_in_former_spans_is_read_before_its_file_is_removed(scene: Scene) -> None:
     for name in (b"a", b"b"):
-        with scene.control.reporting() as tell:
+        with PlannerControl(scene.folder / "control").reporting() as tell:
             tell(name)
     assert scene.control.reports() == [b"a", b"b"]
     assert len(list(scene.folder.glob("control/told-*"))) == 1
-    with scene.control.reporting() as tell:
+    with PlannerControl(scene.folder / "control").reporting() as tell:
         tell(b"c")
         assert scene.control.reports() == [b"c"]
         tell(b"d")

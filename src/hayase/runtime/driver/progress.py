@@ -80,7 +80,7 @@ class Progress:
                 )
 
     def add_reports(self, lines: Iterable[bytes]) -> None:
-        """Add epochs of spans, which the planner tells of (`RunControl.told`)."""
+        """Add epochs of spans, which the planner tells of (`DriverControl.told`)."""
         with self._lock:
             for line in lines:
                 told = msgspec.json.decode(line, type=EpochReport)

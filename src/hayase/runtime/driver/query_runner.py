@@ -30,10 +30,10 @@ from hayase.runtime.driver.session import HADOOP_UMASK, SessionUse, existing_ses
 from hayase.runtime.epochs.planner_status import PlannerStatus
 from hayase.runtime.spark_io.spark_io import FAIR, SparkIO, has_spark_io
 from hayase.runtime.wire.app_spec import AppSpec, delete_other_programs
+from hayase.runtime.wire.driver_control import DriverControl
 from hayase.runtime.wire.endpoints import RunEndpoints
 from hayase.runtime.wire.failure import query_failure, spark_gone, start_failure
 from hayase.runtime.wire.log_relay import LogRelay
-from hayase.runtime.wire.run_control import RunControl
 from hayase.runtime.wire.shutdown import have_processors_closed
 from hayase.state.environment.seal import seal_states
 from hayase.storage.blobs import BlobStore
@@ -55,7 +55,7 @@ class QueryRunner:
 
     def __init__(self, folder: Path, host: str = "", bind: str = "") -> None:
         self._folder = folder
-        self.control = RunControl(folder)
+        self.control = DriverControl(folder)
         self._log_relay = LogRelay(host, bind)
         self.endpoints = RunEndpoints(str(folder), str(self._log_relay.folder), self._log_relay.address, host, bind)
         self._vault = Vault()

@@ -29,7 +29,7 @@ from hayase.runtime.epochs.task_idling import TaskIdling, task_inputs
 from hayase.runtime.epochs.wall_clock import WallClock
 from hayase.runtime.wire.app_spec import AppSpec, load_app_spec
 from hayase.runtime.wire.patient import patience_of
-from hayase.runtime.wire.run_control import RunControl
+from hayase.runtime.wire.planner_control import PlannerControl
 from hayase.storage.blobs import BlobStore
 from hayase.storage.open import open_blobs
 from hayase.task.epoch_record import EpochRecord, Program, done_name, record_name
@@ -57,7 +57,7 @@ class EpochPlanner:
     Epochs are planned one after the other; each is through before the next is asked for.
     """
 
-    def __init__(self, app: AppSpec, blobs: BlobStore, log: Log, clock: Clock, control: RunControl) -> None:
+    def __init__(self, app: AppSpec, blobs: BlobStore, log: Log, clock: Clock, control: PlannerControl) -> None:
         self.app = app
         self._blobs = blobs
         self._log = log
@@ -109,7 +109,7 @@ class EpochPlanner:
         blobs = open_blobs(options["checkpoint"], fsync=options["fsync"] == "true", patience=patience)
         app = load_app_spec(blobs, options["digest"])
         app.log_to_driver()
-        return cls(app, blobs, open_log(app.log), SystemClock(), RunControl(Path(app.endpoints.control_dir)))
+        return cls(app, blobs, open_log(app.log), SystemClock(), PlannerControl(Path(app.endpoints.control_dir)))
 
     @property
     def slots(self) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hayase.core.time import Clock
-from hayase.runtime.wire.run_control import RunControl
+from hayase.runtime.wire.planner_control import PlannerControl
 from hayase.task.summary import BundleSummary
 from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import UserCode
@@ -25,7 +25,7 @@ class PunctuationTrigger:
         clock: the wall clock.
     """
 
-    def __init__(self, topology: Topology, control: RunControl, clock: Clock) -> None:
+    def __init__(self, topology: Topology, control: PlannerControl, clock: Clock) -> None:
         self._control = control
         self._clock = clock
         self._told: tuple[int, int] | None = None

@@ -22,8 +22,8 @@ from hayase.runtime.spark_io.published_ranges import SparkRange, SparkRanges
 from hayase.runtime.spark_io.range_frames import RangeFrames
 from hayase.runtime.spark_io.source_query import POOL
 from hayase.runtime.wire.app_spec import AppSpec
+from hayase.runtime.wire.driver_control import DriverControl
 from hayase.runtime.wire.failure import part_failure
-from hayase.runtime.wire.run_control import RunControl
 from hayase.storage.blobs import BlobStore
 from hayase.topology.nodes import SparkSink
 
@@ -51,7 +51,7 @@ class SparkSinkThread:
         sink: SparkSink,
         app: AppSpec,
         blobs: BlobStore,
-        control: RunControl,
+        control: DriverControl,
         session: SparkSession,
         options: Mapping[str, str],
         spark_log: Path,

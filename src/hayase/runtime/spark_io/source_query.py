@@ -27,8 +27,8 @@ from hayase.log.protocol import EpochWriter, Log, Marker
 from hayase.runtime.spark_io.frame_columns import FrameColumns
 from hayase.runtime.spark_io.query_checkpoint import QueryCheckpoint
 from hayase.runtime.wire.app_spec import AppSpec
+from hayase.runtime.wire.driver_control import DriverControl
 from hayase.runtime.wire.failure import one_line, part_failure
-from hayase.runtime.wire.run_control import RunControl
 from hayase.serde.protocol import Serde
 from hayase.storage.blobs import BlobStore
 from hayase.topology.nodes import SourceNode, SparkSource
@@ -59,7 +59,7 @@ class SparkSourceQuery:
         source: SparkSource,
         app: AppSpec,
         blobs: BlobStore,
-        control: RunControl,
+        control: DriverControl,
         session: SparkSession,
         folder: Path,
         spark_log: Path,

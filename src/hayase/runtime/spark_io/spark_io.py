@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from hayase.core.errors import HayaseError
 from hayase.runtime.wire.app_spec import AppSpec
-from hayase.runtime.wire.run_control import RunControl
+from hayase.runtime.wire.driver_control import DriverControl
 from hayase.storage.blobs import BlobStore
 from hayase.topology.topology import Topology
 
@@ -62,7 +62,7 @@ class SparkIO:
         topology: Topology,
         app: AppSpec,
         blobs: BlobStore,
-        control: RunControl,
+        control: DriverControl,
         session: SparkSession,
         settings: Mapping[str, str],
         options: Mapping[str, str],

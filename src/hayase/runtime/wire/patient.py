@@ -16,7 +16,7 @@ from hayase.core.patience import Patience, Wait
 from hayase.core.records import TopicPartition
 from hayase.core.steps import asking
 from hayase.log.protocol import EpochWriter, LogReader, Marker, OutgoingBatch, RecordBatch
-from hayase.runtime.wire.run_control import RunControl
+from hayase.runtime.wire.planner_control import PlannerControl
 
 T = TypeVar("T")
 
@@ -94,7 +94,7 @@ def patience_of(options: Mapping[str, str], who: str) -> Patience:
         who: the process.
     """
     folder = Path(options.get("control", ""))
-    control = RunControl(folder) if options.get("control") and folder.is_dir() else None
+    control = PlannerControl(folder) if options.get("control") and folder.is_dir() else None
     limit_s = int(options.get("patience_ms", "0")) / 1000
     return Patience(limit_s, partial(control.publish_waiting, who) if control is not None else lambda _: None)
 

@@ -1,0 +1,81 @@
+"""The planner's side of a run: what the driver requests of it, and what it publishes. Workers publish why they wait."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from hayase.core.private_files import open_file
+from hayase.runtime.wire.run_folder import DUE, READY, REPORTS, STATUS, SUSPENDED, WAITING, WHAT, YIELD, RunFolder
+from hayase.storage.disk_full import naming_full_disk
+
+
+class PlannerControl(RunFolder):
+    """Publishes that the planner is ready, suspended, and how far it is."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self._seen: list[str] = []
+
+    def yield_requested(self) -> bool:
+        """Planner: whether there are others."""
+        return (self._folder / YIELD).exists()
+
+    def suspend_requested(self) -> bool:
+        """Planner: whether to open no new epoch, for whatever reason."""
+        self._seen = self._tokens()
+        return bool(self._seen)
+
+    def publish_suspended(self) -> None:
+        """Planner: no epoch is open, and none begins while a request that it has seen is in place."""
+        self._write(SUSPENDED, "\n".join(self._seen).encode())
+
+    def publish_ready(self) -> None:
+        """Planner: up and asking the log for data."""
+        if not (self._folder / READY).exists():
+            self._write(READY, str(os.getpid()).encode())
+
+    def publish_closed(self) -> None:
+        """Planner: about to end in order."""
+        if self._read(READY) == str(os.getpid()).encode():
+            (self._folder / READY).unlink(missing_ok=True)
+
+    def publish_status(self, status: bytes) -> None:
+        """Planner: how far the application is."""
+        self._write(STATUS, status)
+
+    def publish_waiting(self, who: str, why: str) -> None:
+        """Planner, or a worker on the same machine: it waits for something that is away; empty: it goes on."""
+        try:
+            if why:
+                self._write(f"{WAITING}{who}", why.encode())
+            else:
+                (self._folder / f"{WAITING}{who}").unlink(missing_ok=True)
+        except OSError:  # the run is over
+            return
+
+    def due(self) -> tuple[int, int] | None:
+        """Planner: what the driver published last; `None` if nothing is due at any time that is known."""
+        data = self._read(DUE)
+        if data is None:
+            return None
+        epoch, due_ms = data.split()
+        return int(epoch), int(due_ms)
+
+    @contextmanager
+    def reporting(self) -> Iterator[Callable[[bytes], object]]:
+        """Planner: while a span goes on, one line, without line ends in it, for each completed epoch."""
+        path = self._folder / f"{REPORTS}{time.time_ns():020d}"
+        with os.fdopen(open_file(path, os.O_WRONLY | os.O_APPEND), "ab", buffering=0) as file:
+
+            def report(line: bytes) -> None:
+                rest = memoryview(line + b"\n")
+                # A line that is cut short ends the span, and the next one has a file of its own.
+                with naming_full_disk(WHAT, self._folder):
+                    while rest:
+                        rest = rest[file.write(rest) :]
+
+            yield report

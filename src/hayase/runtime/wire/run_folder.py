@@ -1,0 +1,64 @@
+"""The folder of one run, in which the driver, the process that plans epochs, and commands leave small files for each other."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+
+from hayase.core.private_files import write_file
+from hayase.storage.disk_full import naming_full_disk
+
+PAUSE = "pause"
+STOP = "stop"
+CHANGE = "change"
+SUSPENDED = "holding"
+READY = "ready"
+STATUS = "status"
+RUN = "run"
+DUE = "due"
+YIELD = "yield"
+REPORTS = "told-"
+WAITING = "waiting-"
+WHAT = "What the driver and the planner of epochs publish for each other"
+
+
+class RunFolder:
+    """What both sides read and write; see `DriverControl` and `PlannerControl`.
+
+    A request that planning is suspended has a token, which the planner repeats: its answer to an earlier request is not
+    taken for one to this.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def pause_requested(self) -> bool:
+        """Whether the application was paused."""
+        return (self._folder / PAUSE).exists()
+
+    def stop_requested(self) -> bool:
+        """Whether the application is being closed."""
+        return (self._folder / STOP).exists()
+
+    def status(self) -> bytes | None:
+        """Driver: what the planner published last."""
+        return self._read(STATUS)
+
+    def _tokens(self) -> list[str]:
+        found = [self._read(name) for name in (PAUSE, STOP, CHANGE)]
+        return [data.decode() for data in found if data]
+
+    def _write(self, name: str, data: bytes) -> None:
+        temporary = self._folder / f"{name}.{uuid.uuid4().hex}.new"
+        with naming_full_disk(WHAT, self._folder):
+            try:
+                write_file(temporary, data)
+                temporary.replace(self._folder / name)
+            finally:
+                temporary.unlink(missing_ok=True)
+
+    def _read(self, name: str) -> bytes | None:
+        try:
+            return (self._folder / name).read_bytes()
+        except FileNotFoundError:
+            return None
