@@ -21,6 +21,7 @@ _CHECKPOINT = (
     TEMPORARIES,
     "amendments",
     "changelog",
+    "edges",
     "epochs",
     "floor",
     "lease",

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Mapping, Sequence
 
 from hayase.app.checkpoint import checkpoint_id_of, fix_plan, stored_plan
+from hayase.app.edge_schemas import check_edge_schemas
 from hayase.app.migration import finish_migration
 from hayase.app.store_schemas import check_store_schemas
 from hayase.app.topics import ensure_dead_letter_topic, prepare_topics, resets_of
@@ -98,6 +99,7 @@ def prepare(
             check_picklable(dataclasses.replace(topology, spark_sources=(), spark_sinks=(), lines={}))
         fix_plan(blobs, config.application_id, plan.to_json(), new_names=new_names)
         check_store_schemas(blobs, topology)
+        check_edge_schemas(blobs, log, topology, plan, compiled, config.application_id)
         checkpoint_id = checkpoint_id_of(blobs)
         names = {bundle.id for bundle in plan.bundles}
         claimed = check_ownership(

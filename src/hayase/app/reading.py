@@ -6,10 +6,13 @@ from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from typing import TypeVar
 
+from hayase.app.store_schemas import check_readable
+from hayase.compiler.options import configured
 from hayase.core.config import StreamsConfig
 from hayase.query.access import History, PinnedStores, StoreAccess
 from hayase.query.request import StateQueryRequest, StateQueryResult
 from hayase.query.stores import StoreHandle
+from hayase.storage.open import open_blobs
 from hayase.topology.topology import Topology
 
 R = TypeVar("R")
@@ -37,12 +40,15 @@ class StoreReading:
 
         Raises:
             UnknownStoreError: the topology has no store of that name.
+            CheckpointError: `STORE_SCHEMA_CHANGED`: the checkpoint holds keys or values that this topology cannot read.
             StateError: `NO_STATE`: the application never started with these settings; `HISTORY_GONE`,
                 `TIME_BEFORE_HISTORY`: too long ago, says what is the oldest epoch; `NAIVE_DATETIME`;
                 `STORE_NOT_LOGGED`: it has no changelog and therefore no past. From the calls of the handle
                 `STATE_NOT_THERE`: also of a store in memory while the application does not run.
             ConfigError: `INVALID_AS_OF`: the epoch is not through yet, or both were given.
         """
+        if as_of_epoch is None and as_of is None:  # older values may have been written before a migration
+            self._check_readable(name)
         return self._access().store(name, as_of_epoch=as_of_epoch, as_of=as_of)
 
     def query(self, request: StateQueryRequest[R]) -> StateQueryResult[R]:
@@ -63,6 +69,7 @@ class StoreReading:
             >>> app.query(request).only_partition_result.result  # doctest: +SKIP
             {'n': 3}
         """
+        self._check_readable(request.store)
         return self._access().query(request)
 
     def pin(
@@ -93,6 +100,8 @@ class StoreReading:
             >>> with app.pin("orders", "totals") as pinned:  # doctest: +SKIP
             ...     print(pinned.epoch, pinned.store("totals").get("ada").value, len(pinned.store("orders").all()))
         """
+        for name in names if as_of_epoch is None and as_of is None else ():
+            self._check_readable(name)
         return self._access().pin(names, as_of_epoch=as_of_epoch, as_of=as_of, max_seconds=max_time.total_seconds())
 
     def history(self, name: str) -> History:
@@ -102,6 +111,15 @@ class StoreReading:
             UnknownStoreError, StateError: as `store`.
         """
         return self._access().history(name)
+
+    def _check_readable(self, name: str) -> None:
+        """Once for each store: a program of other serdes would read nonsense."""
+        readable: set[str] = self.__dict__.setdefault("_readable_stores", set())
+        if name in readable:
+            return
+        blobs = open_blobs(self.config.checkpoint_dir, fsync=False)
+        check_readable(blobs, configured(self.topology, self.config), name)
+        readable.add(name)
 
     def _access(self) -> StoreAccess:
         return StoreAccess(self.topology, self.config)

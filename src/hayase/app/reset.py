@@ -27,6 +27,7 @@ _FOLDERS = (
     "snapshots/",
     "programs/",
     "schemas/",
+    "edges/",
     "migration/",
     "spark/",
     "probe/",

@@ -75,6 +75,17 @@ def schema_changes(blobs: BlobStore, topology: Topology) -> list[SchemaChange]:
     return list(found.values())
 
 
+def check_readable(blobs: BlobStore, topology: Topology, store: str) -> None:
+    """Check that this program can read what is in one store.
+
+    Raises:
+        CheckpointError: `STORE_SCHEMA_CHANGED`.
+    """
+    change = next((change for change in _changes(blobs, topology) if change.store == store), None)
+    if change is not None:
+        raise _changed(change)
+
+
 def next_schemas(blobs: BlobStore, topology: Topology, stores: Collection[str]) -> tuple[str, str]:
     """Name and content of the blob that says that the values of those stores are as this program writes them."""
     now = _schemas_of(topology)

@@ -45,7 +45,7 @@ def described(serde: Serde[Any]) -> Description | None:
     """How a serde writes; `None` if that cannot be told, or is told with each value, as by a schema registry."""
     if isinstance(serde, JsonSerde):
         schema = serde.json_schema()
-        return None if schema is None else {"serde": "JsonSerde", "schema": schema}
+        return {"serde": "JsonSerde"} if schema is None else {"serde": "JsonSerde", "schema": schema}
     if isinstance(serde, Describing):
         return serde.description()
     return {"serde": type(serde).__name__} if type(serde) in _PLAIN else None

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from hayase.core.errors import SerializationError
 from hayase.core.records import Headers, TaskId
-from hayase.kernel.node.column_node import HEADERS, OLD, order_columns
+from hayase.kernel.node.column_node import HEADERS, KEY, OLD, order_columns
 from hayase.log.protocol import RecordBatch
 from hayase.serde.faults import is_fault, said
 from hayase.serde.murmur2 import partition_for_key
@@ -157,6 +157,11 @@ def _frame_of(row: ReceivedRow) -> pl.DataFrame:
             task=row.task,
             row=row.seq,
         ) from error
+
+
+def is_typed(frame: pl.DataFrame) -> bool:
+    """Whether a frame has typed columns; else it has serialized records, made by EdgeBuffer."""
+    return KEY in frame.columns
 
 
 def raw_records(edge: str, partition: int, frame: pl.DataFrame, first: int = 0) -> RecordBatch:

@@ -57,7 +57,8 @@ class Failures:
         Raises:
             SerializationError, ProcessingError, ProductionError: the handler says fail, or failed itself.
         """
-        if record.topic in self.topics:
+        inside = record.topic in self.topics
+        if inside:
             record = replace(record, topic=self.topics[record.topic])
         context = ErrorContext(
             stage, node, self.task, record.topic, record.partition, record.offset, record.timestamp_ms,
@@ -67,11 +68,13 @@ class Failures:
         try:
             answer = handler(context, error)
         except Exception as failed:
-            raise self._error(stage, context, failed, "its exception handler failed", sink_topic) from failed
+            raise self._error(
+                stage, context, failed, "its exception handler failed", sink_topic, inside=inside
+            ) from failed
         if answer is HandlerAnswer.FAIL:
             if handler is log_and_fail and self.policy.dead_letter_topic is not None:
                 self._write_dead_letter(self.policy.dead_letter_topic, record, error)
-            raise self._error(stage, context, error, "failed", sink_topic) from error
+            raise self._error(stage, context, error, "failed", sink_topic, inside=inside) from error
         self.metrics.add(DROPPED_RECORDS, node)
         wanted = answer is HandlerAnswer.DEAD_LETTER or handler is log_and_continue
         if answer is HandlerAnswer.DEAD_LETTER and self.policy.dead_letter_topic is None:
@@ -91,12 +94,17 @@ class Failures:
         _LOG.warning("%s failed, %s: %s", stage, end, said(error), extra=where)
 
     def _error(
-        self, stage: str, context: ErrorContext, error: Exception, what: str, sink_topic: str | None
+        self, stage: str, context: ErrorContext, error: Exception, what: str, sink_topic: str | None, *, inside: bool
     ) -> HayaseError:
+        mend = f"mend the record or the code, or set {stage}.exception.handler to log_and_continue or dead_letter"
+        if inside and stage == "deserialization":  # to drop it would lose what the sender has committed
+            mend = (
+                "another part of this application has sent the record, so the serde does not read what it writes, or "
+                "an earlier program had another one: mend the serde, or start over with `hayase app reset`"
+            )
         return self.stages[stage](
             f"{stage.upper()}_FAILED",
-            f"{stage} {what}: {said(error)}; mend the record or the code, or set "
-            f"{stage}.exception.handler to log_and_continue or dead_letter",
+            f"{stage} {what}: {said(error)}; {mend}",
             node=context.node,
             task=context.task,
             sink_topic=sink_topic,

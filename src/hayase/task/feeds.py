@@ -9,11 +9,12 @@ from collections.abc import Callable, Sequence
 
 import polars as pl
 
+from hayase.core.errors import CheckpointError
 from hayase.log.protocol import RecordBatch
 from hayase.state.delta.journal import ReceivedRow
 from hayase.task.chunks import EdgeInputs, InputBuffer, TopicInput, TopicInputs, batches_of, record_bytes
 from hayase.task.compiled_subtopology import SourceProgram
-from hayase.task.edges import origin_order, raw_records, read_payloads
+from hayase.task.edges import is_typed, origin_order, raw_records, read_payloads
 from hayase.task.queues import Queue
 from hayase.task.task_context import TaskContext
 
@@ -79,8 +80,32 @@ def _edge_feed(
         nonlocal first
         frame = read_payloads(some)
         start, first = first, first + frame.height
-        if decode_frame is not None:
-            return decode_frame(services, position, source, partition, frame, start)
+        if is_typed(frame):
+            _check_typed(source, frame, taken=decode_frame is not None)
+            if decode_frame is not None:
+                return decode_frame(services, position, source, partition, frame, start)
         return decode(services, position, source, raw_records(str(source.edge), partition, frame, start))
 
     return InputBuffer(rows, lambda row: row.size_bytes, decoded)
+
+
+def _check_typed(source: SourceProgram, frame: pl.DataFrame, *, taken: bool) -> None:
+    """Check that this program can take typed columns.
+
+    Those of an epoch that an earlier program began may come to a task that runs in rows by now, or lack a field that no
+    node of that program looked at. Serialized records are decoded in either form.
+    """
+    wanted = source.schema.value.names if source.schema is not None and source.schema.value is not None else []
+    missing = [
+        name for name in wanted if name not in frame.columns and (source.fields is None or name in source.fields)
+    ]
+    if not taken or missing:
+        why = f"fields {', '.join(missing)} are missing" if taken else "they are typed columns, and it runs in rows"
+        raise CheckpointError(
+            "OPEN_EPOCH_OF_ANOTHER_PROGRAM",
+            f"the epoch was begun by another program, and what was sent then through {source.edge!r} cannot be read by "
+            f"this one: {why}. Start the earlier program once more to finish the epoch, then this one; or start over "
+            "with `hayase app reset`",
+            topic=source.edge,
+            node=source.name,
+        )

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.unit.query.local_app import LocalApp
 
 from hayase import (
     Consumed,
     JsonSerde,
+    KeyQuery,
     Materialized,
     Serdes,
+    StateQueryRequest,
+    StreamsApp,
     StreamsBuilder,
     StreamsConfig,
     Topology,
@@ -179,3 +184,38 @@ def test_what_an_aggregate_stored_is_read_by_its_description_so_that_it_can_be_r
     data = old.to_bytes({"n": 2, "total": 70})
     assert AggregateSerde.of(description).from_bytes(data) == {"n": 2, "total": 70}
     assert new.from_bytes(new.to_bytes(AggregateSerde.of(description).from_bytes(data))) == {"total": 70, "n": 2}
+
+
+def kept(value: Any) -> Topology:
+    builder = StreamsBuilder()
+    builder.table("orders", Consumed.with_(Serdes.string(), value), Materialized.as_("kept"))
+    return builder.build()
+
+
+def test_readers_with_a_program_of_another_serde_are_refused(tmp_path: Path) -> None:
+    with closing(LocalApp(tmp_path, kept(Serdes.long()))) as app:
+        check_store_schemas(app.blobs, configured(app.topology, StreamsConfig(app.settings)))
+        app.epoch()
+        assert app.app.store("kept").get("u") is not None
+        other = StreamsApp(kept(Serdes.double()), app.settings)
+        request = StateQueryRequest.in_store("kept").with_query(KeyQuery.with_key("u"))
+        for read in (lambda: other.store("kept"), lambda: other.query(request), lambda: other.pin("kept")):
+            with pytest.raises(CheckpointError, match="written by LongSerde and are to be read by DoubleSerde"):
+                read()
+
+
+def test_values_that_were_of_a_plain_serde_are_not_read_as_json_of_any_form(blobs: BlobStore) -> None:
+    check_store_schemas(blobs, kept(Serdes.long()))
+    with pytest.raises(CheckpointError, match="written by LongSerde and are to be read by JsonSerde"):
+        check_store_schemas(blobs, kept(Serdes.json()))
+
+
+def test_keys_that_were_text_are_not_read_as_json(blobs: BlobStore) -> None:
+    def program_of(key: Any) -> Topology:
+        builder = StreamsBuilder()
+        builder.table("orders", Consumed.with_(key, Serdes.string()), Materialized.as_("kept"))
+        return builder.build()
+
+    check_store_schemas(blobs, program_of(Serdes.string()))
+    with pytest.raises(CheckpointError, match="the keys of store 'kept'"):
+        check_store_schemas(blobs, program_of(Serdes.json()))

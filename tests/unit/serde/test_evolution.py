@@ -154,6 +154,9 @@ def test_json_of_schemas(written: Any, old: Any, new: Any, reason: str | None) -
         (5, Serdes.long(), Serdes.integer(), "written by LongSerde and are to be read by IntegerSerde"),
         ("x", Serdes.string(), Serdes.long(), "written by StringSerde and are to be read by LongSerde"),
         ("x", Serdes.string(), JsonSerde(Old), "written by StringSerde and are to be read by JsonSerde"),
+        (5, Serdes.long(), Serdes.json(), "written by LongSerde and are to be read by JsonSerde"),
+        ("x", Serdes.string(), Serdes.json(), "written by StringSerde and are to be read by JsonSerde"),
+        ({"a": 1}, Serdes.json(), Serdes.json(), None),
     ],
 )
 def test_plain_serdes(written: Any, old: Serde[Any], new: Serde[Any], reason: str | None) -> None:
@@ -161,8 +164,8 @@ def test_plain_serdes(written: Any, old: Serde[Any], new: Serde[Any], reason: st
 
 
 def test_what_says_nothing_about_its_values_is_not_compared() -> None:
-    assert described(JsonSerde()) is None
     assert described(Serdes.list(Serdes.long())) is None
+    assert unreadable({"serde": "JsonSerde"}, {"serde": "JsonSerde", "schema": {"type": "integer"}}) is None
 
 
 def check(old: Serde[Any], new: Serde[Any], written: Any, reason: str | None) -> None:

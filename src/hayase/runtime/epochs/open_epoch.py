@@ -47,7 +47,7 @@ def check_program(
     changed = sorted(subtopology for subtopology in began if began[subtopology] != now[subtopology])
     if not changed:
         return
-    through = _through(record, _downstream(topology, changed), plan, blobs, log, application_id)
+    through = bundle_through(record, _downstream(topology, changed), plan, blobs, log, application_id)
     if through:
         nodes = ", ".join(
             name
@@ -118,7 +118,7 @@ def _downstream(topology: Topology, subtopologies: list[str]) -> set[str]:
     return found
 
 
-def _through(
+def bundle_through(
     record: EpochRecord, subtopologies: set[str], plan: Plan, blobs: BlobStore, log: Log, application_id: str
 ) -> str | None:
     """A bundle of those sub-topologies that is through with the epoch; `None` if none is."""
