@@ -21,6 +21,7 @@ _CHECKPOINT = (
     TEMPORARIES,
     "amendments",
     "changelog",
+    "claims",
     "edges",
     "epochs",
     "floor",

@@ -28,7 +28,7 @@ from hayase.log.protocol import Log, LogConfig, TopicInfo
 from hayase.query.checkpoint import followers_folder, state_folders
 from hayase.runtime.driver.master import MASTER, is_cluster, is_encrypted
 from hayase.runtime.driver.session import default_slots
-from hayase.runtime.epochs.log_ownership import check_ownership, claim
+from hayase.runtime.epochs.log_ownership import Claim, check_ownership, claim, forget_claims
 from hayase.runtime.epochs.record_retention import Floor
 from hayase.runtime.epochs.start_offsets import check_resets, forget_positions, record_positions
 from hayase.runtime.epochs.terms import begin_term
@@ -102,16 +102,30 @@ def prepare(
         check_edge_schemas(blobs, log, topology, plan, compiled, config.application_id)
         checkpoint_id = checkpoint_id_of(blobs)
         names = {bundle.id for bundle in plan.bundles}
-        claimed = check_ownership(
-            blobs, log, config.application_id, checkpoint_id, names, exactly_once=config.exactly_once
+        writing = {
+            str(sub.id)
+            for sub in topology.subtopologies
+            if any(sink.topic not in topology.repartitions for sink in sub.sinks)
+        }
+        noted = check_ownership(
+            blobs,
+            log,
+            config.application_id,
+            checkpoint_id,
+            names,
+            writing=[bundle.id for bundle in plan.bundles if bundle.subtopology in writing],
+            exactly_once=config.exactly_once,
         )
+        if not config.exactly_once:
+            forget_claims(blobs)  # its epochs leave no markers
         _record_positions(blobs, log, [infos[name] for name in plan.topics], resets)
         ensure_dead_letter_topic(config, log)
     finally:
         log.close()
-    if config.exactly_once and not claimed:  # takes a broker most of a second, which Spark needs longer than anyway
-        of_the_log = (log_config(config), config.application_id, checkpoint_id)
-        threading.Thread(target=_prepare_markers, args=of_the_log, name="hayase-markers", daemon=True).start()
+    term = _begin(blobs, checkpoint_id)
+    if config.exactly_once:  # takes a broker most of a second, which Spark needs longer than anyway
+        claiming = (log_config(config), blobs, config.application_id, checkpoint_id, term, noted)
+        threading.Thread(target=_claim_log, args=claiming, name="hayase-claim", daemon=True).start()
     return AppSpec(
         application_id=config.application_id,
         checkpoint_id=checkpoint_id,
@@ -146,7 +160,7 @@ def prepare(
         ),
         purge_interval_ms=config.repartition_purge_interval_ms,
         recording_level=config.metrics_recording_level,
-        term=_begin(blobs, checkpoint_id),
+        term=term,
         on_range_lost=config.source_range_lost,
         max_poll_interval_ms=config.max_poll_interval_ms,
         task_timeout_ms=config.task_timeout_ms,
@@ -170,12 +184,14 @@ def _record_positions(
     record_positions(blobs, log, new, resets, SystemClock().now_ms())
 
 
-def _prepare_markers(config: LogConfig, application_id: str, checkpoint_id: str) -> None:
+def _claim_log(
+    config: LogConfig, blobs: BlobStore, application_id: str, checkpoint_id: str, term: int, noted: Claim
+) -> None:
     try:
         log = open_log(config)
         try:
             log.prepare_markers(application_id)
-            claim(log, application_id, checkpoint_id)
+            claim(log, blobs, application_id, checkpoint_id, term, noted)
         finally:
             log.close()
     except Exception as error:  # in a thread it would not be seen; the first epoch makes them, or says it better

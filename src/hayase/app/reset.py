@@ -16,6 +16,7 @@ from hayase.log.protocol import Log
 from hayase.query.checkpoint import followers_folder, history_folder, state_folders
 from hayase.query.follower_replica import is_running
 from hayase.runtime.driver.lease import lease_for
+from hayase.runtime.epochs.log_ownership import forget_claims
 from hayase.storage.blobs import BlobStore
 from hayase.storage.open import open_blobs
 from hayase.task.epochs import Epochs
@@ -28,6 +29,7 @@ _FOLDERS = (
     "programs/",
     "schemas/",
     "edges/",
+    "claims/",
     "migration/",
     "spark/",
     "probe/",
@@ -111,7 +113,8 @@ def forget_markers(config: StreamsConfig, log: Log) -> None:
     Checkpoint and state stay.
 
     For a checkpoint that was restored from an older copy (`CHECKPOINT_OLDER_THAN_LOG`): the next run goes on with the
-    copy's last epoch, and what was written since then is written again.
+    copy's last epoch, and what was written since then is written again. And for a log that was
+    (`LOG_OLDER_THAN_CHECKPOINT`): the next run goes on where the checkpoint is, and what the log lost stays lost.
 
     Raises:
         CheckpointError: `INTERNAL_TOPIC_AHEAD`: records of a repartition, which epochs after the copy may have written,
@@ -122,6 +125,7 @@ def forget_markers(config: StreamsConfig, log: Log) -> None:
     blobs = open_blobs(config.checkpoint_dir, fsync=False)
     with lease_for(blobs, config.application_id):
         _check_repartitions(blobs, log)
+        forget_claims(blobs)  # first: without them a log without markers is no older copy
         log.delete_markers(config.application_id)
 
 

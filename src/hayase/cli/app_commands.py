@@ -169,7 +169,7 @@ def reset(
         return
     plan = plan_reset(streams_config)
     for folder in plan.present:
-        typer.echo(f"removes {folder}")
+        typer.echo(f"to be removed: {folder}")
     with log_of(streams_config) as log:
         if not plan.present:
             if not is_in_log(streams_config, log):

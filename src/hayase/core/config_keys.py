@@ -56,7 +56,7 @@ WITHOUT_EFFECT: dict[str, str] = {
     "statestore.uncommitted.max.bytes": (
         "epoch.memory.max.bytes bounds what an epoch holds in memory; the rest is on disk"
     ),
-    "default.interactive.query.isolation.level": "queries see finished epochs only",
+    "default.interactive.query.isolation.level": "queries see what is committed: of each partition its last epoch",
     "__emit.interval.ms.kstreams.outer.join.spurious.results.fix__": "rows are emitted when they are due",
     "__emit.interval.ms.kstreams.windowed.aggregation__": "rows are emitted when they are due",
     "__iq.consistency.offset": "an answer names the epoch it was read at",

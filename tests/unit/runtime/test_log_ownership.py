@@ -7,17 +7,25 @@ from tests.unit.runtime.planner_scene import Scene
 
 from hayase.core.errors import CheckpointError, LogError
 from hayase.core.records import TopicPartition
-from hayase.log.protocol import Marker, is_published
-from hayase.runtime.epochs.log_ownership import OWNER, check_ownership, claim
+from hayase.log.protocol import Marker, OutputBatch, is_published
+from hayase.runtime.epochs.log_ownership import OWNER, Claim, check_ownership, forget_claims
+from hayase.runtime.epochs.log_ownership import claim as claim_log
 from hayase.runtime.epochs.record_retention import Floor
 from hayase.state.changelog.changelog import Changelog
 from hayase.state.delta.delta import Delta
+from hayase.state.delta.journal import Journal
 
 BUNDLES = {"0-0", "0-1"}
 
 
-def check(scene: Scene, checkpoint_id: str = "L", *, exactly_once: bool = True) -> bool:
-    return check_ownership(scene.blobs, scene.log, "app", checkpoint_id, BUNDLES, exactly_once=exactly_once)
+def check(scene: Scene, checkpoint_id: str = "L", *, exactly_once: bool = True) -> Claim:
+    return check_ownership(
+        scene.blobs, scene.log, "app", checkpoint_id, BUNDLES, writing=BUNDLES, exactly_once=exactly_once
+    )
+
+
+def claim(scene: Scene, checkpoint_id: str = "L", term: int = 1, since: int = -1) -> None:
+    claim_log(scene.log, scene.blobs, "app", checkpoint_id, term, Claim(since))
 
 
 def refused(scene: Scene, condition: str, checkpoint_id: str = "L", *, exactly_once: bool = True) -> str:
@@ -59,15 +67,15 @@ def test_outputs_whose_delta_the_checkpoint_does_not_have_are_refused(scene: Sce
 
 def test_a_checkpoint_that_fits_its_markers_is_fine(scene: Scene) -> None:
     write(scene, "0-0", 2, run_epochs(scene, 3))
-    assert check(scene) is False
-    claim(scene.log, "app", "L")
-    assert check(scene) is True
+    assert check(scene) == Claim(2)
+    claim(scene, since=2)
+    assert check(scene) == Claim(2)
 
 
 def test_outputs_of_later_epochs_are_refused_with_the_ways_out(scene: Scene) -> None:
     mark(scene, "0-1", 7, "d")
     run_epochs(scene, 3)
-    claim(scene.log, "app", "L")
+    claim(scene)
     message = refused(scene, "CHECKPOINT_OLDER_THAN_LOG")
     assert "epoch 7" in message
     assert "--markers-only" in message
@@ -101,8 +109,8 @@ def test_a_first_start_beside_committed_offsets_of_a_group_of_that_name_is_refus
 
 
 def test_a_second_copy_with_another_checkpoint_is_refused_even_where_nothing_was_written_yet(scene: Scene) -> None:
-    claim(scene.log, "app", "L")
-    assert check(scene, "L") is True
+    claim(scene)
+    check(scene, "L")
     assert "id L" in refused(scene, "APPLICATION_ID_IN_USE", "M")
 
 
@@ -113,8 +121,8 @@ def test_markers_that_a_removed_checkpoint_left_in_an_earlier_version_are_no_obs
 
 
 def test_the_claim_is_no_bundle_and_goes_with_the_markers(scene: Scene) -> None:
-    claim(scene.log, "app", "L")
-    assert scene.log.markers("app") == {OWNER: Marker("L", 0, "")}
+    claim(scene)
+    assert scene.log.markers("app") == {OWNER: Marker("L", 1, "")}
     scene.log.delete_markers("app")
     assert scene.log.markers("app") == {}
 
@@ -132,3 +140,56 @@ def test_what_is_later_in_the_log_is_not_taken_for_what_is_written() -> None:
         is_published(Marker("L", 50, "x"), Marker("L", 11, "y"))
     assert caught.value.condition == "STATE_MOVED"
     assert not is_published(Marker("M", 50, "x"), Marker("L", 11, "y"))
+
+
+def with_outputs(scene: Scene, bundle: str, epoch: int, digest: str) -> Delta:
+    journal = Journal([OutputBatch("out", [b"k"], [b"v"], [0])], [])
+    return Changelog(scene.blobs, bundle).publish(Delta("app", "L", bundle, epoch, digest, -1, "", journal=journal))
+
+
+def test_a_log_that_does_not_know_of_a_run_that_claimed_it_is_refused(scene: Scene) -> None:
+    run_epochs(scene, 2)
+    claim(scene, term=1)
+    claim(scene, term=2)
+    mark(scene, OWNER, 3, "")  # a later run that died before it noted its claim is no obstacle
+    check(scene)
+    scene.log.delete_markers("app")
+    mark(scene, OWNER, 1, "")
+    assert "run 2 of the application" in refused(scene, "LOG_OLDER_THAN_CHECKPOINT")
+    forget_claims(scene.blobs)
+    check(scene)
+
+
+def test_a_log_without_outputs_of_an_epoch_that_is_done_is_refused(scene: Scene) -> None:
+    digest = run_epochs(scene, 3)
+    claim(scene)
+    with_outputs(scene, "0-1", 0, scene.planner().record(0).digest)
+    with_outputs(scene, "0-1", 1, digest)
+    assert "bundle 0-1 has written outputs of epoch 1" in refused(scene, "LOG_OLDER_THAN_CHECKPOINT")
+    mark(scene, "0-1", 0, scene.planner().record(0).digest)
+    assert "those of epoch 0" in refused(scene, "LOG_OLDER_THAN_CHECKPOINT")
+    mark(scene, "0-1", 1, scene.planner().record(1).digest)
+    check(scene)
+
+
+def test_outputs_of_before_the_claim_or_of_an_epoch_that_is_open_need_not_be_there(scene: Scene) -> None:
+    digest = run_epochs(scene, 3)
+    with_outputs(scene, "0-1", 1, digest)
+    claim(scene, since=2)
+    planner = scene.planner()
+    scene.put(99)
+    epoch = planner.next_epoch(2)
+    with_outputs(scene, "0-0", epoch, planner.record(epoch).digest)
+    check(scene)
+
+
+def test_markers_behind_an_open_transaction_are_waited_for(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_epochs(scene, 1)
+    claim(scene, term=2)
+    everything = scene.log.markers
+
+    def markers(application_id: str, *, wait: bool = True) -> dict[str, Marker]:
+        return everything(application_id) if wait else {}
+
+    monkeypatch.setattr(type(scene.log), "markers", lambda _, app, **given: markers(app, **given))
+    check(scene)
