@@ -52,6 +52,12 @@ def test_a_planner_that_died_is_a_condition_of_its_own_unless_an_error_says_more
     assert query_failure(crashed, Path("s"), planner_lost=True).condition == "SPARK_FAILED"
     said = "hayase.core.errors.LogError: [BROKER_UNAVAILABLE] no answer"
     assert query_failure(said, Path("s"), planner_lost=True).condition == "BROKER_UNAVAILABLE"
+    raised = "[PYTHON_EXCEPTION] An exception was thrown from the Python worker: Traceback (most recent call last):\n"
+    of_task = query_failure(
+        f'{raised}polars.exceptions.ColumnNotFoundError: "x" not found', Path("s"), planner_lost=True
+    )
+    assert of_task.condition == "SPARK_FAILED"
+    assert 'ColumnNotFoundError: "x" not found' in of_task.message
 
 
 def test_a_process_that_did_not_start_in_time_is_a_condition_of_its_own() -> None:

@@ -13,7 +13,8 @@ from hayase.storage.disk_full import disk_full, is_out_of_space
 _RAISED = re.compile(r"hayase\.core\.errors\.(\w+): \[([A-Z_]+)\] (.*)")
 _PYTHON = re.compile(r"^(?:[A-Za-z_][\w.]*\.)?([A-Z]\w*(?:Error|Exception|Interrupt|Exit)): (.+)$", re.MULTILINE)
 _NO_START = "Python worker failed to connect back"
-_OF_A_TASK = "stage failure"
+_OF_A_TASK = re.compile(r"stage failure|\[PYTHON_EXCEPTION\]")
+"""Spark names a stage, or gives the error of the worker alone."""
 _EXECUTOR_LOST = re.compile(r"ExecutorLostFailure|FetchFailed|MetadataFetchFailed")
 _NO_SPACE = re.compile(r"No space left on device|Disk quota exceeded")
 _STATE_OF_QUERY = "=== Streaming Query ==="
@@ -34,7 +35,9 @@ def query_failure(text: str, spark_log: Path, *, planner_lost: bool = False) -> 
     full = _NO_SPACE.search(text)
     if full is not None:  # Spark's own files, or Python's
         return _disk_full(full.group(), spark_log)
-    if planner_lost and _OF_A_TASK not in text:  # Spark ends the planner with a query that failed for another reason
+    if (
+        planner_lost and _OF_A_TASK.search(text) is None
+    ):  # Spark ends the planner with a query that failed for another reason
         return ProcessingError(
             "PLANNER_LOST",
             "the process that plans epochs died without a word; it may have been killed, for want of memory perhaps. "
