@@ -25,6 +25,7 @@ from tests.simulation.programs import Evidence, Given, Output, Program
 from tests.simulation.scheduler import Sim
 
 from hayase.query.checkpoint import followers_folder
+from hayase.runtime.epochs.log_ownership import forget_claims
 from hayase.state.changelog.changelog import Changelog
 from hayase.state.environment.bundle import BundleState
 from hayase.state.environment.environment import StatePosition, open_state_environment, position_in
@@ -279,6 +280,7 @@ class World:
         self.sim.trace("FORGET MARKERS")
         self.kill()
         self.sim.run_for(16.0)
+        forget_claims(self.store.blobs())
         log = self.log.open()
         log.delete_markers(APPLICATION)
         log.close()
