@@ -106,22 +106,22 @@ class InputBuffer:
         return self._queue.part(start, self._taken), self._releases[start : self._taken]
 
 
-def chunks(feeds: Sequence[InputBuffer], services: TaskContext) -> Iterator[Chunk]:
-    """The merged order of the feeds, which are given in tie order; at least one chunk, the last one perhaps empty.
+def chunks(buffers: Sequence[InputBuffer], services: TaskContext) -> Iterator[Chunk]:
+    """The merged order of the buffers, which are given in tie order; at least one chunk, the last one perhaps empty.
 
     With the epoch's space in `services`, a chunk is about as large as its share; without, there is one chunk.
     """
     space = services.space
-    share = None if space is None else max(1, space.share // max(1, len(feeds)))
+    share = None if space is None else max(1, space.share // max(1, len(buffers)))
     whole = True
     while True:
-        for feed in feeds:
-            if feed.empty and not feed.done:
-                taken = feed.read(share)
+        for buffer in buffers:
+            if buffer.empty and not buffer.done:
+                taken = buffer.read(share)
                 if space is not None:
                     space.read_bytes += taken
-        going_on = [(feed.release, number) for number, feed in enumerate(feeds) if not feed.done]
-        chunk = _next(feeds, min(going_on, default=None), whole=whole and not going_on)
+        going_on = [(buffer.release, number) for number, buffer in enumerate(buffers) if not buffer.done]
+        chunk = _next(buffers, min(going_on, default=None), whole=whole and not going_on)
         if len(chunk) or chunk.last:
             services.meter.merged([queue.timestamps_ms for queue in chunk.queues], chunk.order)
             yield chunk
@@ -130,12 +130,12 @@ def chunks(feeds: Sequence[InputBuffer], services: TaskContext) -> Iterator[Chun
             return
 
 
-def _next(feeds: Sequence[InputBuffer], bound: tuple[int, int] | None, *, whole: bool) -> Chunk:
+def _next(buffers: Sequence[InputBuffer], bound: tuple[int, int] | None, *, whole: bool) -> Chunk:
     queues: list[Queue] = []
     releases: list[Int64Array] = []
-    for number, feed in enumerate(feeds):
+    for number, buffer in enumerate(buffers):
         release, last = bound if bound is not None else (None, 0)
-        found = feed.take(release, inclusive=number <= last)
+        found = buffer.take(release, inclusive=number <= last)
         if found is not None:
             queues.append(found[0])
             releases.append(found[1])

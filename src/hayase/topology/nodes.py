@@ -113,7 +113,7 @@ class InternalTopic:
 
 @dataclass(frozen=True, slots=True)
 class SparkSource:
-    """A streaming frame of Spark's; a query of its own, the feed, writes its records to an internal topic.
+    """A streaming frame of Spark's; a query of its own writes its records to an internal topic.
 
     Attributes:
         name: of the source.
@@ -130,7 +130,7 @@ class SparkSource:
 
 @dataclass(frozen=True, slots=True)
 class SparkSink:
-    """A writer of Spark's; a thread of the application, the drain, hands it an internal topic's records range by range.
+    """A writer of Spark's; a thread of the application hands it an internal topic's records range by range.
 
     Attributes:
         name: of the sink.

@@ -1,4 +1,4 @@
-"""The drain of a `to_spark`.
+"""The sink thread of a `to_spark`.
 
 A thread that hands ranges of an internal topic to the user's writer, one after the other.
 """

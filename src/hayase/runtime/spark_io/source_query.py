@@ -1,8 +1,8 @@
-"""The feed of a `from_spark`.
+"""The source query of a `from_spark`.
 
 A Spark query of its own that writes a streaming frame's rows to an internal topic, exactly once.
 
-An epoch of a feed is a micro-batch of that query, its marker carries the digest of the offsets that Spark read. These
+An epoch of a source query is a micro-batch of that query, its marker carries the digest of the offsets that Spark read. These
 are published before the rows are; so a batch that is run again is the same batch, and the marker says whether it was
 written.
 """

@@ -50,7 +50,7 @@ class SparkIO:
         app: the application.
         blobs: its checkpoint.
         control: of the run.
-        session: the application's; each feed and drain gets one of its own that shares its Spark.
+        session: the application's; each source and sink gets one of its own that shares its Spark.
         settings: the user's `spark.*`.
         options: by which workers find the application.
         folder: of the run.
@@ -106,12 +106,12 @@ class SparkIO:
 
     def restart(self) -> None:
         """Start what is not at work: all at first, later what has failed."""
-        for feed in self._sources:
-            if not feed.active and not (self._bounded and feed.finished):
-                feed.start(interval_ms=self._interval_ms, bounded=self._bounded)
-        for drain in self._sinks:
-            if not drain.active:
-                drain.start()
+        for source in self._sources:
+            if not source.active and not (self._bounded and source.finished):
+                source.start(interval_ms=self._interval_ms, bounded=self._bounded)
+        for sink in self._sinks:
+            if not sink.active:
+                sink.start()
 
     @property
     def _parts(self) -> list[SparkSourceQuery | SparkSinkThread]:
@@ -120,13 +120,13 @@ class SparkIO:
     @property
     def fed(self) -> bool:
         """Whether bounded feeds have come to their ends."""
-        return all(feed.finished for feed in self._sources)
+        return all(source.finished for source in self._sources)
 
     def finish(self) -> bool:
         """Nothing more is written: whether drains are still at work on what there is."""
-        for drain in self._sinks:
-            drain.finish()
-        return any(drain.active for drain in self._sinks)
+        for sink in self._sinks:
+            sink.finish()
+        return any(sink.active for sink in self._sinks)
 
     def error(self) -> HayaseError | None:
         """Why one of them has failed; `None` if none has."""
@@ -139,16 +139,16 @@ class SparkIO:
 
     def stop_feeds(self, deadline: float) -> bool:
         """Stop feeds; whether all were between batches."""
-        stopped = [feed.stop(deadline) for feed in self._sources]
+        stopped = [source.stop(deadline) for source in self._sources]
         return all(stopped)
 
     def stop_drains(self, deadline: float) -> bool:
         """Stop drains; whether all were between ranges."""
-        stopped = [drain.stop(deadline) for drain in self._sinks]
+        stopped = [sink.stop(deadline) for sink in self._sinks]
         return all(stopped)
 
     def close(self) -> None:
         """Stop at once what is still at work, and let go of everything."""
-        for feed in self._sources:
-            feed.close()
+        for source in self._sources:
+            source.close()
         self.stop_drains(time.monotonic())
