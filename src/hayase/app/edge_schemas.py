@@ -116,7 +116,7 @@ def _changes(before: EdgeSchemas, now: EdgeSchemas) -> Iterator[tuple[str, str]]
             if len(old) != len(new):  # made of other parts, by another release: cannot be told
                 continue
             for was, to_be in zip(old, new, strict=True):
-                reason = unreadable(was, to_be) if was is not None and to_be is not None else None
+                reason = unreadable(was, to_be, key=side == "key") if was is not None and to_be is not None else None
                 if was is not None and to_be is not None and reason is not None:
                     yield topic, f"of its {side}s, {reason} ({shown(was)}, now {shown(to_be)})"
 

@@ -100,7 +100,7 @@ def _changes(blobs: BlobStore, topology: Topology) -> Iterator[SchemaChange]:
         for side, first in (("key", 0), ("value", rewritten)):
             counts = [each[side] for each in known[first:] if side in each]
             for old in counts:
-                reason = unreadable(old, sides[side]) if side in sides else None
+                reason = unreadable(old, sides[side], key=side == "key") if side in sides else None
                 if reason is not None:
                     yield SchemaChange(store, side, counts[-1], shown(old), shown(sides[side]), reason)
 

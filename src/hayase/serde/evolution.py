@@ -61,10 +61,13 @@ def decoder(description: Description) -> Serde[Any]:
     return next(each for each in _PLAIN if each.__name__ == description["serde"])()
 
 
-def unreadable(old: Description, new: Description) -> str | None:
-    """Why values that `old` wrote cannot all be read by `new`; `None`: they can, as far as can be told."""
+def unreadable(old: Description, new: Description, *, key: bool = False) -> str | None:
+    """Why values that `old` wrote cannot all be read by `new`; `None`: they can, as far as can be told.
+
+    Keys have to be found again as well: JSON can be read as text, but a text has other bytes as JSON.
+    """
     if old["serde"] != new["serde"]:
-        if old["serde"] in _READ_AS_WELL.get(new["serde"], ()):
+        if old["serde"] in _READ_AS_WELL.get(new["serde"], ()) and not (key and old["serde"] == "JsonSerde"):
             return None
         return f"they were written by {old['serde']} and are to be read by {new['serde']}"
     if old["serde"] == AGGREGATE:

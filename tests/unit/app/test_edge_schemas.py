@@ -86,6 +86,15 @@ def test_what_an_open_epoch_has_sent_must_be_readable(started: Callable[[Topolog
     assert len(app.blobs.list("edges/")) == 1
 
 
+def test_keys_that_are_readable_under_other_bytes_are_other_keys(started: Callable[[Topology], LocalApp]) -> None:
+    app = started(shuffled(Serdes.json()))
+    app.put(rows_of(0))
+    record = app.plan_epoch()
+    app.run_bundle("0-0", record, [])
+    with pytest.raises(CheckpointError, match=r"of its keys, they were written by JsonSerde.*read by StringSerde"):
+        check(app, shuffled(Serdes.string()))
+
+
 def test_what_is_unread_in_an_internal_topic_must_be_readable(started: Callable[[Topology], LocalApp]) -> None:
     app = started(through_a_topic(Serdes.long()))
     app.epoch()

@@ -219,3 +219,14 @@ def test_keys_that_were_text_are_not_read_as_json(blobs: BlobStore) -> None:
     check_store_schemas(blobs, program_of(Serdes.string()))
     with pytest.raises(CheckpointError, match="the keys of store 'kept'"):
         check_store_schemas(blobs, program_of(Serdes.json()))
+
+
+def test_keys_that_were_json_are_not_read_as_text_which_has_other_bytes(blobs: BlobStore) -> None:
+    def program_of(key: Any) -> Topology:
+        builder = StreamsBuilder()
+        builder.table("orders", Consumed.with_(key, Serdes.string()), Materialized.as_("kept"))
+        return builder.build()
+
+    check_store_schemas(blobs, program_of(Serdes.json()))
+    with pytest.raises(CheckpointError, match="written by JsonSerde and are to be read by StringSerde"):
+        check_store_schemas(blobs, program_of(Serdes.string()))
