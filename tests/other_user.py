@@ -6,6 +6,7 @@ import os
 import pickle
 import shutil
 import signal
+import stat
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -75,12 +76,17 @@ def shared_place() -> Iterator[Path]:
 
 def open_below(folder: Path) -> list[str]:
     """What below a folder, itself included, other users have any right to, with its mode."""
-    found = [folder, *(Path(place, name) for place, folders, files in os.walk(folder) for name in (*folders, *files))]
-    return [
-        f"{path} {path.lstat().st_mode & 0o777:o}"
-        for path in found
-        if not path.is_symlink() and path.lstat().st_mode & 0o077
-    ]
+    paths = [folder, *(Path(place, name) for place, folders, files in os.walk(folder) for name in (*folders, *files))]
+    return [f"{path} {mode & 0o777:o}" for path in paths if (mode := mode_of(path)) and mode & 0o077]
+
+
+def mode_of(path: Path) -> int | None:
+    """The mode of a file or folder; of a link, and of what a running application removed in the meantime, none."""
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return None
+    return None if stat.S_ISLNK(mode) else mode
 
 
 def _become_other_user() -> None:

@@ -7,13 +7,17 @@ import socket
 import struct
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import psutil
 import pytest
-from tests.other_user import NOBODY, as_other_user, needs_root, open_below, shared_place
+from tests.other_user import NOBODY, as_other_user, mode_of, needs_root, open_below, shared_place
+
+T = TypeVar("T")
+_SUBMIT = "org.apache.spark.deploy.SparkSubmit"  # the main class of a JVM that PySpark starts
 
 _PROGRAM = """
 import os, sys, threading
@@ -82,26 +86,32 @@ def running() -> Iterator[tuple[Path, subprocess.Popen[str]]]:
                 assert said == "open-sesame\n"  # Spark has it all the same
 
 
-def processes(process: subprocess.Popen[str]) -> list[psutil.Process]:
-    """It and those below it; what has ended and is not waited for yet has neither a command line nor connections."""
+def ask(process: subprocess.Popen[str], question: Callable[[psutil.Process], T]) -> list[T]:
+    """The answers of a process and of those below it.
+
+    Without what has ended in the meantime, waited for or not: it has neither a command line nor connections.
+    """
     ours = psutil.Process(process.pid)
-    found = [ours, *ours.children(recursive=True)]
-    return [each for each in found if each.status() != psutil.STATUS_ZOMBIE]
+    answers = []
+    for each in (ours, *ours.children(recursive=True)):
+        with suppress(psutil.NoSuchProcess):  # a zombie raises it as well
+            answers.append(question(each))
+    return answers
 
 
 def test_no_file_or_folder_of_a_running_application_is_open_to_others(running: tuple[Path, Any]) -> None:
     place, _ = running
     opened = [each for part in ("log", "state", "memory") for each in open_below(place / part)]
     # What is in a closed folder cannot be reached: sockets there have the mode that the program's umask gives them.
-    top = [path for path in (place / "tmp").iterdir() if path.lstat().st_mode & 0o077]
+    top = [path for path in (place / "tmp").iterdir() if (mode := mode_of(path)) and mode & 0o077]
     ours = [path for path in top if not path.name.startswith("hsperfdata")]  # the JVM's own, for tools like jps
     assert (opened, ours) == ([], [])
 
 
 def test_native_libraries_are_loaded_from_folders_that_others_cannot_write_to(running: tuple[Path, Any]) -> None:
     """Java packages unpack them when they are first used: the codec of Spark's shuffle among them."""
-    (jvm,) = [each for each in processes(running[1]) if "org.apache.spark.deploy.SparkSubmit" in each.cmdline()]
-    files = {Path(each.path.removesuffix(" (deleted)")) for each in jvm.memory_maps() if ".so" in each.path}
+    (maps,) = filter(None, ask(running[1], lambda each: _SUBMIT in each.cmdline() and each.memory_maps()))
+    files = {Path(each.path.removesuffix(" (deleted)")) for each in maps if ".so" in each.path}
     open_to_others = [str(file) for file in files if any(folder.stat().st_mode & 0o022 for folder in file.parents[:1])]
     assert any("lz4" in file.name for file in files), files
     assert open_to_others == []
@@ -114,7 +124,7 @@ def test_files_that_a_function_of_the_user_makes_get_the_umask_of_the_program(ru
 
 
 def test_no_secret_is_on_a_command_line(running: tuple[Path, Any]) -> None:
-    lines = [" ".join(each.cmdline()) for each in processes(running[1])]
+    lines = ask(running[1], lambda each: " ".join(each.cmdline()))
     assert any("org.apache.spark" in line for line in lines)
     assert [line for line in lines if "open-sesame" in line] == []
 
@@ -122,7 +132,8 @@ def test_no_secret_is_on_a_command_line(running: tuple[Path, Any]) -> None:
 @needs_root
 def test_another_user_cannot_connect_to_any_socket_of_the_application(running: tuple[Path, Any]) -> None:
     place, process = running
-    paths = {each.laddr for part in processes(process) for each in part.net_connections(kind="unix") if each.laddr}
+    sockets = ask(process, lambda each: each.net_connections(kind="unix"))
+    paths = {each.laddr for part in sockets for each in part if each.laddr}
     bound = sorted(str(path) for path in paths if str(path).startswith(str(place)))
     assert len(bound) >= 3  # logs, Python's daemon, the span's door …
 
@@ -132,7 +143,7 @@ def test_another_user_cannot_connect_to_any_socket_of_the_application(running: t
             try:
                 socket.socket(socket.AF_UNIX).connect(path)
                 reached.append(path)
-            except PermissionError:
+            except (PermissionError, FileNotFoundError):  # closed, or not there any more
                 pass
         return reached
 
@@ -142,8 +153,8 @@ def test_another_user_cannot_connect_to_any_socket_of_the_application(running: t
 def test_ports_are_on_loopback_only_and_sparks_demand_authentication(running: tuple[Path, Any]) -> None:
     ports = {
         (each.laddr.ip.removeprefix("::ffff:"), each.laddr.port)
-        for part in processes(running[1])
-        for each in part.net_connections(kind="tcp")
+        for part in ask(running[1], lambda each: each.net_connections(kind="tcp"))
+        for each in part
         if each.status == psutil.CONN_LISTEN
     }
     assert ports
@@ -156,13 +167,13 @@ def _ask_spark(port: int) -> bytes:
     """What a port answers to a request in Spark's protocol from a client that knows no secret."""
     body = b"hello"
     frame = struct.pack(">bqi", 3, 7, len(body)) + body  # RpcRequest, its id, its length
-    with socket.create_connection(("127.0.0.1", port), 10) as connection:
-        connection.settimeout(3)
-        connection.sendall(struct.pack(">q", 8 + len(frame)) + frame)
-        try:
+    try:
+        with socket.create_connection(("127.0.0.1", port), 10) as connection:
+            connection.settimeout(3)
+            connection.sendall(struct.pack(">q", 8 + len(frame)) + frame)
             return connection.recv(65536)
-        except OSError:
-            return b""
+    except OSError:  # no answer, or a port that is closed by now
+        return b""
 
 
 @needs_root
