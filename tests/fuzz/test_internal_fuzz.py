@@ -44,7 +44,7 @@ def stream_of(frame: pl.DataFrame) -> bytes:
 def read_rows_of_edges(data: bytes) -> None:
     frame = read_payloads([EdgeRow("1_0", "edge", "0_0", 7, data)])
     if {"key", "value", "ts", EDGE_HEADERS} == set(frame.columns):
-        assert len(raw_records("edge", 0, frame)) == frame.height
+        assert len(raw_records("edge", 0, frame, np.arange(frame.height))) == frame.height
 
 
 def read_times(data: bytes) -> None:

@@ -36,6 +36,7 @@ from hayase.task.clocks import CLOCK_STORE
 from hayase.task.compiled_subtopology import CompiledSubtopology
 from hayase.task.epoch_record import EpochRecord
 from hayase.task.epochs import Epochs
+from hayase.task.feeds import first_edge_offset
 from hayase.task.fetch import fetch_inputs
 from hayase.task.living_tasks import LivingTasks
 from hayase.task.outputs import Outputs
@@ -373,6 +374,7 @@ class BundleRunner:
             wall_clock_ms=record.wall_clock_ms,
             partitions_of=self._host.partitions_of,
             application_id=self._host.application_id,
+            edge_offset=first_edge_offset(record.epoch),
             space=space,
             after_chunk=after_chunk,
             stream_time_ms=self._stream_times_ms.get(task.id, -1),

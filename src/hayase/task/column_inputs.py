@@ -25,7 +25,7 @@ from hayase.task.edges import EDGE_HEADERS, read_headers
 from hayase.task.event_time import extract_times
 from hayase.task.meter import count_consumed
 from hayase.task.origins import Origin
-from hayase.task.queues import Queue, RecordSource
+from hayase.task.queues import Int64Array, Queue, RecordSource
 from hayase.task.task_context import TaskContext
 
 
@@ -37,8 +37,7 @@ class FrameRecords:
         source: SourceProgram,
         partition: int,
         frame: pl.DataFrame,
-        first: int = 0,
-        numbers: npt.NDArray[np.int64] | None = None,
+        offsets: Int64Array,
     ) -> None:
         """Keep them.
 
@@ -46,17 +45,16 @@ class FrameRecords:
             source: whose records.
             partition: of the task.
             frame: the records.
-            first: position of the first one in what the origin sent.
-            numbers: positions of all of them, if they do not follow each other.
+            offsets: of each of them.
         """
-        self._numbers = np.arange(first, first + frame.height) if numbers is None else numbers
+        self._offsets = offsets
         self._source = source
         self._partition = partition
         self._frame = frame
         self.headers = read_headers(frame[EDGE_HEADERS]) if EDGE_HEADERS in frame.columns else None
 
     def record(self, row: int) -> SourceRecord:
-        """One record, for handlers; its offset is its position in what the origin sent."""
+        """One record, for handlers."""
         values = self._frame.row(row, named=True)
         value: Any = None if values[NULL] else _value(values)
         if isinstance(self._source.value_serde, SubscriptionSerde):
@@ -67,7 +65,7 @@ class FrameRecords:
         return SourceRecord(
             str(self._source.edge),
             self._partition,
-            int(self._numbers[row]),
+            int(self._offsets[row]),
             values[TS],
             _bytes_for_handlers(self._source.key_serde, values[KEY]),
             _bytes_for_handlers(self._source.value_serde, value),
@@ -76,13 +74,13 @@ class FrameRecords:
 
     def take(self, rows: Sequence[int]) -> FrameRecords:
         """See RecordSource."""
-        return FrameRecords(self._source, self._partition, self._frame[rows], numbers=self._numbers[rows])
+        return FrameRecords(self._source, self._partition, self._frame[rows], self._offsets[rows])
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Of the source only what a record is serialized with: its extractor may be any function.
         source = self._source
         bare = SourceProgram(source.name, source.key_serde, source.value_serde, record_timestamp(), source.edge)
-        return FrameRecords, (bare, self._partition, self._frame, 0, self._numbers)
+        return FrameRecords, (bare, self._partition, self._frame, self._offsets)
 
 
 def _bytes_for_handlers(serde: Serde[Any], value: object) -> bytes | None:
@@ -152,12 +150,17 @@ class ColumnInputs:
 
 
 def decode_frame(
-    services: TaskContext, position: int, source: SourceProgram, partition: int, frame: pl.DataFrame, first: int
+    services: TaskContext,
+    position: int,
+    source: SourceProgram,
+    partition: int,
+    frame: pl.DataFrame,
+    offsets: Int64Array,
 ) -> Queue:
     """Some records of a queue that came as typed columns."""
     services.metrics.add(RECORDS_CONSUMED, str(source.edge), frame.height)
     content = frame.drop(EDGE_HEADERS) if EDGE_HEADERS in frame.columns else frame
-    raw, times = FrameRecords(source, partition, frame, first), frame[TS].to_numpy()
+    raw, times = FrameRecords(source, partition, frame, offsets), frame[TS].to_numpy()
     services.meter.received(source.name, times)
     return Queue(position, raw, np.arange(frame.height), times, content)
 

@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
@@ -164,13 +165,13 @@ def is_typed(frame: pl.DataFrame) -> bool:
     return KEY in frame.columns
 
 
-def raw_records(edge: str, partition: int, frame: pl.DataFrame, first: int = 0) -> RecordBatch:
-    """Serialized records of a frame made by EdgeBuffer; their offsets count from `first`."""
+def raw_records(edge: str, partition: int, frame: pl.DataFrame, offsets: npt.NDArray[np.int64]) -> RecordBatch:
+    """Serialized records of a frame made by EdgeBuffer, under these offsets."""
     headers = read_headers(frame[EDGE_HEADERS]) if EDGE_HEADERS in frame.columns else None
     return RecordBatch(
         edge,
         partition,
-        np.arange(first, first + frame.height),
+        offsets,
         frame["ts"].to_numpy(),
         frame["key"].to_list(),
         frame["value"].to_list(),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import polars as pl
 
 from hayase.core.errors import CheckpointError
@@ -15,13 +16,24 @@ from hayase.state.delta.journal import ReceivedRow
 from hayase.task.chunks import EdgeInputs, InputBuffer, TopicInput, TopicInputs, batches_of, record_bytes
 from hayase.task.compiled_subtopology import SourceProgram
 from hayase.task.edges import is_typed, origin_order, raw_records, read_payloads
-from hayase.task.queues import Queue
+from hayase.task.queues import Int64Array, Queue
 from hayase.task.task_context import TaskContext
 
 Decode = Callable[[TaskContext, int, SourceProgram, RecordBatch], Queue]
 """Services, the position of the source, the source, records of one queue."""
-DecodeFrame = Callable[[TaskContext, int, SourceProgram, int, pl.DataFrame, int], Queue]
-"""The same for a typed frame of an edge: before it the task's partition, behind it the position of its first record."""
+DecodeFrame = Callable[[TaskContext, int, SourceProgram, int, pl.DataFrame, Int64Array], Queue]
+"""The same for a typed frame of an edge: before it the task's partition, behind it the records' offsets."""
+_EPOCH_BITS = 32
+
+
+def first_edge_offset(epoch: int) -> int:
+    """Where the offsets of the records begin that come over an edge in an epoch.
+
+    Handlers and dead letters name a record by topic, partition and offset. What crosses a shuffle has no place in a
+    log, so its offset is made of the epoch and of its position in what all origins send: the same in every attempt of
+    the epoch, and another for each record of a partition.
+    """
+    return epoch << _EPOCH_BITS
 
 
 def input_feeds(
@@ -48,10 +60,12 @@ def input_feeds(
             found = [given for name, given in topic_inputs if name == source.name]
             feeds += [_topic_feed(services, position, source, given, decode) for given in found]
             continue
-        for origin in sorted((o for edge, o in edge_inputs if edge == source.edge), key=origin_order):
+        origins = sorted((origin for edge, origin in edge_inputs if edge == source.edge), key=origin_order)
+        for number, origin in enumerate(origins):
             rows = edge_inputs[(source.edge, origin)]
+            first = services.edge_offset + number
             frames = decode_frame if source.frames else None
-            feeds.append(_edge_feed(services, position, source, rows, partition, decode, frames))
+            feeds.append(_edge_feed(services, position, source, rows, partition, first, len(origins), decode, frames))
     return feeds
 
 
@@ -71,20 +85,23 @@ def _edge_feed(
     source: SourceProgram,
     rows: Sequence[ReceivedRow],
     partition: int,
+    first: int,
+    step: int,
     decode: Decode,
     decode_frame: DecodeFrame | None,
 ) -> InputBuffer:
-    first = 0
+    """The records of one origin; `step` apart, their offsets leave room for those of the others."""
 
     def decoded(some: list[ReceivedRow]) -> Queue:
         nonlocal first
         frame = read_payloads(some)
-        start, first = first, first + frame.height
+        offsets = np.arange(first, first + step * frame.height, step)
+        first += step * frame.height
         if is_typed(frame):
             _check_typed(source, frame, taken=decode_frame is not None)
             if decode_frame is not None:
-                return decode_frame(services, position, source, partition, frame, start)
-        return decode(services, position, source, raw_records(str(source.edge), partition, frame, start))
+                return decode_frame(services, position, source, partition, frame, offsets)
+        return decode(services, position, source, raw_records(str(source.edge), partition, frame, offsets))
 
     return InputBuffer(rows, lambda row: row.size_bytes, decoded)
 

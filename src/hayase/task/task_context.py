@@ -37,6 +37,8 @@ class TaskContext:
     partitions_of: Callable[[str], int]
     meter: TaskMeter
     application_id: str = ""
+    edge_offset: int = 0
+    """Where the offsets of records that came over edges begin."""
     space: EpochSpace | None = None
     """Where an epoch puts what is too much for memory; `None`: it stays in memory."""
     due_ms: int = NEVER
@@ -60,6 +62,7 @@ class TaskContext:
         wall_clock_ms: int,
         partitions_of: Callable[[str], int],
         application_id: str = "",
+        edge_offset: int = 0,
         space: EpochSpace | None = None,
         after_chunk: Callable[[], None] = lambda: None,
         now_ms: Callable[[], int] = _NOW_MS,
@@ -88,6 +91,7 @@ class TaskContext:
             partitions_of,
             meter,
             application_id,
+            edge_offset,
             space,
             after_chunk=after_chunk,
         )

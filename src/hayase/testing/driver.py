@@ -246,7 +246,7 @@ class TopologyTestDriver:
                 continue
             for task in self._task_plans:
                 if any(received == waiting.edge for _, received in task.edges):
-                    self._run(task, [], {(waiting.edge, waiting.origin): [waiting]})
+                    self._run(task, [], {(waiting.edge, waiting.origin): [waiting]}, edge_offset=waiting.seq)
 
     def _run_timed(self) -> None:
         for task in self._task_plans:
@@ -292,6 +292,7 @@ class TopologyTestDriver:
         plan: TaskPlan,
         inputs: list[tuple[str, RecordBatch]],
         rows: Mapping[tuple[str, str], list[EdgeRow]],
+        edge_offset: int = 0,
     ) -> None:
         program = self._programs[plan.subtopology]
         state = self._states[plan.id]
@@ -308,6 +309,7 @@ class TopologyTestDriver:
             wall_clock_ms=self._clock.now_ms(),
             partitions_of=lambda _: 1,
             application_id=self._application_id,
+            edge_offset=edge_offset,
         )
         services.wall_clock_moved = self._wall_clock_moved
         try:

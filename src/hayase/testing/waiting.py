@@ -5,7 +5,7 @@ Queues, of which the one whose head has the smallest event time goes next (Kafka
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
@@ -48,18 +48,20 @@ class WaitingQueues:
         self._queues: dict[str, _Queue] = {}
         self._heap: list[_Queue] = []
         self._served: _Queue | None = None
+        self._sent: Counter[str] = Counter()
 
     def add_record(self, record: RawRecord) -> None:
         """Take a record of a topic that the topology reads as well."""
         self._add(record.topic, None, record)
 
     def add(self, row: EdgeRow) -> None:
-        """Take a row, cut into single records."""
+        """Take a row, cut into single records: their numbers are the offsets in an internal topic of one partition."""
         frame = read_payloads([row])
         time = "ts" if "ts" in frame.columns else "__ts"
         for position in range(frame.height):
             one = frame[position : position + 1]
-            self._add(row.edge, one[time][0], row._replace(seq=0, payload=_payload(one)))
+            self._add(row.edge, one[time][0], row._replace(seq=self._sent[row.edge], payload=_payload(one)))
+            self._sent[row.edge] += 1
 
     def next(self) -> EdgeRow | RawRecord | None:
         """The record with the smallest event time of all heads; `None` if all queues are empty."""

@@ -34,6 +34,7 @@ from hayase.serde.murmur2 import partition_for_key
 from hayase.state.delta.journal import EdgeRow
 from hayase.state.environment.memory import MemoryState
 from hayase.state.environment.spill import EpochSpace
+from hayase.task.feeds import first_edge_offset
 from hayase.task.outputs import Outputs
 from hayase.task.plan import BundlePlan, TaskPlan
 from hayase.task.queues import merge_order
@@ -239,6 +240,7 @@ class LocalRun:
             policy=self._policy,
             wall_clock_ms=0,
             partitions_of=lambda topic: self.plan.topics.get(topic, self._sink_partitions),
+            edge_offset=first_edge_offset(self._epoch),
             space=space if self._chunk else None,
             after_chunk=after_chunk,
         )

@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from tests.unit.task.harness import Chunking, Given, Sent, run
+from tests.unit.task.harness import Chunking, Given, Sent, run, run_partitions
 
 from hayase import Consumed, Grouped, Materialized, Produced, Serdes, StreamsBuilder, TimeWindows, Topology, sum_
 from hayase.core.errors import HayaseError
@@ -124,6 +124,30 @@ def test_behind_a_shuffle_it_is_the_record_that_came_over_it(form: str, chunk: C
     given = records(("a", 1), ("b", 100), ("c", 2), ("d", 3))
     found = letters(unprocessable(regrouped), given, processing_form=form, chunk=chunk)
     assert [(sent.key, json.loads(sent.value or b"")) for sent in found] == [(b"of-100", {"n": 100})]
+
+
+@FORMS
+@CHUNKS
+def test_behind_a_shuffle_no_two_records_of_a_partition_have_one_offset(form: str, chunk: Chunking | None) -> None:
+    """Two origins send in each of three epochs. The offsets are the same however often an epoch is run."""
+    numbers = [100, 101, 102, 1, 103, 104, 2, 105, 3, 106, 107]
+    given = [Given("in", at % 2, b"k", b'{"n": %d}' % n, 1_000 + at) for at, n in enumerate(numbers)]
+
+    def failed() -> list[dict[str, bytes | None]]:
+        dead = "dead_letter"
+        result = run_partitions(
+            unprocessable(regrouped), {"in": 2}, given, [4, 8], processing_form=form, chunk=chunk,
+            errors_dead_letter_queue_topic_name="dead", processing_exception_handler=dead,
+        )  # fmt: skip
+        return [dict(sent.headers) for sent in result.sent["dead"]]
+
+    headers = failed()
+    where = [[each[HEADER + name] for name in ("topic", "partition", "offset")] for each in headers]
+    assert {topic for topic, _, _ in where} == {b"-by-n-repartition"}
+    assert len({(partition, offset) for _, partition, offset in where}) == len(where) == 8
+    epochs = [int(offset or b"") >> 32 for _, _, offset in where]
+    assert epochs == sorted(epochs) and len(set(epochs)) == 3
+    assert [each[HEADER + "offset"] for each in failed()] == [offset for _, _, offset in where]
 
 
 @FORMS

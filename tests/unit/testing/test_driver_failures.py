@@ -114,6 +114,25 @@ def test_a_dead_letter_is_the_record_as_it_was_with_headers_that_tell_the_error(
 
 
 @FORMS
+def test_behind_a_shuffle_a_dead_letter_has_the_offset_in_the_internal_topic(form: str) -> None:
+    config = {
+        "processing.form": form,
+        "application.id": "shop",
+        "processing.exception.handler": "dead_letter",
+        "errors.dead.letter.queue.topic.name": "dead",
+    }
+    builder = StreamsBuilder()
+    keyed = builder.stream("in", READ).group_by(pl.col("n").cast(pl.String), Grouped.with_(TEXT))
+    small = keyed.agg(Materialized.as_("sums"), n=sum_("n")).map_values({"n": pl.col("n").cast(pl.Int8)})
+    small.to_stream().to("out", Produced.with_(TEXT, Serdes.json(schema={"n": pl.Int8})))
+    with TopologyTestDriver(builder.build(), config) as driver:
+        pipe(driver, *((b"k", b'{"n": %d}' % n, n) for n in (1, 500, 2, 501)))
+        letters = [dict(each.headers) for each in dead(driver).read_records_to_list()]
+        assert {each[HEADER + "topic"] for each in letters} == {b"shop-sums-repartition"}
+        assert [each[HEADER + "offset"] for each in letters] == [b"1", b"3"]
+
+
+@FORMS
 def test_when_the_default_handler_fails_the_dead_letter_is_written_all_the_same(form: str) -> None:
     config = {"processing.form": form, "errors.dead.letter.queue.topic.name": "dead"}
     with TopologyTestDriver(copied(), config) as driver:
@@ -144,7 +163,7 @@ def test_a_handler_that_fails_itself_stops_the_application() -> None:
         raise LookupError("no idea")
 
     expected = pytest.raises(
-        SerializationError, match=r"its exception handler failed: \S+:144 in handler: LookupError: no idea"
+        SerializationError, match=r"its exception handler failed: \S+:\d+ in handler: LookupError: no idea"
     )
     with TopologyTestDriver(copied(), {"deserialization.exception.handler": handler}) as driver, expected:
         pipe(driver, BAD)
