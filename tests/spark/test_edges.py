@@ -29,7 +29,7 @@ def test_a_topic_deleted_and_made_anew_while_it_runs_is_a_lost_range(place: Plac
     app.start()
     until(lambda: app.progress().consumed == 10, app)
     app.pause()  # so that the topic is seen again only when it is another one
-    until(app._runner.control.suspended, app)
+    until(app._runner.run.control.suspended, app)
     place.log.delete_topic("in")
     place.topic("in")
     place.put("in", amounts(0, 20))

@@ -74,6 +74,7 @@ class StreamsApp(StoreReading):
         self._lock = threading.RLock()
         self._ended_event = threading.Event()
         self._error: HayaseError | None = None
+        self._run: Any = None
         self._runner: Any = None
         self._lease: Any = None
         self._standbys: Standbys | None = None
@@ -131,22 +132,22 @@ class StreamsApp(StoreReading):
         """
         with self._lock:
             self._pause_asked = True
-            if self._runner is not None and self._state not in _ENDS:
-                self._runner.control.request_pause(True)
+            if self._run is not None and self._state not in _ENDS:
+                self._run.control.request_pause(True)
 
     def resume(self) -> None:
         """Go on after `pause`, whether this program asked for it or `hayase app pause`."""
         with self._lock:
             self._pause_asked = False
-            if self._runner is not None and self._state not in _ENDS:
-                self._runner.control.request_pause(False)
+            if self._run is not None and self._state not in _ENDS:
+                self._run.control.request_pause(False)
 
     @property
     def is_paused(self) -> bool:
         """Whether it is paused."""
-        if self._runner is None or self._state in _ENDS:
+        if self._run is None or self._state in _ENDS:
             return self._pause_asked
-        return bool(self._runner.control.pause_requested())
+        return bool(self._run.control.pause_requested())
 
     def start(self) -> None:
         """Start and go on until `close`. Returns when the query is started; see `state` and `wait`.
@@ -232,14 +233,14 @@ class StreamsApp(StoreReading):
 
     def progress(self) -> ProgressReport:
         """How far it is."""
-        runner = self._runner
-        counters: dict[str, int] = runner.progress.counters() if runner is not None else {}
-        status = runner.status() if runner is not None else None
+        run = self._run
+        counters: dict[str, int] = run.progress.counters() if run is not None else {}
+        status = run.status() if run is not None else None
         return ProgressReport(
             self._state,
-            runner.progress.epochs if runner is not None else 0,
-            runner.progress.last_epoch if runner is not None else -1,
-            runner.progress.consumed(self._own_topics()) if runner is not None else 0,
+            run.progress.epochs if run is not None else 0,
+            run.progress.last_epoch if run is not None else -1,
+            run.progress.consumed(self._own_topics()) if run is not None else 0,
             counters.get("records-produced-total", 0),
             counters.get("late-records-total", 0),
             counters.get("dropped-records-total", 0),
@@ -273,7 +274,7 @@ class StreamsApp(StoreReading):
 
     def epoch_timings(self) -> list[Any]:
         """Where the time of the last epochs went (`hayase.runtime.driver.progress.EpochTiming`)."""
-        return list(self._runner.progress.timings) if self._runner is not None else []
+        return list(self._run.progress.timings) if self._run is not None else []
 
     def __enter__(self) -> StreamsApp:
         return self
@@ -287,6 +288,7 @@ class StreamsApp(StoreReading):
         from hayase.app.prepare import prepare
         from hayase.app.topic_changes import TopicChanges
         from hayase.runtime.driver.query_runner import QueryRunner
+        from hayase.runtime.driver.run import Run
         from hayase.runtime.driver.session import settings_of_session
 
         with self._lock:
@@ -298,34 +300,35 @@ class StreamsApp(StoreReading):
         if self.config.log_format is not None:
             form, level = self.config.log_format, self.config.log_level or "INFO"
             configure_logging(form=form, level=level, secrets=self.config.secrets)
-        runner: QueryRunner | None = None
+        run: Run | None = None
         try:
             self._take_folders()
             spark_settings = settings_of_session(self.config.spark_properties)
-            runner = QueryRunner.make(self.config.state_dir / self.config.application_id / RUNS, spark_settings)
+            run = Run.make(self.config.state_dir / self.config.application_id / RUNS, spark_settings)
             self._telemetry.serve()
-            plan = partial(prepare, self.topology, self.config, self._blobs, runner.endpoints, spark_settings)
+            plan = partial(prepare, self.topology, self.config, self._blobs, run.endpoints, spark_settings)
             shipped = plan()
             with self._lock:
-                self._runner = runner
-                runner.control.request_pause(self._pause_asked)
-            self._telemetry.follow(shipped, runner.progress)
+                self._run = run
+                run.control.request_pause(self._pause_asked)
+            self._telemetry.follow(shipped, run.progress)
             self._standbys = standbys_of(self.config)
-            interval = self.config.commit_interval_ms
-            runner.start(
-                shipped, self._blobs, self.config.spark_properties, self.topology, interval_ms=interval, bounded=bounded
-            )
+            runner = self._runner = QueryRunner(
+                run, shipped, self._blobs, self.config.spark_properties, self.topology,
+                interval_ms=self.config.commit_interval_ms, bounded=bounded,
+            )  # fmt: skip
+            runner.start()
         except HayaseError as error:
-            self._ended(runner, error, raised=True)
+            self._ended(run, error, raised=True)
             raise
         except Exception as error:
             failure = ConfigError(
                 "START_FAILED", f"the application could not be started: {type(error).__name__}: {error}"
             )
-            self._ended(runner, failure, raised=True)
+            self._ended(run, failure, raised=True)
             raise failure from error
         except BaseException:
-            self._ended(runner, None)
+            self._ended(run, None)
             raise
         with self._lock:
             changes = None if bounded else TopicChanges(self.topology, self.config, self._blobs, runner, plan, shipped)
@@ -358,20 +361,20 @@ class StreamsApp(StoreReading):
             except BaseException as failed:  # whatever it is, the application ends, and lets go of its lease
                 _LOG.exception("the supervisor failed")
                 error = runner.why_lost(failed)
-            self._ended(runner, error, raised=changes is None)  # by run_to_end
+            self._ended(runner.run, error, raised=changes is None)  # by run_to_end
 
     def lease_lost(self) -> HayaseError | None:
         """Why another copy may run now; `None` as long as the lease is held."""
         lost: HayaseError | None = self._lease.lost()
         return lost
 
-    def _ended(self, runner: object, error: HayaseError | None, *, raised: bool = False) -> None:
+    def _ended(self, run: Any, error: HayaseError | None, *, raised: bool = False) -> None:
         """The end; an error that a caller gets as well is logged only where logs are collected."""
-        self._let_go(runner)
+        self._let_go(run)
         if self._state is State.PENDING_SHUTDOWN and error is not None and error.condition in _OF_STOPPING:
             error = None
         self._error = error
-        if runner is not None:
+        if run is not None:
             end = State.ERROR if error is not None else State.NOT_RUNNING
             try:
                 leave_note(
@@ -390,12 +393,14 @@ class StreamsApp(StoreReading):
             self._move(State.NOT_RUNNING)
         self._ended_event.set()
 
-    def _let_go(self, runner: Any) -> None:
+    def _let_go(self, run: Any) -> None:
         """Close all that the run opened, each on its own: what fails must not keep the others, nor the lease."""
         steps: list[Callable[[], object]] = [self._telemetry.close]
-        if runner is not None:
-            # The memory goes here, not with the lease: an application that was refused it has no runner.
-            steps += [runner.close, partial(clear_memory, self.config)]
+        if self._runner is not None:
+            steps.append(self._runner.close)
+        if run is not None:
+            # The memory goes here, not with the lease: an application that was refused it has no run.
+            steps += [run.close, partial(clear_memory, self.config)]
         if self._standbys is not None:
             steps.append(self._standbys.stop)
         if self._lease is not None:

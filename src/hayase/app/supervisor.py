@@ -58,7 +58,7 @@ class Supervisor:
         self._app = app
         self._runner = runner
         self._recovery = recovery
-        self._told = RunTold(runner.control)
+        self._told = RunTold(runner.run.control)
         self._metrics_url = metrics_url
         self._standbys = standbys
         self._changes = changes
@@ -76,7 +76,7 @@ class Supervisor:
         while error is not None and self._app.state is not State.PENDING_SHUTDOWN:
             if isinstance(error, LeaseHeldError):
                 return error  # the other copy goes on
-            delay_s = self._recovery.delay_s(error, self._runner.progress.epochs)
+            delay_s = self._recovery.delay_s(error, self._runner.run.progress.epochs)
             if delay_s is None:
                 return error
             if not self._wait(delay_s):
@@ -92,7 +92,7 @@ class Supervisor:
                     return lost
                 if self._changes is not None and self._changes.due() and (error := self._change(self._changes)):
                     return error
-                if self._runner.control.ready():
+                if self._runner.run.control.ready():
                     self._app.move_if(State.REBALANCING, State.RUNNING)
                 self._tell()
                 if self._standbys is not None:

@@ -64,8 +64,8 @@ class TopicChanges:
         if not self._asked:
             self._asked = True
             _LOG.info("new topics match a pattern and are read from now on: %s", ", ".join(sorted(new)))
-            self._runner.control.request_change(True)
-        return self._runner.control.suspended()
+            self._runner.run.control.request_change(True)
+        return self._runner.run.control.suspended()
 
     def take(self) -> None:
         """Go on with the new topics.

@@ -37,6 +37,7 @@ class DeadRunner:
         self.control = DriverControl(folder / "run")
         self.spark_log = folder / "spark.log"
         self.progress = Progress()
+        self.run = self
         self.failing = error
         self.restarts = 0
 
@@ -71,7 +72,7 @@ def test_a_run_that_cannot_be_closed_ends_in_error_and_gives_its_lease_back(tmp_
     app._lease = lease_for(blobs, "app")
     app._lease.__enter__()
     app._move(State.REBALANCING)
-    app._runner = runner
+    app._run = app._runner = runner
     watcher = threading.Thread(target=app._watch, args=(runner, None), daemon=True)
     watcher.start()
     watcher.join(20)

@@ -55,6 +55,8 @@ class SparkIO:
         options: by which workers find the application.
         folder: of the run.
         spark_log: named in errors.
+        interval_ms: between micro-batches of the feeds.
+        bounded: to the ends of the input as they are now.
     """
 
     def __init__(
@@ -68,6 +70,9 @@ class SparkIO:
         options: Mapping[str, str],
         folder: Path,
         spark_log: Path,
+        *,
+        interval_ms: int,
+        bounded: bool,
     ) -> None:
         def own() -> SparkSession:
             made = session.newSession()
@@ -79,8 +84,7 @@ class SparkIO:
 
         self._sources: list[SparkSourceQuery] = []
         self._sinks: list[SparkSinkThread] = []
-        self._interval_ms = 0
-        self._bounded = False
+        self._interval_ms, self._bounded = interval_ms, bounded
         if has_spark_io(topology):
             from hayase.runtime.spark_io.sink_thread import SparkSinkThread
             from hayase.runtime.spark_io.source_query import SparkSourceQuery
@@ -93,13 +97,12 @@ class SparkIO:
             for sink in topology.spark_sinks:
                 self._sinks.append(SparkSinkThread(sink, app, blobs, control, own(), options, spark_log))
 
-    def start(self, *, interval_ms: int, bounded: bool) -> None:
+    def start(self) -> None:
         """Start all; nothing is started unless all can be.
 
         Raises:
             TopologyError, ProcessingError: a frame cannot be made, or not be used.
         """
-        self._interval_ms, self._bounded = interval_ms, bounded
         for part in self._parts:
             part.prepare()
         self.restart()

@@ -1,0 +1,104 @@
+"""What becomes of an epoch that every bundle is through with: its done mark, and what follows from it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+
+from hayase.core.errors import LogError
+from hayase.core.failpoints import reach
+from hayase.core.records import TopicPartition
+from hayase.core.time import Clock
+from hayase.log.protocol import Log
+from hayase.runtime.epochs.group_offsets import GroupOffsets
+from hayase.runtime.epochs.open_epoch import forget_amendments
+from hayase.runtime.epochs.record_retention import EpochRecordRetention, Floor
+from hayase.runtime.wire.app_spec import AppSpec
+from hayase.storage.blobs import BlobStore
+from hayase.task.epoch_record import EpochRecord, done_name
+from hayase.task.epochs import Epochs
+
+_LOG = logging.getLogger("hayase.runtime")
+
+
+class EpochCompletion:
+    """Marks epochs as done; then commits the group's offsets and deletes what is not needed any more.
+
+    Args:
+        app: the application.
+        blobs: its checkpoint.
+        log: the log.
+        clock: by which old records expire.
+        floor: below which no epoch may be begun any more.
+        internal: partitions of topics that the application writes for itself.
+
+    Attributes:
+        last_done: the last epoch of which every bundle is through; -1 before the first.
+    """
+
+    def __init__(
+        self,
+        app: AppSpec,
+        blobs: BlobStore,
+        log: Log,
+        clock: Clock,
+        floor: Floor,
+        internal: Sequence[TopicPartition],
+    ) -> None:
+        self._blobs = blobs
+        self._log = log
+        self._floor = floor
+        self._internal = internal
+        self._epochs = Epochs(blobs)
+        self.last_done = self._epochs.last_done()
+        self._old = EpochRecordRetention(blobs, clock, app.history_retention_ms, floor)
+        self._group_offsets = GroupOffsets(log, blobs, app.application_id, app.term, time.monotonic)
+        self._purge_interval_s = app.purge_interval_ms / 1000
+        self._purge_at = time.monotonic() + self._purge_interval_s
+        self._unsettled: EpochRecord | None = None
+        self._settled_none = True
+
+    def mark_done(self, record: EpochRecord) -> None:
+        """Mark an epoch as done.
+
+        Raises:
+            CheckpointError: another run has marked it with another record.
+        """
+        epoch = record.epoch
+        reach("before_done", epoch=epoch)
+        self._floor.check_checkpoint()
+        if not self._blobs.put_if_absent(done_name(epoch), record.digest.encode()):
+            self._epochs.checked_record(epoch)
+        reach("after_done", epoch=epoch)
+        self.last_done = epoch
+        self._unsettled = record
+
+    def settle(self) -> None:
+        """Do what can wait once an epoch is marked as done: commit the group's offsets, delete what is through.
+
+        Raises:
+            LeaseHeldError: `LEASE_LOST`: a later run has begun.
+        """
+        record, self._unsettled = self._unsettled, None
+        if record is None:
+            return
+        self._floor.check_checkpoint()
+        self._group_offsets.commit(record)
+        self._purge(record)
+        self._old.forget(record.epoch)
+        if self._settled_none:
+            self._settled_none = False
+            forget_amendments(self._blobs, record.epoch)
+
+    def _purge(self, record: EpochRecord) -> None:
+        """Delete from internal topics what is through: it is not read again, and time does not remove it."""
+        if not self._internal or time.monotonic() < self._purge_at:
+            return
+        self._purge_at = time.monotonic() + self._purge_interval_s
+        try:
+            reach("before_purge", epoch=record.epoch)
+            self._log.delete_records({p: record.ranges[p.topic][p.partition][1] for p in self._internal})
+            reach("after_purge", epoch=record.epoch)
+        except LogError as error:  # the next purge deletes it
+            _LOG.warning("internal topics were not purged: %s", error)
