@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import textwrap
 from pathlib import Path
 
 from hayase.core.config import StreamsConfig
@@ -58,9 +59,8 @@ def page() -> str:
         ("app.*", "own_properties"),
     ):
         out.append(_row(f"`{keys}`", said[attribute]))
-    out.append(
-        "\nWithout a prefix, for all Kafka clients: " + ", ".join(f"`{key}`" for key in sorted(CLIENT_KEYS)) + ".\n"
-    )
+    keys_of_all = ", ".join(f"`{key}`" for key in sorted(CLIENT_KEYS))
+    out.append("\n" + textwrap.fill(f"Without a prefix, for all Kafka clients: {keys_of_all}.", 120) + "\n")
     out.append("\n## Older names\n\n| given | taken as |\n|---|---|\n")
     out += [_row(f"`{old}`", f"`{new}`") for old, new in sorted(RENAMED.items())]
     out.append("\n## Accepted without effect\n\n| key | why |\n|---|---|\n")

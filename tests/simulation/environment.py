@@ -22,7 +22,7 @@ from hayase.core import failpoints, steps
 from hayase.core.patience import Patience
 from hayase.log.kafka import clients as kafka_clients
 from hayase.runtime.driver import blob_lease
-from hayase.runtime.epochs import planner, record_retention
+from hayase.runtime.epochs import epoch_completion, epoch_input, planner, record_retention
 from hayase.runtime.epochs.wall_clock import WallClock
 from hayase.runtime.wire.app_spec import AppSpec
 from hayase.runtime.worker import worker
@@ -133,7 +133,7 @@ def simulated(
         mock.patch.object(blob_lease, "_born", born),
         mock.patch.object(blob_lease, "threading", threads),
         mock.patch.object(blob_lease.BlobLease, "__init__", lease),
-        mock.patch.object(planner, "time", clock),
+        *(mock.patch.object(module, "time", clock) for module in (planner, epoch_input, epoch_completion)),
         mock.patch.object(record_retention, "RECORDS_KEPT", 4),
         mock.patch.object(changelog, "_WORTH_A_SNAPSHOT", 2),
         mock.patch.object(changelog, "_PROBED", 2),

@@ -28,6 +28,7 @@ from hayase.log.kafka.markers import MarkerTopics
 from hayase.log.kafka.transactions import BundleProducer
 from hayase.log.kafka.writer import KafkaWriter
 from hayase.runtime.driver.blob_lease import BlobLease
+from hayase.runtime.epochs.epoch_completion import EpochCompletion
 from hayase.runtime.epochs.group_offsets import GroupOffsets
 from hayase.runtime.epochs.planner import EpochPlanner
 from hayase.runtime.epochs.record_retention import Floor
@@ -267,7 +268,7 @@ def _purged_to_the_end(real: Any) -> Any:
 def _clock_of_now(real: Any) -> Any:
     def plan(self: Any, after: int, *, waited: bool) -> Any:
         made = real(self, after, waited=waited)
-        return made and msgspec.structs.replace(made, wall_clock_ms=self._clock.now_ms())
+        return made and msgspec.structs.replace(made, wall_clock_ms=self._wall._clock.now_ms())
 
     return plan
 
@@ -320,7 +321,7 @@ BUGS = (
     Bug("history is deleted above the snapshot", _replaced(snapshot, "delete_history", _history_above)),
     Bug("a snapshot misses what was written last", _replaced(snapshot, "_copy_environment", _torn_snapshot)),
     Bug("rows for the next level are not in the delta", _replaced(BundleRunner, "_delta", _rows_lost)),
-    Bug("internal topics are purged of what is not read yet", _replaced(EpochPlanner, "_purge", _purged_to_the_end)),
+    Bug("internal topics are purged of what is not read yet", _replaced(EpochCompletion, "_purge", _purged_to_the_end)),
     Bug("the wall clock of the epoch before is ignored", _replaced(EpochPlanner, "_plan", _clock_of_now)),
     Bug("the digest of a state's last delta is not compared", _replaced(Changelog, "_is_published", _digest_unchecked)),
     Bug(

@@ -43,8 +43,8 @@ def check_edge_schemas(
 ) -> None:
     """Check that this program reads what is still on the way between sub-topologies, and keep how it writes that itself.
 
-    On the way is what was sent in an epoch that is open, and what is unread in internal topics. Where nothing is, serdes
-    may change.
+    On the way is what was sent in an epoch that is open, and what is unread in internal topics. Where nothing is,
+    serdes may change.
 
     Raises:
         CheckpointError: `OPEN_EPOCH_OF_ANOTHER_PROGRAM`, `UNREAD_INTERNAL_RECORDS`.

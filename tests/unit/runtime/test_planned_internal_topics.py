@@ -96,7 +96,7 @@ def test_whenever_a_planner_dies_around_a_purge_the_next_one_finds_all_that_is_n
 
     with monkeypatch.context() as patch:
         if died == "before it is marked":
-            patch.setattr(planner, "_mark_done", dying)
+            patch.setattr(planner._completion, "mark_done", dying)
         else:
             patch.setattr(planner._log, "delete_records", dying)
         with pytest.raises(Died):

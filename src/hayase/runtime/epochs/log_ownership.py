@@ -6,7 +6,8 @@ are in the log already, and every write of them would be taken for done.
 
 A log that is older than the checkpoint has lost outputs, and perhaps inputs whose offsets are given to other records
 since. So every start claims the log under its term, and the checkpoint notes the claim afterwards: a log without the
-newest noted claim is an older copy. One that was copied and restored within a run lacks markers of epochs that are done.
+newest noted claim is an older copy. One that was copied and restored within a run lacks markers of epochs that are
+done.
 """
 
 from __future__ import annotations

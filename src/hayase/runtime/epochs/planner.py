@@ -13,19 +13,16 @@ import msgspec
 
 from hayase.core.errors import CheckpointError, LogError
 from hayase.core.failpoints import reach
-from hayase.core.records import TopicPartition
 from hayase.core.time import Clock, SystemClock
 from hayase.log.open import open_log
 from hayase.log.protocol import Log
-from hayase.runtime.epochs.bounds import Offsets, TimeCut, fair_ends, first_records, last_time_ms
-from hayase.runtime.epochs.group_offsets import GroupOffsets
-from hayase.runtime.epochs.open_epoch import check_program, forget_amendments
+from hayase.runtime.epochs.epoch_completion import EpochCompletion
+from hayase.runtime.epochs.epoch_input import EpochInput
+from hayase.runtime.epochs.open_epoch import check_program
 from hayase.runtime.epochs.planner_status import LostOffsets, PlannerStatus
 from hayase.runtime.epochs.punctuation_trigger import PunctuationTrigger
-from hayase.runtime.epochs.record_retention import EpochRecordRetention, Floor, superseded
-from hayase.runtime.epochs.source_checks import RangeCheck, check_topics
-from hayase.runtime.epochs.start_offsets import StartOffsets
-from hayase.runtime.epochs.task_idling import TaskIdling, task_inputs
+from hayase.runtime.epochs.record_retention import Floor, superseded
+from hayase.runtime.epochs.source_checks import check_topics
 from hayase.runtime.epochs.wall_clock import WallClock
 from hayase.runtime.wire.app_spec import AppSpec, load_app_spec
 from hayase.runtime.wire.patient import patience_of
@@ -41,8 +38,6 @@ IDLE_WAIT_S = 0.1
 """How long `next_epoch` waits for data before it says that there is none."""
 IDLE_POLL_S = 0.01
 BROKER_POLL_S = 0.2
-FIRST_RECORDS_MAX = 50_000
-"""The first epoch of a run is no larger, so that output begins, or what is wrong shows, soon after the start."""
 
 
 @dataclass(slots=True)
@@ -61,46 +56,21 @@ class EpochPlanner:
         self.app = app
         self._blobs = blobs
         self._log = log
-        self._clock = clock
         self._wall = WallClock(clock)
         self.control = control
-        self._frozen: Offsets | None = None
-        self._cut = TimeCut()
         self._last: _Open | None = None
-        self._unsettled: EpochRecord | None = None
         self._first = True
-        self._settled_none = True
         self._said_waiting = ""
         self._lag = 0
         self._epochs = Epochs(blobs)
-        self._done = self._epochs.last_done()
         self._floor = Floor(blobs, app.checkpoint_id)
+        self._input = EpochInput(app, blobs, log, clock)
+        self._completion = EpochCompletion(app, blobs, log, clock, self._floor, self._input.internal)
         self.planning_s = 0.0
         """How long it took to mark the epoch before as done and to plan the last one, waiting for input not included."""
-        self._old = EpochRecordRetention(blobs, clock, app.history_retention_ms, self._floor)
-        self._partitions = [
-            TopicPartition(topic, partition) for topic, count in app.plan.topics.items() for partition in range(count)
-        ]
-        self._internal = [p for p in self._partitions if p.topic in app.topology.internal_topics]
-        self._purge_at = time.monotonic() + app.purge_interval_ms / 1000
-        self._start_offsets = StartOffsets(log, blobs, app.plan.topics, app.resets, clock)
-        self._ranges = RangeCheck(
-            log, app.on_range_lost, self._start_offsets.first, time.monotonic, frozenset(app.topology.internal_topics)
-        )
         self._lost = self._lost_so_far()
-        self._group_offsets = GroupOffsets(log, blobs, app.application_id, app.term, time.monotonic)
         self._program = Program.of(app.plan, app.term)
-        # Borders matter only where a task merges several inputs.
-        self._by_time = (
-            any(
-                len(task.topic_partitions) + len(task.edges) > 1 or task.edges
-                for bundle in app.plan.bundles
-                for task in bundle.tasks
-            )
-            and len(self._partitions) > 1
-        )
         self._due = PunctuationTrigger(app.topology, control, self._wall)
-        self._hold = TaskIdling(task_inputs(app.topology, app.plan), app.max_task_idle_ms / 1000, time.monotonic)
 
     @classmethod
     def open(cls, options: Mapping[str, str]) -> EpochPlanner:
@@ -119,7 +89,7 @@ class EpochPlanner:
     @property
     def bounded(self) -> bool:
         """Whether it reads to the ends that `freeze` found, and no further."""
-        return self._frozen is not None
+        return self._input.bounded
 
     def report_due(self, epoch: int, summaries: Sequence[bytes]) -> None:
         """What the bundles of an epoch say, if that is known here (see `PunctuationTrigger.tell`)."""
@@ -127,12 +97,11 @@ class EpochPlanner:
 
     def last_done(self) -> int:
         """The last epoch of which every bundle is through; -1 before the first."""
-        return self._done
+        return self._completion.last_done
 
     def freeze(self) -> None:
         """Read to the ends as they are now, and no further; internal topics to their end."""
-        own = set(self._internal)
-        self._frozen = self._log.end_offsets([p for p in self._partitions if p not in own])
+        self._input.freeze()
 
     def record(self, epoch: int) -> EpochRecord:
         """The record of an epoch.
@@ -165,8 +134,8 @@ class EpochPlanner:
             CheckpointError: an epoch that was begun does not fit this application.
         """
         began = time.monotonic()
-        if after > self._done:
-            self._mark_done(after)
+        if after > self._completion.last_done:
+            self._completion.mark_done(self.record(after))
             if settle:
                 self.settle_epoch()
         marking_s = time.monotonic() - began
@@ -181,13 +150,13 @@ class EpochPlanner:
             began = time.monotonic()
             try:
                 # asked first: what becomes visible after the ends were read must not be taken for nothing
-                more = self._frozen is not None and self._unfinished()
+                more = self.bounded and self._input.unfinished()
                 record = self._plan(after, waited=waited)
             except LogError as error:
                 if error.condition != "BROKER_UNAVAILABLE":
                     raise
                 self._wait_for_brokers(after, error)
-                if self._frozen is None or self._holds():
+                if not self.bounded or self._holds():
                     return after
                 continue
             if record is not None:
@@ -197,17 +166,10 @@ class EpochPlanner:
             if more and not self.control.stop_requested():
                 time.sleep(IDLE_POLL_S)
                 continue
-            if self._frozen is not None or time.monotonic() > deadline or self.control.suspend_requested():
+            if self.bounded or time.monotonic() > deadline or self.control.suspend_requested():
                 return after
             time.sleep(IDLE_POLL_S)
             waited = True
-
-    def _unfinished(self) -> bool:
-        """Whether more is about to be seen in internal topics.
-
-        What an epoch wrote may be committed but not visible yet.
-        """
-        return bool(self._internal) and self._log.unfinished(self._internal)
 
     def close(self) -> None:
         """Let go of the log."""
@@ -223,7 +185,7 @@ class EpochPlanner:
             return False
         self.control.publish_suspended()
         time.sleep(IDLE_POLL_S)
-        while self._frozen is not None and not self.control.stop_requested():
+        while self.bounded and not self.control.stop_requested():
             if not self.control.suspend_requested():
                 return False
             time.sleep(IDLE_POLL_S)
@@ -237,44 +199,13 @@ class EpochPlanner:
         self._say(after, self._lag)
         time.sleep(BROKER_POLL_S)
 
-    def _mark_done(self, epoch: int) -> None:
-        record = self.record(epoch)
-        reach("before_done", epoch=epoch)
-        self._floor.check_checkpoint()
-        if not self._blobs.put_if_absent(done_name(epoch), record.digest.encode()):
-            self._epochs.checked_record(epoch)
-        reach("after_done", epoch=epoch)
-        self._done = epoch
-        self._unsettled = record
-
     def settle_epoch(self) -> None:
         """What can wait once an epoch is marked as done: the group's offsets, and what is not needed any more.
 
         Raises:
             LeaseHeldError: `LEASE_LOST`: a later run has begun.
         """
-        record, self._unsettled = self._unsettled, None
-        if record is None:
-            return
-        self._floor.check_checkpoint()
-        self._group_offsets.commit(record)
-        self._purge(record)
-        self._old.forget(record.epoch)
-        if self._settled_none:
-            self._settled_none = False
-            forget_amendments(self._blobs, record.epoch)
-
-    def _purge(self, record: EpochRecord) -> None:
-        """Delete from internal topics what is through: it is not read again, and time does not remove it."""
-        if not self._internal or time.monotonic() < self._purge_at:
-            return
-        self._purge_at = time.monotonic() + self.app.purge_interval_ms / 1000
-        try:
-            reach("before_purge", epoch=record.epoch)
-            self._log.delete_records({p: record.ranges[p.topic][p.partition][1] for p in self._internal})
-            reach("after_purge", epoch=record.epoch)
-        except LogError as error:  # the next purge deletes it
-            _LOG.warning("internal topics were not purged: %s", error)
+        self._completion.settle()
 
     def _adopt(self, record: EpochRecord) -> int:
         """Go on with an epoch that was begun, here or by an earlier run."""
@@ -294,7 +225,7 @@ class EpochPlanner:
         if record.term < self.app.term:
             app = self.app
             check_program(record, app.plan, app.topology, self._blobs, self._log, app.application_id)
-            gone = self._ranges.open_epoch(record)
+            gone = self._input.ranges.open_epoch(record)
         self._begin(record, previous, gone)
         return record.epoch
 
@@ -321,7 +252,7 @@ class EpochPlanner:
         known = self._lost.offsets
         self._lost.adopted(record.epoch, gone)
         self._lost.begun(record, previous)
-        self._ranges.recorded(record)
+        self._input.ranges.recorded(record)
         self._last, self._first = _Open(record.epoch, record), False
         if self._lost.offsets != known:
             self._say(record.epoch, self._lag)
@@ -342,29 +273,19 @@ class EpochPlanner:
         if previous is not None:
             self._wall.at_least(previous.wall_clock_ms)
         topic_ids = {} if waited else check_topics(self._log, self.app.plan.topics, previous)
-        starts = self._start_offsets.after(previous)
-        ends = self._log.end_offsets(self._partitions)
-        starts = self._ranges.starts(starts, ends)
-        ends = {p: max(end, starts[p]) for p, end in ends.items()}  # they were asked for before
-        if self._frozen is not None:
-            ends = {p: max(starts[p], min(ends[p], self._frozen.get(p, ends[p]))) for p in self._partitions}
-        else:
-            ends = self._hold.ends(
-                starts, ends, lambda p: last_time_ms(self._log, p, starts[p], ends[p]), self._for_time
-            )
-        lag = sum(ends[p] - starts[p] for p in self._partitions)
+        available = self._input.behind(previous)
         answered, self._said_waiting = bool(self._said_waiting), ""
-        if lag <= 0 and not self._wanted_without_input(previous):
+        if available.records <= 0 and not self._wanted_without_input(previous):
             if not waited or answered:
                 self._say(after, 0)
             return None
         if waited:
             topic_ids = check_topics(self._log, self.app.plan.topics, previous)
-        chosen = self._bounded(starts, ends, lag)
+        ends = self._input.ends_of_epoch(available, first=self._first)
         ranges: dict[str, dict[int, tuple[int, int]]] = {topic: {} for topic in self.app.plan.topics}
-        for partition in self._partitions:
-            ranges[partition.topic][partition.partition] = (starts[partition], chosen[partition])
-        self._say(after + 1, lag - sum(chosen[p] - starts[p] for p in self._partitions))
+        for partition in self._input.partitions:
+            ranges[partition.topic][partition.partition] = (available.starts[partition], ends[partition])
+        self._say(after + 1, sum(available.ends[p] - end for p, end in ends.items()))
         return EpochRecord(
             after + 1,
             self.app.checkpoint_id,
@@ -379,44 +300,25 @@ class EpochPlanner:
     def publish_lag(self, record: EpochRecord) -> None:
         """Say how much the log holds beyond an epoch that takes its time."""
         try:
-            ends = self._log.end_offsets(self._partitions)
+            lag = self._input.lag(record)
         except LogError as error:  # who plans the next epoch waits for the brokers
             _LOG.debug("the lag is not known: %s", error)
             return
-        self._say(record.epoch, sum(ends[p] - record.ranges[p.topic][p.partition][1] for p in self._partitions))
+        self._say(record.epoch, lag)
 
     def _wanted_without_input(self, previous: EpochRecord | None) -> bool:
         """The first that has a topic keeps where the begin was, so that nothing which comes from now on is passed over."""
-        if self._start_offsets.unrecorded(previous):
+        if self._input.unrecorded(previous):
             return True
         after = previous.epoch if previous is not None else -1
-        return self._frozen is None and self._due.wanted(after, first=self._first)
+        return not self.bounded and self._due.wanted(after, first=self._first)
 
     def _say(self, epoch: int, lag: int) -> None:
         self._lag = lag
         self.control.publish_status(
             msgspec.json.encode(
-                PlannerStatus(epoch, lag, self._said_waiting, self._lost.offsets + self._ranges.passed_over, self._lost)
+                PlannerStatus(
+                    epoch, lag, self._said_waiting, self._lost.offsets + self._input.ranges.passed_over, self._lost
+                )
             )
         )
-
-    def _bounded(self, starts: Offsets, ends: Offsets, lag: int) -> Offsets:
-        most = self.app.max_records_per_epoch
-        if self._first:
-            most = min(most, FIRST_RECORDS_MAX)
-        if lag <= most:
-            self._cut.reset()
-            return ends
-        if not self._by_time:
-            return fair_ends(starts, ends, most)
-        lagging = [p for p in self._partitions if ends[p] > starts[p]]
-        return self._cut.ends(
-            starts,
-            ends,
-            most,
-            lambda: first_records(self._log, starts, ends, lagging),
-            self._for_time,
-        )
-
-    def _for_time(self, time_ms: int) -> Offsets:
-        return self._log.offsets_for_time(dict.fromkeys(self._partitions, time_ms))

@@ -2,9 +2,9 @@
 
 A Spark query of its own that writes a streaming frame's rows to an internal topic, exactly once.
 
-An epoch of a source query is a micro-batch of that query, its marker carries the digest of the offsets that Spark read. These
-are published before the rows are; so a batch that is run again is the same batch, and the marker says whether it was
-written.
+An epoch of a source query is a micro-batch of that query, its marker carries the digest of the offsets that Spark read.
+These are published before the rows are; so a batch that is run again is the same batch, and the marker says whether it
+was written.
 """
 
 from __future__ import annotations
