@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING
 
 from hayase.app.failure_recovery import Recovery, UncaughtExceptionHandler, shut_down_client
 from hayase.app.reading import StoreReading
@@ -27,6 +27,13 @@ from hayase.query.checkpoint import clear_memory
 from hayase.query.standby import Standbys, standbys_of
 from hayase.storage.open import open_blobs, probe_put_if_absent
 from hayase.topology.topology import Topology
+
+if TYPE_CHECKING:
+    from hayase.app.topic_changes import TopicChanges
+    from hayase.runtime.driver.lease import Lease
+    from hayase.runtime.driver.progress import EpochTiming
+    from hayase.runtime.driver.query_runner import QueryRunner
+    from hayase.runtime.driver.run import Run
 
 _LOG = logging.getLogger("hayase.app")
 
@@ -58,7 +65,7 @@ class StreamsApp(StoreReading):
         >>> app.store("revenue").get("book")  # doctest: +SKIP
     """
 
-    def __init__(self, topology: Topology, config: StreamsConfig | Mapping[str, Any]) -> None:
+    def __init__(self, topology: Topology, config: StreamsConfig | Mapping[str, object]) -> None:
         """Check the settings; nothing is started, created or contacted yet.
 
         Raises:
@@ -74,9 +81,9 @@ class StreamsApp(StoreReading):
         self._lock = threading.RLock()
         self._ended_event = threading.Event()
         self._error: HayaseError | None = None
-        self._run: Any = None
-        self._runner: Any = None
-        self._lease: Any = None
+        self._run: Run | None = None
+        self._runner: QueryRunner | None = None
+        self._lease: Lease | None = None
         self._standbys: Standbys | None = None
         self._watcher: threading.Thread | None = None
         self._recovery = Recovery(shut_down_client, self.config.task_timeout_ms / 1000)
@@ -147,7 +154,7 @@ class StreamsApp(StoreReading):
         """Whether it is paused."""
         if self._run is None or self._state in _ENDS:
             return self._pause_asked
-        return bool(self._run.control.pause_requested())
+        return self._run.control.pause_requested()
 
     def start(self) -> None:
         """Start and go on until `close`. Returns when the query is started; see `state` and `wait`.
@@ -223,10 +230,10 @@ class StreamsApp(StoreReading):
             if self._state in _ENDS or self._state is State.PENDING_ERROR:
                 return True
             self._move(State.PENDING_SHUTDOWN)
-            watcher = self._watcher
-        if watcher is None:  # still starting: start() sees the state and stops what it started
+            watcher, runner = self._watcher, self._runner
+        if watcher is None or runner is None:  # still starting: start() sees the state and stops what it started
             return True
-        clean = bool(self._runner.stop(timeout.total_seconds()))
+        clean = runner.stop(timeout.total_seconds())
         if watcher is not threading.current_thread():
             watcher.join()
         return clean
@@ -272,8 +279,8 @@ class StreamsApp(StoreReading):
         """Where they are served for Prometheus while the application is started; empty without `metrics.port`."""
         return self._telemetry.url
 
-    def epoch_timings(self) -> list[Any]:
-        """Where the time of the last epochs went (`hayase.runtime.driver.progress.EpochTiming`)."""
+    def epoch_timings(self) -> list[EpochTiming]:
+        """Where the time of the last epochs went (see EpochTiming)."""
         return list(self._run.progress.timings) if self._run is not None else []
 
     def __enter__(self) -> StreamsApp:
@@ -350,7 +357,7 @@ class StreamsApp(StoreReading):
         self._lease.__enter__()
         clear_memory(self.config)
 
-    def _watch(self, runner: Any, changes: Any) -> None:
+    def _watch(self, runner: QueryRunner, changes: TopicChanges | None) -> None:
         """The only place that ends a started application."""
         from hayase.app.supervisor import Supervisor
 
@@ -365,10 +372,9 @@ class StreamsApp(StoreReading):
 
     def lease_lost(self) -> HayaseError | None:
         """Why another copy may run now; `None` as long as the lease is held."""
-        lost: HayaseError | None = self._lease.lost()
-        return lost
+        return self._lease.lost() if self._lease is not None else None
 
-    def _ended(self, run: Any, error: HayaseError | None, *, raised: bool = False) -> None:
+    def _ended(self, run: Run | None, error: HayaseError | None, *, raised: bool = False) -> None:
         """The end; an error that a caller gets as well is logged only where logs are collected."""
         self._let_go(run)
         if self._state is State.PENDING_SHUTDOWN and error is not None and error.condition in _OF_STOPPING:
@@ -393,7 +399,7 @@ class StreamsApp(StoreReading):
             self._move(State.NOT_RUNNING)
         self._ended_event.set()
 
-    def _let_go(self, run: Any) -> None:
+    def _let_go(self, run: Run | None) -> None:
         """Close all that the run opened, each on its own: what fails must not keep the others, nor the lease."""
         steps: list[Callable[[], object]] = [self._telemetry.close]
         if self._runner is not None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import msgspec
 
@@ -141,11 +140,11 @@ def _schemas_of(topology: Topology, compiled: Mapping[str, AnalyzedSubtopology])
     return json.loads(json.dumps(found))  # type: ignore[no-any-return] # as it will be read again
 
 
-def _parts(serde: Serde[Any]) -> Iterator[Description | None]:
+def _parts(serde: Serde) -> Iterator[Description | None]:
     """A serde, or those that it is made of."""
-    inner: list[Serde[Any]] = []
+    inner: list[Serde] = []
 
-    def noted(part: Serde[Any]) -> Serde[Any]:
+    def noted(part: Serde) -> Serde:
         inner.append(part)
         return part
 

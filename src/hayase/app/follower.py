@@ -9,7 +9,6 @@ from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 from hayase.compiler.options import configured
 from hayase.core.config import StreamsConfig
@@ -68,7 +67,7 @@ class Follower:
     def __init__(
         self,
         topology: Topology,
-        config: StreamsConfig | Mapping[str, Any],
+        config: StreamsConfig | Mapping[str, object],
         *,
         name: str = "default",
         directory: Path | str | None = None,

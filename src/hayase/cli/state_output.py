@@ -59,7 +59,7 @@ def lines_of(rows: Iterable[Mapping[str, Any]], output: Output) -> list[str]:
     return _aligned([names, *([row.get(name, "") for name in names] for row in shown)]) if shown else []
 
 
-def parse_key(serde: Serde[Any], text: str) -> Any:
+def parse_key(serde: Serde, text: str) -> Any:
     """The key that a user means: text for text keys; else a number, or JSON.
 
     Raises:

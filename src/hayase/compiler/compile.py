@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from hayase.compiler.prefix import find_prefix, prefix_nodes
 from hayase.compiler.purity import definition_digest, is_pure
@@ -42,8 +42,8 @@ from hayase.topology.topology import Topology
 class CompileOptions:
     """Settings that decide how nodes are compiled."""
 
-    default_key_serde: Serde[Any] | None = None
-    default_value_serde: Serde[Any] | None = None
+    default_key_serde: Serde | None = None
+    default_value_serde: Serde | None = None
     default_extractor: TimestampExtractor = field(default_factory=record_timestamp)
     caching: bool = True
     form: Literal["auto", "rows", "columns"] = "auto"
@@ -53,12 +53,12 @@ class CompileOptions:
     """Exception handlers are Hayase's own, which answer the same when an epoch is replayed."""
     prefix: bool = True
     """In rows, run the expressions right below the sources in columns (`hayase.task.prefix`)."""
-    registry_settings: Mapping[str, Any] = field(default_factory=dict)
+    registry_settings: Mapping[str, object] = field(default_factory=dict)
     """For the default serdes of sinks and edges, see `Serde.for_topic`."""
-    app_configs: Mapping[str, Any] = field(default_factory=dict)
+    app_configs: Mapping[str, object] = field(default_factory=dict)
     """For processors, see `ProcessingContext.app_configs`."""
 
-    def default_serde(self, side: Side, topic: str | None) -> Serde[Any] | None:
+    def default_serde(self, side: Side, topic: str | None) -> Serde | None:
         """The default serde for keys or values of a topic (`None`: chosen record by record), if there is one."""
         found = self.default_key_serde if side == "key" else self.default_value_serde
         return found if found is None or topic is None else found.for_topic(topic, side, self.registry_settings)
@@ -217,7 +217,7 @@ def _source(
 
 def _edge_serdes(
     topology: Topology, edge: str, node: SourceNode | SinkNode, sent: SentOverEdge | None, options: CompileOptions
-) -> tuple[Serde[Any], Serde[Any]]:
+) -> tuple[Serde, Serde]:
     """Both ends of an edge must come to the same serdes, so this looks at the source and the sink of the topic."""
     key, value = node.key_serde, node.value_serde
     for other in topology.nodes:
@@ -241,7 +241,7 @@ def _edge_serdes(
     return key, value or LocalPickleSerde()
 
 
-def _serde_schema(key: Serde[Any], value: Serde[Any]) -> EdgeSchema | None:
+def _serde_schema(key: Serde, value: Serde) -> EdgeSchema | None:
     key_codec, value_codec = key.columns, value.columns
     if key_codec is None or value_codec is None:
         return None

@@ -114,11 +114,11 @@ def _handler(given: ExceptionHandler | str) -> ExceptionHandler:
     return _HANDLERS[given] if isinstance(given, str) else given
 
 
-def _serde(given: Any) -> Serde[Any] | None:
+def _serde(given: Any) -> Serde | None:
     if isinstance(given, str):
-        named: Serde[Any] = getattr(Serdes, given)()
+        named: Serde = getattr(Serdes, given)()
         return named
-    serde: Serde[Any] | None = given
+    serde: Serde | None = given
     return serde
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import polars as pl
 
@@ -51,11 +50,11 @@ def is_pure(
     )
 
 
-def _is_own(serde: Serde[Any]) -> bool:
+def _is_own(serde: Serde) -> bool:
     """Whether a serde, and each that it is made of, is Hayase's."""
-    inner: list[Serde[Any]] = []
+    inner: list[Serde] = []
 
-    def noted(found: Serde[Any]) -> Serde[Any]:
+    def noted(found: Serde) -> Serde:
         inner.append(found)
         return found
 
@@ -102,7 +101,7 @@ def definition_digest(
     return digest.hexdigest()
 
 
-def _serde_text(serde: Serde[Any]) -> str:
+def _serde_text(serde: Serde) -> str:
     columns = serde.columns
     return f"{type(serde).__name__} {columns.schema if columns is not None else ''}\n"
 

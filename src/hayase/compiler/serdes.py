@@ -46,11 +46,11 @@ class AutoSerde(Serde[Any]):
 
 
 @functools.cache
-def _json_of(model: object) -> Serde[Any]:
+def _json_of(model: object) -> Serde:
     return JsonSerde(model)
 
 
-def _by_type(value: object) -> Serde[Any]:
+def _by_type(value: object) -> Serde:
     if isinstance(value, Windowed):
         window = value.window
         return TimeWindowedSerde(_by_type(value.key), window.end_ms - window.start_ms)
@@ -74,7 +74,7 @@ def _by_type(value: object) -> Serde[Any]:
     )
 
 
-_BY_DTYPE: tuple[tuple[type[pl.DataType], Serde[Any]], ...] = (
+_BY_DTYPE: tuple[tuple[type[pl.DataType], Serde], ...] = (
     (pl.String, Serdes.string()),
     (pl.Binary, Serdes.bytes()),
     (pl.Boolean, Serdes.boolean()),
@@ -83,7 +83,7 @@ _BY_DTYPE: tuple[tuple[type[pl.DataType], Serde[Any]], ...] = (
 )
 
 
-def schema_serde(schema: Schema) -> Serde[Any] | None:
+def schema_serde(schema: Schema) -> Serde | None:
     """The serde that AutoSerde amounts to for values of a schema; `None` if there is none."""
     if not schema.bare:
         if schema.python_type is not None and schema.python_type is not dict:
@@ -98,7 +98,7 @@ def schema_serde(schema: Schema) -> Serde[Any] | None:
     return None
 
 
-def writing_codec(serde: Serde[Any], schema: Schema) -> ColumnCodec | None:
+def writing_codec(serde: Serde, schema: Schema) -> ColumnCodec | None:
     """The column form of a serde for writing values of a schema; `None` if it has none.
 
     A serde without a schema of its own (`JsonSerde()`, AutoSerde) takes the values' schema.
@@ -137,7 +137,7 @@ def _fits(written: Schema, given: Schema) -> bool:
     return all(types.get(name) == dtype for name, dtype in written.fields)
 
 
-def key_writing_codec(serde: Serde[Any], edge: EdgeSchema) -> ColumnCodec | None:
+def key_writing_codec(serde: Serde, edge: EdgeSchema) -> ColumnCodec | None:
     """The same for keys; of a windowed key, the codec of the record key."""
     if edge.key is None:
         return None
@@ -148,7 +148,7 @@ def key_writing_codec(serde: Serde[Any], edge: EdgeSchema) -> ColumnCodec | None
     return writing_codec(serde, edge.key)
 
 
-def reading_serde(serde: Serde[Any], schema: Schema | None) -> Serde[Any]:
+def reading_serde(serde: Serde, schema: Schema | None) -> Serde:
     """The serde that reads what `serde` writes of values of a schema; bytes where nothing more is known."""
     if isinstance(serde, AutoSerde):
         return (schema_serde(schema) if schema is not None else None) or Serdes.bytes()
@@ -164,7 +164,7 @@ class LocalPickleSerde(PickleSerde):
     """
 
 
-def without_pickle(serde: Serde[Any]) -> Serde[Any]:
+def without_pickle(serde: Serde) -> Serde:
     """The serde for a topic: values of which nothing is known are written as PlainSerde writes them."""
     if isinstance(serde, LocalPickleSerde):
         return PlainSerde()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
 
 from hayase.compiler.build import levels_of
 from hayase.compiler.compile import AnalyzedSubtopology, CompileOptions, compile_subtopologies
@@ -38,7 +37,7 @@ def make_programs(topology: Topology, plan: Plan, options: CompileOptions) -> di
     }
 
 
-def written_serdes(compiled: Mapping[str, AnalyzedSubtopology], topic: str) -> tuple[Serde[Any], Serde[Any]]:
+def written_serdes(compiled: Mapping[str, AnalyzedSubtopology], topic: str) -> tuple[Serde, Serde]:
     """The serdes that read keys and values of what a topology writes to a topic of the log; KeyError if it does not."""
     for subtopology in compiled.values():
         for sink in subtopology.sinks:

@@ -37,7 +37,7 @@ class Groups:
         self._common: dict[str, str] = {}
         self._spark: dict[str, str] = {}
         self._registry: dict[str, Any] = {}
-        self._own: dict[str, Any] = {}
+        self._own: dict[str, object] = {}
         self._clients: dict[str, dict[str, str]] = {name: {} for name in CLIENTS.values()}
 
     def take(self, key: str, value: object) -> bool:

@@ -41,7 +41,7 @@ class HayaseError(Exception):
         super().__init__(condition, message)
         self.condition = condition
         self.message = message
-        self.context: Mapping[str, Any] = {name: value for name, value in context.items() if value is not None}
+        self.context: Mapping[str, object] = {name: value for name, value in context.items() if value is not None}
 
     @property
     def where(self) -> str:
@@ -52,11 +52,11 @@ class HayaseError(Exception):
         where = self.where
         return f"[{self.condition}] {self.message}" + (f" ({where})" if where else "")
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return (_rebuild, (type(self), self.condition, self.message, dict(self.context)))
 
 
-def _rebuild(cls: type[HayaseError], condition: str, message: str, context: dict[str, Any]) -> HayaseError:
+def _rebuild(cls: type[HayaseError], condition: str, message: str, context: dict[str, object]) -> HayaseError:
     return cls(condition, message, **context)
 
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import Any, TextIO
+from typing import TextIO
 
 from hayase.core.errors import HayaseError
 
@@ -24,8 +24,8 @@ _SECRET_LENGTH_MIN = 4
 _NOISY = ("py4j",)
 """Loggers of libraries that say at INFO and DEBUG what an operator does not want to read."""
 
-_NOWHERE: Mapping[str, Any] = MappingProxyType({})
-_place: ContextVar[Mapping[str, Any]] = ContextVar("hayase_log_place", default=_NOWHERE)
+_NOWHERE: Mapping[str, object] = MappingProxyType({})
+_place: ContextVar[Mapping[str, object]] = ContextVar("hayase_log_place", default=_NOWHERE)
 
 
 @contextmanager
@@ -44,12 +44,12 @@ def log_context(**fields: object) -> Iterator[None]:
         _place.reset(token)
 
 
-def log_fields(error: HayaseError, application_id: str) -> dict[str, Any]:
+def log_fields(error: HayaseError, application_id: str) -> dict[str, object]:
     """What an error knows about its place, for `extra=`."""
     return {"application_id": application_id, **{k: v for k, v in error.context.items() if k in FIELDS}}
 
 
-def place_of(record: logging.LogRecord) -> dict[str, Any]:
+def place_of(record: logging.LogRecord) -> dict[str, object]:
     """The fields of a record: its own (`extra=…`), then those of the context it was logged in."""
     around = _place.get()
     found = {name: getattr(record, name, around.get(name)) for name in FIELDS}
@@ -107,7 +107,7 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """One line."""
-        line: dict[str, Any] = {
+        line: dict[str, object] = {
             "time": _time(record),
             "level": record.levelname,
             "logger": record.name,

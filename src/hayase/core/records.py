@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple
+from typing import Generic, NamedTuple
 
 import msgspec
 
-from hayase.core.type_variables import K, V
+from hayase.core.type_variables import KR, VR, K, V
 
 Headers = tuple[tuple[str, bytes | None], ...]
 """Headers of a record in order; a name may occur more than once; a value may be null."""
@@ -50,11 +50,11 @@ class Record(msgspec.Struct, Generic[K, V], frozen=True, gc=False):
     timestamp_ms: int
     headers: Headers = ()
 
-    def with_key(self, key: object) -> Record[Any, V]:
+    def with_key(self, key: KR) -> Record[KR, V]:
         """The same record under another key."""
         return Record(key, self.value, self.timestamp_ms, self.headers)
 
-    def with_value(self, value: object) -> Record[K, Any]:
+    def with_value(self, value: VR) -> Record[K, VR]:
         """The same record with another value."""
         return Record(self.key, value, self.timestamp_ms, self.headers)
 

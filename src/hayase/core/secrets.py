@@ -46,8 +46,8 @@ class Settings(Mapping[str, Any]):
 
     __slots__ = ("_values",)
 
-    def __init__(self, values: Mapping[str, Any] | None = None) -> None:
-        self._values: dict[str, Any] = dict(values or {})
+    def __init__(self, values: Mapping[str, object] | None = None) -> None:
+        self._values: dict[str, object] = dict(values or {})
 
     def __getitem__(self, key: str) -> Any:
         return self._values[key]
@@ -61,7 +61,7 @@ class Settings(Mapping[str, Any]):
     def __repr__(self) -> str:
         return repr({key: MASK if in_clear(key, value) else value for key, value in self._values.items()})
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return Settings, ({key: seal(value) if in_clear(key, value) else value for key, value in self.items()},)
 
 

@@ -1,6 +1,6 @@
 """Type variables of the public generic classes.
 
-With defaults, for type checkers: `KStream` alone is `KStream[Any, Any]`, and what a call leaves open is `Any`. Those of
+With defaults, for type checkers: `KStream` alone is `KStream`, and what a call leaves open is `Any`. Those of
 option objects are `Never` instead: an option object that says nothing about a type fits everywhere and leaves it open.
 """
 

@@ -86,7 +86,7 @@ class StreamsBuilder:
 
     def _stream(
         self, topics: tuple[str, ...], options: Consumed[Any, Any], pattern: re.Pattern[str] | None = None
-    ) -> KStream[Any, Any]:
+    ) -> KStream:
         name = self._graph.names.name_or_next(options.name, "KSTREAM-SOURCE-")
         node = self._graph.stream_source(topics, name, options, pattern)
         key, value = _known(options, node.name)
@@ -99,12 +99,12 @@ class StreamsBuilder:
     @overload
     def table(
         self, topic: str, consumed: None = None, materialized: Materialized[Never, Never] | None = None
-    ) -> KTable[Any, Any]: ...
+    ) -> KTable: ...
     @overload
     def table(self, topic: str, consumed: None = None, *, materialized: Materialized[K, V]) -> KTable[K, V]: ...
     def table(
         self, topic: str, consumed: Consumed[Any, Any] | None = None, materialized: Materialized[Any, Any] | None = None
-    ) -> KTable[Any, Any]:
+    ) -> KTable:
         """A table of the latest value of each key of a topic.
 
         A null value deletes, records with a null key are dropped.
@@ -130,14 +130,14 @@ class StreamsBuilder:
     @overload
     def global_table(
         self, topic: str, consumed: None = None, materialized: Materialized[Never, Never] | None = None
-    ) -> GlobalKTable[Any, Any]: ...
+    ) -> GlobalKTable: ...
     @overload
     def global_table(
         self, topic: str, consumed: None = None, *, materialized: Materialized[K, V]
     ) -> GlobalKTable[K, V]: ...
     def global_table(
         self, topic: str, consumed: Consumed[Any, Any] | None = None, materialized: Materialized[Any, Any] | None = None
-    ) -> GlobalKTable[Any, Any]:
+    ) -> GlobalKTable:
         """A table that every task can read whole, for joins by any field; its rows are always kept."""
         options, store_options = self._table_options(topic, consumed, materialized, "global_table")
         store, source, name = self._table_names(topic, options, store_options)

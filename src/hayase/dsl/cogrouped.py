@@ -156,7 +156,7 @@ def _aggregated(
     merger: Callable[[Any, Any, Any], Any] | None,
     materialized: Materialized[Any, Any] | None,
     name: Name,
-) -> KTable[Any, Any]:
+) -> KTable:
     first = functions.callable_of(initializer, 0, "aggregate", "no arguments as initializer")
     options = check_option(materialized, Materialized, "aggregate")
     graph = members[0].group.state.graph

@@ -241,8 +241,8 @@ class Graph:
         self,
         parent: str,
         names: tuple[str, str, str, str],
-        key_serde: Serde[Any] | None,
-        value_serde: Serde[Any] | None,
+        key_serde: Serde | None,
+        value_serde: Serde | None,
     ) -> str:
         """Add filter, sink and source of a repartition; the source's name. Serdes may be left to the planner.
 
@@ -287,7 +287,7 @@ class Graph:
         self,
         parent: str,
         names: tuple[str, str, str],
-        serdes: tuple[Serde[Any] | None, Serde[Any]],
+        serdes: tuple[Serde | None, Serde],
         partitioner: Partitioner | None = None,
     ) -> str:
         """Add sink and source (names: topic, sink, source) of a repartition that filters nothing; the source's name."""
@@ -299,7 +299,7 @@ class Graph:
         self,
         parents: tuple[str, ...],
         names: tuple[str, str, str],
-        serdes: tuple[Serde[Any], Serde[Any]],
+        serdes: tuple[Serde, Serde],
         partitioner: Partitioner | None,
     ) -> str:
         """The same with a topic of the log: it is read in a later epoch than it is written."""
@@ -311,7 +311,7 @@ class Graph:
         self,
         parents: tuple[str, ...],
         names: tuple[str, str, str],
-        serdes: tuple[Serde[Any] | None, Serde[Any]],
+        serdes: tuple[Serde | None, Serde],
         partitioner: Partitioner | None,
         extractor: TimestampExtractor | None,
     ) -> str:
@@ -324,7 +324,7 @@ class Graph:
         self,
         parent: str,
         names: tuple[str, str, str, str],
-        serdes: tuple[Serde[Any], Serde[Any]],
+        serdes: tuple[Serde, Serde],
         partitions: int | None,
         partitioner: Partitioner | None,
     ) -> str:
@@ -356,8 +356,8 @@ class Graph:
         self,
         parent: str,
         names: tuple[str, str, str, str],
-        key_serde: Serde[Any] | None,
-        value_serde: Serde[Any] | None,
+        key_serde: Serde | None,
+        value_serde: Serde | None,
         partitioner: Partitioner | None,
         extractor: TimestampExtractor | None,
     ) -> str:

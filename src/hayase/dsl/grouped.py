@@ -100,7 +100,7 @@ class _Aggregating(Generic[K, V, KR]):
         merger: Callable[[K, Any, Any], Any] | None,
         materialized: Materialized[Any, Any] | None,
         name: Name,
-    ) -> KTable[Any, Any]:
+    ) -> KTable:
         first = functions.callable_of(initializer, 0, "aggregate", "no arguments as initializer")
         function = functions.callable_of(aggregator, 3, "aggregate", "(key, value, aggregate) as aggregator")
         schema = schema_of_type(functions.return_type(aggregator))
@@ -129,7 +129,7 @@ class _Aggregating(Generic[K, V, KR]):
         kind = _Kind("KSTREAM-AGGREGATE-", BuiltInAggregate(made), value)
         return self._add(kind, materialized, named, "agg")
 
-    def _add(self, kind: _Kind, materialized: Materialized[Any, Any] | None, name: Name, what: str) -> KTable[Any, Any]:
+    def _add(self, kind: _Kind, materialized: Materialized[Any, Any] | None, name: Name, what: str) -> KTable:
         options = check_option(materialized, Materialized, what)
         graph = self._group.state.graph
         store = options.name or graph.names.next(f"{kind.prefix}STATE-STORE-")

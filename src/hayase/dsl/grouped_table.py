@@ -53,7 +53,7 @@ _REDUCE = "KTABLE-REDUCE-"
 
 def grouped_table(
     state: TableState, mapper: object, grouped: Grouped[Any, Any], key: KeyFunction | None, value: ValueFunction | None
-) -> KGroupedTable[Any, Any]:
+) -> KGroupedTable:
     """Add the node that makes groups; what comes after sees old values, so the table they come from keeps its rows."""
     operator, known_key, known_value = _grouping(state, mapper, key, value)
     if state.view.forgets:
@@ -218,7 +218,7 @@ class KGroupedTable(Generic[K, V]):
         value = Known(JsonSerde()) if schema is None else Known(None, schema)
         return self._add(_Kind(_AGGREGATE, BuiltInAggregate(made), value), materialized, named, "agg")
 
-    def _add(self, kind: _Kind, materialized: Materialized[Any, Any] | None, name: Name, what: str) -> KTable[Any, Any]:
+    def _add(self, kind: _Kind, materialized: Materialized[Any, Any] | None, name: Name, what: str) -> KTable:
         options = check_option(materialized, Materialized, what)
         graph = self._state.graph
         before = f"{kind.prefix}STATE-STORE-"

@@ -30,7 +30,7 @@ class Known:
         inferred: schema of a mapping's result; `None` if it could not be worked out.
     """
 
-    serde: Serde[Any] | None = None
+    serde: Serde | None = None
     inferred: Schema | None = None
 
     @property
@@ -57,7 +57,7 @@ def _same(one: Known, other: Known) -> bool:
     return type(one.serde) is type(other.serde) and one.schema is not None and one.schema == other.schema
 
 
-def concrete_serde(known: Known, side: Side, owner: str, fallback: Serde[Any] | None = None) -> Serde[Any]:
+def concrete_serde(known: Known, side: Side, owner: str, fallback: Serde | None = None) -> Serde:
     """The serde for a store: the one the data came with, else the configuration's, else that of the inferred type.
 
     If there is none of these the fallback, and without one an error once the configuration is known.
@@ -65,7 +65,7 @@ def concrete_serde(known: Known, side: Side, owner: str, fallback: Serde[Any] | 
     return transport_serde(known, side, owner) or DefaultSerde(side, fallback, owner)
 
 
-def transport_serde(known: Known, side: Side, owner: str) -> Serde[Any] | None:
+def transport_serde(known: Known, side: Side, owner: str) -> Serde | None:
     """As `concrete_serde`, but `None` if neither serde nor type is known."""
     if known.serde is not None or known.inferred is None:
         return known.serde
@@ -238,7 +238,7 @@ def schema_of_type(python_type: object) -> Schema | None:
     return None if shape is None else shape.schema
 
 
-def serde_of_schema(schema: Schema) -> Serde[Any] | None:
+def serde_of_schema(schema: Schema) -> Serde | None:
     """The serde for values of which only the schema is known: Kafka's own for bare values, JSON for records of fields.
 
     All whole numbers are 64-bit and all fractions doubles, as they are in Python. `None` if there is none, for
@@ -254,7 +254,7 @@ def serde_of_schema(schema: Schema) -> Serde[Any] | None:
         return None
 
 
-def _bare_serde(dtype: pl.DataType) -> Serde[Any] | None:
+def _bare_serde(dtype: pl.DataType) -> Serde | None:
     match dtype:
         case pl.String():
             return Serdes.string()
@@ -301,6 +301,6 @@ def _aggregate_type(field: FieldAggregate, dtype: pl.DataType) -> pl.DataType:
     return pl.Float64()
 
 
-def windowed_key(serde: Serde[Any], size_ms: int) -> Known:
+def windowed_key(serde: Serde, size_ms: int) -> Known:
     """What is known about the key of a windowed table whose record keys have this serde."""
     return Known(TimeWindowedSerde(serde, max(size_ms, 1)))

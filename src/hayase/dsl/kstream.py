@@ -67,7 +67,7 @@ class KStream(Generic[K, V]):
     def __init__(self, state: StreamState) -> None:
         self._state = state
 
-    def _then(self, prefix: str, name: Name, operator: op.Operator, **changes: Any) -> KStream[Any, Any]:
+    def _then(self, prefix: str, name: Name, operator: op.Operator, **changes: Any) -> KStream:
         """Add a node below this one; the stream it sends."""
         graph = self._state.graph
         node = graph.processor(graph.names.name_or_next(name_of(name), prefix), (self._state.node,), operator)
@@ -96,7 +96,7 @@ class KStream(Generic[K, V]):
     @overload
     def map(self, mapper: Callable[[K, V], tuple[KR, VR]], *, name: Name = None) -> KStream[KR, VR]: ...
     @overload
-    def map(self, *, key: Fielded, value: Fielded, name: Name = None) -> KStream[Any, Any]: ...
+    def map(self, *, key: Fielded, value: Fielded, name: Name = None) -> KStream: ...
     def map(
         self,
         mapper: Callable[[K, V], tuple[Any, Any]] | None = None,
@@ -104,7 +104,7 @@ class KStream(Generic[K, V]):
         key: KeyFunction | None = None,
         value: ValueFunction | None = None,
         name: Name = None,
-    ) -> KStream[Any, Any]:
+    ) -> KStream:
         """New key and new value: `(key, value) -> (key, value)`, or both `key=` and `value=` as expressions.
 
         The stream counts as re-keyed. Only the value changes? Then `map_values` is cheaper.
@@ -198,7 +198,7 @@ class KStream(Generic[K, V]):
 
     def _process(
         self, supplier: Any, stores: tuple[str, ...], fixed_key: bool, prefix: str, name: Name, **changes: Any
-    ) -> KStream[Any, Any]:
+    ) -> KStream:
         graph = self._state.graph
         operator = op.Process(check_supplier(supplier, FixedKeyProcessor if fixed_key else Processor), fixed_key)
         brought = brought_stores(supplier)
@@ -230,10 +230,8 @@ class KStream(Generic[K, V]):
     @overload
     def flat_map(self, mapper: Callable[[K, V], Iterable[tuple[KR, VR]]], *, name: Name = None) -> KStream[KR, VR]: ...
     @overload
-    def flat_map(self, mapper: pl.Expr, *, name: Name = None) -> KStream[Any, Any]: ...
-    def flat_map(
-        self, mapper: Callable[[K, V], Iterable[tuple[Any, Any]]] | pl.Expr, *, name: Name = None
-    ) -> KStream[Any, Any]:
+    def flat_map(self, mapper: pl.Expr, *, name: Name = None) -> KStream: ...
+    def flat_map(self, mapper: Callable[[K, V], Iterable[tuple[Any, Any]]] | pl.Expr, *, name: Name = None) -> KStream:
         """Zero or more records for each, in order: `(key, value)` gives pairs `(key, value)`.
 
         An expression gives a list of structs with the fields `key` and `value`; null is an empty list. Timestamp and

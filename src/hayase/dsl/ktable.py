@@ -195,7 +195,7 @@ class KTable(Generic[K, V]):
         operator: Any,
         what: str,
         stores: Sequence[str] = (),
-    ) -> KTable[Any, Any]:
+    ) -> KTable:
         """A table computed row by row from this one; it keeps rows only in a named store."""
         state, options = self._state, check_option(materialized, Materialized, what)
         graph = state.graph
@@ -263,7 +263,7 @@ class KTable(Generic[K, V]):
         *,
         key: Fielded | None = None,
         value: Fielded | None = None,
-    ) -> KGroupedTable[Any, Any]: ...
+    ) -> KGroupedTable: ...
     def group_by(
         self,
         mapper: Callable[[K, V], tuple[Any, Any]] | Fielded | None = None,
@@ -271,7 +271,7 @@ class KTable(Generic[K, V]):
         *,
         key: KeyFunction | None = None,
         value: ValueFunction | None = None,
-    ) -> KGroupedTable[Any, Any]:
+    ) -> KGroupedTable:
         """Group the rows by a new key, to be aggregated.
 
         `mapper` is a function of a row, `(key, value) -> (new key, new value)`, or an expression, a field's name or
@@ -651,7 +651,7 @@ class GlobalKTable(Generic[K, V]):
         return self._state.queryable
 
 
-def stream_to_table(state: StreamState, options: Materialized[Any, Any], name: str | None) -> KTable[Any, Any]:
+def stream_to_table(state: StreamState, options: Materialized[Any, Any], name: str | None) -> KTable:
     """The table of a stream of upserts."""
     graph = state.graph
     # the order of the two counts, and both always count, is Kafka Streams'

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from hayase.serde import JsonSerde
 from hayase.serde.protocol import Serde
@@ -14,7 +13,7 @@ from hayase.topology.graph import tables_without
 from hayase.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode
 from hayase.topology.topology import Topology
 
-Alike = Callable[[Serde[Any] | None, Serde[Any] | None], bool]
+Alike = Callable[[Serde | None, Serde | None], bool]
 """Whether two serdes do the same."""
 
 _CHANGES_KEYS = (op.SelectKey, op.Map, op.FlatMap, op.Process)
@@ -42,14 +41,14 @@ class _Repartition:
         )
 
 
-def alike(one: Serde[Any] | None, other: Serde[Any] | None) -> bool:
+def alike(one: Serde | None, other: Serde | None) -> bool:
     """Whether two serdes do the same."""
     if isinstance(one, JsonSerde) and isinstance(other, JsonSerde):  # each makes its own classes to read into
         return one is other or one.written_alike(other)
     return alike_before(one, other)
 
 
-def alike_before(one: Serde[Any] | None, other: Serde[Any] | None) -> bool:
+def alike_before(one: Serde | None, other: Serde | None) -> bool:
     """The same as earlier releases saw it: two equal JSON schemas were two."""
     if one is other or one == other:
         return True

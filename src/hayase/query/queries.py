@@ -248,7 +248,7 @@ class WindowRangeQuery(Query["tuple[tuple[Windowed[Any], Any], ...]"]):
         """
         return cls(key=_given(key, cls.__name__))
 
-    def answer(self, store: QueriedStore) -> tuple[tuple[Windowed[Any], Any], ...]:
+    def answer(self, store: QueriedStore) -> tuple[tuple[Windowed, Any], ...]:
         """See the class."""
         view: Any = store.view()
         if self.key is not None:

@@ -208,7 +208,7 @@ class StoreHandle:
             return self._scan(lambda view: view.find_sessions(key, start, end), [self._place_of(key)])
         size = self._spec.window_size_ms or 0
 
-        def scan(view: Any) -> Iterator[tuple[Any, Any]]:
+        def scan(view: Any) -> Iterator[tuple[object, object]]:
             for begin, value in view.fetch(key, start, end):
                 yield Windowed(key, window_from(begin, size)), value
 

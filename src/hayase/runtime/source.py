@@ -7,7 +7,7 @@ learn what the source is called and what its schema is. So what the work needs i
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
@@ -48,7 +48,7 @@ class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._epoch_planner: EpochPlanner | None = None
         self._span_scheduler: SpanScheduler | None = None
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {"_options": self._options, "_epoch_planner": None, "_span_scheduler": None}
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802

@@ -51,7 +51,7 @@ class AvroCodec(ColumnCodec):
         self._schema = reader.columns
         self._readings: dict[AvroSchema, Read | None] = {}
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return (AvroCodec, (self._serde,))
 
     @property

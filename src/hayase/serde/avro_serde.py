@@ -93,7 +93,7 @@ class AvroSerde(RegistrySerde[Any]):
         self._reader: AvroSchema | None = None
         self._codec: ColumnCodec | None = None
         self._writing_by: tuple[bytes, AvroSchema] | None = None
-        self._resolved: dict[AvroSchema, Any] = {}
+        self._resolved: dict[AvroSchema, object] = {}
 
     @property
     def reader(self) -> AvroSchema | None:
@@ -111,7 +111,7 @@ class AvroSerde(RegistrySerde[Any]):
         named = self._named(schema, {}) if schema.references else {}
         return AvroSchema(inlined(load(schema.text), named))
 
-    def _named(self, schema: RegistrySchema, found: dict[str, Any]) -> dict[str, Any]:
+    def _named(self, schema: RegistrySchema, found: dict[str, object]) -> dict[str, object]:
         pending = list(schema.references)
         while pending:
             reference = pending.pop()

@@ -50,7 +50,7 @@ class BareCodec(ColumnCodec):
         python_type: what the row form makes of bytes.
     """
 
-    def __init__(self, serde: Serde[Any], dtype: pl.DataType, python_type: type[Any]) -> None:
+    def __init__(self, serde: Serde, dtype: pl.DataType, python_type: type[Any]) -> None:
         self._serde = serde
         self._dtype = dtype
         self._python_type = python_type

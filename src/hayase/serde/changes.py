@@ -125,7 +125,7 @@ class ChangeSerde(Serde[Change[V]]):
         """The serde of the values."""
         return self._inner
 
-    def map_inner(self, replace: Callable[[Serde[Any]], Serde[Any]]) -> ChangeSerde[V]:
+    def map_inner(self, replace: Callable[[Serde], Serde]) -> ChangeSerde[V]:
         """See Serde."""
         return ChangeSerde(replace(self._inner))
 

@@ -29,7 +29,7 @@ class Describing(Protocol):
         ...
 
 
-_PLAIN: tuple[type[Serde[Any]], ...] = (
+_PLAIN: tuple[type[Serde], ...] = (
     *(bare.StringSerde, bare.BytesSerde, numbers.LongSerde, numbers.IntegerSerde, numbers.ShortSerde),
     *(numbers.DoubleSerde, numbers.FloatSerde, numbers.BooleanSerde, UuidSerde),
 )
@@ -41,7 +41,7 @@ _READ_AS_WELL = {
 _MEANING = ("type", "format", "pattern", "enum", "const", "minimum", "maximum", "additionalProperties")
 
 
-def described(serde: Serde[Any]) -> Description | None:
+def described(serde: Serde) -> Description | None:
     """How a serde writes; `None` if that cannot be told, or is told with each value, as by a schema registry."""
     if isinstance(serde, JsonSerde):
         schema = serde.json_schema()
@@ -51,7 +51,7 @@ def described(serde: Serde[Any]) -> Description | None:
     return {"serde": type(serde).__name__} if type(serde) in _PLAIN else None
 
 
-def decoder(description: Description) -> Serde[Any]:
+def decoder(description: Description) -> Serde:
     """A serde that reads what was written so, without the types of the program that wrote it.
 
     JSON as dicts, lists, text and numbers.

@@ -82,7 +82,7 @@ def said(error: BaseException) -> str:
     return what if place is None else f"{place}: {what}"
 
 
-def read_rows(serde: Serde[Any], data: Sequence[bytes | None]) -> tuple[list[Any], dict[int, SerializationError]]:
+def read_rows(serde: Serde, data: Sequence[bytes | None]) -> tuple[list[object], dict[int, SerializationError]]:
     """The values of many bytes, `None` where there is none, and the errors of the bad ones by position.
 
     One call of the serde as long as nothing is wrong.

@@ -45,7 +45,7 @@ def hint_of(name: str, dtype: object, binary: bool) -> Any:
     raise ConfigError("INVALID_FIELD_TYPE", f"field {name!r} is {dtype}; allowed are {allowed}")
 
 
-def json_schema_of(given: object) -> dict[str, Any]:
+def json_schema_of(given: object) -> dict[str, object]:
     """The JSON Schema of the values of a column type that are not null."""
     dtype = instance_of(given)
     if isinstance(dtype, pl.Struct):

@@ -35,7 +35,7 @@ class FramedCodec(ColumnCodec):
         self._serde = serde
         self._inner = inner
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return (FramedCodec, (self._serde, self._inner))
 
     @property

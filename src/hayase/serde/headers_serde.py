@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Generic, NamedTuple
+from typing import Generic, NamedTuple
 
 import msgspec
 
@@ -55,7 +55,7 @@ class HeadersSerde(Serde["ValueAndHeaders[T]"]):
         """With the inner serde for that topic."""
         return HeadersSerde(self._inner.for_topic(topic, side, settings))
 
-    def map_inner(self, replace: Callable[[Serde[Any]], Serde[Any]]) -> HeadersSerde[T]:
+    def map_inner(self, replace: Callable[[Serde], Serde]) -> HeadersSerde[T]:
         """With another serde of the values."""
         return HeadersSerde(replace(self._inner))
 

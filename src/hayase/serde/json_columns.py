@@ -34,7 +34,7 @@ class JsonCodec(ColumnCodec):
         self._decoder = msgspec.json.Decoder(shape.twin | None)
         self._encoder = msgspec.json.Encoder()
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return (JsonCodec, (self._shape,))
 
     @property
@@ -48,7 +48,7 @@ class JsonCodec(ColumnCodec):
 
     def decode_list(self, values: Sequence[bytes | None], fields: frozenset[str] | None = None) -> Decoded:
         """See ColumnCodec."""
-        texts: Sequence[Any] = values
+        texts: Sequence[object] = values
         if None in values:
             texts = [b"null" if text is None else text for text in values]
         twins, bad = read_each(self._decoder.decode, texts, bad_json)

@@ -62,7 +62,7 @@ class JsonSchemaSerde(FramedSerde[T]):
     ) -> None: ...
     @overload
     def __init__(
-        self: JsonSchemaSerde[Any],
+        self: JsonSchemaSerde,
         schema: str | Mapping[str, Any] | None = None,
         registry: SchemaRegistry | str | None = None,
         *,

@@ -60,7 +60,7 @@ class JsonSerde(Serde[T]):
     def __init__(self: JsonSerde[dict[str, Any]], python_type: None = None, *, schema: Mapping[str, Any]) -> None: ...
     @overload
     def __init__(
-        self: JsonSerde[Any],
+        self: JsonSerde,
         python_type: Any = None,
         *,
         schema: Mapping[str, Any] | None = None,
@@ -87,7 +87,7 @@ class JsonSerde(Serde[T]):
     def __setstate__(self, state: tuple[object, bool, Shape | None]) -> None:
         self._python_type, self._sort_fields, self._shape = state
 
-    def written_alike(self, other: JsonSerde[Any]) -> bool:
+    def written_alike(self, other: JsonSerde) -> bool:
         """Whether two serdes read and write the same: of one type, or of the same fields in the same order."""
         mine, theirs = self._shape, other._shape
         if self._python_type is not None or mine is None or theirs is None:

@@ -18,7 +18,7 @@ from hayase.serde.uuid_serde import UuidSerde
 _INT = struct.Struct(">i")
 _CONSTANT_SIZE, _VARIABLE_SIZE = 0, 1
 _NULL_ITEM = -1
-_WIDTHS: dict[type[Serde[Any]], int] = {
+_WIDTHS: dict[type[Serde], int] = {
     ShortSerde: 2,
     IntegerSerde: 4,
     FloatSerde: 4,
@@ -53,7 +53,7 @@ class ListSerde(Serde[list[T]]):
         """The serde of the items."""
         return self._inner
 
-    def map_inner(self, replace: Callable[[Serde[Any]], Serde[Any]]) -> ListSerde[T]:
+    def map_inner(self, replace: Callable[[Serde], Serde]) -> ListSerde[T]:
         """The lists with another serde of items."""
         inner = replace(self._inner)
         return self if inner is self._inner else ListSerde(inner)

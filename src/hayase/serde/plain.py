@@ -85,11 +85,11 @@ def _ext(code: int, content: object) -> msgspec.msgpack.Ext:
     return msgspec.msgpack.Ext(code, _ENCODER.encode(content))
 
 
-def _items(values: Any) -> list[Any]:
+def _items(values: Any) -> list[object]:
     return [_packed(each) for each in values]
 
 
-def _sorted_items(values: Any) -> list[Any]:
+def _sorted_items(values: Any) -> list[object]:
     return sorted(map(_packed, values), key=_ENCODER.encode)  # equal sets have equal bytes
 
 
@@ -132,4 +132,4 @@ def _unpacked(code: int, content: memoryview) -> Any:
 
 
 _ENCODER = msgspec.msgpack.Encoder()
-_DECODER: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(ext_hook=_unpacked)
+_DECODER: msgspec.msgpack.Decoder[object] = msgspec.msgpack.Decoder(ext_hook=_unpacked)

@@ -90,7 +90,7 @@ class ProtobufSerde(FramedSerde[T]):
     ) -> None: ...
     @overload
     def __init__(
-        self: ProtobufSerde[Any],
+        self: ProtobufSerde,
         schema: Any = None,
         registry: SchemaRegistry | str | None = None,
         *,
@@ -280,7 +280,7 @@ class ProtobufSerde(FramedSerde[T]):
 class _ProtobufCodec(ColumnCodec):
     """The column form of what is behind the head."""
 
-    def __init__(self, serde: ProtobufSerde[Any], form: MessageForm) -> None:
+    def __init__(self, serde: ProtobufSerde, form: MessageForm) -> None:
         assert form.columns is not None
         self._serde = serde
         self._form = form
@@ -339,7 +339,7 @@ class _ProtobufCodec(ColumnCodec):
         return found.frame, found.null
 
 
-def _codec_of(serde: ProtobufSerde[Any]) -> ColumnCodec:
+def _codec_of(serde: ProtobufSerde) -> ColumnCodec:
     form = serde.form
     assert form is not None
     return _ProtobufCodec(serde, form)

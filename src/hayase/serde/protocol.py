@@ -157,7 +157,7 @@ class Serde(ABC, Generic[T]):
         """
         return self
 
-    def map_inner(self, replace: Callable[[Serde[Any]], Serde[Any]]) -> Serde[T]:
+    def map_inner(self, replace: Callable[[Serde], Serde]) -> Serde[T]:
         """The serde with each serde that it is made of replaced; most are made of none."""
         return self
 

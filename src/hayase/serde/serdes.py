@@ -105,11 +105,11 @@ class Serdes:
     def json(python_type: None = None, *, schema: Mapping[str, Any]) -> JsonSerde[dict[str, Any]]: ...
     @overload
     @staticmethod
-    def json(python_type: Any = None, *, sort_fields: bool = False) -> JsonSerde[Any]: ...
+    def json(python_type: Any = None, *, sort_fields: bool = False) -> JsonSerde: ...
     @staticmethod
     def json(
         python_type: object = None, *, schema: Mapping[str, object] | None = None, sort_fields: bool = False
-    ) -> JsonSerde[Any]:
+    ) -> JsonSerde:
         """JSON; see JsonSerde."""
         return JsonSerde(python_type, schema=schema, sort_fields=sort_fields)
 
@@ -129,11 +129,11 @@ class Serdes:
     @staticmethod
     def json_schema(
         schema: Any = None, registry: SchemaRegistry | str | None = None, **options: Any
-    ) -> JsonSchemaSerde[Any]: ...
+    ) -> JsonSchemaSerde: ...
     @staticmethod
     def json_schema(
         schema: Any = None, registry: SchemaRegistry | str | None = None, **options: Any
-    ) -> JsonSchemaSerde[Any]:
+    ) -> JsonSchemaSerde:
         """JSON with a schema registry; see JsonSchemaSerde, which names the options."""
         from hayase.serde.json_schema_serde import JsonSchemaSerde
 
@@ -144,13 +144,9 @@ class Serdes:
     def protobuf(schema: type[T], registry: SchemaRegistry | str | None = None, **options: Any) -> ProtobufSerde[T]: ...
     @overload
     @staticmethod
-    def protobuf(
-        schema: Any = None, registry: SchemaRegistry | str | None = None, **options: Any
-    ) -> ProtobufSerde[Any]: ...
+    def protobuf(schema: Any = None, registry: SchemaRegistry | str | None = None, **options: Any) -> ProtobufSerde: ...
     @staticmethod
-    def protobuf(
-        schema: Any = None, registry: SchemaRegistry | str | None = None, **options: Any
-    ) -> ProtobufSerde[Any]:
+    def protobuf(schema: Any = None, registry: SchemaRegistry | str | None = None, **options: Any) -> ProtobufSerde:
         """Protobuf with a schema registry; see ProtobufSerde, which names the options."""
         from hayase.serde.protobuf_serde import ProtobufSerde
 

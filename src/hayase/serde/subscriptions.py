@@ -74,19 +74,19 @@ def unpacked(data: bytes) -> tuple[int, int, bytes | None, bytes | None]:
 
 
 class _Wrapper(Serde[Any]):
-    def __init__(self, inner: Serde[Any]) -> None:
+    def __init__(self, inner: Serde) -> None:
         self._inner = inner
 
     @property
-    def inner(self) -> Serde[Any]:
+    def inner(self) -> Serde:
         """The serde of primary keys, or of right values."""
         return self._inner
 
-    def map_inner(self, replace: Callable[[Serde[Any]], Serde[Any]]) -> Serde[Any]:
+    def map_inner(self, replace: Callable[[Serde], Serde]) -> Serde:
         """See Serde."""
         return type(self)(replace(self._inner))
 
-    def for_topic(self, topic: str, side: Side, settings: Mapping[str, object]) -> Serde[Any]:
+    def for_topic(self, topic: str, side: Side, settings: Mapping[str, object]) -> Serde:
         """With the inner serde for that topic."""
         return type(self)(self._inner.for_topic(topic, side, settings))
 
@@ -155,21 +155,21 @@ class CombinedKeySerde(Serde[tuple[Any, Any]]):
         b'\x00\x00\x00\x05rightleft'
     """
 
-    def __init__(self, foreign: Serde[Any], primary: Serde[Any]) -> None:
+    def __init__(self, foreign: Serde, primary: Serde) -> None:
         self._foreign = foreign
         self._primary = primary
 
     @property
-    def foreign(self) -> Serde[Any]:
+    def foreign(self) -> Serde:
         """The serde of foreign keys."""
         return self._foreign
 
     @property
-    def primary(self) -> Serde[Any]:
+    def primary(self) -> Serde:
         """The serde of primary keys."""
         return self._primary
 
-    def map_inner(self, replace: Callable[[Serde[Any]], Serde[Any]]) -> CombinedKeySerde:
+    def map_inner(self, replace: Callable[[Serde], Serde]) -> CombinedKeySerde:
         """See Serde."""
         return CombinedKeySerde(replace(self._foreign), replace(self._primary))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from operator import add
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -84,7 +84,7 @@ class TimeWindowedSerde(_WindowedSerde[K]):
             raise ConfigError("INVALID_WINDOW", f"window_size_ms is {window_size_ms}; it must be at least 1")
         self._size_ms = window_size_ms
 
-    def map_inner(self, replace: Callable[[Serde[Any]], Serde[Any]]) -> TimeWindowedSerde[K]:
+    def map_inner(self, replace: Callable[[Serde], Serde]) -> TimeWindowedSerde[K]:
         """See Serde."""
         return TimeWindowedSerde(replace(self._inner), self._size_ms)
 
@@ -120,7 +120,7 @@ class SessionWindowedSerde(_WindowedSerde[K]):
         b'a\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x01'
     """
 
-    def map_inner(self, replace: Callable[[Serde[Any]], Serde[Any]]) -> SessionWindowedSerde[K]:
+    def map_inner(self, replace: Callable[[Serde], Serde]) -> SessionWindowedSerde[K]:
         """See Serde."""
         return SessionWindowedSerde(replace(self._inner))
 

@@ -164,7 +164,7 @@ class S3Blobs:
         for page in self._pages(folder):
             objects = {"Objects": [{"Key": key} for key in page], "Quiet": True}
 
-            def remove(client: Any, objects: dict[str, Any] = objects) -> Any:
+            def remove(client: Any, objects: dict[str, object] = objects) -> Any:
                 return client.delete_objects(Bucket=self.where.bucket, Delete=objects)
 
             failed = self._run(f"deleting {folder}", remove).get("Errors", [])

@@ -14,7 +14,7 @@ _CONNECT_TIMEOUT_S = 5
 _READ_TIMEOUT_S = 60
 
 # Never carried over a fork: a child finds none under its own process id and makes its own.
-_clients: dict[tuple[int, S3Location], Any] = {}
+_clients: dict[tuple[int, S3Location], object] = {}
 
 
 def client_for(where: S3Location) -> Any:

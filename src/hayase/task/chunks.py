@@ -63,7 +63,7 @@ class InputBuffer:
     """
 
     def __init__(self, pieces: Iterable[T], size: Callable[[T], int], decode: Callable[[list[T]], Queue]) -> None:
-        self._pieces: Iterator[Any] = iter(pieces)
+        self._pieces: Iterator[object] = iter(pieces)
         self._size: Callable[[Any], int] = size
         self._decode: Callable[[list[Any]], Queue] = decode
         self._queue: Queue | None = None

@@ -76,14 +76,14 @@ class FrameRecords:
         """See RecordSource."""
         return FrameRecords(self._source, self._partition, self._frame[rows], self._offsets[rows])
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         # Of the source only what a record is serialized with: its extractor may be any function.
         source = self._source
         bare = SourceProgram(source.name, source.key_serde, source.value_serde, record_timestamp(), source.edge)
         return FrameRecords, (bare, self._partition, self._frame, self._offsets)
 
 
-def _bytes_for_handlers(serde: Serde[Any], value: object) -> bytes | None:
+def _bytes_for_handlers(serde: Serde, value: object) -> bytes | None:
     """The bytes of a value; of one that the serde cannot write, which may be why a handler is asked, its `repr`."""
     try:
         return serde.serialize(value)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 from hayase.kernel.frame.order import MergeOrder
 from hayase.kernel.node.column_node import ColumnNode
@@ -65,8 +64,8 @@ class SourceProgram:
     """
 
     name: str
-    key_serde: Serde[Any]
-    value_serde: Serde[Any]
+    key_serde: Serde
+    value_serde: Serde
     extractor: TimestampExtractor
     edge: str | None = None
     frames: bool = False
@@ -92,8 +91,8 @@ class SinkProgram:
     name: str
     parents: tuple[str, ...]
     topic: str
-    key_serde: Serde[Any]
-    value_serde: Serde[Any]
+    key_serde: Serde
+    value_serde: Serde
     edge: bool = False
     partitions: int = 0
     target_subtopology: str | None = None
@@ -128,7 +127,7 @@ class CompiledSubtopology:
     columns: Mapping[str, ColumnNode] | None = None
     schemas: Mapping[str, EdgeSchema] = field(default_factory=dict)
     merges: Mapping[str, MergeOrder] = field(default_factory=dict)
-    app_configs: Mapping[str, Any] = field(default_factory=dict)
+    app_configs: Mapping[str, object] = field(default_factory=dict)
 
     @cached_property
     def timed(self) -> bool:

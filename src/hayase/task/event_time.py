@@ -61,7 +61,7 @@ def extract_times(
     clock_name = f"partition:{raw.topic}:{raw.partition}"
     partition_time = clocks.get(clock_name)
     if extractor.kind == "record":
-        times: Sequence[Any] = raw.timestamps_ms[rows].tolist()
+        times: Sequence[object] = raw.timestamps_ms[rows].tolist()
         pick: Callable[[int, int], Any] = lambda position, _: times[position]  # noqa: E731
     elif extractor.kind == "field":
         fields = _field_values(content, str(extractor.field))
@@ -96,7 +96,7 @@ def needs_partition_time(extractor: TimestampExtractor) -> bool:
     return extractor.kind == "callable" or extractor.on_invalid == "partition_time"
 
 
-def _field_values(content: tuple[Sequence[object], Sequence[object]] | pl.DataFrame, path: str) -> list[Any]:
+def _field_values(content: tuple[Sequence[object], Sequence[object]] | pl.DataFrame, path: str) -> list[object]:
     if isinstance(content, pl.DataFrame):
         column = _field_column(content, path)
         return [None] * content.height if column is None else column.to_list()

@@ -6,7 +6,6 @@ import logging
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from hayase.core.errors import ConfigError, HayaseError, ProcessingError, ProductionError, SerializationError
 from hayase.core.metrics import DEAD_LETTERS, DROPPED_RECORDS, Metrics
@@ -115,7 +114,7 @@ class Failures:
 
     def _write_dead_letter(self, topic: str, record: SourceRecord, error: Exception) -> None:
         trace = "".join(traceback.format_exception(error))
-        details: list[tuple[str, Any]] = [
+        details: list[tuple[str, object]] = [
             ("exception", f"{type(error).__module__}.{type(error).__qualname__}"),
             ("message", text_of(error)),
             ("stacktrace", trace),

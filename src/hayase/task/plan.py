@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from hayase.core.errors import TopologyError
 
@@ -114,7 +114,7 @@ def partitions_changed(topic: str, before: int, now: int) -> TopologyError:
     )
 
 
-def _canonical(plan: Plan) -> dict[str, Any]:
+def _canonical(plan: Plan) -> dict[str, object]:
     internal = {"internal": dict(plan.internal)} if plan.internal else {}
     return {
         **internal,

@@ -121,7 +121,7 @@ class RowRoute:
         self._topic = row_mapper(sink.name, extractor, edge) if isinstance(extractor, pl.Expr) else None
         self._partition = row_mapper(sink.name, partitioner, edge) if isinstance(partitioner, pl.Expr) else None
 
-    def __call__(self, record: Record[Any, Any], source: RecordMetadata | None) -> tuple[str, list[int] | None, int]:
+    def __call__(self, record: Record, source: RecordMetadata | None) -> tuple[str, list[int] | None, int]:
         """Topic, partitions (`None`: the key decides) and how many the topic has.
 
         Raises:
@@ -132,7 +132,7 @@ class RowRoute:
         count = self._partitions_of(topic)
         return topic, self._partitions(topic, record, count), count
 
-    def _topic_of(self, record: Record[Any, Any], source: RecordMetadata | None) -> str:
+    def _topic_of(self, record: Record, source: RecordMetadata | None) -> str:
         extractor = self._sink.extractor
         if self._topic is not None:
             return checked_topic(self._topic(record))
@@ -144,7 +144,7 @@ class RowRoute:
             extractor(record.key, record.value, RecordContext(*read, record.timestamp_ms, record.headers))
         )
 
-    def _partitions(self, topic: str, record: Record[Any, Any], count: int) -> list[int] | None:
+    def _partitions(self, topic: str, record: Record, count: int) -> list[int] | None:
         partitioner = self._sink.partitioner
         if self._partition is not None:
             return checked_partitions(self._partition(record), topic, count)

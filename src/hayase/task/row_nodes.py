@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import cast
 
 from hayase.core.errors import HayaseError
 from hayase.core.metrics import BYTES_PRODUCED, DROPPED_RECORDS, PUNCTUATE_LATENCY, RECORDS_PRODUCED, Metrics
@@ -30,7 +30,7 @@ from hayase.task.spilled_frames import HeldRecords
 from hayase.task.task_context import TaskContext
 from hayase.task.time_to_live import remove_expired
 
-EdgeEmitter = Callable[[SinkProgram, bytes | None, bytes | None, Record[Any, Any], Sequence[int] | None], None]
+EdgeEmitter = Callable[[SinkProgram, bytes | None, bytes | None, Record, Sequence[int] | None], None]
 """Takes a record for a repartition topic: sink, key bytes, value bytes, the record, partitions if they were chosen."""
 
 _MEASURED_AT_ONCE = 100_000
@@ -55,7 +55,7 @@ class SinkRow(RowNode):
         super().open(ctx)
         self._route = None
 
-    def process(self, record: Record[Any, Any]) -> None:
+    def process(self, record: Record) -> None:
         """Write one record; a serialization error goes to the production handler."""
         sink = self._sink
         if isinstance(record.value, Change) and not self._takes_changes:
@@ -105,7 +105,7 @@ class SinkRow(RowNode):
             self.services.metrics.add(BYTES_PRODUCED, topic, size)
         self._written = {}
 
-    def _chosen(self, record: Record[Any, Any]) -> tuple[str, list[int] | None, int]:
+    def _chosen(self, record: Record) -> tuple[str, list[int] | None, int]:
         if self._route is None:
             edge = self.ctx.schemas.get(self._sink.parents[0])
             sink = self._sink
@@ -224,7 +224,7 @@ class RowNodes:
         return self._services.application_id
 
     @property
-    def app_configs(self) -> Mapping[str, Any]:
+    def app_configs(self) -> Mapping[str, object]:
         """Of the application."""
         return self._program.app_configs
 
@@ -301,7 +301,7 @@ class RowNodes:
         self._raw = raw
         self._row = row
 
-    def process(self, nodes: Sequence[RowNode], record: Record[Any, Any], raw: RecordBatch, row: int) -> None:
+    def process(self, nodes: Sequence[RowNode], record: Record, raw: RecordBatch, row: int) -> None:
         """Run one record, read as a row of `raw`, through the nodes that it enters."""
         self._raw = raw
         self._row = row

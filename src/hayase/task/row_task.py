@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
@@ -50,7 +50,7 @@ def _run_epoch(nodes: RowNodes, services: TaskContext, inputs: Sequence[InputBuf
         sink: SinkProgram,
         key: bytes | None,
         value: bytes | None,
-        record: Record[Any, Any],
+        record: Record,
         partitions: Sequence[int] | None,
     ) -> None:
         buffer = buffers.get(sink.name)
@@ -100,9 +100,7 @@ def _process(task: RowNodes, chunk: Chunk) -> None:
         task.at(raw[last], int(queues[last].rows[position[-1]]))
 
 
-def _arriving(
-    queue: Queue, entries: Sequence[Sequence[RowNode]]
-) -> Iterator[tuple[Sequence[RowNode], Record[Any, Any], int]]:
+def _arriving(queue: Queue, entries: Sequence[Sequence[RowNode]]) -> Iterator[tuple[Sequence[RowNode], Record, int]]:
     """What comes out of the prefix of a queue: the nodes that it enters, the record, and its row in `queue.raw`."""
     arrivals: Arrivals = queue.content
     rows = queue.rows[arrivals.positions].tolist()
@@ -129,7 +127,7 @@ class _Failed(RowNode):
         super().__init__(name)
         self._error = error
 
-    def process(self, record: Record[Any, Any]) -> None:
+    def process(self, record: Record) -> None:
         raise self._error
 
 

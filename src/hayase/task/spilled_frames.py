@@ -32,7 +32,7 @@ ORIGIN = "__held_origin"
 _NOTHING = b"\x00"
 _SOMETHING = b"\x01"
 
-_Taken = dict[Any, tuple[Record[Any, Any], Any]]
+_Taken = dict[Any, tuple[Record, Any]]
 """Updates and the records that made them, by place."""
 
 Finish = Callable[[pl.DataFrame, list[bytes | None], ColumnContext], pl.DataFrame]
@@ -204,7 +204,7 @@ class HeldRecords:
             # Of the input only this record is kept, not all that was read with it.
             self._in_memory[place] = record, gathered([origin])[0]
 
-    def drain(self) -> Iterator[tuple[Record[Any, Any], object]]:
+    def drain(self) -> Iterator[tuple[Record, object]]:
         """See RowHolding."""
         self.spill()
         if self._in_memory is not None:
@@ -213,7 +213,7 @@ class HeldRecords:
         for _, record, origin in self._drain_runs():
             yield record, origin
 
-    def _drain_runs(self) -> Iterator[tuple[bytes, Record[Any, Any], object]]:
+    def _drain_runs(self) -> Iterator[tuple[bytes, Record, object]]:
         for number, run in enumerate(self._runs):
             keys, records, origins = pickle.loads(self._space.file.read(run))
             places, before = self._index.ending(number, keys)

@@ -73,7 +73,7 @@ class TopologyTestDriver:
     def __init__(
         self,
         topology: Topology,
-        config: StreamsConfig | Mapping[str, Any] | None = None,
+        config: StreamsConfig | Mapping[str, object] | None = None,
         initial_wall_clock_ms: datetime | int = 0,
     ) -> None:
         """Prepare the topology.

@@ -87,7 +87,7 @@ class _State:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._ids: dict[str, int] = {}
-        self._schemas: dict[int, dict[str, Any]] = {}
+        self._schemas: dict[int, dict[str, object]] = {}
         self._subjects: dict[str, dict[int, int]] = {}
         self._levels: dict[str | None, str] = {None: "BACKWARD"}
 
@@ -128,7 +128,7 @@ class _State:
             return 404, {"error_code": 40402, "message": f"Version {version} not found."}
         return 200, self._registered(subject, number)
 
-    def _registered(self, subject: str, version: int) -> dict[str, Any]:
+    def _registered(self, subject: str, version: int) -> dict[str, object]:
         number = self._subjects[subject][version]
         return {"subject": subject, "version": version, "id": number, **self._schemas[number]}
 
@@ -187,7 +187,7 @@ def _problem(body: Any) -> str:
     return ""
 
 
-def _content(body: Any) -> dict[str, Any]:
+def _content(body: Any) -> dict[str, object]:
     found = {"schema": body["schema"], "references": body.get("references") or []}
     return found if body.get("schemaType", "AVRO") == "AVRO" else {**found, "schemaType": body["schemaType"]}
 

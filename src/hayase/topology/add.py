@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import Any
 
 from hayase.core.call_site import users_line
 from hayase.core.errors import TopologyError
@@ -19,7 +18,7 @@ from hayase.topology.nodes import GlobalTable, Node, Partitioner, ProcessorNode,
 from hayase.topology.operators import Process
 from hayase.topology.suppliers import brought_stores, check_store, check_supplier
 
-Serdes = tuple[Serde[Any] | None, Serde[Any] | None]
+Serdes = tuple[Serde | None, Serde | None]
 
 
 def source(

@@ -31,11 +31,11 @@ class DefaultSerde(Serde[Any]):
     """
 
     side: Side
-    fallback: Serde[Any] | None
+    fallback: Serde | None
     owner: str
     inferred: bool = False
 
-    def resolve(self, default: Serde[Any] | None) -> Serde[Any]:
+    def resolve(self, default: Serde | None) -> Serde:
         """The serde to use when the setting is `default`.
 
         Raises:
@@ -52,7 +52,7 @@ class DefaultSerde(Serde[Any]):
             )
         return found
 
-    def _fits(self, default: Serde[Any]) -> bool:
+    def _fits(self, default: Serde) -> bool:
         mine = None if self.fallback is None else self.fallback.columns
         theirs = default.columns
         return mine is None or theirs is None or mine.schema.fields == theirs.schema.fields
@@ -72,7 +72,7 @@ class DefaultSerde(Serde[Any]):
 
 
 def with_default_serdes(
-    topology: Topology, key_serde: Serde[Any] | None, value_serde: Serde[Any] | None, otherwise: Serde[Any]
+    topology: Topology, key_serde: Serde | None, value_serde: Serde | None, otherwise: Serde
 ) -> Topology:
     """The topology with every `DefaultSerde`, and every `None` of a source topic, replaced.
 
@@ -87,7 +87,7 @@ def with_default_serdes(
     Raises:
         TopologyError: `UNKNOWN_SERDE`.
     """
-    defaults: dict[Side, Serde[Any] | None] = {"key": key_serde, "value": value_serde}
+    defaults: dict[Side, Serde | None] = {"key": key_serde, "value": value_serde}
 
     def source(node: SourceNode) -> SourceNode:
         key, value = _resolve(node.key_serde, defaults), _resolve(node.value_serde, defaults)
@@ -135,7 +135,7 @@ def with_topics(topology: Topology, application_id: str, settings: Mapping[str, 
         settings: `StreamsConfig.schema_registry`.
     """
 
-    def made(serde: Serde[Any] | None, topic: str | None, side: Side) -> Serde[Any] | None:
+    def made(serde: Serde | None, topic: str | None, side: Side) -> Serde | None:
         if serde is None or topic is None:
             return serde
         return serde.for_topic(f"{application_id}-{topic}" if topic in topology.repartitions else topic, side, settings)
@@ -181,7 +181,7 @@ def with_store_type(topology: Topology, store_type: StoreType) -> Topology:
     return dataclasses.replace(topology, stores=stores)
 
 
-def _with_serdes(node: ProcessorNode, replace: Callable[[str, Side, Serde[Any]], Serde[Any] | None]) -> ProcessorNode:
+def _with_serdes(node: ProcessorNode, replace: Callable[[str, Side, Serde], Serde | None]) -> ProcessorNode:
     """The node with the serdes that its operator needs replaced."""
     operator: Any = node.operator
     given = getattr(operator, "serdes", None)
@@ -194,11 +194,11 @@ def _with_serdes(node: ProcessorNode, replace: Callable[[str, Side, Serde[Any]],
     return dataclasses.replace(node, operator=dataclasses.replace(operator, serdes=serdes))
 
 
-def _resolve(serde: Serde[Any] | None, defaults: dict[Side, Serde[Any] | None]) -> Serde[Any] | None:
+def _resolve(serde: Serde | None, defaults: dict[Side, Serde | None]) -> Serde | None:
     return None if serde is None else _resolved(serde, defaults)
 
 
-def _resolved(serde: Serde[Any], defaults: dict[Side, Serde[Any] | None]) -> Serde[Any]:
+def _resolved(serde: Serde, defaults: dict[Side, Serde | None]) -> Serde:
     if isinstance(serde, DefaultSerde):
         return serde.resolve(defaults[serde.side])
     return serde.map_inner(lambda inner: _resolved(inner, defaults))

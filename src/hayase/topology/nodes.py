@@ -35,8 +35,8 @@ class SourceNode:
 
     name: str
     topics: tuple[str, ...]
-    key_serde: Serde[Any] | None
-    value_serde: Serde[Any] | None
+    key_serde: Serde | None
+    value_serde: Serde | None
     timestamp_extractor: TimestampExtractor | None = None
     reset: AutoOffsetReset | None = None
     pattern: re.Pattern[str] | None = None
@@ -76,8 +76,8 @@ class SinkNode:
     name: str
     parents: tuple[str, ...]
     topic: str | None
-    key_serde: Serde[Any] | None
-    value_serde: Serde[Any] | None
+    key_serde: Serde | None
+    value_serde: Serde | None
     extractor: TopicExtractor | None = None
     partitioner: Partitioner | None = None
 

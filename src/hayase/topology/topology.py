@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from hayase.core.errors import TopologyError
 from hayase.core.offset_reset import AutoOffsetReset
@@ -60,8 +60,8 @@ class Topology(TopologyGraph):
         self,
         name: str,
         *topics: str | re.Pattern[str],
-        key_serde: Serde[Any] | None = None,
-        value_serde: Serde[Any] | None = None,
+        key_serde: Serde | None = None,
+        value_serde: Serde | None = None,
         timestamp_extractor: TimestampExtractor | None = None,
         offset_reset: AutoOffsetReset | Literal["earliest", "latest", "none"] | None = None,
     ) -> Topology:
@@ -103,8 +103,8 @@ class Topology(TopologyGraph):
         name: str,
         topic: str | TopicExtractor,
         *parents: str,
-        key_serde: Serde[Any] | None = None,
-        value_serde: Serde[Any] | None = None,
+        key_serde: Serde | None = None,
+        value_serde: Serde | None = None,
         partitioner: Partitioner | None = None,
     ) -> Topology:
         """Add a node that writes what its parents send.
@@ -149,8 +149,8 @@ class Topology(TopologyGraph):
         processor_name: str,
         supplier: object,
         *,
-        key_serde: Serde[Any] | None = None,
-        value_serde: Serde[Any] | None = None,
+        key_serde: Serde | None = None,
+        value_serde: Serde | None = None,
         timestamp_extractor: TimestampExtractor | None = None,
     ) -> Topology:
         """Add a source, the processor that keeps a store from it, and the store (KIP-813).
@@ -173,8 +173,8 @@ class Topology(TopologyGraph):
         processor_name: str,
         supplier: object,
         *,
-        key_serde: Serde[Any] | None = None,
-        value_serde: Serde[Any] | None = None,
+        key_serde: Serde | None = None,
+        value_serde: Serde | None = None,
         timestamp_extractor: TimestampExtractor | None = None,
     ) -> Topology:
         """Add a store that every task can read, kept from all partitions of a topic.

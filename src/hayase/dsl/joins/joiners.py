@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def stream_table(
-    state: StreamState, table: KTable[Any, Any], joiner: Joiner, joined: Joined[Any, Any, Any], left: bool
+    state: StreamState, table: KTable, joiner: Joiner, joined: Joined[Any, Any, Any], left: bool
 ) -> StreamState:
     """Add a stream-table join; the stream it sends."""
     what = "left_join" if left else "join"
@@ -88,7 +88,7 @@ def _buffered(operator: StreamTableJoin, state: StreamState, store: str, grace_m
 
 def stream_global(
     state: StreamState,
-    table: GlobalKTable[Any, Any],
+    table: GlobalKTable,
     key_mapper: KeyFunction,
     joiner: Joiner,
     name: str | None,

@@ -113,7 +113,7 @@ def _with_serdes(
     """Both streams with the serdes they are kept by; keys by the same one, or equal keys would not meet."""
     key = joined.key_serde or left.key.serde or right.key.serde
 
-    def one(state: StreamState, value: Serde[Any] | None) -> StreamState:
+    def one(state: StreamState, value: Serde | None) -> StreamState:
         return replace(
             state,
             key=state.key if key is None else Known(key, state.key.inferred),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hayase.core.names import check_name
 from hayase.dsl.options.options import name_of
@@ -25,8 +25,8 @@ class Branched:
     """
 
     name: str | None = None
-    function: Callable[[KStream[Any, Any]], KStream[Any, Any] | None] | None = None
-    consumer: Callable[[KStream[Any, Any]], None] | None = None
+    function: Callable[[KStream], KStream | None] | None = None
+    consumer: Callable[[KStream], None] | None = None
 
     @classmethod
     def as_(cls, name: str) -> Branched:
@@ -34,13 +34,11 @@ class Branched:
         return cls(name=check_name(name))
 
     @classmethod
-    def with_function(
-        cls, function: Callable[[KStream[Any, Any]], KStream[Any, Any] | None], name: str | None = None
-    ) -> Branched:
+    def with_function(cls, function: Callable[[KStream], KStream | None], name: str | None = None) -> Branched:
         """A function of the branch."""
         return cls(name=name_of(name), function=function)
 
     @classmethod
-    def with_consumer(cls, consumer: Callable[[KStream[Any, Any]], None], name: str | None = None) -> Branched:
+    def with_consumer(cls, consumer: Callable[[KStream], None], name: str | None = None) -> Branched:
         """A consumer of the branch."""
         return cls(name=name_of(name), consumer=consumer)

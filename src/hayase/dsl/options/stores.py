@@ -34,8 +34,8 @@ class Stores:
     @staticmethod
     def key_value_store(
         name: str,
-        key_serde: Serde[Any],
-        value_serde: Serde[Any],
+        key_serde: Serde,
+        value_serde: Serde,
         *,
         store_type: StoreType = StoreType.PERSISTENT,
         logging: bool = True,
@@ -46,8 +46,8 @@ class Stores:
     @staticmethod
     def timestamped_key_value_store(
         name: str,
-        key_serde: Serde[Any],
-        value_serde: Serde[Any],
+        key_serde: Serde,
+        value_serde: Serde,
         *,
         ttl: timedelta | None = None,
         store_type: StoreType = StoreType.PERSISTENT,
@@ -84,8 +84,8 @@ class Stores:
     @staticmethod
     def window_store(
         name: str,
-        key_serde: Serde[Any],
-        value_serde: Serde[Any],
+        key_serde: Serde,
+        value_serde: Serde,
         *,
         window_size: timedelta,
         retention: timedelta,
@@ -113,8 +113,8 @@ class Stores:
     @staticmethod
     def timestamped_window_store(
         name: str,
-        key_serde: Serde[Any],
-        value_serde: Serde[Any],
+        key_serde: Serde,
+        value_serde: Serde,
         *,
         window_size: timedelta,
         retention: timedelta,
@@ -128,8 +128,8 @@ class Stores:
     @staticmethod
     def session_store(
         name: str,
-        key_serde: Serde[Any],
-        value_serde: Serde[Any],
+        key_serde: Serde,
+        value_serde: Serde,
         *,
         retention: timedelta,
         store_type: StoreType = StoreType.PERSISTENT,
@@ -151,8 +151,8 @@ class Stores:
     @staticmethod
     def versioned_key_value_store(
         name: str,
-        key_serde: Serde[Any],
-        value_serde: Serde[Any],
+        key_serde: Serde,
+        value_serde: Serde,
         *,
         history_retention: timedelta,
         segment_interval: timedelta | None = None,
@@ -278,7 +278,7 @@ def _kept(spec: StoreSpec, store_type: StoreType, logging: bool) -> StoreSpec:
 
 
 def _windows(
-    kind: StoreKind, name: str, key_serde: Serde[Any], value_serde: Serde[Any], size: timedelta, retention: timedelta
+    kind: StoreKind, name: str, key_serde: Serde, value_serde: Serde, size: timedelta, retention: timedelta
 ) -> StoreSpec:
     size_ms, retention_ms = to_ms("window_size", size, minimum_ms=1), to_ms("retention", retention, minimum_ms=1)
     _check_retention(name, size_ms, retention_ms)
@@ -296,8 +296,8 @@ def _check_retention(name: str, size_ms: int, retention_ms: int) -> None:
 def _spec(
     name: str,
     kind: StoreKind,
-    key_serde: Serde[Any],
-    value_serde: Serde[Any],
+    key_serde: Serde,
+    value_serde: Serde,
     retention_ms: int | None = None,
     size_ms: int | None = None,
 ) -> StoreSpec:

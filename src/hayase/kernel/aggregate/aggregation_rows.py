@@ -23,7 +23,7 @@ from hayase.topology.operators import Aggregation, BuiltInAggregate, CallableAgg
 class RowAggregation(ABC):
     """An aggregation in row form. A *state* is what is kept for a row; `None` is no row."""
 
-    def inputs(self, record: Record[Any, Any]) -> Any:
+    def inputs(self, record: Record) -> Any:
         """What `step` needs of the record; evaluated once, however many windows it falls into."""
         return record
 
@@ -59,7 +59,7 @@ class RowStreamAggregation(RowAggregation):
 class CallableRows(RowStreamAggregation):
     """`aggregate(initializer, aggregator)`."""
 
-    def __init__(self, aggregation: CallableAggregate, serde: Serde[Any]) -> None:
+    def __init__(self, aggregation: CallableAggregate, serde: Serde) -> None:
         self._serde = serde
         self._initializer, self._aggregator = aggregation.initializer, aggregation.aggregator
         self._merger = aggregation.merger
@@ -89,7 +89,7 @@ class CallableRows(RowStreamAggregation):
 class ReduceRows(RowStreamAggregation):
     """`reduce(reducer)`."""
 
-    def __init__(self, aggregation: CallableReduce, serde: Serde[Any]) -> None:
+    def __init__(self, aggregation: CallableReduce, serde: Serde) -> None:
         self._serde = serde
         self._reducer = aggregation.reducer
 
@@ -123,7 +123,7 @@ class BuiltInRows(RowStreamAggregation):
         edge: schema of the records, where it is known.
     """
 
-    def __init__(self, node: str, aggregation: BuiltInAggregate, serde: Serde[Any], edge: EdgeSchema | None) -> None:
+    def __init__(self, node: str, aggregation: BuiltInAggregate, serde: Serde, edge: EdgeSchema | None) -> None:
         typed = edge is not None and known(edge)
         types = input_types(node, aggregation, edge) if edge is not None and typed else None
         self._parts = built_ins(aggregation, types)
@@ -135,25 +135,25 @@ class BuiltInRows(RowStreamAggregation):
             aggregate_serde(aggregation, serde)  # refuses an avg
         self._names = stored_field_names(aggregation)
 
-    def inputs(self, record: Record[Any, Any]) -> list[Any]:
+    def inputs(self, record: Record) -> list[object]:
         """The inputs of the fields in order."""
         return [None if reader is None else reader(record) for reader in self._readers]
 
-    def start(self) -> list[Any]:
+    def start(self) -> list[object]:
         """Nothing counted yet."""
         return [value for part in self._parts for value in part.start()]
 
-    def step(self, state: Sequence[Any], inputs: Any) -> list[Any]:
+    def step(self, state: Sequence[object], inputs: Any) -> list[object]:
         """A new list of stored values."""
-        stepped: list[Any] = []
+        stepped: list[object] = []
         for part, width, value in zip(self._parts, self._widths, inputs, strict=True):
             place = len(stepped)
             stepped.extend(part.step(state[place : place + width], value))
         return stepped
 
-    def merge(self, key: Any, left: Any, right: Any) -> list[Any]:
+    def merge(self, key: Any, left: Any, right: Any) -> list[object]:
         """A new list of stored values."""
-        merged: list[Any] = []
+        merged: list[object] = []
         for part, width in zip(self._parts, self._widths, strict=True):
             place = slice(len(merged), len(merged) + width)
             merged.extend(part.merge(left[place], right[place]))
@@ -166,7 +166,7 @@ class BuiltInRows(RowStreamAggregation):
         value = self._serde.from_bytes(data)
         return [value] if self._bare else [field_of(value, name) for name in self._names]
 
-    def dump(self, state: Sequence[Any]) -> bytes | None:
+    def dump(self, state: Sequence[object]) -> bytes | None:
         """The stored values as the store keeps them."""
         if isinstance(self._serde, AggregateSerde):
             return self._serde.pack(state)
@@ -177,9 +177,7 @@ class BuiltInRows(RowStreamAggregation):
         return visible(self._parts, state, self._bare)
 
 
-def row_aggregation(
-    node: str, aggregation: Aggregation, serde: Serde[Any], edge: EdgeSchema | None
-) -> RowStreamAggregation:
+def row_aggregation(node: str, aggregation: Aggregation, serde: Serde, edge: EdgeSchema | None) -> RowStreamAggregation:
     """The row form of an aggregation.
 
     Raises:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from hayase.core.records import Record, Windowed
 from hayase.kernel.node.row_node import OperatorRows, RowContext, TableEmitter, TableRows
 from hayase.topology.operators import CogroupMerge
@@ -19,7 +17,7 @@ class CogroupMergeRows(OperatorRows[CogroupMerge]):
         self._key_bytes = spec.key_serde.to_bytes
         self._emitter = TableEmitter(ctx, caching=spec.caching, key_bytes=self._place)
 
-    def process(self, record: Record[Any, Any]) -> None:
+    def process(self, record: Record) -> None:
         """Take an update of a member."""
         self._emitter.emit(record)
 
@@ -31,7 +29,7 @@ class CogroupMergeRows(OperatorRows[CogroupMerge]):
         """The rows of the shared store, as the first member reads them."""
         return self.ctx.table(self._parent)
 
-    def _place(self, key: object) -> tuple[Any, ...]:
+    def _place(self, key: object) -> tuple[object, ...]:
         if isinstance(key, Windowed):
             return self._key_bytes(key.key), *key.window
         return (self._key_bytes(key),)

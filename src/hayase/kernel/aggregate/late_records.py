@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from hayase.core.records import Record, Window, Windowed
 from hayase.kernel.node.row_node import RowContext, RowNode
 from hayase.topology.nodes import ProcessorNode
@@ -16,7 +14,7 @@ class LateRecordsRows(RowNode):
     def __init__(self, node: ProcessorNode, operator: LateRecords) -> None:
         super().__init__(node.name)
 
-    def process(self, record: Record[Any, Any]) -> None:
+    def process(self, record: Record) -> None:
         """Pass on."""
         self.ctx.forward(record)
 
@@ -28,7 +26,7 @@ class LateChildren:
         self._ctx = ctx
         self._children = [at for at, child in enumerate(ctx.children) if isinstance(child, LateRecordsRows)]
 
-    def send(self, record: Record[Any, Any], window: Window) -> None:
+    def send(self, record: Record, window: Window) -> None:
         """Send them a record under its key and the window that refused it."""
         for child in self._children:
             self._ctx.forward_to(child, record.with_key(Windowed(record.key, window)))

@@ -43,7 +43,7 @@ class AggregateSerde(Serde[Any]):
         self._parts = built_ins(BuiltInAggregate(self._fields, bare))
         self._count = sum(len(part.stored_names) for part in self._parts)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _remake, (self._fields, self._bare)
 
     @classmethod
@@ -101,7 +101,7 @@ def _remake(fields: Sequence[FieldAggregate], bare: bool) -> AggregateSerde:
 
 def visible(parts: Sequence[BuiltIn], stored: Sequence[object], bare: bool) -> Any:
     """The visible value of stored values: a dict, or the one field."""
-    results: dict[str, Any] = {}
+    results: dict[str, object] = {}
     place = 0
     for part in parts:
         end = place + len(part.stored_names)
@@ -110,7 +110,7 @@ def visible(parts: Sequence[BuiltIn], stored: Sequence[object], bare: bool) -> A
     return results[parts[0].name] if bare else results
 
 
-def aggregate_serde(aggregation: BuiltInAggregate, given: Serde[Any] | None = None) -> Serde[Any]:
+def aggregate_serde(aggregation: BuiltInAggregate, given: Serde | None = None) -> Serde:
     """The value serde for the store of a built-in aggregate: what goes into `StoreSpec.value_serde`.
 
     `count()` is stored as a Long, as in Kafka Streams; others as `AggregateSerde` says, unless a serde is given.

@@ -76,7 +76,7 @@ class AggregateLayout(ABC):
         """The bytes of rows that are all there; raises SerializationError for a value that cannot be stored."""
 
 
-def aggregate_layout(serde: Serde[Any], parts: Sequence[BuiltIn], *, timed: bool = True) -> AggregateLayout | None:
+def aggregate_layout(serde: Serde, parts: Sequence[BuiltIn], *, timed: bool = True) -> AggregateLayout | None:
     """The layout of a store's value serde; `None` if it has no column form, or not that of these values.
 
     With `timed` a row begins with its timestamp (8 bytes, big-endian); else all that are there are read with the time

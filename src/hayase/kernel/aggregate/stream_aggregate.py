@@ -28,7 +28,7 @@ class StreamAggregateRows(AggregateNode[StreamAggregate]):
         self._store = key_places(self.ctx.env, self._operator.store, self.name)
         return self._store
 
-    def get_as_of(self, key: object, as_of_ms: int) -> tuple[Any, int] | None:
+    def get_as_of(self, key: object, as_of_ms: int) -> tuple[object, int] | None:
         """See VersionedTableRows; the table must be versioned."""
         assert isinstance(self._store, VersionedRowStore)
         found = self._store.get_as_of(self._key_bytes(key), as_of_ms)
@@ -38,7 +38,7 @@ class StreamAggregateRows(AggregateNode[StreamAggregate]):
         """The key's bytes."""
         return (self._key_bytes(key),)
 
-    def process(self, record: Record[Any, Any]) -> None:
+    def process(self, record: Record) -> None:
         """Take one record."""
         if record.key is None or record.value is None:
             self.ctx.env.metrics.add(DROPPED_RECORDS, self.name)

@@ -58,7 +58,7 @@ class AggregateNode(OperatorRows[AggregateOperator]):
         """The rows of the store."""
         return self
 
-    def stored(self, place: tuple[object, ...]) -> tuple[Any, int] | None:
+    def stored(self, place: tuple[object, ...]) -> tuple[object, int] | None:
         """Value and timestamp of the row at a place; `None` if there is none."""
         return self._rows.get(place)
 
@@ -92,7 +92,7 @@ class WindowedNode(AggregateNode[Windowing]):
         """The operator's stream time, this record's time included."""
         return stream_time(self.ctx.env.clocks, self.name, timestamp_ms)
 
-    def refuse(self, record: Record[Any, Any], window: Window) -> None:
+    def refuse(self, record: Record, window: Window) -> None:
         """Count a record that is late for a window, and send it to who wants late records."""
         self.ctx.env.metrics.add(DROPPED_RECORDS, self.name)
         self.ctx.env.metrics.add(LATE_RECORDS, self.name)

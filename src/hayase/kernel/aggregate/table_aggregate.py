@@ -36,7 +36,7 @@ class TableAggregateRows(OperatorRows[TableAggregate]):
         self._aggregation = row_table_aggregation(self.name, operator.aggregation, spec.value_serde, self.edge)
         self._reads_old = spec.caching or operator.old_values
 
-    def process(self, record: Record[Any, Any]) -> None:
+    def process(self, record: Record) -> None:
         """Subtract the old value, add the new one, send the group's row on, whether it changed or not."""
         place = self._key_bytes(record.key)
         found = self._store.get(place)
@@ -53,7 +53,7 @@ class TableAggregateRows(OperatorRows[TableAggregate]):
         change = Change(None if new is None else self._aggregation.visible(new), old, is_latest)
         self._emitter.emit(Record(record.key, change, timestamp_ms, record.headers), place)
 
-    def _stepped(self, state: object, record: Record[Any, Any]) -> Any:
+    def _stepped(self, state: object, record: Record) -> Any:
         change, aggregation = record.value, self._aggregation
         if change.old is not None and state is not None:
             state = aggregation.undo(state, inputs_of(aggregation, record, change.old))
@@ -75,12 +75,12 @@ class TableAggregateRows(OperatorRows[TableAggregate]):
         """Value and timestamp of the row of a key; see TableRows."""
         return self._row(None if key is None else self._store.get(self._key_bytes(key)))
 
-    def get_as_of(self, key: object, as_of_ms: int) -> tuple[Any, int] | None:
+    def get_as_of(self, key: object, as_of_ms: int) -> tuple[object, int] | None:
         """See VersionedTableRows; the table must be versioned."""
         assert isinstance(self._store, VersionedRowStore)
         return self._row(self._store.get_as_of(self._key_bytes(key), as_of_ms))
 
-    def _row(self, found: bytes | None) -> tuple[Any, int] | None:
+    def _row(self, found: bytes | None) -> tuple[object, int] | None:
         return None if found is None else (self._shown(found), timestamp_of(found))
 
     def _shown(self, found: bytes | None) -> Any:

@@ -24,7 +24,7 @@ class RowTableAggregation(RowAggregation):
 class _SerdeStates(RowTableAggregation):
     """States are values as the store's serde writes them."""
 
-    def __init__(self, serde: Serde[Any]) -> None:
+    def __init__(self, serde: Serde) -> None:
         self._serde = serde
 
     def load(self, data: bytes) -> Any:
@@ -39,7 +39,7 @@ class _SerdeStates(RowTableAggregation):
 class CallableTableRows(_SerdeStates):
     """`aggregate(initializer, adder, subtractor)`."""
 
-    def __init__(self, aggregation: CallableTableAggregate, serde: Serde[Any]) -> None:
+    def __init__(self, aggregation: CallableTableAggregate, serde: Serde) -> None:
         super().__init__(serde)
         self._aggregation = aggregation
 
@@ -59,7 +59,7 @@ class CallableTableRows(_SerdeStates):
 class TableReduceRows(_SerdeStates):
     """`reduce(adder, subtractor)`."""
 
-    def __init__(self, aggregation: CallableTableReduce, serde: Serde[Any]) -> None:
+    def __init__(self, aggregation: CallableTableReduce, serde: Serde) -> None:
         super().__init__(serde)
         self._aggregation = aggregation
 
@@ -79,9 +79,9 @@ class TableReduceRows(_SerdeStates):
 class BuiltInTableRows(BuiltInRows, RowTableAggregation):
     """`count()` and `agg(…)`."""
 
-    def undo(self, state: Sequence[Any], inputs: Any) -> list[Any]:
+    def undo(self, state: Sequence[object], inputs: Any) -> list[object]:
         """A new list of stored values."""
-        undone: list[Any] = []
+        undone: list[object] = []
         for part, width, value in zip(self._parts, self._widths, inputs, strict=True):
             place = len(undone)
             undone.extend(part.undo(state[place : place + width], value))
@@ -89,7 +89,7 @@ class BuiltInTableRows(BuiltInRows, RowTableAggregation):
 
 
 def row_table_aggregation(
-    node: str, aggregation: TableAggregation, serde: Serde[Any], edge: EdgeSchema | None
+    node: str, aggregation: TableAggregation, serde: Serde, edge: EdgeSchema | None
 ) -> RowTableAggregation:
     """The row form of an aggregation of a grouped table.
 
@@ -105,6 +105,6 @@ def row_table_aggregation(
             return BuiltInTableRows(node, aggregation, serde, edge)
 
 
-def inputs_of(aggregation: RowTableAggregation, record: Record[Any, Any], value: object) -> Any:
+def inputs_of(aggregation: RowTableAggregation, record: Record, value: object) -> Any:
     """What `step` and `undo` need of one value of an update."""
     return aggregation.inputs(record.with_value(value))

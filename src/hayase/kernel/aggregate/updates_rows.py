@@ -37,7 +37,7 @@ class RowStore(Protocol):
 class Emitter(Protocol):
     """Takes the updates of an aggregate's rows and decides when they are sent, as TableEmitter does."""
 
-    def emit(self, record: Record[Any, Any], place: object = None) -> None:
+    def emit(self, record: Record, place: object = None) -> None:
         """Take an update of the row at a place."""
         ...
 
@@ -90,7 +90,7 @@ class AggregateRows:
         self._caching = caching
         self._old_values = old_values
 
-    def update(self, place: tuple[Any, ...], record: Record[Any, Any], inputs: Any) -> None:
+    def update(self, place: tuple[Any, ...], record: Record, inputs: Any) -> None:
         """Take one record into the row.
 
         Args:
@@ -107,7 +107,7 @@ class AggregateRows:
         self,
         place: tuple[object, ...],
         found: bytes | None,
-        record: Record[Any, Any],
+        record: Record,
         inputs: object,
         begin_with: bytes | None = None,
     ) -> None:
@@ -140,7 +140,7 @@ class AggregateRows:
         change = Change(new, state, is_latest)
         self._emitter.emit(Record(record.key, change, timestamp_ms, record.headers), place)
 
-    def begin(self, place: tuple[object, ...], stored: bytes, record: Record[Any, Any]) -> None:
+    def begin(self, place: tuple[object, ...], stored: bytes, record: Record) -> None:
         """Make a row like another that is stored, with its timestamp, on behalf of a record under the key of the new row."""
         self._put_row(place, timestamp_of(stored), stored[8:])
         change = Change(self._visible(self._aggregation.load(stored[8:])))

@@ -25,7 +25,7 @@ class ForeignKeySubscribeRows(OperatorRows[ForeignKeySubscribe]):
         self._keys, self._values = self._operator.serdes.key, self._operator.serdes.value
         self._partition = ctx.env.partition
 
-    def process(self, record: Record[Any, Any]) -> None:
+    def process(self, record: Record) -> None:
         """Subscribe for the new row, and take the subscription of the old one back.
 
         What came out of order is dropped.
@@ -42,7 +42,7 @@ class ForeignKeySubscribeRows(OperatorRows[ForeignKeySubscribe]):
         else:
             self._inner(record, new, old)
 
-    def _left(self, record: Record[Any, Any], new: object, old: object) -> None:
+    def _left(self, record: Record, new: object, old: object) -> None:
         """Each update is answered, also one without a foreign key.
 
         A row is joined with nothing, a delete is passed on.
@@ -51,7 +51,7 @@ class ForeignKeySubscribeRows(OperatorRows[ForeignKeySubscribe]):
             self._send(record, old, Instruction.UNSUBSCRIBE)
         self._send(record, new, Instruction.ANSWER_ALWAYS)
 
-    def _inner(self, record: Record[Any, Any], new: object, old: object) -> None:
+    def _inner(self, record: Record, new: object, old: object) -> None:
         if new is None and record.value.new is not None:
             self.ctx.env.metrics.add(DROPPED_RECORDS, self.name)
         if new is None and old is None:
@@ -64,13 +64,13 @@ class ForeignKeySubscribeRows(OperatorRows[ForeignKeySubscribe]):
             self._send(record, old, Instruction.UNSUBSCRIBE)
             self._send(record, new, Instruction.ANSWER_ALWAYS)
 
-    def _foreign_key(self, record: Record[Any, Any], value: object) -> Any:
+    def _foreign_key(self, record: Record, value: object) -> Any:
         return None if value is None else self._extract(record.with_value(value))
 
     def _same(self, one: object, other: object) -> bool:
         return self._keys.serialize(one) == self._keys.serialize(other)
 
-    def _send(self, record: Record[Any, Any], foreign_key: object, instruction: Instruction) -> None:
+    def _send(self, record: Record, foreign_key: object, instruction: Instruction) -> None:
         digest = value_digest(self._values, record.value.new)
         asked = Subscription(instruction, digest, self._partition, record.key)
         self.ctx.forward(Record(foreign_key, asked, record.timestamp_ms, record.headers))
@@ -88,7 +88,7 @@ class ForeignKeyResolveRows(OperatorRows[ForeignKeyResolve]):
         right = edge.value.right if edge is not None and isinstance(edge.value, AnswerSchema) else None
         self._join = row_joiner(self.name, operator.joiner, ctx.schemas.get(operator.table), right)
 
-    def process(self, record: Record[Any, Any]) -> None:
+    def process(self, record: Record) -> None:
         """Take one answer."""
         operator, answer = self._operator, record.value
         found = self._table.get(record.key)
@@ -102,7 +102,7 @@ class ForeignKeyResolveRows(OperatorRows[ForeignKeyResolve]):
         self.ctx.forward(record.with_value(self._join(record.with_value(value), answer.value)))
 
 
-def value_digest(serde: Serde[Any], value: object) -> bytes | None:
+def value_digest(serde: Serde, value: object) -> bytes | None:
     """By which a left row recognizes the answers to its current value; `None` of no value."""
     return digest_of(serde.serialize(value))
 

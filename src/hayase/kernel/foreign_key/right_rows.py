@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from typing import Any
 
 from hayase.core.metrics import DROPPED_RECORDS
 from hayase.core.records import Record
@@ -26,7 +25,7 @@ class ForeignKeyReceiveRows(OperatorRows[ForeignKeyReceive]):
         spec = ctx.env.store_spec(self._operator.store)
         self._keys, self._values = spec.key_serde, spec.value_serde
 
-    def process(self, record: Record[Any, Any]) -> None:
+    def process(self, record: Record) -> None:
         """Take one subscription; one without a foreign key is only there to be answered."""
         asked = record.value
         if record.key is not None:
@@ -50,7 +49,7 @@ class ForeignKeyLookUpRows(OperatorRows[ForeignKeyLookUp]):
         super().open(ctx)
         self._table = ctx.table(self._operator.table)
 
-    def process(self, record: Record[Any, Any]) -> None:
+    def process(self, record: Record) -> None:
         """Answer one subscription as it says."""
         asked: Subscription = record.value
         if asked.instruction is Instruction.UNSUBSCRIBE:
@@ -78,7 +77,7 @@ class ForeignKeyFanOutRows(OperatorRows[ForeignKeyFanOut]):
         assert isinstance(spec.key_serde, CombinedKeySerde)
         self._keys, self._values = spec.key_serde, spec.value_serde
 
-    def process(self, record: Record[Any, Any]) -> None:
+    def process(self, record: Record) -> None:
         """Take one update of the right table.
 
         One that came out of order, of a versioned table, is dropped and counted.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import msgspec
 import polars as pl
@@ -72,7 +71,7 @@ def is_pure_expression(expression: pl.Expr) -> bool:
     return not any(_is_impure(name, below) for name, below in _named(tree))
 
 
-def _named(tree: object) -> Iterable[tuple[str, Any]]:
+def _named(tree: object) -> Iterable[tuple[str, object]]:
     """The names in a serialized expression, each with what is below it."""
     waiting = [tree]
     while waiting:

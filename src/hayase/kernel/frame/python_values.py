@@ -33,7 +33,7 @@ def _shapes(python_type: Hashable) -> Shape | None:
     return shape_of_type(python_type)
 
 
-def values_of(frame: pl.DataFrame, schema: Schema, null: pl.Series | None = None) -> list[Any]:
+def values_of(frame: pl.DataFrame, schema: Schema, null: pl.Series | None = None) -> list[object]:
     """The row form's value of each row of the schema's fields; `None` where `null` is true."""
     if schema.bare:
         return frame[BARE_FIELD].to_list()  # null where the value is
@@ -49,13 +49,13 @@ def values_of(frame: pl.DataFrame, schema: Schema, null: pl.Series | None = None
     return rows
 
 
-def record_values(frame: pl.DataFrame, edge: EdgeSchema) -> list[Any]:
+def record_values(frame: pl.DataFrame, edge: EdgeSchema) -> list[object]:
     """The value of each row of an edge's frame."""
     assert edge.value is not None
     return values_of(frame, edge.value, frame[NULL])
 
 
-def record_keys(frame: pl.DataFrame, edge: EdgeSchema) -> list[Any]:
+def record_keys(frame: pl.DataFrame, edge: EdgeSchema) -> list[object]:
     """The key of each row of an edge's frame; `Windowed` ones if the edge carries windows."""
     assert edge.key is not None
     keys = key_values(frame[KEY], edge.key)
@@ -65,7 +65,7 @@ def record_keys(frame: pl.DataFrame, edge: EdgeSchema) -> list[Any]:
     return [Windowed(key, Window(start, end)) for key, (start, end) in zip(keys, bounds, strict=True)]
 
 
-def key_values(keys: pl.Series, schema: Schema) -> list[Any]:
+def key_values(keys: pl.Series, schema: Schema) -> list[object]:
     """The row form's keys of a key column."""
     if schema.bare or schema.python_type is dict:
         return keys.to_list()
@@ -104,7 +104,7 @@ def keys_of(values: Sequence[object], schema: Schema) -> pl.Series:
     return pl.select(pl.when(~null).then(frame.to_struct()).cast(struct_type(schema)).alias(KEY)).to_series()
 
 
-def _column(name: str, values: list[Any], dtype: pl.DataType) -> pl.Series:
+def _column(name: str, values: list[object], dtype: pl.DataType) -> pl.Series:
     return pl.Series(name, values, dtype=dtype, strict=True)
 
 

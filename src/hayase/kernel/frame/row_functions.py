@@ -39,10 +39,10 @@ _TYPES_OF_NULL: tuple[pl.DataType, ...] = (
     pl.List(pl.String()),
 )
 
-RecordFunction = Callable[[Record[Any, Any]], Any]
+RecordFunction = Callable[[Record], Any]
 """A function of a record; raises what the user's code or Polars raises."""
 
-Joiner = Callable[[Record[Any, Any], Any], Any]
+Joiner = Callable[[Record, Any], Any]
 """A function of the left record and the right value (`None`: no row)."""
 
 
@@ -104,7 +104,7 @@ class OneRow:
         roots = {name for _, expression in expressions for name in expression.meta.root_names()}
         self._columns = [(name, *_reader(node, name, edge, right)) for name in sorted(roots - {TS})]
 
-    def evaluate(self, record: Record[Any, Any], right: object = None) -> tuple[Any, ...]:
+    def evaluate(self, record: Record, right: object = None) -> tuple[object, ...]:
         """The results in order, as Python values: records of fields are dicts."""
         columns = [pl.Series(TS, [record.timestamp_ms], dtype=pl.Int64)]
         untyped: list[str] = []
@@ -121,7 +121,7 @@ class OneRow:
                 raise
             return self._with_typed_nulls(frame, untyped)
 
-    def _with_typed_nulls(self, frame: pl.DataFrame, untyped: list[str]) -> tuple[Any, ...]:
+    def _with_typed_nulls(self, frame: pl.DataFrame, untyped: list[str]) -> tuple[object, ...]:
         failure: pl.exceptions.PolarsError | None = None
         for dtype in _TYPES_OF_NULL:
             try:
@@ -132,7 +132,7 @@ class OneRow:
         raise failure
 
 
-_Reader = Callable[[Record[Any, Any], Any], Any]
+_Reader = Callable[[Record, Any], Any]
 
 
 def _reader(node: str, name: str, edge: EdgeSchema | None, right: Schema | None) -> tuple[_Reader, pl.DataType | None]:
@@ -173,7 +173,7 @@ def _noting(node: str, field: str) -> Callable[[Any], Any] | None:
     return read
 
 
-def _record_key(record: Record[Any, Any], _: object) -> Any:
+def _record_key(record: Record, _: object) -> Any:
     key = record.key
     return key.key if isinstance(key, Windowed) else key
 
@@ -184,12 +184,12 @@ def _type_of(schema: Schema | None, field: str) -> pl.DataType | None:
 
 def row_predicate(
     node: str, predicate: Callable[[Any, Any], bool] | pl.Expr, edge: EdgeSchema | None
-) -> Callable[[Record[Any, Any]], bool]:
+) -> Callable[[Record], bool]:
     """Whether the predicate holds for a record; null counts as false."""
     if isinstance(predicate, pl.Expr):
         row = OneRow(node, [(BARE_FIELD, predicate)], edge)
 
-        def evaluated(record: Record[Any, Any]) -> bool:
+        def evaluated(record: Record) -> bool:
             (result,) = row.evaluate(record)
             if not isinstance(result, bool | None):
                 raise TypeError(f"the predicate {predicate} gives {result!r}, not a boolean")

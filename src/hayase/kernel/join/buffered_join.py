@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -43,7 +43,7 @@ class BufferedJoin:
         self._key, self._value = serdes.key, serdes.value
         self._grace_ms = grace_ms
 
-    def put(self, record: Record[Any, Any]) -> bool:
+    def put(self, record: Record) -> bool:
         """Let a record wait; `False` if it need not, because stream time is further beyond it than the grace."""
         now_ms, time_ms = self._clocks.get(self._clock), record.timestamp_ms
         if time_ms < now_ms - self._grace_ms:
@@ -57,7 +57,7 @@ class BufferedJoin:
             self._clocks.set(self._first, time_ms)
         return True
 
-    def due(self) -> Iterator[Record[Any, Any]]:
+    def due(self) -> Iterator[Record]:
         """What has waited long enough, removed one by one as the iterator goes on."""
         first, end = max(self._clocks.get(self._first), 0), self._clocks.get(self._clock) - self._grace_ms + 1
         if first >= end:

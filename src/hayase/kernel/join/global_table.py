@@ -41,7 +41,7 @@ class GlobalJoinRows(LookupRows[StreamGlobalTableJoin]):
         self._map_key = row_mapper(self.name, operator.key_mapper, edge)
         self._join = row_joiner(self.name, operator.joiner, edge, codec.schema if codec is not None else None)
 
-    def process(self, record: Record[Any, Any]) -> None:
+    def process(self, record: Record) -> None:
         """Join one record with the global table as it is now."""
         self.look_up(record, self._map_key(record) if record.value is not None else None)
 

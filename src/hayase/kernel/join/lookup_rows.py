@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from hayase.core.metrics import DROPPED_RECORDS
 from hayase.core.records import Record
@@ -19,7 +19,7 @@ class LookupRows(OperatorRows[JoinOperator]):
     _table: TableRows
     _join: Joiner
 
-    def look_up(self, record: Record[Any, Any], key: object) -> None:
+    def look_up(self, record: Record, key: object) -> None:
         """Join one record with the row of a key, of the table.
 
         Null values, and for inner joins null keys, are dropped.
@@ -33,6 +33,6 @@ class LookupRows(OperatorRows[JoinOperator]):
             return
         self.ctx.forward(record.with_value(self._join(record, None if row is None else row[0])))
 
-    def row(self, record: Record[Any, Any], key: object) -> tuple[Any, int] | None:
+    def row(self, record: Record, key: object) -> tuple[object, int] | None:
         """Value and timestamp of the row for a record, `None` if there is none; the key is not null."""
         return self._table.get(key)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import polars as pl
 
@@ -32,7 +31,7 @@ class StreamJoinWindowRows(OperatorRows[StreamJoinWindow]):
         self._value_bytes = spec.value_serde.serialize
         self._window = join_window(self.name, self._operator.store, ctx.env)
 
-    def process(self, record: Record[Any, Any]) -> None:
+    def process(self, record: Record) -> None:
         """Pass one record on, then keep it."""
         self.ctx.forward(record)
         if record.value is None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import polars as pl
 
@@ -49,7 +48,7 @@ class StreamSelfJoinRows(OperatorRows[StreamSelfJoin]):
         key, value = (None if codec is None else codec.schema for codec in codecs)
         self._join = row_joiner(self.name, operator.joiner, EdgeSchema(key, value), value)
 
-    def process(self, record: Record[Any, Any]) -> None:
+    def process(self, record: Record) -> None:
         """Join one record with those that came before it, on both sides, and with itself.
 
         By their time, then by arrival.
@@ -71,9 +70,9 @@ class StreamSelfJoinRows(OperatorRows[StreamSelfJoin]):
 
     def _each(
         self,
-        record: Record[Any, Any],
+        record: Record,
         entries: Sequence[tuple[int, bytes | None]],
-        join: Callable[[Record[Any, Any], int, bytes | None], None],
+        join: Callable[[Record, int, bytes | None], None],
     ) -> None:
         try:
             for other_ms, data in entries:
@@ -83,19 +82,19 @@ class StreamSelfJoinRows(OperatorRows[StreamSelfJoin]):
                 raise
             self.ctx.env.processing_failed(self.name, error)
 
-    def _as_left(self, record: Record[Any, Any], other_ms: int, data: bytes | None) -> None:
+    def _as_left(self, record: Record, other_ms: int, data: bytes | None) -> None:
         windows, time_ms = self._operator.windows, record.timestamp_ms
         if data is not None and -windows.before_ms <= other_ms - time_ms <= windows.after_ms:
             self._send(record, record.value, self._value_of(data), max(time_ms, other_ms))
 
-    def _as_right(self, record: Record[Any, Any], other_ms: int, data: bytes | None) -> None:
+    def _as_right(self, record: Record, other_ms: int, data: bytes | None) -> None:
         """`data` is `None` where the record meets itself: as it will be read from the store, too."""
         windows, time_ms = self._operator.windows, record.timestamp_ms
         if -windows.after_ms <= other_ms - time_ms <= windows.before_ms:
             kept = self._value_bytes(record.value) if data is None else data
             self._send(record, self._value_of(kept), record.value, max(time_ms, other_ms))
 
-    def _send(self, record: Record[Any, Any], left: object, right: object, time_ms: int) -> None:
+    def _send(self, record: Record, left: object, right: object, time_ms: int) -> None:
         joined = Record(record.key, left, time_ms, record.headers)
         self.ctx.forward(joined.with_value(self._join(joined, right)))
 

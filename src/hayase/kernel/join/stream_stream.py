@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import polars as pl
 
@@ -57,7 +56,7 @@ class StreamStreamJoinRows(OperatorRows[StreamStreamJoin]):
         if operator.unmatched is not None:
             self._unmatched = Unmatched(env.byte_store(operator.unmatched), env.clocks, operator.unmatched)
 
-    def process(self, record: Record[Any, Any]) -> None:
+    def process(self, record: Record) -> None:
         """Join one record with those of the other side that are there now, by their time, then by arrival."""
         operator, env, time_ms = self._operator, self.ctx.env, record.timestamp_ms
         stream_time_ms = stream_time(env.clocks, operator.clock, time_ms)
@@ -85,15 +84,15 @@ class StreamStreamJoinRows(OperatorRows[StreamStreamJoin]):
         value = self._specs[operator.side].value_serde.to_bytes(record.value)
         self._unmatched.add(time_ms, operator.side, key, value)
 
-    def _send(self, record: Record[Any, Any], mine: object, others: object, time_ms: int) -> None:
+    def _send(self, record: Record, mine: object, others: object, time_ms: int) -> None:
         """Join values of this side and the other one."""
         left, right = (mine, others) if self._operator.side == "left" else (others, mine)
         self._send_joined(Record(record.key, left, time_ms, record.headers), right)
 
-    def _send_joined(self, left: Record[Any, Any], right: object) -> None:
+    def _send_joined(self, left: Record, right: object) -> None:
         self.ctx.forward(left.with_value(self._join(left, right)))
 
-    def _send_due(self, record: Record[Any, Any], unmatched: Unmatched, stream_time_ms: int) -> None:
+    def _send_due(self, record: Record, unmatched: Unmatched, stream_time_ms: int) -> None:
         """Records of both sides whose window and grace are over. One on which the joiner fails is not tried again."""
         windows = self._operator.windows
         open_ms = stream_time_ms - windows.grace_ms
@@ -113,7 +112,7 @@ class StreamStreamJoinRows(OperatorRows[StreamStreamJoin]):
                     self.ctx.env.processing_failed(self.name, error)
 
 
-def _schema(serde: Serde[Any]) -> Schema | None:
+def _schema(serde: Serde) -> Schema | None:
     """Fields and types of what is kept, if the serde knows them."""
     codec = serde.columns
     return None if codec is None else codec.schema

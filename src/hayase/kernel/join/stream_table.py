@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 import polars as pl
 
@@ -45,7 +44,7 @@ class StreamTableJoinRows(LookupRows[StreamTableJoin]):
             store = ctx.env.byte_store(operator.buffer)
             self._buffered = BufferedJoin(store, ctx.env.clocks, operator.buffer, operator.serdes, operator.grace_ms)
 
-    def process(self, record: Record[Any, Any]) -> None:
+    def process(self, record: Record) -> None:
         """Join one record with the table as it is now, or was at its time.
 
         Or let it wait, and join those that are due.
@@ -65,7 +64,7 @@ class StreamTableJoinRows(LookupRows[StreamTableJoin]):
                     raise
                 self.ctx.env.processing_failed(self.name, error)
 
-    def row(self, record: Record[Any, Any], key: object) -> tuple[Any, int] | None:
+    def row(self, record: Record, key: object) -> tuple[object, int] | None:
         """The row for a record; see LookupRows."""
         if self._operator.as_of:
             return self._versions.get_as_of(key, record.timestamp_ms)

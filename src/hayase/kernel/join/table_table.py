@@ -35,7 +35,7 @@ class JoinedRow:
         self._kind = joiner.kind
         self._join = row_joiner(ctx.name, joiner.function, ctx.schemas.get(left), edge.value if edge else None)
 
-    def __call__(self, record: Record[Any, Any], left: object, right: object) -> Any:
+    def __call__(self, record: Record, left: object, right: object) -> Any:
         """The row's value from the values of the two rows (`None`: there is none), `None` if there is no row."""
         if left is None and (right is None or self._kind != "outer"):
             return None
@@ -61,7 +61,7 @@ class TableJoinRows(OperatorRows[TableJoin]):
         self._joined = JoinedRow(ctx, operator.joiner, *tables)
         self._needs_other = needs_other(operator)
 
-    def process(self, record: Record[Any, Any]) -> None:
+    def process(self, record: Record) -> None:
         """Take one update of the parent."""
         if record.key is None:
             self.ctx.env.metrics.add(DROPPED_RECORDS, self.name)
@@ -79,7 +79,7 @@ class TableJoinRows(OperatorRows[TableJoin]):
         old = self._with(at, change.old, other) if self._operator.old_values else None
         self.ctx.forward(at.with_value(Change(new, old)))
 
-    def _with(self, record: Record[Any, Any], own: object, other: object) -> Any:
+    def _with(self, record: Record, own: object, other: object) -> Any:
         return self._joined(record, own, other) if self._operator.is_left else self._joined(record, other, own)
 
 

@@ -46,7 +46,7 @@ class TableJoinMergeRows(RowNode):
         self._reads_old = caching or operator.old_values
         self._emitter = TableEmitter(ctx, caching=caching, key_bytes=self._rows.key_bytes)
 
-    def process(self, record: Record[Any, Any]) -> None:
+    def process(self, record: Record) -> None:
         """Take one update of either side."""
         rows = self._rows
         if rows is None:

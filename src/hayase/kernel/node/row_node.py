@@ -75,7 +75,7 @@ class RowEnvironment(Protocol):
         ...
 
     @property
-    def app_configs(self) -> Mapping[str, Any]:
+    def app_configs(self) -> Mapping[str, object]:
         """See `ProcessingContext.app_configs`."""
         ...
 
@@ -127,7 +127,7 @@ class RowContext:
         self.tables = tables
         self.schemas = schemas or {}
 
-    def forward(self, record: Record[Any, Any]) -> None:
+    def forward(self, record: Record) -> None:
         """Run every child with the record, each to its full depth.
 
         An error in a child cuts off that child only, if the handler says so; its siblings run all the same.
@@ -140,7 +140,7 @@ class RowContext:
                     raise
                 self.env.processing_failed(child.name, error)
 
-    def forward_to(self, child: int, record: Record[Any, Any]) -> None:
+    def forward_to(self, child: int, record: Record) -> None:
         """Run one child, by its position among the children."""
         node = self._children[child]
         try:
@@ -183,7 +183,7 @@ class RowNode(ABC):
         self.ctx = ctx
 
     @abstractmethod
-    def process(self, record: Record[Any, Any]) -> None:
+    def process(self, record: Record) -> None:
         """Handle one record; what it sends on has been handled by all children when `forward` returns."""
 
     def flush(self) -> None:
@@ -227,14 +227,14 @@ class RowHolding(Protocol):
     Implemented by `hayase.task`.
     """
 
-    def attach(self, take: Callable[[], dict[Any, tuple[Record[Any, Any], object]]]) -> None:
+    def attach(self, take: Callable[[], dict[Any, tuple[Record, object]]]) -> None:
         """`take` hands over, whenever it is called, the last update of each key since the call before, and its origin.
 
         In order of last update; `record.value` is a `Change` whose old value is that before the first of these updates.
         """
         ...
 
-    def drain(self) -> Iterator[tuple[Record[Any, Any], object]]:
+    def drain(self) -> Iterator[tuple[Record, object]]:
         """The last update of each key and its origin, in order of last update, with the old value from the epoch's start."""
         ...
 
@@ -251,13 +251,13 @@ class TableEmitter:
     def __init__(self, ctx: RowContext, *, caching: bool, key_bytes: Callable[[Any], Any]) -> None:
         self._ctx = ctx
         self._key_bytes = key_bytes
-        self._held: dict[Any, tuple[Record[Any, Any], Any, object]] | None = {} if caching else None
+        self._held: dict[object, tuple[Record, object, object]] | None = {} if caching else None
         self._origin = ctx.env.origin
         self._holding = ctx.holding if caching else None
         if self._holding is not None:
             self._holding.attach(self._take)
 
-    def emit(self, record: Record[Any, Any], place: object = None) -> None:
+    def emit(self, record: Record, place: object = None) -> None:
         """Take an update: `record.value` is a `Change`, `new` and `old` both `None` if nothing is there and was not.
 
         `place` stands for what `key_bytes` gives, where it is known already.
@@ -271,7 +271,7 @@ class TableEmitter:
         earlier = held.pop(place, None)
         held[place] = (record, record.value.old if earlier is None else earlier[1], self._origin())
 
-    def _take(self) -> dict[Any, tuple[Record[Any, Any], object]]:
+    def _take(self) -> dict[object, tuple[Record, object]]:
         if not self._held:
             return {}
         held, self._held = self._held, {}

@@ -34,7 +34,7 @@ class SplitRows(OperatorRows[Split]):
             child.index: position for position, child in enumerate(ctx.children) if isinstance(child, BranchRows)
         }
 
-    def process(self, record: Record[Any, Any]) -> None:
+    def process(self, record: Record) -> None:
         """Send the record to its branch."""
         default = len(self._predicates) if self._operator.default else None
         index = next((i for i, holds in enumerate(self._predicates) if holds(record)), default)
@@ -49,7 +49,7 @@ class BranchRows(RowNode):
         super().__init__(node.name)
         self.index = operator.index
 
-    def process(self, record: Record[Any, Any]) -> None:
+    def process(self, record: Record) -> None:
         """Pass the record on."""
         self.ctx.forward(record)
 

@@ -27,7 +27,7 @@ class FilterRows(OperatorRows[Filter]):
         super().open(ctx)
         self._holds = row_predicate(self.name, self._operator.predicate, self.edge)
 
-    def process(self, record: Record[Any, Any]) -> None:
+    def process(self, record: Record) -> None:
         """Pass the record on if the predicate holds."""
         if self._holds(record) != self._operator.negate:
             self.ctx.forward(record)

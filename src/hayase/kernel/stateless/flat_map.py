@@ -38,13 +38,11 @@ class FlatMapRows(OperatorRows[FlatMap]):
         super().open(ctx)
         mapper = row_mapper(self.name, self._operator.mapper, self.edge)
         if isinstance(self._operator.mapper, pl.Expr):
-            self._map: Callable[[Record[Any, Any]], Any] = lambda record: map(
-                _pair_of, listed(mapper(record), "flat_map")
-            )
+            self._map: Callable[[Record], Any] = lambda record: map(_pair_of, listed(mapper(record), "flat_map"))
         else:
             self._map = mapper
 
-    def process(self, record: Record[Any, Any]) -> None:
+    def process(self, record: Record) -> None:
         """Pass on one record per pair, in order."""
         for key, value in [(key, value) for key, value in self._map(record)]:
             self.ctx.forward(Record(key, value, record.timestamp_ms, record.headers))

@@ -45,7 +45,7 @@ class FlatMapValuesRows(MapperRows):
             mapper = self._map
             self._map = lambda record: listed(mapper(record), "flat_map_values")
 
-    def process(self, record: Record[Any, Any]) -> None:
+    def process(self, record: Record) -> None:
         """Pass on one record per value, in order."""
         for value in list(self._map(record)):
             self.ctx.forward(record.with_value(value))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import polars as pl
 
@@ -25,7 +24,7 @@ class ForeachRows(RowNode):
         super().__init__(node.name)
         self._action = operator.action
 
-    def process(self, record: Record[Any, Any]) -> None:
+    def process(self, record: Record) -> None:
         """Call the action."""
         self._action(record.key, record.value)
 

@@ -52,7 +52,7 @@ class MapRows(OperatorRows[Map]):
         if operator.value is not None:
             self._value = row_mapper(self.name, operator.value, edge)
 
-    def process(self, record: Record[Any, Any]) -> None:
+    def process(self, record: Record) -> None:
         """Pass on the record that the mapper makes."""
         mapper = self._operator.mapper
         if mapper is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 import polars as pl
 
@@ -21,7 +20,7 @@ from hayase.topology.operators import MapValues
 class MapValuesRows(MapperRows):
     """MapValues in row form. Called for null values too."""
 
-    def process(self, record: Record[Any, Any]) -> None:
+    def process(self, record: Record) -> None:
         """Pass the record on with its new value."""
         self.ctx.forward(Record(record.key, self._map(record), record.timestamp_ms, record.headers))
 

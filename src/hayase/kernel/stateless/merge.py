@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import polars as pl
 
@@ -23,7 +22,7 @@ class MergeRows(RowNode):
     def __init__(self, node: ProcessorNode, operator: Merge) -> None:
         super().__init__(node.name)
 
-    def process(self, record: Record[Any, Any]) -> None:
+    def process(self, record: Record) -> None:
         """Pass the record on, whichever parent it comes from."""
         self.ctx.forward(record)
 

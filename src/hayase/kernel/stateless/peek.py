@@ -25,7 +25,7 @@ class PeekRows(RowNode):
         super().__init__(node.name)
         self._action = operator.action
 
-    def process(self, record: Record[Any, Any]) -> None:
+    def process(self, record: Record) -> None:
         """Call the action, then pass the record on."""
         self._action(record.key, record.value)
         self.ctx.forward(record)

@@ -70,7 +70,7 @@ class ProcessRows(RowNode):
             node=self.name,
         )
 
-    def process(self, record: Record[Any, Any]) -> None:
+    def process(self, record: Record) -> None:
         """Hand one record to the processor."""
         if self._fixed_key:
             fixed = FixedKeyRecord(record.key, record.value, record.timestamp_ms, record.headers)
@@ -115,7 +115,7 @@ class _Shared:
     def __init__(self, ctx: RowContext, stores: tuple[str, ...]) -> None:
         self._stores = stores
         self._views: dict[str, WritableView | ReadOnlyView] = {}
-        self._opened: dict[str, Any] = {}
+        self._opened: dict[str, object] = {}
         self._ended = False
         self.renew(ctx)
 
@@ -138,10 +138,10 @@ class _Shared:
     def application_id(self) -> str:
         return self._env.application_id
 
-    def app_configs(self) -> Mapping[str, Any]:
+    def app_configs(self) -> Mapping[str, object]:
         return MappingProxyType(resolved(self._env.app_configs))
 
-    def app_configs_with_prefix(self, prefix: str) -> Mapping[str, Any]:
+    def app_configs_with_prefix(self, prefix: str) -> Mapping[str, object]:
         found = self._env.app_configs
         return MappingProxyType(
             resolved({key.removeprefix(prefix): found[key] for key in found if key.startswith(prefix)})
@@ -212,7 +212,7 @@ class _Shared:
                 node=self._ctx.name,
             )
 
-    def _forward(self, record: Record[Any, Any], child_name: str | None) -> None:
+    def _forward(self, record: Record, child_name: str | None) -> None:
         self._refuse_after_end("records are forwarded")
         if child_name is None:
             self._ctx.forward(record)
@@ -241,7 +241,7 @@ def _closed(kind: Any) -> Any:
 
 
 class _Context(_Shared, ProcessorContext[Any, Any]):
-    def forward(self, record: Record[Any, Any], child_name: str | None = None) -> None:
+    def forward(self, record: Record, child_name: str | None = None) -> None:
         if not isinstance(record, Record):
             raise TopologyError(
                 "INVALID_RECORD",
@@ -253,7 +253,7 @@ class _Context(_Shared, ProcessorContext[Any, Any]):
 
 
 class _FixedKeyContext(_Shared, FixedKeyProcessorContext[Any, Any]):
-    def forward(self, record: FixedKeyRecord[Any, Any], child_name: str | None = None) -> None:
+    def forward(self, record: FixedKeyRecord[object, object], child_name: str | None = None) -> None:
         if not isinstance(record, FixedKeyRecord):
             raise TopologyError(
                 "INVALID_RECORD",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import polars as pl
 
@@ -23,7 +22,7 @@ class RepartitionFilterRows(RowNode):
         super().__init__(node.name)
         self._keep_null_keys = operator.keep_null_keys
 
-    def process(self, record: Record[Any, Any]) -> None:
+    def process(self, record: Record) -> None:
         """Pass the record on unless its key is null."""
         if record.key is not None or self._keep_null_keys:
             self.ctx.forward(record)

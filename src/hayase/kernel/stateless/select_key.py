@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 import polars as pl
 
@@ -29,7 +28,7 @@ from hayase.topology.operators import SelectKey
 class SelectKeyRows(MapperRows):
     """SelectKey in row form; the new key may be null."""
 
-    def process(self, record: Record[Any, Any]) -> None:
+    def process(self, record: Record) -> None:
         """Pass the record on under its new key."""
         self.ctx.forward(record.with_key(self._map(record)))
 

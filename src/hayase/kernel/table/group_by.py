@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -52,7 +51,7 @@ class TableGroupByRows(OperatorRows[TableGroupBy]):
         if operator.value is not None:
             self._value = row_mapper(self.name, operator.value, edge)
 
-    def process(self, record: Record[Any, Any]) -> None:
+    def process(self, record: Record) -> None:
         """Send the old row and the new one to the groups that they belong to.
 
         One that went into the history is in none.
@@ -69,7 +68,7 @@ class TableGroupByRows(OperatorRows[TableGroupBy]):
         if new is not None:
             self._send(record, new[0], Change(new[1]))
 
-    def _grouped(self, record: Record[Any, Any], value: object) -> tuple[Any, Any] | None:
+    def _grouped(self, record: Record, value: object) -> tuple[object, object] | None:
         """The group and what goes into it; `None` if nothing does."""
         if value is None:
             return None
@@ -81,7 +80,7 @@ class TableGroupByRows(OperatorRows[TableGroupBy]):
             group, kept = self._key(row), self._value(row)
         return None if group is None or kept is None else (group, kept)
 
-    def _send(self, record: Record[Any, Any], group: object, change: Change[Any]) -> None:
+    def _send(self, record: Record, group: object, change: Change) -> None:
         self.ctx.forward(Record(group, change, record.timestamp_ms, record.headers))
 
 

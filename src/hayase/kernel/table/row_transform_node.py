@@ -52,7 +52,7 @@ class TableStepRows(OperatorRows[StepOperator]):
         elif operator.parent in ctx.tables:
             self._view = ComputedRows(ctx.table(operator.parent), self.compute)
 
-    def process(self, record: Record[Any, Any]) -> None:
+    def process(self, record: Record) -> None:
         """Take one update of the parent."""
         key, change, known = record.key, record.value, self._operator.old_values
         new = self.compute(key, change.new, record.timestamp_ms)

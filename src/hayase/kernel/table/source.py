@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 import polars as pl
 
@@ -45,7 +44,7 @@ class TableSourceRows(RowNode):
         self._reads_old = caching or self._operator.old_values
         self._emitter = TableEmitter(ctx, caching=caching, key_bytes=self._rows.key_bytes)
 
-    def process(self, record: Record[Any, Any]) -> None:
+    def process(self, record: Record) -> None:
         """Take one upsert or delete."""
         key, value = record.key, record.value
         if key is None:

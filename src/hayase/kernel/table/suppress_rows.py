@@ -28,7 +28,7 @@ class TableSuppressRows(OperatorRows[TableSuppress]):
         self._sent = 0
         self._parent_rows = ctx.table(self._parent)
 
-    def process(self, record: Record[Any, Any]) -> None:
+    def process(self, record: Record) -> None:
         """Hold back one update of the parent, send what is due."""
         operator, clocks, buffer = self._operator, self.ctx.env.clocks, self._buffer
         now_ms = max(clocks.get(self.name), record.timestamp_ms)
@@ -46,7 +46,7 @@ class TableSuppressRows(OperatorRows[TableSuppress]):
         for place, held in buffer.oldest_while(self._too_full):
             self._send(place, held)
 
-    def _time(self, record: Record[Any, Any]) -> int:
+    def _time(self, record: Record) -> int:
         if not self._operator.until_window_closes:
             return record.timestamp_ms
         assert isinstance(record.key, Windowed)

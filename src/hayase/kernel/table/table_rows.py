@@ -19,7 +19,7 @@ class StoredRows:
     Reads see the epoch's start plus what was put since.
     """
 
-    def __init__(self, store: ByteStore, key_serde: Serde[Any], value_serde: Serde[Any]) -> None:
+    def __init__(self, store: ByteStore, key_serde: Serde, value_serde: Serde) -> None:
         self._store = store
         self._key_serde = key_serde
         self._value_serde = value_serde
@@ -71,11 +71,11 @@ class ComputedRows:
         """Value and timestamp of the row; `None` if there is none."""
         return self._computed(key, self._parent.get(key))
 
-    def get_as_of(self, key: object, as_of_ms: int) -> tuple[Any, int] | None:
+    def get_as_of(self, key: object, as_of_ms: int) -> tuple[object, int] | None:
         """The same from the row that was valid at a time; the other table must be versioned."""
         return self._computed(key, as_versioned(self._parent).get_as_of(key, as_of_ms))
 
-    def _computed(self, key: object, found: tuple[object, int] | None) -> tuple[Any, int] | None:
+    def _computed(self, key: object, found: tuple[object, int] | None) -> tuple[object, int] | None:
         if found is None:
             return None
         value, timestamp_ms = found
@@ -87,7 +87,7 @@ class ComputedRows:
 class VersionedTableRows(TableRows, Protocol):
     """A versioned table as other nodes read it."""
 
-    def get_as_of(self, key: object, as_of_ms: int) -> tuple[Any, int] | None:
+    def get_as_of(self, key: object, as_of_ms: int) -> tuple[object, int] | None:
         """Value and timestamp of the row that was valid at a time.
 
         `None` if there was none, or that time is forgotten.

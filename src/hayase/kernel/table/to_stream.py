@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 import polars as pl
 
@@ -23,7 +22,7 @@ class TableToStreamRows(RowNode):
     def __init__(self, node: ProcessorNode, operator: TableToStream) -> None:
         super().__init__(node.name)
 
-    def process(self, record: Record[Any, Any]) -> None:
+    def process(self, record: Record) -> None:
         """Pass on the new value, null for a delete."""
         self.ctx.forward(record.with_value(record.value.new))
 

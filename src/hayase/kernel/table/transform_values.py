@@ -19,7 +19,7 @@ class TableTransformValuesRows(TableStepRows[TableTransformValues]):
     def __init__(self, node: ProcessorNode, operator: TableTransformValues) -> None:
         super().__init__(node, operator)
         self._stores = tuple(name for name in node.stores if name != operator.store)
-        self._transformer: ValueTransformerWithKey[Any, Any, Any]
+        self._transformer: ValueTransformerWithKey[object, object, object]
         self._context: TransformContext | None = None
 
     def open(self, ctx: RowContext) -> None:

@@ -20,7 +20,7 @@ _TIMESTAMP = struct.Struct(">q")
 class VersionedRows:
     """Rows in a versioned store. Reads see the epoch's start plus what was put since."""
 
-    def __init__(self, versions: VersionedBytes, key_serde: Serde[Any], value_serde: Serde[Any]) -> None:
+    def __init__(self, versions: VersionedBytes, key_serde: Serde, value_serde: Serde) -> None:
         self._versions = versions
         self._key_serde = key_serde
         self._value_serde = value_serde
@@ -34,7 +34,7 @@ class VersionedRows:
         data = self._key_serde.serialize(key)
         return None if data is None else self._row(self._versions.get(data))
 
-    def get_as_of(self, key: object, as_of_ms: int) -> tuple[Any, int] | None:
+    def get_as_of(self, key: object, as_of_ms: int) -> tuple[object, int] | None:
         """See VersionedTableRows."""
         data = self._key_serde.serialize(key)
         return None if data is None else self._row(self._versions.get_as_of(data, as_of_ms))
@@ -52,7 +52,7 @@ class VersionedRows:
         placed = self._versions.put(self._key_serde.to_bytes(key), self._value_serde.serialize(value), timestamp_ms)
         return None if placed == NOT_PUT else placed == LATEST
 
-    def _row(self, found: Version | None) -> tuple[Any, int] | None:
+    def _row(self, found: Version | None) -> tuple[object, int] | None:
         if found is None or found.value is None:
             return None
         return self._value_serde.deserialize(found.value), found.timestamp_ms

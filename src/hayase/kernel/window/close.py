@@ -87,7 +87,7 @@ class ClosingResults:
         self._first_ms: int | None = None
         self._first_known = False
 
-    def emit(self, record: Record[Any, Any], place: Any = None) -> None:
+    def emit(self, record: Record, place: Any = None) -> None:
         """Take an update of the row at a place, whose first member is the key's bytes."""
         rank = self._rank(place)
         entry = self._waiting.entry(rank, place[0])
@@ -102,7 +102,7 @@ class ClosingResults:
     def flush(self) -> None:
         """Nothing is held back."""
 
-    def close(self, until_ms: int, cause: Record[Any, Any]) -> None:
+    def close(self, until_ms: int, cause: Record) -> None:
         """Send the results of windows whose deciding time is `until_ms` or earlier, with the headers of the cause."""
         if not self._first_known:
             self._find_first()

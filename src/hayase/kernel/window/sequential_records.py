@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import repeat
-from typing import Any
 
 import polars as pl
 
@@ -45,7 +44,7 @@ class EpochRecords:
         self.keys = pl.concat([self.keys, keys])
         self.data = [*self.data, *data]
 
-    def inputs(self) -> tuple[Iterator[tuple[Any, ...]], dict[int, Exception]]:
+    def inputs(self) -> tuple[Iterator[tuple[object, ...]], dict[int, Exception]]:
         """The inputs of each record, and what happened where they failed."""
         failed, frame = Failed(), self.frame
         made = self.aggregation.with_inputs(
@@ -56,7 +55,7 @@ class EpochRecords:
             rows = made[RECORD].to_list()
             for number, values in enumerate(columns):
                 if values is not None:
-                    spread: list[Any] = [None] * frame.height
+                    spread: list[object] = [None] * frame.height
                     for row, value in zip(rows, values, strict=True):
                         spread[row] = value
                     columns[number] = spread

@@ -35,7 +35,7 @@ class StreamSessionAggregateRows(WindowedNode[StreamSessionAggregate]):
         self._sessions = _session_bytes(self.name, operator, env) if other is None else other._sessions
         return self._sessions
 
-    def place(self, key: Windowed[Any]) -> tuple[Any, ...]:
+    def place(self, key: Windowed) -> tuple[Any, ...]:
         """The record key's bytes, the session's start and end."""
         return self._key_bytes(key.key), *key.window
 
@@ -68,7 +68,7 @@ class StreamSessionAggregateRows(WindowedNode[StreamSessionAggregate]):
         store = ctx.env.byte_store(spec.name)
         return ClosingResults(ctx, store, lambda place: (place[2], place[1]), result, times=2)
 
-    def process(self, record: Record[Any, Any]) -> None:
+    def process(self, record: Record) -> None:
         """Take one record into its session, which may be new, or made of several."""
         key, timestamp_ms, windows = record.key, record.timestamp_ms, self._operator.windows
         if key is None:
@@ -121,7 +121,7 @@ class StreamSessionAggregateRows(WindowedNode[StreamSessionAggregate]):
             return None
         return self._aggregation.visible(self._aggregation.load(stored))
 
-    def _send(self, data: bytes, record: Record[Any, Any], window: Window, change: Change[Any]) -> None:
+    def _send(self, data: bytes, record: Record, window: Window, change: Change) -> None:
         place = (data, *window)
         self._emitter.emit(Record(Windowed(record.key, window), change, window.end_ms), place)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import polars as pl
 
@@ -58,7 +57,7 @@ class StreamSlidingAggregateRows(WindowStoreNode[StreamSlidingAggregate]):
         self._closing = closing_windows(self, ctx, spec, self._difference_ms) if self._operator.on_close else None
         return self._closing or super().emitter(ctx, spec)
 
-    def process(self, record: Record[Any, Any]) -> None:
+    def process(self, record: Record) -> None:
         """Take one record into its windows, those that it makes included."""
         if record.key is None or record.value is None:
             self.ctx.env.metrics.add(DROPPED_RECORDS, self.name)
@@ -77,7 +76,7 @@ class StreamSlidingAggregateRows(WindowStoreNode[StreamSlidingAggregate]):
             self._closing.close(self._closed_ms - difference_ms - 1, record)
         self._process(record)
 
-    def _process(self, record: Record[Any, Any]) -> None:
+    def _process(self, record: Record) -> None:
         time_ms = record.timestamp_ms
         around = _Around()
         for start_ms, row in self._fetch(max(0, time_ms - 2 * self._difference_ms), time_ms + 1, reverse=True):
@@ -99,7 +98,7 @@ class StreamSlidingAggregateRows(WindowStoreNode[StreamSlidingAggregate]):
                 break
         self._make_windows(record, around)
 
-    def _make_windows(self, record: Record[Any, Any], around: _Around) -> None:
+    def _make_windows(self, record: Record, around: _Around) -> None:
         time_ms, previous_ms = record.timestamp_ms, around.previous_ms
         if (
             previous_ms is not None
@@ -112,7 +111,7 @@ class StreamSlidingAggregateRows(WindowStoreNode[StreamSlidingAggregate]):
             self._update(time_ms - self._difference_ms, None, record, around.left if near else None)
         self._make_right(record, around)
 
-    def _process_early(self, record: Record[Any, Any]) -> None:
+    def _process_early(self, record: Record) -> None:
         """A record whose own window would start before 0.
 
         It goes into the one from 0, with all others that are so early.
@@ -137,16 +136,14 @@ class StreamSlidingAggregateRows(WindowStoreNode[StreamSlidingAggregate]):
             self._update(around.previous_ms + 1, None, record)
         self._update(0, shared, record)
 
-    def _make_right(self, record: Record[Any, Any], around: _Around) -> None:
+    def _make_right(self, record: Record, around: _Around) -> None:
         """The window right behind the record, if there is a record in it for which it was not made yet."""
         row, start_ms = around.right, record.timestamp_ms + 1
         if around.has_right or row is None or timestamp_of(row) <= record.timestamp_ms:
             return
         self._rows.begin((self._data, start_ms), row, record.with_key(Windowed(record.key, self._window(start_ms))))
 
-    def _update(
-        self, start_ms: int, row: bytes | None, record: Record[Any, Any], begin_with: bytes | None = None
-    ) -> None:
+    def _update(self, start_ms: int, row: bytes | None, record: Record, begin_with: bytes | None = None) -> None:
         """Take the record into a window, which is as given; a new one begins with what is in `begin_with`."""
         window = self._window(start_ms)
         if window.end_ms < self._closed_ms or start_ms <= self._windows.hidden_until_ms:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from heapq import heapify, heappop, heappush
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from hayase.core.windows import SlidingWindows
 from hayase.kernel.aggregate.states import State, States
@@ -68,7 +68,7 @@ class _Record(NamedTuple):
     key: int
     time_ms: int
     closed_ms: int
-    inputs: Sequence[Any]
+    inputs: Sequence[object]
 
 
 class SlidingMerge:

@@ -33,7 +33,7 @@ class WindowStoreNode(WindowedNode[InWindows]):
         self._windows = window_bytes(self.name, self._operator, self.ctx.env) if other is None else other._windows
         return self._windows
 
-    def place(self, key: Windowed[Any]) -> tuple[Any, ...]:
+    def place(self, key: Windowed) -> tuple[Any, ...]:
         """The record key's bytes and the window's start."""
         return self._key_bytes(key.key), key.window.start_ms
 

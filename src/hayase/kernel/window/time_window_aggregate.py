@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -48,7 +47,7 @@ class StreamWindowedAggregateRows(WindowStoreNode[StreamWindowedAggregate]):
         )
         return self._closing or super().emitter(ctx, spec)
 
-    def process(self, record: Record[Any, Any]) -> None:
+    def process(self, record: Record) -> None:
         """Take one record into each of its windows that is not closed, by start."""
         windows = self._operator.windows
         key, timestamp_ms = record.key, record.timestamp_ms

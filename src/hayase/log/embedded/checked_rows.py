@@ -29,7 +29,7 @@ class CheckedRows:
         writes: how often something was written.
     """
 
-    def __init__(self, env: lmdb.Environment, txn: Any, handles: dict[str, Any] | None = None) -> None:
+    def __init__(self, env: lmdb.Environment, txn: Any, handles: dict[str, object] | None = None) -> None:
         self._env = env
         self._txn = txn
         self._handles = handles if handles is not None else {}

@@ -63,7 +63,7 @@ class LogStore:
         with io_errors(config.location, "LOG_NOT_OPENED"):
             private_folder(Path(config.location).absolute(), contents=FILES)
         self.path = os.path.realpath(config.location)
-        self._handles: dict[str, Any] = {}
+        self._handles: dict[str, object] = {}
         self._prepared: weakref.ref[lmdb.Environment] | None = None
         self._user = (os.getpid(), self.path)
         self._closed = False

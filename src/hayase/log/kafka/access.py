@@ -13,7 +13,6 @@ import os
 import re
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
@@ -100,7 +99,7 @@ def warn_of_silence(settings: Mapping[str, object]) -> None:
             )
 
 
-def _needed(settings: Mapping[str, object]) -> dict[str, Any]:
+def _needed(settings: Mapping[str, object]) -> dict[str, object]:
     return {
         name: value
         for name, value in settings.items()

@@ -145,7 +145,7 @@ def client_settings(config: LogConfig, role: str) -> dict[str, Any]:
     Raises:
         ConfigError: `RESERVED_CLIENT_SETTING` for a setting that correctness depends on; see `usable_settings`.
     """
-    settings: dict[str, Any] = {}
+    settings: dict[str, object] = {}
     for_role: dict[str, str] = {}
     for option, value in config.options.items():
         prefix, _, rest = option.partition(".")

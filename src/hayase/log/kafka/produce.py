@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from itertools import repeat
 from operator import length_hint
-from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
@@ -91,7 +90,7 @@ class Sender:
 
     def _send_chunk(self, batch: OutputBatch, part: slice, count: int) -> None:
         values, keys = batch.values[part], batch.keys[part]
-        columns: list[Iterable[Any]] = [
+        columns: list[Iterable[object]] = [
             keys,
             _partitions(batch, part, keys, count),
             repeat(self._report),

@@ -185,7 +185,7 @@ class QueryRunner:
             return spark_gone(error, self._run.spark_log, end)
         return error
 
-    def why_lost(self, error: Exception) -> HayaseError:
+    def why_lost(self, error: BaseException) -> HayaseError:
         """What an error means that came out of a call of this object: that Spark is gone, mostly, and how."""
         if isinstance(error, HayaseError):
             return error

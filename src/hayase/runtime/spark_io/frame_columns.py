@@ -52,7 +52,7 @@ class FrameColumns:
         TopologyError: `INVALID_SPARK_FRAME`: a column is missing, unknown, or of a type that is not allowed.
     """
 
-    def __init__(self, name: str, schema: StructType, key_serde: Serde[Any], value_serde: Serde[Any]) -> None:
+    def __init__(self, name: str, schema: StructType, key_serde: Serde, value_serde: Serde) -> None:
         self._name = name
         types = {field.name: field.dataType for field in schema}
         self._check_names(schema.names)
@@ -106,7 +106,7 @@ class FrameColumns:
         if column == "headers" and _shown(dtype) != HEADERS and not isinstance(dtype, NullType):
             raise self._wrong(column, f"it must be {HEADERS}, not {_shown(dtype)}")
 
-    def _writer(self, column: str, dtype: DataType, arrow: pa.DataType, serde: Serde[Any]) -> _Writer:
+    def _writer(self, column: str, dtype: DataType, arrow: pa.DataType, serde: Serde) -> _Writer:
         codec = serde.columns
         if isinstance(dtype, BinaryType | StringType | NullType):
             self._check_text(column, dtype, serde, codec)
@@ -126,7 +126,7 @@ class FrameColumns:
             raise self._wrong(column, f"{type(serde).__name__} cannot write {_shown(dtype)}: {error}") from error
         return written
 
-    def _check_text(self, column: str, dtype: DataType, serde: Serde[Any], codec: ColumnCodec | None) -> None:
+    def _check_text(self, column: str, dtype: DataType, serde: Serde, codec: ColumnCodec | None) -> None:
         bare = codec.schema.fields[0][1] if codec is not None and codec.schema.bare else pl.Binary()
         if isinstance(dtype, StringType) and bare not in (pl.String, pl.Binary):
             raise self._wrong(
@@ -191,7 +191,7 @@ class FrameColumns:
         return ProductionError("RECORD_REFUSED", f"a row of from_spark {self._name!r}: {why}", column=column)
 
 
-def spark_type(serde: Serde[Any], what: str, column: str) -> pa.DataType:
+def spark_type(serde: Serde, what: str, column: str) -> pa.DataType:
     """What a key or value is in a `to_spark` frame: the serde's schema, binary where it has none.
 
     Raises:

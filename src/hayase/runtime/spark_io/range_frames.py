@@ -48,7 +48,7 @@ class RangeFrames:
         options: Mapping[str, str],
         name: str,
         topic: str,
-        serdes: tuple[Serde[Any], Serde[Any]],
+        serdes: tuple[Serde, Serde],
     ) -> RangeFrames:
         """For a sink of that name, whose topic these serdes read.
 

@@ -13,7 +13,6 @@ import logging
 import threading
 import time
 from pathlib import Path
-from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -201,7 +200,7 @@ class SparkSourceQuery:
             if opened is not None:
                 opened.close()
 
-    def _serdes(self) -> tuple[Serde[Any], Serde[Any]]:
+    def _serdes(self) -> tuple[Serde, Serde]:
         for node in self._app.topology.nodes:
             if isinstance(node, SourceNode) and self._source.topic in node.topics:
                 assert node.key_serde is not None

@@ -8,7 +8,6 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from hayase.compiler.compile import CompileOptions
 from hayase.core.config import OnRangeLost
@@ -100,7 +99,7 @@ class AppSpec:
     files_access: Access | None = None
     state_root: str = ""
     snapshots: SnapshotPolicy = field(default_factory=SnapshotPolicy)
-    spark_serdes: Mapping[str, tuple[Serde[Any], Serde[Any]]] = field(default_factory=dict)
+    spark_serdes: Mapping[str, tuple[Serde, Serde]] = field(default_factory=dict)
 
     def on_this_machine(self, folder: str) -> Path:
         """In a worker: where a folder below `state.dir` is here."""

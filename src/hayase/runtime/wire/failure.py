@@ -83,7 +83,7 @@ def start_failure(text: str, spark_log: Path) -> HayaseError:
     )
 
 
-def spark_gone(error: Exception, spark_log: Path, end: str | None = None) -> HayaseError:
+def spark_gone(error: BaseException, spark_log: Path, end: str | None = None) -> HayaseError:
     """The error where Spark itself cannot be asked any more.
 
     Args:

@@ -75,7 +75,7 @@ def _fails(part: object) -> bool:
     return False
 
 
-def _parts(value: object) -> Iterator[tuple[str, Any]]:
+def _parts(value: object) -> Iterator[tuple[str, object]]:
     """What an object consists of for a pickle, with the names that a program has for it."""
     if isinstance(value, types.FunctionType):
         yield from _parts_of_function(value)
@@ -96,7 +96,7 @@ def _parts(value: object) -> Iterator[tuple[str, Any]]:
         yield from _parts_of_object(value)
 
 
-def _parts_of_function(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
+def _parts_of_function(function: types.FunctionType) -> Iterator[tuple[str, object]]:
     code = function.__code__
     for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
         try:
@@ -113,7 +113,7 @@ def _parts_of_function(function: types.FunctionType) -> Iterator[tuple[str, Any]
     yield from vars(function).items()
 
 
-def _parts_of_object(value: object) -> Iterator[tuple[str, Any]]:
+def _parts_of_object(value: object) -> Iterator[tuple[str, object]]:
     yield "", type(value)
     try:
         reduced = value.__reduce_ex__(5)

@@ -7,7 +7,6 @@ import os
 import socket
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
@@ -82,7 +81,7 @@ class WorkerHost:
         self._watchdog = Watchdog(app.max_poll_interval_ms / 1000)
         self._watchdog.start()
 
-    def spark_serdes(self, topic: str) -> tuple[Serde[Any], Serde[Any]]:
+    def spark_serdes(self, topic: str) -> tuple[Serde, Serde]:
         """The serdes that read a topic of `to_spark`."""
         return self._app.spark_serdes[topic]
 

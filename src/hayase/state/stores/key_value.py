@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from hayase.serde.protocol import Serde
 from hayase.state.stores.protocol import ByteStore
@@ -62,7 +62,7 @@ class ReadOnlyKeyValueStore(Generic[K, V]):
         """As `all`, from the last to the first."""
         return self._range(None, None, reverse=True)
 
-    def prefix_scan(self, prefix: object, prefix_serde: Serde[Any]) -> Iterator[KeyValue[K, V]]:
+    def prefix_scan(self, prefix: object, prefix_serde: Serde) -> Iterator[KeyValue[K, V]]:
         """Keys whose bytes begin with those of `prefix`, and their values."""
         start = key_bytes(prefix_serde, prefix)
         return self._decoded(self._store.range(start, behind_prefix(start)))

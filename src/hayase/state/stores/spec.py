@@ -52,8 +52,8 @@ class StoreSpec:
 
     name: str
     kind: StoreKind
-    key_serde: Serde[Any]
-    value_serde: Serde[Any]
+    key_serde: Serde
+    value_serde: Serde
     retention_ms: int | None = None
     window_size_ms: int | None = None
     caching: bool = True

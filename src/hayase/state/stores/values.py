@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from hayase.core.errors import SerializationError, StateError
 from hayase.serde.protocol import Serde
@@ -82,7 +82,7 @@ class TimestampedValues(Generic[V]):
         return ValueAndTimestamp(self._serde.from_bytes(data[_TIME.size :]), _TIME.unpack_from(data)[0])
 
 
-def key_bytes(serde: Serde[Any], key: object) -> bytes:
+def key_bytes(serde: Serde, key: object) -> bytes:
     """The bytes of a key.
 
     Raises:

@@ -95,8 +95,8 @@ class InternalSerdes:
     """Serdes of keys and values that an operator itself needs; `topic` names what they are for, as a topic would be."""
 
     topic: str
-    key: Serde[Any]
-    value: Serde[Any]
+    key: Serde
+    value: Serde
 
 
 @dataclass(frozen=True, slots=True)
