@@ -221,9 +221,9 @@ def __getattr__(name: str) -> Any:
         return importlib.metadata.version("hayase")
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'hayase' has no attribute {name!r}")
-    found = getattr(importlib.import_module(_MODULE_OF[name]), name)
-    globals()[name] = found
-    return found
+    attribute = getattr(importlib.import_module(_MODULE_OF[name]), name)
+    globals()[name] = attribute
+    return attribute
 
 
 def __dir__() -> list[str]:

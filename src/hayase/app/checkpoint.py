@@ -60,15 +60,15 @@ class StoredPlan:
 def checkpoint_id_of(blobs: BlobStore) -> str:
     """The id of the checkpoint; made when there is none."""
     blobs.put_if_absent(_CHECKPOINT_ID, uuid.uuid4().hex.encode())
-    found = blobs.get(_CHECKPOINT_ID)
-    assert found is not None
-    return decoded_checkpoint_id(found)
+    stored = blobs.get(_CHECKPOINT_ID)
+    assert stored is not None
+    return decoded_checkpoint_id(stored)
 
 
 def read_checkpoint_id(blobs: BlobStore) -> str | None:
     """The id of the checkpoint; `None` if no application ever started on it."""
-    found = blobs.get(_CHECKPOINT_ID)
-    return decoded_checkpoint_id(found) if found is not None else None
+    stored = blobs.get(_CHECKPOINT_ID)
+    return decoded_checkpoint_id(stored) if stored is not None else None
 
 
 def stored_plan(blobs: BlobStore) -> StoredPlan | None:
@@ -96,14 +96,14 @@ def fix_plan(blobs: BlobStore, application_id: str, text: str, *, new_names: boo
     Raises:
         CheckpointError: PLAN_CHANGED, with what differs.
     """
-    made = json.loads(text)
-    written = {**made, PLAN_FORMAT: FORMAT} if new_names else made
+    plan = json.loads(text)
+    written = {**plan, PLAN_FORMAT: FORMAT} if new_names else plan
     if blobs.put_if_absent(_PLAN, json.dumps(written, sort_keys=True, separators=(",", ":")).encode()):
         return
     stored = stored_plan(blobs)
     assert stored is not None
     before = {name: part for name, part in json.loads(stored.text).items() if name != PLAN_FORMAT}
-    if before != made:
+    if before != plan:
         raise plan_changed(application_id, json.dumps(before), text)
 
 
@@ -123,5 +123,5 @@ def check_plan(blobs: BlobStore, topology: Topology, config: StreamsConfig) -> N
     known = {**plan["topics"], **plan.get("internal", {})}
     compiled = compile_subtopologies(topology, levels_of(topology), compile_options(config))
     topics = {topic: known.get(topic, 1) for topic in source_topics(topology)}
-    made = make_plan(topology, topics, compiled, threads=1, bundles_per_subtopology=stored.bundles_per_subtopology)
-    fix_plan(blobs, config.application_id, made.to_json(), new_names=False)  # it has one already
+    plan_now = make_plan(topology, topics, compiled, threads=1, bundles_per_subtopology=stored.bundles_per_subtopology)
+    fix_plan(blobs, config.application_id, plan_now.to_json(), new_names=False)  # it has one already

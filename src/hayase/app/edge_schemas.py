@@ -128,7 +128,7 @@ def _schemas_of(topology: Topology, compiled: Mapping[str, AnalyzedSubtopology])
         for topic in node.topics
         if topic in topology.internal_topics or topic in topology.repartitions
     }
-    found = {
+    schemas = {
         inside[source.name]: {
             "key": list(_parts(source.key_serde)),
             "value": list(_parts(source.value_serde)),
@@ -137,7 +137,7 @@ def _schemas_of(topology: Topology, compiled: Mapping[str, AnalyzedSubtopology])
         for source in subtopology.sources
         if source.name in inside
     }
-    return json.loads(json.dumps(found))  # type: ignore[no-any-return] # as it will be read again
+    return json.loads(json.dumps(schemas))  # type: ignore[no-any-return] # as it will be read again
 
 
 def _parts(serde: Serde) -> Iterator[Description | None]:

@@ -148,8 +148,8 @@ def migrate_stores(
     with lease_for(blobs, config.application_id):
         finished = finish_migration(blobs)
         clear_migration(blobs)
-        found = _Migrating(topology, config, checkpoint, blobs, functions, clock).run(write=True)
-    return Migration(found.stores, found.epoch, finished)
+        migrating = _Migrating(topology, config, checkpoint, blobs, functions, clock).run(write=True)
+    return Migration(migrating.stores, migrating.epoch, finished)
 
 
 class _Migrating:
@@ -202,9 +202,9 @@ class _Migrating:
             Changelog(self._blobs, bundle).delete_parts_of(epoch)
 
     def _changes(self) -> dict[str, SchemaChange]:
-        found = schema_changes(self._blobs, self._topology)
-        changes = {change.store: change for change in found}
-        for change in found:
+        all_changes = schema_changes(self._blobs, self._topology)
+        changes = {change.store: change for change in all_changes}
+        for change in all_changes:
             if change.side == "key":
                 raise CheckpointError(
                     "STORE_KEYS_CHANGED",
@@ -306,24 +306,24 @@ class _Migrating:
     ) -> None:
         aggregated = change.old["serde"] == AGGREGATE
         read = AggregateSerde.of(change.old) if aggregated else decoder(change.old)
-        store, found = epoch.task(task).store(spec.name), self._found[spec.name]
+        store, migrated = epoch.task(task).store(spec.name), self._found[spec.name]
         for key, data in store.range():
             stored = stored_value(spec, key, data)
             if stored is None:
                 continue
-            found.values += 1
+            migrated.values += 1
             try:
                 new = _rewritten(spec, read.from_bytes(stored.value), self._functions[spec.name])
             except Exception as error:  # the user's function may raise anything, and so may what it is given
-                found.fail(_shown_key(spec, stored), _reason(error))
+                migrated.fail(_shown_key(spec, stored), _reason(error))
                 continue
             if new == stored.value:
                 continue
-            found.changed += new is not None
-            found.deleted += new is None
+            migrated.changed += new is not None
+            migrated.deleted += new is None
             if write:
                 store.put(key, None if new is None else stored.before + new)
-                if (found.changed + found.deleted) % _SPILL_EVERY == 0:
+                if (migrated.changed + migrated.deleted) % _SPILL_EVERY == 0:
                     epoch.spill(space.maps, space.share)
 
     @staticmethod

@@ -19,12 +19,12 @@ def plan_changed(application_id: str, old: str, new: str) -> CheckpointError:
         old: the plan in its checkpoint, as `Plan.to_json` writes it.
         new: that of the program.
     """
-    found = differences(json.loads(old), json.loads(new))
-    more = f"; and {len(found) - _SHOWN_MAX} more" if len(found) > _SHOWN_MAX else ""
+    changes = differences(json.loads(old), json.loads(new))
+    more = f"; and {len(changes) - _SHOWN_MAX} more" if len(changes) > _SHOWN_MAX else ""
     return CheckpointError(
         "PLAN_CHANGED",
         f"the topology of {application_id!r} is not the one that its checkpoint was made with: "
-        f"{'; '.join(found[:_SHOWN_MAX])}{more}. Start the old topology; or start over, with its input read from the "
+        f"{'; '.join(changes[:_SHOWN_MAX])}{more}. Start the old topology; or start over, with its input read from the "
         f"beginning: `hayase app reset {application_id}`; or keep both: `-c application.id={application_id}-2`",
         application_id=application_id,
     )
@@ -32,45 +32,45 @@ def plan_changed(application_id: str, old: str, new: str) -> CheckpointError:
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     """One text for each sub-topology, topic and repartition that differs."""
-    found = _subtopologies(old.get("units", {}), new.get("units", {}))
+    changes = _subtopologies(old.get("units", {}), new.get("units", {}))
     named = {"topics": "source topic", "internal": "internal topic", "repartitions": "repartition"}
     for part, name in named.items():
-        found += _counts(name, old.get(part, {}), new.get(part, {}))
-    return found or _others(old, new)
+        changes += _counts(name, old.get(part, {}), new.get(part, {}))
+    return changes or _others(old, new)
 
 
 def _subtopologies(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    found = []
+    described = []
     for subtopology in sorted({*old, *new}, key=lambda each: (len(each), each)):
         name = f"global table {subtopology}" if subtopology.startswith("global") else f"sub-topology {subtopology}"
         if subtopology not in new:
-            found.append(f"{name} ({', '.join(old[subtopology].get('nodes', ()))}) is gone")
+            described.append(f"{name} ({', '.join(old[subtopology].get('nodes', ()))}) is gone")
         elif subtopology not in old:
-            found.append(f"{name} ({', '.join(new[subtopology].get('nodes', ()))}) is new")
+            described.append(f"{name} ({', '.join(new[subtopology].get('nodes', ()))}) is new")
         elif changes := _changes(old[subtopology], new[subtopology]):
-            found.append(f"{name} {', '.join(changes)}")
-    return found
+            described.append(f"{name} {', '.join(changes)}")
+    return described
 
 
 def _changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     gone = [node for node in old["nodes"] if node not in new["nodes"]]
     added = [node for node in new["nodes"] if node not in old["nodes"]]
-    found = [f"has no {node} any more" for node in gone] + [f"has a new {node}" for node in added]
-    if not found and old["nodes"] != new["nodes"]:
-        found.append(f"had its nodes in the order {', '.join(old['nodes'])}, has them as {', '.join(new['nodes'])}")
+    changes = [f"has no {node} any more" for node in gone] + [f"has a new {node}" for node in added]
+    if not changes and old["nodes"] != new["nodes"]:
+        changes.append(f"had its nodes in the order {', '.join(old['nodes'])}, has them as {', '.join(new['nodes'])}")
     counts = ("partitions", "level")
-    return found + [f"had {what} {old[what]}, has {new[what]}" for what in counts if old[what] != new[what]]
+    return changes + [f"had {what} {old[what]}, has {new[what]}" for what in counts if old[what] != new[what]]
 
 
 def _counts(name: str, old: Mapping[str, int], new: Mapping[str, int]) -> list[str]:
-    found = [f"{name} {each} is gone" for each in sorted({*old} - {*new})]
-    found += [f"{name} {each} is new" for each in sorted({*new} - {*old})]
-    found += [
+    changes = [f"{name} {each} is gone" for each in sorted({*old} - {*new})]
+    changes += [f"{name} {each} is new" for each in sorted({*new} - {*old})]
+    changes += [
         f"{name} {each} had {old[each]} partitions, has {new[each]}"
         for each in sorted({*old} & {*new})
         if old[each] != new[each]
     ]
-    return found
+    return changes
 
 
 def _others(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:

@@ -139,12 +139,12 @@ def applications(settings: Mapping[str, object]) -> list[ApplicationStatus]:
     """
     known = {key: value for key, value in settings.items() if key not in ("application.id", "checkpoint.dir")}
     place = Path(StreamsConfig({**known, "application.id": "-"}).state_dir)
-    found = []
+    statuses = []
     for folder in sorted(place.iterdir()) if place.is_dir() else ():
         if folder.is_dir() and any((folder / part).is_dir() for part in ("checkpoint", "state")):
             with suppress(ConfigError):  # a folder of the user whose name is no application.id
-                found.append(application_status(StreamsConfig({**known, "application.id": folder.name})))
-    return found
+                statuses.append(application_status(StreamsConfig({**known, "application.id": folder.name})))
+    return statuses
 
 
 def pause_application(config: StreamsConfig, *, timeout_s: float) -> bool:

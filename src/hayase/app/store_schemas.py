@@ -69,10 +69,10 @@ def check_store_schemas(blobs: BlobStore, topology: Topology) -> None:
 
 def schema_changes(blobs: BlobStore, topology: Topology) -> list[SchemaChange]:
     """What this program cannot read of what earlier ones may have left in its stores; each side of a store once."""
-    found: dict[tuple[str, str], SchemaChange] = {}
+    changes: dict[tuple[str, str], SchemaChange] = {}
     for change in _changes(blobs, topology):
-        found.setdefault((change.store, change.side), change)
-    return list(found.values())
+        changes.setdefault((change.store, change.side), change)
+    return list(changes.values())
 
 
 def check_readable(blobs: BlobStore, topology: Topology, store: str) -> None:
@@ -151,10 +151,10 @@ def _changed(change: SchemaChange) -> CheckpointError:
 
 
 def _schemas_of(topology: Topology) -> Schemas:
-    found: Schemas = {}
+    schemas: Schemas = {}
     for name, spec in topology.stores.items():
         sides: dict[str, Any] = {"key": described(spec.key_serde), "value": described(spec.value_serde)}
         known = {side: description for side, description in sides.items() if description is not None}
         if spec.logging and known:
-            found[name] = known
-    return json.loads(json.dumps(found))  # type: ignore[no-any-return] # as it will be read again
+            schemas[name] = known
+    return json.loads(json.dumps(schemas))  # type: ignore[no-any-return] # as it will be read again

@@ -64,10 +64,10 @@ class TopicWatch:
             while not self._ended.wait(self._interval_s):
                 try:
                     log = log or open_log(self._config)
-                    found = matched(self._topology, log.topics())
-                    if new := found - self._known - self._new:
+                    matching = matched(self._topology, log.topics())
+                    if new := matching - self._known - self._new:
                         self._seen(log, new)
-                    self._new = found
+                    self._new = matching
                 except Exception as error:  # in a thread it would not be seen; what is wrong, an epoch says better
                     _LOG.debug("topics were not listed: %s", error)
         finally:

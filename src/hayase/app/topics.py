@@ -67,7 +67,7 @@ def _internal_topics(log: Log, topology: Topology, infos: Mapping[str, TopicInfo
         return {}
     given = [topic for topic in source_topics(topology) if topic not in internal]
     wanted = partition_counts(topology, {topic: infos[topic].partitions for topic in given})
-    found = {}
+    described = {}
     for topic in internal:
         info = infos.get(topic) or log.create_topic(topic, wanted[topic], INTERNAL_TOPIC_CONFIG)
         if info.partitions != wanted[topic]:
@@ -77,8 +77,8 @@ def _internal_topics(log: Log, topology: Topology, infos: Mapping[str, TopicInfo
                 "the repartition that number, or start over with `hayase app reset`, which deletes the topic",
                 topic=topic,
             )
-        found[topic] = info
-    return found
+        described[topic] = info
+    return described
 
 
 def resets_of(topology: Topology, default: AutoOffsetReset) -> dict[str, AutoOffsetReset]:
@@ -88,8 +88,8 @@ def resets_of(topology: Topology, default: AutoOffsetReset) -> dict[str, AutoOff
     `from_spark` are written before the first epoch, and were emptied before.
     """
     nodes = [node for node in topology.nodes if isinstance(node, SourceNode)]
-    found = {topic: node.reset or default for node in nodes for topic in node.topics}
-    found |= dict.fromkeys(topology.internal_topics, AutoOffsetReset.latest())
+    resets = {topic: node.reset or default for node in nodes for topic in node.topics}
+    resets |= dict.fromkeys(topology.internal_topics, AutoOffsetReset.latest())
     earliest = AutoOffsetReset.earliest()
-    found |= {source.topic: earliest for source in topology.spark_sources}
-    return found | {topic: earliest for table in topology.global_tables for topic in table.source.topics}
+    resets |= {source.topic: earliest for source in topology.spark_sources}
+    return resets | {topic: earliest for table in topology.global_tables for topic in table.source.topics}

@@ -54,9 +54,9 @@ def status(
 
         hayase app status shop.py:topology -c application.id=shop --json
     """
-    found = application_status(_settings(target, config, config_file))
-    typer.echo(msgspec.json.encode(found).decode() if as_json else "\n".join(_lines(found)))
-    if not found.running:
+    status_now = application_status(_settings(target, config, config_file))
+    typer.echo(msgspec.json.encode(status_now).decode() if as_json else "\n".join(_lines(status_now)))
+    if not status_now.running:
         raise typer.Exit(_NOT_RUNNING)
 
 
@@ -74,8 +74,8 @@ def list_applications(as_json: AsJson = False, config: Config = None, config_fil
         hayase app list -c state.dir=/var/lib/hayase --json
     """
     settings = read_settings(config, config_file)
-    found = applications(settings)
-    for each in found:
+    statuses = applications(settings)
+    for each in statuses:
         epoch = each.finished_epoch if each.finished_epoch >= 0 else None
         if as_json:
             fields = {"application_id": each.application_id, "running": each.running, "finished_epoch": epoch}
@@ -83,7 +83,7 @@ def list_applications(as_json: AsJson = False, config: Config = None, config_fil
         else:
             done = "no epoch is finished" if epoch is None else f"epoch {epoch}"
             typer.echo(f"{each.application_id}\t{'running' if each.running else 'not running'}\t{done}")
-    if not found and not as_json:
+    if not statuses and not as_json:
         typer.echo(
             f"no application has state in {StreamsConfig({**settings, 'application.id': '-'}).state_dir}", err=True
         )
@@ -192,29 +192,29 @@ def reset(
 def _settings(target: str, config: list[str] | None, config_file: Path | None) -> StreamsConfig:
     """Those the application runs with, as far as they say where it is."""
     loaded = load(target)
-    if isinstance(loaded.found, StreamsApp):
-        return loaded.found.config
+    if isinstance(loaded.target, StreamsApp):
+        return loaded.target.config
     return topology_settings(loaded, read_settings(config, config_file))
 
 
-def _lines(found: ApplicationStatus) -> list[str]:
+def _lines(status: ApplicationStatus) -> list[str]:
     """The status for people.
 
     Example:
         >>> _lines(ApplicationStatus("shop", False, "", False, False, -1, None))
         ["application 'shop' is not running", 'no epoch is finished']
     """
-    run = found.run
-    state = f"{run.state if run is not None else 'starting'}, {found.holder}" if found.running else "not running"
-    pause = ", paused" + ("" if found.holding else " after the epoch at work") if found.paused else ""
-    lines = [f"application {found.application_id!r} is {state}{pause}"]
-    done = found.finished_epoch
+    run = status.run
+    state = f"{run.state if run is not None else 'starting'}, {status.holder}" if status.running else "not running"
+    pause = ", paused" + ("" if status.holding else " after the epoch at work") if status.paused else ""
+    lines = [f"application {status.application_id!r} is {state}{pause}"]
+    done = status.finished_epoch
     lines.append(f"last epoch marked as finished: {done}" if done >= 0 else "no epoch is finished")
     if run is None:
         return lines
     lag = "unknown" if run.lag_records is None else f"{run.lag_records:,}"
     lines.append(
-        f"{'this' if found.running else 'last'} run: {run.epochs:,} epochs, {run.consumed:,} records read, {run.produced:,} "
+        f"{'this' if status.running else 'last'} run: {run.epochs:,} epochs, {run.consumed:,} records read, {run.produced:,} "
         f"written, {run.dropped:,} dropped, {run.dead_letters:,} dead letters, lag {lag}"
     )
     for what, told in (

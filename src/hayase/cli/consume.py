@@ -167,7 +167,7 @@ class RecordPrinter:
     def lines(self, batch: RecordBatch) -> list[str]:
         """One text per record."""
         headers: list[Headers] = batch.headers if batch.headers is not None else [()] * len(batch)
-        found = []
+        lines = []
         records = zip(
             batch.offsets.tolist(), batch.timestamps_ms.tolist(), batch.keys, batch.values, headers, strict=True
         )
@@ -179,8 +179,8 @@ class RecordPrinter:
                 parts.append(f"{batch.partition}:{offset}")
             if self._headers:
                 parts.append(",".join(f"{name}={_shown(_text, data)}" for name, data in record_headers) or "-")
-            found.append("\t".join([*parts, _shown(self._key, key), _shown(self._value, value)]))
-        return found
+            lines.append("\t".join([*parts, _shown(self._key, key), _shown(self._value, value)]))
+        return lines
 
 
 def time_text(timestamp_ms: int) -> str:

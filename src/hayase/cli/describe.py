@@ -51,7 +51,7 @@ def describe(
         hayase describe shop.py:topology --format mermaid
     """
     loaded = load(target)
-    settings = loaded.found.config if isinstance(loaded.found, StreamsApp) else None
+    settings = loaded.target.config if isinstance(loaded.target, StreamsApp) else None
     if settings is None:
         where = log_settings(log_dir, bootstrap_servers)
         settings = topology_settings(loaded, {**where, **read_settings(config, config_file)})

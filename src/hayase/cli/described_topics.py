@@ -37,17 +37,17 @@ def described_topics(topology: Topology, config: StreamsConfig) -> Iterator[str]
     counts = {name: info.partitions for name, info in infos.items()}
     for name in dict.fromkeys([*read, *written]):
         use = " and ".join(word for word, names in (("read", read), ("written", written)) if name in names)
-        made = "not made yet; the first start makes it" if name in own else f"MISSING: hayase topics create {name}"
-        yield f"  {name}: {use}, {_shown(counts[name]) if name in counts else made}"
+        missing = "not made yet; the first start makes it" if name in own else f"MISSING: hayase topics create {name}"
+        yield f"  {name}: {use}, {_shown(counts[name]) if name in counts else missing}"
     if any(name not in counts and name not in own for name in read):
         return
     try:
-        found = partition_counts(topology, {name: counts[name] for name in read if name in counts})
+        internal = partition_counts(topology, {name: counts[name] for name in read if name in counts})
     except HayaseError as error:
         yield f"  DOES NOT FIT: {error}"
         return
     for name in topology.repartitions:
-        yield f"  {name}: between tasks, {_shown(found[name])}"
+        yield f"  {name}: between tasks, {_shown(internal[name])}"
 
 
 def _shown(partitions: int) -> str:

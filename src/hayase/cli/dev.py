@@ -70,5 +70,5 @@ def warm_up() -> None:
     """
     from hayase.cli.warm_up import make_archive
 
-    file, made = make_archive()
-    typer.echo(f"{'made' if made else 'there already'}: {file}", err=True)
+    file, is_new = make_archive()
+    typer.echo(f"{'made' if is_new else 'there already'}: {file}", err=True)

@@ -24,18 +24,18 @@ class Loaded:
 
     Attributes:
         module: where it is from, if it is a file: then its functions are not importable by workers.
-        found: a topology, or an application with settings of its own.
+        target: a topology, or an application with settings of its own.
         name: of the file or module, without folders: a default for `application.id`.
     """
 
     module: ModuleType | None
-    found: Topology | StreamsApp
+    target: Topology | StreamsApp
     name: str
 
     @property
     def topology(self) -> Topology:
         """The topology in either case."""
-        return self.found.topology if isinstance(self.found, StreamsApp) else self.found
+        return self.target.topology if isinstance(self.target, StreamsApp) else self.target
 
 
 def load(target: str) -> Loaded:
@@ -58,8 +58,8 @@ def load(target: str) -> Loaded:
             f"{place} has no {name!r}; name a Topology, StreamsBuilder, StreamsApp or a function that returns one: "
             f"{place}:NAME",
         )
-    found = _resolve(getattr(module, name), f"{place}:{name}")
-    return Loaded(module if is_file else None, found, Path(place).stem if is_file else place.rpartition(".")[2])
+    resolved = _resolve(getattr(module, name), f"{place}:{name}")
+    return Loaded(module if is_file else None, resolved, Path(place).stem if is_file else place.rpartition(".")[2])
 
 
 def load_file(path: Path) -> ModuleType:
@@ -131,20 +131,20 @@ def _make_importable(folder: Path) -> None:
         os.environ["PYTHONPATH"] = os.pathsep.join([str(folder), *filter(None, known)])
 
 
-def _resolve(found: Any, what: str) -> Topology | StreamsApp:
-    if callable(found) and not isinstance(found, type):
+def _resolve(target: Any, what: str) -> Topology | StreamsApp:
+    if callable(target) and not isinstance(target, type):
         try:
-            found = found()
+            target = target()
         except HayaseError:
             raise
         except Exception as error:  # a user's function may raise anything
             raise ConfigError("APP_NOT_LOADED", f"{what}(): {type(error).__name__}: {error}") from error
-    if isinstance(found, StreamsBuilder):
-        return found.build()
-    if isinstance(found, Topology | StreamsApp):
-        return found
+    if isinstance(target, StreamsBuilder):
+        return target.build()
+    if isinstance(target, Topology | StreamsApp):
+        return target
     raise ConfigError(
         "APP_NOT_FOUND",
-        f"{what} is {type(found).__name__}; it must be a Topology, a StreamsBuilder, a StreamsApp or a function that "
+        f"{what} is {type(target).__name__}; it must be a Topology, a StreamsBuilder, a StreamsApp or a function that "
         "returns one",
     )

@@ -155,11 +155,11 @@ def project_settings() -> dict[str, Any]:
                 f"{file} is not used: it belongs to another user, or any user can write it. Settings say what is run; "
                 "mend it with chown or chmod o-w, or name a file of your own with --config-file",
             )
-        found = _read_file(file, PROJECT_FILE)
-        for key in _FOLDERS & found.keys():
-            if isinstance(found[key], str) and "://" not in found[key]:
-                found[key] = str(folder / found[key])
-        return found
+        settings = _read_file(file, PROJECT_FILE)
+        for key in _FOLDERS & settings.keys():
+            if isinstance(settings[key], str) and "://" not in settings[key]:
+                settings[key] = str(folder / settings[key])
+        return settings
     return {}
 
 

@@ -92,7 +92,7 @@ def settings_of(loaded: Loaded, settings: dict[str, Any]) -> StreamsConfig:
     Raises:
         ConfigError: a StreamsApp and settings.
     """
-    if not isinstance(loaded.found, StreamsApp):
+    if not isinstance(loaded.target, StreamsApp):
         return topology_settings(loaded, settings)
     if settings:
         raise ConfigError(
@@ -100,14 +100,14 @@ def settings_of(loaded: Loaded, settings: dict[str, Any]) -> StreamsConfig:
             "a StreamsApp has its own settings, so --config and --config-file cannot be used; name its topology "
             "instead",
         )
-    return loaded.found.config
+    return loaded.target.config
 
 
 def _application(loaded: Loaded, settings: dict[str, Any], topics: dict[str, Any]) -> StreamsApp:
-    if not isinstance(loaded.found, StreamsApp):
-        return StreamsApp(loaded.found, topology_settings(loaded, {**topics, **settings}))
+    if not isinstance(loaded.target, StreamsApp):
+        return StreamsApp(loaded.target, topology_settings(loaded, {**topics, **settings}))
     settings_of(loaded, settings)
-    return loaded.found
+    return loaded.target
 
 
 def _application_id(name: str) -> str:

@@ -154,13 +154,13 @@ def scan(
             raise ConfigError(
                 "INVALID_OPTION", f"{store!r} is a window store: use --since and --until, not --from and --to"
             )
-        found = handle.fetch_all(*_times(since, until), limit=most)
+        scanned = handle.fetch_all(*_times(since, until), limit=most)
     else:
         _only_windows(handle, since, until)
         serde = handle.spec.key_serde
         bounds = [None if key is None else parse_key(serde, key) for key in (key_from, key_to)]
-        found = handle.range(*bounds, limit=most)
-    rows = list(found)
+        scanned = handle.range(*bounds, limit=most)
+    rows = list(scanned)
     _print([row_fields(row) for row in (rows[:limit] if limit else rows)], output)
     if limit and len(rows) > limit:
         typer.echo(f"only the first {limit} rows; --limit says how many, 0 all", err=True)
@@ -199,7 +199,7 @@ def followers(
         hayase state followers shop.py:topology
     """
     folder = followers_folder(_Stores(target, config, config_file, None, None).app.config)
-    found = [(path, read_status(path)) for path in sorted(folder.glob("*")) if (path / STATUS_FILE).exists()]
+    statuses = [(path, read_status(path)) for path in sorted(folder.glob("*")) if (path / STATUS_FILE).exists()]
     _print(
         [
             {
@@ -209,7 +209,7 @@ def followers(
                 "lag_ms": status.lag_ms,
                 "running": status.running,
             }
-            for path, status in found
+            for path, status in statuses
         ],
         output,
     )

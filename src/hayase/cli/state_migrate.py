@@ -49,22 +49,24 @@ def migrate(
     """
     loaded = load(target)
     settings = settings_of(loaded, read_settings(config, config_file))
-    found = migrate_stores(loaded.topology, settings, _functions(functions or [], loaded, settings), dry_run=dry_run)
-    _print(found, output, dry_run=dry_run)
-    if found.failed:
+    migration = migrate_stores(
+        loaded.topology, settings, _functions(functions or [], loaded, settings), dry_run=dry_run
+    )
+    _print(migration, output, dry_run=dry_run)
+    if migration.failed:
         raise typer.Exit(1)
 
 
 def _functions(options: list[str], loaded: Loaded, settings: StreamsConfig) -> dict[str, NewValue]:
-    found: dict[str, NewValue] = {}
+    functions: dict[str, NewValue] = {}
     for option in options:
         store, equals, place = option.partition("=")
         name = store if equals else _only_changed(option, loaded, settings)
-        if name in found:
+        if name in functions:
             raise ConfigError("INVALID_OPTION", f"--with is given twice for store {name!r}; leave one out")
         if name is not None:
-            found[name] = _function(place if equals else option, loaded)
-    return found
+            functions[name] = _function(place if equals else option, loaded)
+    return functions
 
 
 def _only_changed(option: str, loaded: Loaded, settings: StreamsConfig) -> str | None:
@@ -91,25 +93,25 @@ def _function(place: str, loaded: Loaded) -> NewValue:
     return function  # type: ignore[no-any-return]
 
 
-def _print(found: Migration, output: Output, *, dry_run: bool) -> None:
-    if found.finished:
+def _print(migration: Migration, output: Output, *, dry_run: bool) -> None:
+    if migration.finished:
         typer.echo("a migration that had been interrupted was finished", err=True)
-    if not found.stores:
+    if not migration.stores:
         typer.echo("this program reads what its stores hold; nothing is to be rewritten", err=True)
         return
-    for line in lines_of(map(_fields, found.stores), output):
+    for line in lines_of(map(_fields, migration.stores), output):
         typer.echo(line)
-    for store in found.stores:
+    for store in migration.stores:
         for key, reason in store.failures:
             typer.echo(f"store {store.store!r}, key {key!r}: {reason}", err=True)
         if store.failed > len(store.failures):
             typer.echo(f"store {store.store!r}: {store.failed - len(store.failures)} more failed", err=True)
-    if found.failed:
+    if migration.failed:
         typer.echo("nothing was written", err=True)
     elif dry_run:
         typer.echo("nothing was written: --dry-run", err=True)
-    elif found.epoch is not None:
-        typer.echo(f"written as epoch {found.epoch}", err=True)
+    elif migration.epoch is not None:
+        typer.echo(f"written as epoch {migration.epoch}", err=True)
 
 
 def _fields(store: StoreMigration) -> dict[str, Any]:

@@ -301,9 +301,9 @@ def _batch(
     keys: list[bytes | None] = []
     values: list[bytes | None] = []
     for line in lines:
-        key, found, value = line.partition(separator) if separator is not None else (b"", b"", line)
-        keys.append(key if found else None)
-        text = value if found else line
+        key, separated, value = line.partition(separator) if separator is not None else (b"", b"", line)
+        keys.append(key if separated else None)
+        text = value if separated else line
         values.append(None if null is not None and text == null.encode() else text)
     given = [headers] * len(lines) if headers else None
     return OutputBatch(topic, keys, values, [clock.now_ms()] * len(lines), headers=given)

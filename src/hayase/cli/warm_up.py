@@ -25,14 +25,14 @@ def make_archive(java: JavaHome | None = None) -> tuple[Path, bool]:
     from hayase.runtime.driver.class_archive import archive_file
 
     file = archive_file(java or find_java())
-    made = []
+    is_new = []
 
     def fill(folder: Path) -> None:
-        made.append(folder)
+        is_new.append(folder)
         _record(folder / file.name)
 
     cached_folder(file.parent, fill)
-    return file, bool(made)
+    return file, bool(is_new)
 
 
 def _record(file: Path) -> None:

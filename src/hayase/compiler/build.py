@@ -80,19 +80,19 @@ def levels_of(topology: Topology) -> dict[str, int]:
             levels[sub.id] = 1 + max(above, default=-1)
         return levels[sub.id]
 
-    found = {str(sub.id): level(sub) for sub in topology.subtopologies}
-    return {**{global_subtopology_id(i): 0 for i in range(len(topology.global_tables))}, **found}
+    level_of = {str(sub.id): level(sub) for sub in topology.subtopologies}
+    return {**{global_subtopology_id(i): 0 for i in range(len(topology.global_tables))}, **level_of}
 
 
 def global_stores_of(topology: Topology, sub: SubTopology) -> tuple[str, ...]:
     """Names of the global stores that a sub-topology looks up, in order. A processor of the user may look up all."""
-    found: dict[str, None] = {}
+    global_stores: dict[str, None] = {}
     if any(isinstance(node, ProcessorNode) and isinstance(node.operator, op.UserCode) for node in sub.nodes):
         return tuple(table.store for table in topology.global_tables)
     for node in sub.nodes:
         if isinstance(node, ProcessorNode) and isinstance(node.operator, op.StreamGlobalTableJoin):
-            found[node.operator.store] = None
-    return tuple(found)
+            global_stores[node.operator.store] = None
+    return tuple(global_stores)
 
 
 def make_plan(

@@ -60,8 +60,8 @@ class CompileOptions:
 
     def default_serde(self, side: Side, topic: str | None) -> Serde | None:
         """The default serde for keys or values of a topic (`None`: chosen record by record), if there is one."""
-        found = self.default_key_serde if side == "key" else self.default_value_serde
-        return found if found is None or topic is None else found.for_topic(topic, side, self.registry_settings)
+        default = self.default_key_serde if side == "key" else self.default_value_serde
+        return default if default is None or topic is None else default.for_topic(topic, side, self.registry_settings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,14 +119,14 @@ class SentOverEdge(NamedTuple):
 
 def subtopologies_of(topology: Topology, levels: Mapping[str, int]) -> list[SubtopologyNodes]:
     """All sub-topologies, lower levels first."""
-    found = [
+    subtopologies = [
         SubtopologyNodes(f"global{i}", (table.source,), (table.processor,), ())
         for i, table in enumerate(topology.global_tables)
     ]
     for sub in topology.subtopologies:
         processors = tuple(node for node in sub.nodes if isinstance(node, ProcessorNode))
-        found.append(SubtopologyNodes(str(sub.id), sub.sources, processors, sub.sinks))
-    return sorted(found, key=lambda subtopology: levels[subtopology.id])
+        subtopologies.append(SubtopologyNodes(str(sub.id), sub.sources, processors, sub.sinks))
+    return sorted(subtopologies, key=lambda subtopology: levels[subtopology.id])
 
 
 def compile_subtopologies(
@@ -141,10 +141,10 @@ def compile_subtopologies(
     compiled: dict[str, AnalyzedSubtopology] = {}
     for subtopology in subtopologies_of(topology, levels):
         with naming_lines(topology):
-            compiled[subtopology.id] = one = _compile(topology, subtopology, edges, options)
-        for sink in one.sinks:
-            if sink.edge and sink.parents[0] in one.schemas:
-                edges[sink.topic] = SentOverEdge(one.schemas[sink.parents[0]], one.columns is not None)
+            compiled[subtopology.id] = analyzed = _compile(topology, subtopology, edges, options)
+        for sink in analyzed.sinks:
+            if sink.edge and sink.parents[0] in analyzed.schemas:
+                edges[sink.topic] = SentOverEdge(analyzed.schemas[sink.parents[0]], analyzed.columns is not None)
     return compiled
 
 
@@ -276,17 +276,17 @@ def _columns(
     compiled: dict[str, ColumnNode] = {}
     read = read_tables(subtopology.processors)
     for node in subtopology.processors:
-        made = _column_node(node, subtopology, schemas, read, stores, options)
-        if made is None:
+        column_node = _column_node(node, subtopology, schemas, read, stores, options)
+        if column_node is None:
             reasons.append(f"node {node.name} ({type(node.operator).__name__}), as written, has no column form")
             # Versioned stores have rows only, but rows want the types too.
             plain = _without_versions(node, stores)
-            made = None if plain is None else _column_node(node, subtopology, schemas, read, plain, options)
-            if made is not None:
-                schemas[node.name] = made.output
+            column_node = None if plain is None else _column_node(node, subtopology, schemas, read, plain, options)
+            if column_node is not None:
+                schemas[node.name] = column_node.output
             continue
-        compiled[node.name] = made
-        schemas[node.name] = made.output
+        compiled[node.name] = column_node
+        schemas[node.name] = column_node.output
     reasons += [
         f"store {name} has a time to live, which changes from row to row" for name in _forgetting(subtopology, stores)
     ]
@@ -320,14 +320,14 @@ def _with_prefixes(
     schemas: Mapping[str, EdgeSchema],
     compiled: Mapping[str, ColumnNode],
 ) -> tuple[SourceProgram, ...]:
-    found = []
+    prefixed = []
     for source in sources:
         schema = _serde_schema(source.key_serde, source.value_serde)
         if schema == schemas.get(source.name):
             prefix = find_prefix(source, schema, subtopology.processors, topology.children, compiled)
             source = dataclasses.replace(source, prefix=prefix)
-        found.append(source)
-    return tuple(found)
+        prefixed.append(source)
+    return tuple(prefixed)
 
 
 def _column_node(
@@ -349,7 +349,7 @@ def _column_node(
 def _column_sinks(
     topology: Topology, subtopology: SubtopologyNodes, schemas: Mapping[str, EdgeSchema], options: CompileOptions
 ) -> tuple[tuple[SinkProgram, ...] | None, str]:
-    made = []
+    column_sinks = []
     for node in subtopology.sinks:
         schema = schemas[node.parents[0]]
         sink = _row_sink(topology, node, options, SentOverEdge(schema, frames=True))
@@ -362,8 +362,8 @@ def _column_sinks(
         without = routing_without_columns(sink, schema)
         if without is not None:
             return None, without
-        made.append(dataclasses.replace(sink, key_codec=key, value_codec=value, frames=sink.edge))
-    return tuple(made), ""
+        column_sinks.append(dataclasses.replace(sink, key_codec=key, value_codec=value, frames=sink.edge))
+    return tuple(column_sinks), ""
 
 
 def _sink_merges(
@@ -375,14 +375,14 @@ def _sink_merges(
     groups = merge_groups([(sink.topic, sink.topic in topology.repartitions) for sink in subtopology.sinks])
     for sink, group in zip(subtopology.sinks, groups, strict=True):
         edges.setdefault(group, []).extend((parent, sink.name) for parent in sink.parents)
-    found = {}
+    merges = {}
     for topic, into in edges.items():
         if len(into) > 1:
             merge = order.merge(into)
             if merge is None:
                 return None
-            found[topic] = merge
-    return found
+            merges[topic] = merge
+    return merges
 
 
 def _row_sink(

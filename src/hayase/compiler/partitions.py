@@ -16,14 +16,14 @@ _BY_KEY = op.StreamTableJoin | op.TableJoin | op.ForeignKeyLookUp | op.ForeignKe
 
 def upstream_sources(topology: Topology, node: str) -> list[SourceNode]:
     """The sources of its sub-topology that a node gets records from."""
-    found: dict[str, SourceNode] = {}
+    upstream: dict[str, SourceNode] = {}
     open_nodes = [node]
     while open_nodes:
         current = topology.by_name[open_nodes.pop()]
         if isinstance(current, SourceNode):
-            found[current.name] = current
+            upstream[current.name] = current
         open_nodes.extend(current.parents)
-    return [n for n in topology.nodes if isinstance(n, SourceNode) and n.name in found]
+    return [n for n in topology.nodes if isinstance(n, SourceNode) and n.name in upstream]
 
 
 def copartitioned(topology: Topology) -> list[list[SourceNode]]:
@@ -114,9 +114,9 @@ def _upstream_count(topology: Topology, name: str, topics: Mapping[str, int], co
 def _check(groups: list[list[SourceNode]], topics: Mapping[str, int], counts: Mapping[str, int]) -> None:
     known = {**topics, **counts}
     for group in groups:
-        found = {topic: known[topic] for source in group for topic in source.topics}
-        if len(set(found.values())) > 1:
-            listed = ", ".join(f"{topic} has {count}" for topic, count in sorted(found.items()))
+        count_of = {topic: known[topic] for source in group for topic in source.topics}
+        if len(set(count_of.values())) > 1:
+            listed = ", ".join(f"{topic} has {count}" for topic, count in sorted(count_of.items()))
             raise TopologyError(
                 "PARTITIONS_DIFFER",
                 f"topics that are joined by key must have the same number of partitions, but {listed}; "

@@ -80,10 +80,10 @@ class _Finder:
         if self.through_merges and self.ways > _WAYS_MAX:
             return name
         if isinstance(node.operator, op.Merge):
-            made = PrefixNode(name, None, schema, self.below(name, schema))
+            child = PrefixNode(name, None, schema, self.below(name, schema))
         else:
-            made = PrefixNode(name, compiled, compiled.output, self.below(name, compiled.output))
-        return made if self._is_worth_it(made) else name
+            child = PrefixNode(name, compiled, compiled.output, self.below(name, compiled.output))
+        return child if self._is_worth_it(child) else name
 
     def _takes(self, operator: op.Operator) -> bool:
         match operator:
@@ -161,8 +161,8 @@ def _targets(children: Sequence[Child]) -> Iterator[tuple[str, ...]]:
 
 def prefix_nodes(sources: Sequence[SourceProgram]) -> tuple[str, ...]:
     """Names of the nodes that run in columns, for `describe`."""
-    found = (node.name for source in sources if source.prefix for node in _nodes(source.prefix.children))
-    return tuple(dict.fromkeys(found))
+    names = (node.name for source in sources if source.prefix for node in _nodes(source.prefix.children))
+    return tuple(dict.fromkeys(names))
 
 
 def prefix_fields(prefix: Prefix, nodes: Mapping[str, ProcessorNode]) -> Fields:

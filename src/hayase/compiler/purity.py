@@ -54,9 +54,9 @@ def _is_own(serde: Serde) -> bool:
     """Whether a serde, and each that it is made of, is Hayase's."""
     inner: list[Serde] = []
 
-    def noted(found: Serde) -> Serde:
-        inner.append(found)
-        return found
+    def noted(inner_serde: Serde) -> Serde:
+        inner.append(inner_serde)
+        return inner_serde
 
     serde.map_inner(noted)
     return type(serde).__module__.startswith(_OWN) and all(map(_is_own, inner))

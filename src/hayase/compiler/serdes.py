@@ -104,8 +104,8 @@ def writing_codec(serde: Serde, schema: Schema) -> ColumnCodec | None:
     A serde without a schema of its own (`JsonSerde()`, AutoSerde) takes the values' schema.
     """
     if isinstance(serde, AutoSerde):
-        found = schema_serde(schema)
-        return found.columns if found is not None else None
+        writing = schema_serde(schema)
+        return writing.columns if writing is not None else None
     if isinstance(serde, ChangeSerde):
         inner = writing_codec(serde.inner, schema)
         return None if inner is None else ChangeCodec(inner)

@@ -30,10 +30,10 @@ def make_programs(topology: Topology, plan: Plan, options: CompileOptions) -> di
     fields = _needed_fields(compiled, by_frames)
     return {
         subtopology_id: dataclasses.replace(
-            _program(topology, plan.subtopologies[subtopology_id], one, plan, readers, by_frames, fields),
+            _program(topology, plan.subtopologies[subtopology_id], analyzed, plan, readers, by_frames, fields),
             app_configs=options.app_configs,
         )
-        for subtopology_id, one in compiled.items()
+        for subtopology_id, analyzed in compiled.items()
     }
 
 
@@ -51,23 +51,23 @@ def written_serdes(compiled: Mapping[str, AnalyzedSubtopology], topic: str) -> t
 
 def _needed_fields(compiled: Mapping[str, AnalyzedSubtopology], by_frames: Mapping[str, bool]) -> dict[str, Fields]:
     """By source, and by repartition topic: the value fields that are looked at."""
-    found: dict[str, Fields] = {}
+    needed_by_source: dict[str, Fields] = {}
 
     def behind(sink: SinkNode) -> Fields:
-        return found.get(sink.topic) if sink.topic is not None and by_frames.get(sink.topic) else None
+        return needed_by_source.get(sink.topic) if sink.topic is not None and by_frames.get(sink.topic) else None
 
     for subtopology in reversed(list(compiled.values())):
         nodes = subtopology.nodes
         for source in subtopology.sources if subtopology.columns is not None else ():
             needed = _with_time(source, needed_fields(source.name, nodes.processors, nodes.sinks, behind))
-            found[source.name] = needed
+            needed_by_source[source.name] = needed
             if source.edge is not None:
-                found[source.edge] = needed
+                needed_by_source[source.edge] = needed
         by_name = {node.name: node for node in nodes.processors}
         for source in subtopology.sources:
             if source.prefix is not None:
-                found[source.name] = _with_time(source, prefix_fields(source.prefix, by_name))
-    return found
+                needed_by_source[source.name] = _with_time(source, prefix_fields(source.prefix, by_name))
+    return needed_by_source
 
 
 def _with_time(source: SourceProgram, needed: Fields) -> Fields:

@@ -229,32 +229,32 @@ class StreamsConfig:
 
     def __init__(self, settings: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> None:
         env = os.environ if environ is None else environ
-        found, notes = defaults(env), []
+        values, notes = defaults(env), []
         given, renamed = _current_names(settings)
         notes += renamed
         groups = Groups()
         for key, value in given.items():
             if key in SETTINGS:
                 attribute, parse = SETTINGS[key]
-                found[attribute] = parse(key, value)
+                values[attribute] = parse(key, value)
                 if key in CLIENT_KEYS:
                     groups.take(key, value)
             elif (reason := _without_effect(key)) is not None:
                 notes.append(f"{key} has no effect: {reason}")
             elif not groups.take(key, value):
                 raise _unknown(key)
-        if "application_id" not in found:
+        if "application_id" not in values:
             raise ConfigError("MISSING_SETTING", "application.id is required: a name for the application")
-        found.setdefault("checkpoint_dir", str(found["state_dir"] / found["application_id"] / "checkpoint"))
-        found.setdefault("state_memory_dir", memory_dir(found["state_dir"]))
-        notes += _check_optimization(found["topology_optimization"])
-        _check_dead_letters(found)
-        found |= groups.properties()
-        found["app_configs"] = Settings(
-            {key: given[key] for key in given if key in SETTINGS} | dict(found["own_properties"])
+        values.setdefault("checkpoint_dir", str(values["state_dir"] / values["application_id"] / "checkpoint"))
+        values.setdefault("state_memory_dir", memory_dir(values["state_dir"]))
+        notes += _check_optimization(values["topology_optimization"])
+        _check_dead_letters(values)
+        values |= groups.properties()
+        values["app_configs"] = Settings(
+            {key: given[key] for key in given if key in SETTINGS} | dict(values["own_properties"])
         )
-        found["notes"] = tuple(notes)
-        for attribute, value in found.items():
+        values["notes"] = tuple(notes)
+        for attribute, value in values.items():
             object.__setattr__(self, attribute, value)
 
     @property
@@ -284,10 +284,10 @@ class StreamsConfig:
         Those referred to, as far as they are seen here.
         """
         clients = (self.consumer_properties, self.producer_properties, self.admin_properties)
-        found = [secret for group in clients for secret in client_secrets(group)]
+        secrets = [secret for group in clients for secret in client_secrets(group)]
         for passed_on in (self.spark_properties, self.schema_registry, self.own_properties):
-            found += known_secrets(passed_on)
-        return tuple(dict.fromkeys(found))
+            secrets += known_secrets(passed_on)
+        return tuple(dict.fromkeys(secrets))
 
     def __repr__(self) -> str:
         fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__dataclass_fields__)
@@ -298,10 +298,10 @@ class StreamsConfig:
 
 
 def _rebuild(attributes: dict[str, Any]) -> StreamsConfig:
-    made = object.__new__(StreamsConfig)
+    config = object.__new__(StreamsConfig)
     for name, value in attributes.items():
-        object.__setattr__(made, name, value)
-    return made
+        object.__setattr__(config, name, value)
+    return config
 
 
 def _current_names(settings: Mapping[str, object]) -> tuple[dict[str, Any], list[str]]:
@@ -363,9 +363,9 @@ def _check_optimization(value: str) -> list[str]:
     return [f"{built}. reuse.ktable.source.topics changes nothing: changelogs are no topics here"]
 
 
-def _check_dead_letters(found: Mapping[str, object]) -> None:
+def _check_dead_letters(values: Mapping[str, object]) -> None:
     for stage in ("deserialization", "processing", "production"):
-        if found[f"{stage}_exception_handler"] == "dead_letter" and found["dead_letter_topic"] is None:
+        if values[f"{stage}_exception_handler"] == "dead_letter" and values["dead_letter_topic"] is None:
             raise ConfigError(
                 "MISSING_SETTING",
                 f"{stage}.exception.handler is dead_letter; set errors.dead.letter.queue.topic.name as well",

@@ -60,17 +60,17 @@ class Groups:
 
     def properties(self) -> dict[str, Mapping[str, str]]:
         """By attribute; what is said for one client wins over what is said for all. Raises ConfigError."""
-        found: dict[str, Mapping[str, str]] = {
+        properties: dict[str, Mapping[str, str]] = {
             name: Settings({**self._common, **own}) for name, own in self._clients.items()
         }
-        for client in found.values():
+        for client in properties.values():
             check_security(client)
         check_references(self._registry)
         check_references(self._own)
-        found["own_properties"] = Settings(self._own)
-        found["schema_registry"] = Settings(self._registry)
-        found["spark_properties"] = Settings(self._spark)
-        return found
+        properties["own_properties"] = Settings(self._own)
+        properties["schema_registry"] = Settings(self._registry)
+        properties["spark_properties"] = Settings(self._spark)
+        return properties
 
 
 def _as_text(value: object) -> str:

@@ -135,10 +135,10 @@ def servers(key: str, value: object) -> tuple[str, ...]:
     items = value.split(",") if isinstance(value, str) else value
     if not isinstance(items, Iterable) or isinstance(items, Mapping):
         raise refuse(key, value, "host:port, or several of them with commas between")
-    found = tuple(item.strip() if isinstance(item, str) else item for item in items)
-    if not found or not all(isinstance(item, str) and is_host_port(item) for item in found):
+    addresses = tuple(item.strip() if isinstance(item, str) else item for item in items)
+    if not addresses or not all(isinstance(item, str) and is_host_port(item) for item in addresses):
         raise refuse(key, value, "host:port, or several of them with commas between")
-    return found
+    return addresses
 
 
 def host_names(key: str, value: object) -> tuple[str, ...]:
@@ -146,16 +146,16 @@ def host_names(key: str, value: object) -> tuple[str, ...]:
     items = value.split(",") if isinstance(value, str) else value
     if not isinstance(items, Iterable) or isinstance(items, Mapping):
         raise refuse(key, value, "names of hosts with commas between, or *")
-    found = tuple(item.strip().lower().strip("[]") if isinstance(item, str) else "" for item in items)
-    if not all(re.fullmatch(r"\*|[a-z0-9._:-]+", item) for item in found):
+    names = tuple(item.strip().lower().strip("[]") if isinstance(item, str) else "" for item in items)
+    if not all(re.fullmatch(r"\*|[a-z0-9._:-]+", item) for item in names):
         raise refuse(key, value, "names of hosts with commas between, or *")
-    return found
+    return names
 
 
 def is_host_port(item: str) -> bool:
     """Whether the text is `host:port`."""
-    found = _HOST_PORT.fullmatch(item)
-    return found is not None and 0 < int(found[2]) < 65536
+    match = _HOST_PORT.fullmatch(item)
+    return match is not None and 0 < int(match[2]) < 65536
 
 
 def spark_master(key: str, value: object) -> str:

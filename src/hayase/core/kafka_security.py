@@ -157,10 +157,10 @@ def usable_settings(settings: Mapping[str, object]) -> dict[str, Any]:
         key: resolve(key, value) if isinstance(value, str) and not (quoted and key == _JAAS) else value
         for key, value in settings.items()
     }
-    found = translated(seen)
+    usable = translated(seen)
     if quoted:
-        found |= {key: resolve(key, found[key]) for key in ("sasl.username", "sasl.password") if key in found}
-    return found
+        usable |= {key: resolve(key, usable[key]) for key in ("sasl.username", "sasl.password") if key in usable}
+    return usable
 
 
 def client_secrets(settings: Mapping[str, object]) -> tuple[str, ...]:
@@ -169,12 +169,12 @@ def client_secrets(settings: Mapping[str, object]) -> tuple[str, ...]:
     Args:
         settings: also with the prefixes `consumer.`, `producer.` and `admin.`.
     """
-    found = list(known_secrets(settings))
+    secrets = list(known_secrets(settings))
     for prefix in ("", "consumer.", "producer.", "admin."):
         own = {key.removeprefix(prefix): value for key, value in settings.items() if key.startswith(prefix)}
         with contextlib.suppress(ConfigError):  # said where the settings are used
-            found += known_secrets(usable_settings({key: own[key] for key in own if is_security_key(key)}))
-    return tuple(dict.fromkeys(found))
+            secrets += known_secrets(usable_settings({key: own[key] for key in own if is_security_key(key)}))
+    return tuple(dict.fromkeys(secrets))
 
 
 def translated(settings: Mapping[str, object]) -> dict[str, Any]:
@@ -193,28 +193,28 @@ def translated(settings: Mapping[str, object]) -> dict[str, Any]:
         >>> translated({"ssl.truststore.location": "/etc/ca.pem", "linger.ms": "5"})
         {'linger.ms': '5', 'ssl.ca.location': '/etc/ca.pem'}
     """
-    found = {key: value for key, value in settings.items() if key not in _TRANSLATED}
-    for key in found:
+    settings_of_client = {key: value for key, value in settings.items() if key not in _TRANSLATED}
+    for key in settings_of_client:
         if is_security_key(key) and key not in _LIBRDKAFKA:
             raise _unknown(key)
-    protocol = found.get("security.protocol", "PLAINTEXT")
+    protocol = settings_of_client.get("security.protocol", "PLAINTEXT")
     if not is_reference(protocol) and str(protocol).upper() not in _PROTOCOLS:
         raise _invalid(
             "security.protocol", f"security.protocol is {protocol!r}; allowed is one of {', '.join(_PROTOCOLS)}"
         )
-    for made in (_truststore(settings), _keystore(settings, found), _login(settings)):
-        for key, value in made.items():
-            if found.setdefault(key, value) != value:
+    for translated_part in (_truststore(settings), _keystore(settings, settings_of_client), _login(settings)):
+        for key, value in translated_part.items():
+            if settings_of_client.setdefault(key, value) != value:
                 raise _invalid(
                     key, f"{key} is set, and a setting of the Java clients says something else; leave one out"
                 )
-    if found.get("ssl.endpoint.identification.algorithm") == "":
-        found["ssl.endpoint.identification.algorithm"] = "none"  # how Java spells it
-    return found
+    if settings_of_client.get("ssl.endpoint.identification.algorithm") == "":
+        settings_of_client["ssl.endpoint.identification.algorithm"] = "none"  # how Java spells it
+    return settings_of_client
 
 
 def _truststore(given: Mapping[str, Any]) -> dict[str, str]:
-    made: dict[str, str] = {}
+    truststore: dict[str, str] = {}
     location = given.get("ssl.truststore.location")
     if location is not None:
         kind = _store_type("ssl.truststore", given, location)
@@ -224,24 +224,24 @@ def _truststore(given: Mapping[str, Any]) -> dict[str, str]:
                 f"a truststore of type {kind} cannot be read by the client library; make a PEM file of it (`keytool "
                 "-list -rfc -keystore FILE > ca.pem`) and set ssl.ca.location=ca.pem",
             )
-        made["ssl.ca.location"] = location
+        truststore["ssl.ca.location"] = location
     if (certificates := given.get("ssl.truststore.certificates")) is not None:
-        made["ssl.ca.pem"] = _wrapped(certificates)
+        truststore["ssl.ca.pem"] = _wrapped(certificates)
     if "ssl.truststore.password" in given:
         raise _invalid(
             "ssl.truststore.password", "a truststore of type PEM has no password; remove ssl.truststore.password"
         )
-    return made
+    return truststore
 
 
-def _keystore(given: Mapping[str, Any], found: dict[str, Any]) -> dict[str, str]:
-    made: dict[str, str] = {}
+def _keystore(given: Mapping[str, Any], settings_of_client: dict[str, Any]) -> dict[str, str]:
+    keystore: dict[str, str] = {}
     location = given.get("ssl.keystore.location")
     if location is not None:
         kind = _store_type("ssl.keystore", given, location)
         if kind == "PEM":  # one file with the key and the certificates
-            del found["ssl.keystore.location"]
-            made |= {"ssl.key.location": location, "ssl.certificate.location": location}
+            del settings_of_client["ssl.keystore.location"]
+            keystore |= {"ssl.key.location": location, "ssl.certificate.location": location}
         elif kind != "PKCS12":
             raise _invalid(
                 "ssl.keystore.location",
@@ -251,8 +251,8 @@ def _keystore(given: Mapping[str, Any], found: dict[str, Any]) -> dict[str, str]
             )
     for java, name in (("ssl.keystore.key", "ssl.key.pem"), ("ssl.keystore.certificate.chain", "ssl.certificate.pem")):
         if java in given:
-            made[name] = _wrapped(given[java])
-    return made
+            keystore[name] = _wrapped(given[java])
+    return keystore
 
 
 def _store_type(which: str, given: Mapping[str, object], location: str) -> str:
@@ -274,10 +274,10 @@ def _login(given: Mapping[str, Any]) -> dict[str, str]:
     jaas = given.get("sasl.jaas.config")
     if jaas is None or only_reference(jaas):
         return {}
-    found = _LOGIN.fullmatch(jaas)
-    if found is None:
+    login = _LOGIN.fullmatch(jaas)
+    if login is None:
         raise _invalid("sasl.jaas.config", 'sasl.jaas.config must read: MODULE required username="…" password="…";')
-    module, options = found.group(1).rpartition(".")[2], _options(found.group(2))
+    module, options = login.group(1).rpartition(".")[2], _options(login.group(2))
     mechanism = given.get("sasl.mechanism", given.get("sasl.mechanisms"))
     if module == "PlainLoginModule":
         return _named(options) | _mechanism(mechanism, ("PLAIN",), module)
@@ -297,11 +297,11 @@ def _login(given: Mapping[str, Any]) -> dict[str, str]:
 def _options(text: str) -> dict[str, str]:
     options: dict[str, str] = {}
     place = 0
-    while found := _OPTION.match(text, place):
-        name, double, single, bare = found.groups()
+    while option := _OPTION.match(text, place):
+        name, double, single, bare = option.groups()
         quoted = double if double is not None else single
         options[name] = re.sub(r"\\(.)", r"\1", quoted) if quoted is not None else bare
-        place = found.end()
+        place = option.end()
     if text[place:].strip():
         raise _invalid(
             "sasl.jaas.config",
@@ -330,10 +330,10 @@ def _mechanism(given: object, allowed: tuple[str, ...], module: str) -> dict[str
 def _wrapped(text: str) -> str:
     """PEM with the line breaks that a properties file has lost, and OpenSSL wants."""
 
-    def one(found: re.Match[str]) -> str:
-        name, body = found.groups()
+    def one(block: re.Match[str]) -> str:
+        name, body = block.groups()
         if ":" in body:  # headers of an encrypted key of the old kind: its lines matter
-            return found.group(0)
+            return block.group(0)
         packed = "".join(body.split())
         lines = [packed[start : start + 64] for start in range(0, len(packed), 64)]
         return "\n".join([f"-----BEGIN {name}-----", *lines, f"-----END {name}-----\n"])

@@ -52,8 +52,8 @@ def log_fields(error: HayaseError, application_id: str) -> dict[str, object]:
 def place_of(record: logging.LogRecord) -> dict[str, object]:
     """The fields of a record: its own (`extra=…`), then those of the context it was logged in."""
     around = _place.get()
-    found = {name: getattr(record, name, around.get(name)) for name in FIELDS}
-    return {name: value for name, value in found.items() if value is not None}
+    fields = {name: getattr(record, name, around.get(name)) for name in FIELDS}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def secret_values(settings: Mapping[str, str]) -> tuple[str, ...]:
@@ -63,8 +63,8 @@ def secret_values(settings: Mapping[str, str]) -> tuple[str, ...]:
         >>> secret_values({"sasl.username": "ada", "sasl.password": "open sesame", "ssl.key.location": "/etc/key"})
         ('open sesame',)
     """
-    found = {value for key, value in settings.items() if is_secret(key) and len(value) >= _SECRET_LENGTH_MIN}
-    return tuple(sorted(found, key=lambda value: (-len(value), value)))
+    secrets = {value for key, value in settings.items() if is_secret(key) and len(value) >= _SECRET_LENGTH_MIN}
+    return tuple(sorted(secrets, key=lambda value: (-len(value), value)))
 
 
 def is_secret(key: str) -> bool:

@@ -112,17 +112,17 @@ class MetricsRegistry:
         """All metrics as they are now, sorted. Gauges that cannot be read are left out."""
         with self._lock:
             now = self._now_ms()
-            found: dict[MetricName, Value] = dict(self._totals)
-            found.update({name: stat.rate(now) for name, stat in self._rates.items()})
+            values: dict[MetricName, Value] = dict(self._totals)
+            values.update({name: stat.rate(now) for name, stat in self._rates.items()})
             for (base, stats), stat in self._measures.items():
                 for which in stats:
-                    found[MetricName(base.group, f"{base.name}-{which}", base.tags, _describe(which, base))] = _read(
+                    values[MetricName(base.group, f"{base.name}-{which}", base.tags, _describe(which, base))] = _read(
                         stat, which, now
                     )
             gauges = list(self._gauges.items())
         for name, value in gauges:
-            found[name] = value()
-        return dict(sorted(found.items()))
+            values[name] = value()
+        return dict(sorted(values.items()))
 
 
 def _read(stat: SampledStat, which: Stat, now_ms: int) -> float:

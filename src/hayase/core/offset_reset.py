@@ -76,14 +76,14 @@ class AutoOffsetReset:
         if given in ("earliest", "latest", "none"):
             return cls(given)  # type: ignore[arg-type] # checked right above
         kind, _, text = given.partition(":") if isinstance(given, str) else ("", "", "")
-        found = _DURATION.fullmatch(text) if kind == _BY_DURATION else None
-        if found is None:
+        duration = _DURATION.fullmatch(text) if kind == _BY_DURATION else None
+        if duration is None:
             raise TopologyError(
                 "INVALID_RESET",
                 f"reset is {given!r}; allowed are AutoOffsetReset.earliest(), latest(), none() and by_duration(…), or "
                 "as text 'earliest', 'latest', 'none' and a duration such as 'by_duration:PT1H30M'",
             )
-        return cls(_BY_DURATION, round(sum(float(n or 0) * ms for n, ms in zip(found.groups(), _MS, strict=True))))
+        return cls(_BY_DURATION, round(sum(float(n or 0) * ms for n, ms in zip(duration.groups(), _MS, strict=True))))
 
     def __str__(self) -> str:
         if self.duration_ms is None:

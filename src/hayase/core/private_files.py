@@ -186,14 +186,14 @@ def private_folder(
     wanted = access or _access(info.st_mode)
     if stat.S_IMODE(info.st_mode) == _FOLDER_MODES[wanted]:
         return
-    found = sorted(path.iterdir())
-    ours = [each for each in found if contents is None or each.name in contents]
+    entries = sorted(path.iterdir())
+    ours = [each for each in entries if contents is None or each.name in contents]
     shared = _is_shared_place(path, info)
-    if len(ours) < len(found) or shared:
+    if len(ours) < len(entries) or shared:
         for each in ours:
             _close(each, wanted, info)
         if not shared and info.st_mode & _OTHERS_WRITE:
-            others = ", ".join(sorted({each.name for each in found} - {each.name for each in ours})[:3])
+            others = ", ".join(sorted({each.name for each in entries} - {each.name for each in ours})[:3])
             _LOG.warning(
                 "folder %s stays as it is (mode %04o), for it holds what is not Hayase's (%s): other users can move "
                 "and replace what is in it; name a folder of its own, or `chmod go-w %s`",

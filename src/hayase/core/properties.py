@@ -29,14 +29,14 @@ def parse_properties(text: str, where: str) -> dict[str, str]:
         >>> parse_properties("# ours\nacks = all\nnames: a,\\\n    b\npath=C\\:\\\\x\n", "a file")
         {'acks': 'all', 'names': 'a,b', 'path': 'C:\\x'}
     """
-    found: dict[str, str] = {}
+    properties: dict[str, str] = {}
     for number, line in _logical_lines(text):
         separator = _SEPARATOR.search(line)
         if separator is None or separator.start("sign") == 0:
             raise ConfigError("INVALID_SETTING", f"{where}, line {number}: this is not key=value")
         place = separator.start("sign")
-        found[_plain(line[:place].rstrip())] = _plain(line[place + 1 :].lstrip())
-    return found
+        properties[_plain(line[:place].rstrip())] = _plain(line[place + 1 :].lstrip())
+    return properties
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
@@ -59,8 +59,8 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _plain(text: str) -> str:
-    def one(found: re.Match[str]) -> str:
-        code = found.group(1)
+    def one(escape: re.Match[str]) -> str:
+        code = escape.group(1)
         return chr(int(code[1:], 16)) if len(code) == 5 else _CONTROL.get(code, code)
 
     return _ESCAPE.sub(one, text)

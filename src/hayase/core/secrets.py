@@ -92,15 +92,15 @@ def resolve(setting: str, value: str, environ: Mapping[str, str] | None = None) 
     """
     env = os.environ if environ is None else environ
 
-    def one(found: re.Match[str]) -> str:
-        provider, path, key = found.groups()
+    def one(reference: re.Match[str]) -> str:
+        provider, path, key = reference.groups()
         if provider not in _PROVIDERS:
-            raise _unknown_provider(setting, found)
+            raise _unknown_provider(setting, reference)
         try:
             return _PROVIDERS[provider](path or "", key, env)
         except (KeyError, OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) and error.strerror else "there is no such key"
-            raise _not_found(setting, found.group(0), provider, reason) from None
+            raise _not_found(setting, reference.group(0), provider, reason) from None
 
     return _REFERENCE.sub(one, value)
 
@@ -116,9 +116,9 @@ def check_references(settings: Mapping[str, object]) -> None:
     Raises `UNKNOWN_PROVIDER`.
     """
     for key, value in settings.items():
-        for found in _REFERENCE.finditer(value if isinstance(value, str) else ""):
-            if found.group(1) not in _PROVIDERS:
-                raise _unknown_provider(key, found)
+        for reference in _REFERENCE.finditer(value if isinstance(value, str) else ""):
+            if reference.group(1) not in _PROVIDERS:
+                raise _unknown_provider(key, reference)
 
 
 def known_secrets(settings: Mapping[str, object]) -> tuple[str, ...]:
@@ -133,8 +133,8 @@ def known_secrets(settings: Mapping[str, object]) -> tuple[str, ...]:
                 text = resolve(key, value)
                 if is_secret(key):
                     seen[key] = text
-                for number, found in enumerate(_URL_WITH_PASSWORD.finditer(text)):
-                    seen[f"{key}.{number}.password"] = found["password"]
+                for number, url in enumerate(_URL_WITH_PASSWORD.finditer(text)):
+                    seen[f"{key}.{number}.password"] = url["password"]
     return secret_values(seen)
 
 
@@ -150,10 +150,10 @@ def only_reference(value: object) -> bool:
     return isinstance(value, str) and _REFERENCE.fullmatch(value) is not None
 
 
-def _unknown_provider(setting: str, found: re.Match[str]) -> ConfigError:
+def _unknown_provider(setting: str, reference: re.Match[str]) -> ConfigError:
     return ConfigError(
         "UNKNOWN_PROVIDER",
-        f"{setting} refers to {found.group(0)}; there is no provider {found.group(1)!r}. There are ${{env:NAME}}, "
+        f"{setting} refers to {reference.group(0)}; there is no provider {reference.group(1)!r}. There are ${{env:NAME}}, "
         "${file:PATH:KEY} and ${dir:PATH:FILE}",
         setting=setting,
     )

@@ -27,11 +27,11 @@ def without_cycles(topology: Topology) -> Topology:
     for topic in topology.repartitions:
         before = {place[n.name] for n in topology.nodes if isinstance(n, SinkNode) and n.topic == topic}
         after = {place[n.name] for n in topology.nodes if isinstance(n, SourceNode) and topic in n.topics}
-        if any(_leads(edges, one, other) for one in after for other in before):
+        if any(_leads(edges, earlier, other) for earlier in after for other in before):
             closing.add(topic)
             continue
-        for one in before:
-            edges.setdefault(one, set()).update(after)
+        for earlier in before:
+            edges.setdefault(earlier, set()).update(after)
     if not closing:
         return topology
     internal = {name: InternalTopic(name, topology.repartitions[name].partitions) for name in closing}

@@ -104,8 +104,8 @@ class Graph:
         self._made_here(node.name)
         self._add(node.name, lambda: node)
 
-    def _add(self, name: str, made: Callable[[], Node]) -> None:
-        self._nodes.append(made)
+    def _add(self, name: str, make: Callable[[], Node]) -> None:
+        self._nodes.append(make)
         self._last_node = name
 
     def stream_source(
@@ -176,11 +176,11 @@ class Graph:
         fixed = tuple(dict.fromkeys(parents)), tuple(stores)  # a stream merged with itself is one parent
         self._made_here(name)
 
-        def made() -> Node:
+        def make_node() -> Node:
             final = operator if isinstance(operator, Operator) else operator()
             return ProcessorNode(name, fixed[0], final, fixed[1])
 
-        self._add(name, made)
+        self._add(name, make_node)
         return name
 
     def table_processor(
@@ -195,12 +195,12 @@ class Graph:
         parents = (parent,) if isinstance(parent, str) else tuple(parent)
         self._made_here(name)
 
-        def made() -> Node:
+        def make_node() -> Node:
             store = view.store
             final = dataclasses.replace(operator(store), old_values=view.old_values)
             return ProcessorNode(name, parents, final, (*stores, *(() if store is None else (store,))))
 
-        self._add(name, made)
+        self._add(name, make_node)
 
     def sink(self, node: SinkNode) -> None:
         """Add a sink."""
@@ -274,14 +274,14 @@ class Graph:
             return other_side
         shared = self._join_repartitions.get(parent)
         if shared is None or prefix != parent:
-            made = self._join_repartitions[parent] = add(names)
-            return made
+            repartition = self._join_repartitions[parent] = add(names)
+            return repartition
         if names[0] in self._repartitions:  # earlier releases refused two of one name
             return shared
-        made = add(names)
-        self._shared_now[made] = shared
+        repartition = add(names)
+        self._shared_now[repartition] = shared
         self._only_before |= {*names}
-        return made
+        return repartition
 
     def table_repartition(
         self,
@@ -402,7 +402,7 @@ class Graph:
             else node
             for node in nodes
         )
-        made = Topology(
+        topology = Topology(
             final,
             dict(self._stores),
             dict(self._repartitions),
@@ -412,7 +412,7 @@ class Graph:
             tuple(self._spark_sinks),
             dict(self._lines),
         )
-        return without_cycles(renamed(made, self.names.before) if before else self._without_those_before(made))
+        return without_cycles(renamed(topology, self.names.before) if before else self._without_those_before(topology))
 
     def _without_those_before(self, topology: Topology) -> Topology:
         gone = self._only_before

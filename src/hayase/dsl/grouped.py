@@ -122,11 +122,11 @@ class _Aggregating(Generic[K, V, KR]):
         Example:
             grouped.agg(Materialized.as_("sales"), n=count(), revenue=sum_("amount"))
         """
-        materialized, named, made = aggregate_arguments(materialized, named, fields)
+        materialized, named, aggregates = aggregate_arguments(materialized, named, fields)
         state = self._group.state
-        schema = aggregate_schema(made, visible_columns(state.key, state.value))
+        schema = aggregate_schema(aggregates, visible_columns(state.key, state.value))
         value = Known(JsonSerde()) if schema is None else Known(None, schema)
-        kind = _Kind("KSTREAM-AGGREGATE-", BuiltInAggregate(made), value)
+        kind = _Kind("KSTREAM-AGGREGATE-", BuiltInAggregate(aggregates), value)
         return self._add(kind, materialized, named, "agg")
 
     def _add(self, kind: _Kind, materialized: Materialized[Any, Any] | None, name: Name, what: str) -> KTable:

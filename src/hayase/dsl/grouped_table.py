@@ -205,8 +205,8 @@ class KGroupedTable(Generic[K, V]):
         Example:
             users.group_by("city").agg(Materialized.as_("cities"), people=count(), age=avg("age"))
         """
-        materialized, named, made = aggregate_arguments(materialized, named, fields)
-        for field, part in zip(made, built_ins(BuiltInAggregate(made)), strict=True):
+        materialized, named, aggregates = aggregate_arguments(materialized, named, fields)
+        for field, part in zip(aggregates, built_ins(BuiltInAggregate(aggregates)), strict=True):
             if not part.invertible:
                 raise TopologyError(
                     "NOT_INVERTIBLE",
@@ -214,9 +214,9 @@ class KGroupedTable(Generic[K, V]):
                     "deleted row out again. On a grouped table use count(), sum_ or avg; or aggregate(initializer, "
                     "adder, subtractor) with an aggregate that keeps all it needs",
                 )
-        schema = aggregate_schema(list(made), visible_columns(self._state.key, self._state.value))
+        schema = aggregate_schema(list(aggregates), visible_columns(self._state.key, self._state.value))
         value = Known(JsonSerde()) if schema is None else Known(None, schema)
-        return self._add(_Kind(_AGGREGATE, BuiltInAggregate(made), value), materialized, named, "agg")
+        return self._add(_Kind(_AGGREGATE, BuiltInAggregate(aggregates), value), materialized, named, "agg")
 
     def _add(self, kind: _Kind, materialized: Materialized[Any, Any] | None, name: Name, what: str) -> KTable:
         options = check_option(materialized, Materialized, what)
@@ -248,10 +248,10 @@ class KGroupedTable(Generic[K, V]):
         topic = (self._repartition_name or store) + REPARTITION_SUFFIX
         value = concrete_serde(self._state.value, "value", topic, fallback=LocalPickleSerde())
         serdes = self._key(topic).serde, ChangeSerde(value)
-        made = graph.table_repartition(self._state.node, (topic, sink, source), serdes)
+        repartition = graph.table_repartition(self._state.node, (topic, sink, source), serdes)
         if self._repartition_name is not None:
-            self._shared = made
-        return made
+            self._shared = repartition
+        return repartition
 
 
 __all__ = ["KGroupedTable"]

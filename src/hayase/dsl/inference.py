@@ -53,8 +53,8 @@ class Known:
         return Known(serde, self.inferred if self.schema == other.schema else None)
 
 
-def _same(one: Known, other: Known) -> bool:
-    return type(one.serde) is type(other.serde) and one.schema is not None and one.schema == other.schema
+def _same(this: Known, other: Known) -> bool:
+    return type(this.serde) is type(other.serde) and this.schema is not None and this.schema == other.schema
 
 
 def concrete_serde(known: Known, side: Side, owner: str, fallback: Serde | None = None) -> Serde:
@@ -215,8 +215,8 @@ def check_predicate(predicate: object, columns: tuple[dict[str, pl.DataType], bo
 
 
 def _instance(dtype: Any) -> pl.DataType:
-    made: pl.DataType = dtype() if isinstance(dtype, type) else dtype
-    return made
+    instance: pl.DataType = dtype() if isinstance(dtype, type) else dtype
+    return instance
 
 
 _BARE_TYPES: dict[Any, pl.DataType] = {
@@ -276,13 +276,13 @@ def aggregate_schema(fields: Sequence[FieldAggregate], columns: tuple[dict[str, 
     types: list[tuple[str, pl.DataType]] = []
     complete = True
     for field in fields:
-        found = None if field.input is None else infer(field.input, columns, f"agg {field.name}")
+        inferred = None if field.input is None else infer(field.input, columns, f"agg {field.name}")
         if field.function == "count":
             types.append((field.name, pl.Int64()))
-        elif found is None:
+        elif inferred is None:
             complete = False
         else:
-            types.append((field.name, _aggregate_type(field, found[BARE_FIELD])))
+            types.append((field.name, _aggregate_type(field, inferred[BARE_FIELD])))
     return Schema(tuple(types), python_type=dict) if complete else None
 
 

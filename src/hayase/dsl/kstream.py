@@ -623,18 +623,18 @@ class KStream(Generic[K, V]):
 
         what = {"inner": "join", "left": "left_join", "outer": "outer_join"}[kind]
         kinds: tuple[type, ...] = (KStream,) if kind == "outer" else (KTable, GlobalKTable, KStream)
-        found = of_same_builder(self._state.graph, other, kinds, what)
-        if isinstance(found, GlobalKTable):
+        right = of_same_builder(self._state.graph, other, kinds, what)
+        if isinstance(right, GlobalKTable):
             key_mapper, joiner = bind_arguments(what, arguments, keywords, ("key_mapper", "joiner"), required=2)
-            return KStream(stream_global(self._state, found, key_mapper, joiner, name_of(name), kind == "left"))
-        if isinstance(found, KTable):
+            return KStream(stream_global(self._state, right, key_mapper, joiner, name_of(name), kind == "left"))
+        if isinstance(right, KTable):
             joiner, joined = bind_arguments(what, arguments, keywords, ("joiner", "joined"), required=1)
             options = _named(check_option(joined, Joined, what), name)
-            return KStream(stream_table(self._state, found, joiner, options, kind == "left"))
+            return KStream(stream_table(self._state, right, joiner, options, kind == "left"))
         joiner, windows, joined = bind_arguments(what, arguments, keywords, ("joiner", "windows", "joined"), required=2)
         both = check_option(joined, StreamJoined, what)
         both = both if name is None else replace(both, name=name_of(name))
-        return KStream(stream_stream(self._state, found._state, joiner, windows, both, kind))
+        return KStream(stream_stream(self._state, right._state, joiner, windows, both, kind))
 
     def to(
         self,

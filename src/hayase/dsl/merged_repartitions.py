@@ -41,18 +41,18 @@ class _Repartition:
         )
 
 
-def alike(one: Serde | None, other: Serde | None) -> bool:
+def alike(this: Serde | None, other: Serde | None) -> bool:
     """Whether two serdes do the same."""
-    if isinstance(one, JsonSerde) and isinstance(other, JsonSerde):  # each makes its own classes to read into
-        return one is other or one.written_alike(other)
-    return alike_before(one, other)
+    if isinstance(this, JsonSerde) and isinstance(other, JsonSerde):  # each makes its own classes to read into
+        return this is other or this.written_alike(other)
+    return alike_before(this, other)
 
 
-def alike_before(one: Serde | None, other: Serde | None) -> bool:
+def alike_before(this: Serde | None, other: Serde | None) -> bool:
     """The same as earlier releases saw it: two equal JSON schemas were two."""
-    if one is other or one == other:
+    if this is other or this == other:
         return True
-    return type(one) is type(other) and getattr(one, "__dict__", None) == getattr(other, "__dict__", 0)
+    return type(this) is type(other) and getattr(this, "__dict__", None) == getattr(other, "__dict__", 0)
 
 
 def merge_repartitions(topology: Topology, alike: Alike = alike) -> Topology:
@@ -63,13 +63,13 @@ def merge_repartitions(topology: Topology, alike: Alike = alike) -> Topology:
     """
     groups: list[list[_Repartition]] = []
     for topic in topology.repartitions:  # in the order they were added
-        if (found := _repartition(topology, topic)) is None:
+        if (repartition := _repartition(topology, topic)) is None:
             continue
-        group = next((each for each in groups if each[0].goes_with(found, alike)), None)
+        group = next((each for each in groups if each[0].goes_with(repartition, alike)), None)
         if group is None:
-            groups.append([found])
+            groups.append([repartition])
         else:
-            group.append(found)
+            group.append(repartition)
     for group in groups:
         if len(group) > 1:
             topology = _merged(topology, group)

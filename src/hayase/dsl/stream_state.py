@@ -75,14 +75,14 @@ def bind_arguments(
     what: str, given: tuple[object, ...], keywords: dict[str, Any], names: tuple[str, ...], required: int
 ) -> tuple[Any, ...]:
     """Arguments of an overload by position or by name; `None` for optional ones that are not given."""
-    found = dict(zip(names, given, strict=False))
-    wrong = len(given) > len(names) or bool(keywords.keys() - set(names)) or bool(keywords.keys() & found.keys())
-    found.update(keywords)
-    if wrong or any(name not in found for name in names[:required]):
+    bound = dict(zip(names, given, strict=False))
+    wrong = len(given) > len(names) or bool(keywords.keys() - set(names)) or bool(keywords.keys() & bound.keys())
+    bound.update(keywords)
+    if wrong or any(name not in bound for name in names[:required]):
         raise TopologyError(
             "INVALID_JOIN", f"{what} takes ({', '.join(names)}) after this kind of stream or table, and name="
         )
-    return tuple(found.get(name) for name in names)
+    return tuple(bound.get(name) for name in names)
 
 
 def mapped_values(mapper: ValueFunction, columns: tuple[dict[str, pl.DataType], bool], what: str) -> tuple[Any, Any]:

@@ -52,10 +52,10 @@ def suppress(state: TableState, suppressed: Suppressed) -> TableState:
     graph.store(StoreSpec(store, "key_value", Serdes.bytes(), Serdes.bytes(), caching=False))
     view = SuppressView(graph, state.view, store)
 
-    def made() -> TableSuppress:
+    def make_operator() -> TableSuppress:
         return TableSuppress(
             store, serdes, wait_ms, closes, buffer.records, buffer.size_bytes, buffer.when_full, view.old_values
         )
 
-    graph.processor(node, (state.node,), made, (store,))
+    graph.processor(node, (state.node,), make_operator, (store,))
     return dataclasses.replace(state, node=node, view=view, queryable=None, late=None)

@@ -70,8 +70,8 @@ class RecordBatch:
     def of(cls, topic: str, partition: int, batches: Sequence[RecordBatch]) -> RecordBatch:
         """The batches of a range, joined."""
         if len(batches) == 1:
-            one = batches[0]
-            return cls(topic, partition, one.offsets, one.timestamps_ms, one.keys, one.values, one.headers)
+            first = batches[0]
+            return cls(topic, partition, first.offsets, first.timestamps_ms, first.keys, first.values, first.headers)
         empty = np.empty(0, np.int64)
         headers: list[Headers] | None = None
         if any(batch.headers is not None for batch in batches):

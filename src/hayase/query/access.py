@@ -211,21 +211,21 @@ def furthest(followers: Iterable[StateSource], bundles: Iterable[str], workers: 
         StateError: `STATE_ELSEWHERE`: there is no follower on this machine, or none has anything yet.
     """
     bundles = list(bundles)
-    found: list[tuple[int, StateSource]] = []
+    followers_at: list[tuple[int, StateSource]] = []
     for follower in followers:
         try:
             with follower.pin(bundles, strict=False) as snapshots:
-                found.append((min((snapshot.epoch for snapshot in snapshots.values()), default=-1), follower))
+                followers_at.append((min((snapshot.epoch for snapshot in snapshots.values()), default=-1), follower))
         except StateError:  # it is being rebuilt, or gone
             continue
-    if not found:
+    if not followers_at:
         raise StateError(
             "STATE_ELSEWHERE",
             f"the application runs on a cluster, whose machines share its bundles: what {workers} has of them may be "
             "of an older epoch, and no follower on this machine has a state yet. Set num.standby.replicas for the "
             "program's machine, or run `hayase follow` here; reading as of an epoch works everywhere",
         )
-    return max(found, key=itemgetter(0))[1]
+    return max(followers_at, key=itemgetter(0))[1]
 
 
 def follower_sources(config: StreamsConfig, checkpoint_id: str) -> list[StateSource]:

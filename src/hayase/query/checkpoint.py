@@ -79,10 +79,10 @@ def find_checkpoint(blobs: BlobStore, application_id: str) -> Checkpoint | None:
 def decoded_plan(data: bytes) -> dict[str, Any]:
     """The plan in a checkpoint; raises CheckpointError `CHECKPOINT_CORRUPT` if a power loss has torn it."""
     try:
-        found: dict[str, Any] = json.loads(data)
+        plan: dict[str, Any] = json.loads(data)
     except ValueError as error:
         raise _torn("plan.json", data) from error
-    return found
+    return plan
 
 
 def format_of(plan: Mapping[str, Any]) -> int:
@@ -112,13 +112,13 @@ def open_checkpoint(config: StreamsConfig) -> Checkpoint:
     Raises:
         StateError: `NO_STATE`: it never started.
     """
-    found = find_checkpoint(open_blobs(config.checkpoint_dir, fsync=False), config.application_id)
-    if found is None:
+    checkpoint = find_checkpoint(open_blobs(config.checkpoint_dir, fsync=False), config.application_id)
+    if checkpoint is None:
         raise StateError(
             "NO_STATE",
             f"application {config.application_id!r} never started on {config.checkpoint_dir}; start it first",
         )
-    return found
+    return checkpoint
 
 
 def subtopology_of_store(topology: Topology, store: str) -> str:

@@ -145,13 +145,13 @@ class FollowerReplica:
         known = self._checkpoint
         if known is not None and checkpoint_id is not None and known.checkpoint_id == checkpoint_id.decode():
             return known
-        found = find_checkpoint(self._blobs, self._application_id)
-        if found is not None:
+        checkpoint = find_checkpoint(self._blobs, self._application_id)
+        if checkpoint is not None:
             for followed in self._followed.values():
                 followed.state.close()
             self._followed, self._epoch, self._done, self._listed = {}, None, -1, float("-inf")
-        self._checkpoint = found
-        return found
+        self._checkpoint = checkpoint
+        return checkpoint
 
     def _find_done(self, checkpoint: Checkpoint) -> int:
         now = self._monotonic()
@@ -200,14 +200,14 @@ class FollowerReplica:
 
     def _deltas(self, checkpoint: Checkpoint, epoch: int) -> dict[str, Delta]:
         """The deltas of an epoch."""
-        found: dict[str, Delta] = {}
+        deltas: dict[str, Delta] = {}
         for bundle in checkpoint.tasks:
             followed = self._followed.get(bundle)
             changelog = followed.changelog if followed else Changelog(self._blobs, bundle)
             delta = changelog.get(epoch, journal=False)
             if delta is not None:
-                found[bundle] = delta
-        return found
+                deltas[bundle] = delta
+        return deltas
 
     def _go_to(self, checkpoint: Checkpoint, epoch: int, deltas: dict[str, Delta]) -> None:
         """Take every state to the next epoch."""

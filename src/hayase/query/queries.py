@@ -123,8 +123,8 @@ class TimestampedKeyQuery(_OfAKey["ValueAndTimestamp[Any] | None"]):
         """See the class."""
         store.want("TimestampedKeyQuery", "timestamped_key_value")
         view: Any = store.view()
-        found: ValueAndTimestamp[Any] | None = view.get(self.key)
-        return found
+        value: ValueAndTimestamp[Any] | None = view.get(self.key)
+        return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,8 +285,8 @@ class VersionedKeyQuery(Query["VersionedRecord[Any] | None"]):
         """See the class."""
         store.want("VersionedKeyQuery", "versioned_key_value")
         view: Any = store.view()
-        found: VersionedRecord[Any] | None = view.get(self.key, self.as_of_ms)
-        return found
+        version: VersionedRecord[Any] | None = view.get(self.key, self.as_of_ms)
+        return version
 
 
 @dataclass(frozen=True, slots=True)

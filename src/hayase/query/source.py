@@ -83,12 +83,12 @@ class StateSource:
     def _pinned(self, stack: ExitStack, names: list[str], strict: bool, max_seconds: float) -> Snapshots:
         for attempt in range(_TRIES):
             with ExitStack() as tried:
-                found = self._try(tried, names, max_seconds)
-                epochs = {snapshot.epoch for snapshot in found.values()}
+                snapshots = self._try(tried, names, max_seconds)
+                epochs = {snapshot.epoch for snapshot in snapshots.values()}
                 last = attempt == _TRIES - 1
                 if len(epochs) <= 1 or (last and not strict):
                     stack.push(tried.pop_all())
-                    return found
+                    return snapshots
             if attempt >= _ALONE:
                 answer = self._ask(stack, names, min(epochs), max_seconds)
                 if answer is not None:
@@ -103,31 +103,31 @@ class StateSource:
         )
 
     def _try(self, stack: ExitStack, names: list[str], max_seconds: float) -> dict[str, ReaderSnapshot]:
-        found = self._look(stack, names, max_seconds)
-        if self._epoch_lock is None or len({snapshot.epoch for snapshot in found.values()}) <= 1:
-            return found
+        snapshots = self._look(stack, names, max_seconds)
+        if self._epoch_lock is None or len({snapshot.epoch for snapshot in snapshots.values()}) <= 1:
+            return snapshots
         stack.close()
         with self._epoch_lock.reading(_LOCK_TIMEOUT_S):
             return self._look(stack, names, max_seconds)
 
     def _look(self, stack: ExitStack, names: list[str], max_seconds: float) -> dict[str, ReaderSnapshot]:
-        found: dict[str, ReaderSnapshot] = {}
+        snapshots: dict[str, ReaderSnapshot] = {}
         for name in names:
-            found[name] = stack.enter_context(self._reader(name).snapshot(max_seconds=max_seconds))
-            self._check(found[name])
-        return found
+            snapshots[name] = stack.enter_context(self._reader(name).snapshot(max_seconds=max_seconds))
+            self._check(snapshots[name])
+        return snapshots
 
     def _ask(self, stack: ExitStack, names: list[str], epoch: int, max_seconds: float) -> Snapshots | None:
         """The states of a follower that is as far as every bundle here."""
         for other in self._others():
             with ExitStack() as tried:
                 try:
-                    found = other._try(tried, names, max_seconds)
+                    snapshots = other._try(tried, names, max_seconds)
                 except StateError:  # it is being rebuilt, or gone
                     continue
-                if len({snapshot.epoch for snapshot in found.values()}) == 1 and found[names[0]].epoch >= epoch:
+                if len({snapshot.epoch for snapshot in snapshots.values()}) == 1 and snapshots[names[0]].epoch >= epoch:
                     stack.push(tried.pop_all())
-                    return found
+                    return snapshots
         return None
 
     def _reader(self, bundle: str) -> BundleReader:

@@ -313,13 +313,13 @@ def open_store(topology: Topology, checkpoint: Checkpoint, name: str, source: St
     return StoreHandle(name, topology.stores[name], sorted(places, key=lambda place: place.partition), source)
 
 
-def _answer(found: object, epoch: int) -> StoreAnswer:
-    if isinstance(found, ValueAndTimestamp | VersionedRecord):
-        return StoreAnswer(found.value, found.timestamp_ms, epoch)
-    return StoreAnswer(found, None, epoch)
+def _answer(value: object, epoch: int) -> StoreAnswer:
+    if isinstance(value, ValueAndTimestamp | VersionedRecord):
+        return StoreAnswer(value.value, value.timestamp_ms, epoch)
+    return StoreAnswer(value, None, epoch)
 
 
-def _row(key: object, found: object) -> StoreRow:
-    if isinstance(found, ValueAndTimestamp | VersionedRecord):
-        return StoreRow(key, found.value, found.timestamp_ms)
-    return StoreRow(key, found, None)
+def _row(key: object, value: object) -> StoreRow:
+    if isinstance(value, ValueAndTimestamp | VersionedRecord):
+        return StoreRow(key, value.value, value.timestamp_ms)
+    return StoreRow(key, value, None)

@@ -169,9 +169,9 @@ class AvroCodec(ColumnCodec):
         columns = [cast(self._serde, frame[name], dtype) for name, dtype in self._schema.fields]
         head, schema = self._serde.writing_by()
         if schema.physical is not None and schema.shape(schema.parsed) == self._reader.shape(self._reader.parsed):
-            found = self._encode_batch(columns, head, schema)
-            if found is not None:
-                return found
+            encoded = self._encode_batch(columns, head, schema)
+            if encoded is not None:
+                return encoded
         rows = self.to_python(pl.DataFrame(columns or None, height=frame.height))
         return [head + self._serde.payload(row, schema) for row in rows]
 
@@ -192,10 +192,10 @@ class AvroCodec(ColumnCodec):
                 for column, field in zip(columns, target, strict=True)
             ]
             batch = pa.RecordBatch.from_arrays(arrays, schema=target)
-            (found,) = pyruhvro.serialize_record_batch(batch, schema.physical, 1)
+            (payloads,) = pyruhvro.serialize_record_batch(batch, schema.physical, 1)
         except (ValueError, TypeError, pl.exceptions.PolarsError, pa.ArrowException):
             return None
-        return [head + payload for payload in found.to_pylist()]
+        return [head + payload for payload in payloads.to_pylist()]
 
     def _nulls_of(self, frame: pl.DataFrame, null: pl.Series | None) -> pl.Series | None:
         """A bare value whose field is null is null."""
@@ -271,10 +271,10 @@ def _reading(writer: AvroSchema, reader: AvroSchema) -> Read | None:
         return None
     if not writer.bare and writer.name.rpartition(".")[2] != reader.name.rpartition(".")[2]:
         return None
-    made = [_column(writer, reader, name, dtype) for name, dtype in reader.columns.fields]
-    if any(each is None for each in made):
+    expressions = [_column(writer, reader, name, dtype) for name, dtype in reader.columns.fields]
+    if any(each is None for each in expressions):
         return None
-    text, columns = writer.physical, [each for each in made if each is not None]
+    text, columns = writer.physical, [each for each in expressions if each is not None]
 
     def read(payloads: list[bytes]) -> pl.DataFrame:
         decoded = pyruhvro.deserialize_array(payloads, text)
@@ -342,17 +342,19 @@ def _encodable(schema: AvroSchema, kind: object, column: pl.Series) -> bool:
     kind, nullable = schema.nullable(kind)
     if not nullable and column.null_count():
         return False
-    found = schema.definition(kind)
-    match found["type"]:
+    definition = schema.definition(kind)
+    match definition["type"]:
         case "enum":
-            return bool(column.drop_nulls().is_in(found["symbols"]).all())
+            return bool(column.drop_nulls().is_in(definition["symbols"]).all())
         case "array":
-            return _encodable(schema, found["items"], column.drop_nulls().explode(keep_nulls=True, empty_as_null=False))
+            return _encodable(
+                schema, definition["items"], column.drop_nulls().explode(keep_nulls=True, empty_as_null=False)
+            )
         case "map":
             return False
         case "record":
             present = column.drop_nulls()
-            return all(_encodable(schema, f["type"], present.struct.field(f["name"])) for f in found["fields"])
+            return all(_encodable(schema, f["type"], present.struct.field(f["name"])) for f in definition["fields"])
     return True
 
 

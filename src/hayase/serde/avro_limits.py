@@ -148,10 +148,10 @@ class _Builder:
         if kind == "map":
             entry = [self._plain("string"), self.type(schema["values"])]
             return self._made(_BLOCKS, [self._made(_RECORD, entry)])
-        found = self._plain(kind)
+        plain = self._plain(kind)
         if kind == "bytes" and schema.get("logicalType") == "decimal":
-            found.longest = _decimal_bytes(schema)
-        return found
+            plain.longest = _decimal_bytes(schema)
+        return plain
 
     def _plain(self, kind: str) -> _Type:
         if kind in _WIDTHS:
@@ -164,17 +164,17 @@ class _Builder:
             return self.type(schema) if schema["type"] == "fixed" else self._plain(schema["type"])
         self.recursive |= name in self._open
         if name not in self._known:
-            made = self._known[name] = self._made(_RECORD, [])
+            record_type = self._known[name] = self._made(_RECORD, [])
             self._open.add(name)
-            made.parts = [self.type(field["type"]) for field in schema["fields"]]
+            record_type.parts = [self.type(field["type"]) for field in schema["fields"]]
             self._open.discard(name)
         return self._known[name]
 
     def _made(self, kind: int, parts: list[_Type], size: int = 0) -> _Type:
-        made = _Type(kind, size)
-        made.parts = parts
-        self.all.append(made)
-        return made
+        new_type = _Type(kind, size)
+        new_type.parts = parts
+        self.all.append(new_type)
+        return new_type
 
     def measure(self) -> None:
         """How many bytes records have at least; a record that holds itself in no union has no value at all."""
@@ -189,16 +189,16 @@ class _Builder:
         for each in self.all:
             self._count(each, counted)
 
-    def _count(self, found: _Type, counted: set[int]) -> None:
+    def _count(self, counted_type: _Type, counted: set[int]) -> None:
         """Types and empty values; of what holds itself, one round."""
-        if id(found) in counted:
+        if id(counted_type) in counted:
             return
-        counted.add(id(found))
-        for part in found.parts:
+        counted.add(id(counted_type))
+        for part in counted_type.parts:
             self._count(part, counted)
-        found.types = min(1 + sum(part.types for part in found.parts), 1 << 62)
-        if found.kind == _RECORD:
-            found.empty = min((not found.least) + sum(part.empty for part in found.parts), 1 << 62)
+        counted_type.types = min(1 + sum(part.types for part in counted_type.parts), 1 << 62)
+        if counted_type.kind == _RECORD:
+            counted_type.empty = min((not counted_type.least) + sum(part.empty for part in counted_type.parts), 1 << 62)
 
 
 class _Reading:
@@ -214,46 +214,48 @@ class _Reading:
             self._count_empty(root, 1)
         self._pending.append((root, 0, 1))
         while self._pending:
-            found, depth, times = self._pending.pop()
-            if found.kind == _SKIP:
-                self._skip(found.size * times)
+            current, depth, times = self._pending.pop()
+            if current.kind == _SKIP:
+                self._skip(current.size * times)
                 continue
             if times > 1:
-                self._pending.append((found, depth, times - 1))
-            if found.kind == _NUMBER:
+                self._pending.append((current, depth, times - 1))
+            if current.kind == _NUMBER:
                 self._number()
-            elif found.kind == _BYTES:
+            elif current.kind == _BYTES:
                 size = self._number()
-                if found.longest and size > found.longest:
-                    raise ValueError(f"a decimal of {size} bytes, and its precision needs no more than {found.longest}")
+                if current.longest and size > current.longest:
+                    raise ValueError(
+                        f"a decimal of {size} bytes, and its precision needs no more than {current.longest}"
+                    )
                 self._skip(size)
             elif depth >= VALUE_DEPTH_MAX:
                 raise ValueError(f"it is nested more than {VALUE_DEPTH_MAX} deep")
-            elif found.kind == _RECORD:
-                self._pending += [(part, depth + 1, 1) for part in reversed(found.parts)]
-            elif found.kind == _UNION:
-                self._union(found, depth)
+            elif current.kind == _RECORD:
+                self._pending += [(part, depth + 1, 1) for part in reversed(current.parts)]
+            elif current.kind == _UNION:
+                self._union(current, depth)
             else:
-                self._block(found, depth)
+                self._block(current, depth)
 
-    def _union(self, found: _Type, depth: int) -> None:
+    def _union(self, union: _Type, depth: int) -> None:
         branch = self._number()
-        if not 0 <= branch < len(found.parts):
-            raise ValueError(f"branch {branch} of a union of {len(found.parts)} types")
-        chosen = found.parts[branch]
+        if not 0 <= branch < len(union.parts):
+            raise ValueError(f"branch {branch} of a union of {len(union.parts)} types")
+        chosen = union.parts[branch]
         if chosen.empty > _EMPTY_VALUES_MAX:  # a few are paid for by the byte of the branch
             self._count_empty(chosen, 1)
         self._pending.append((chosen, depth + 1, 1))
 
-    def _block(self, found: _Type, depth: int) -> None:
+    def _block(self, blocks: _Type, depth: int) -> None:
         count = self._number()
         if not count:
             return
         if count < 0:
             count = -count
             self._number()  # the bytes of the block
-        (item,) = found.parts
-        self._pending.append((found, depth, 1))
+        (item,) = blocks.parts
+        self._pending.append((blocks, depth, 1))
         if not item.least or item.empty > _EMPTY_VALUES_MAX:
             self._count_empty(item, count)
         if not item.least:
@@ -262,8 +264,8 @@ class _Reading:
             raise ValueError(f"{count} items are claimed, and {len(self._data) - self._at} bytes are there")
         self._pending.append((item, depth + 1, count))
 
-    def _count_empty(self, found: _Type, count: int) -> None:
-        self._empty += count * found.empty
+    def _count_empty(self, empty_type: _Type, count: int) -> None:
+        self._empty += count * empty_type.empty
         if self._empty > self._empty_max:
             raise ValueError(f"more than {self._empty_max} values without bytes (avro.empty.items.max)")
 
@@ -273,12 +275,12 @@ class _Reading:
         self._at += size
 
     def _number(self) -> int:
-        found = shift = 0
+        number = shift = 0
         while self._at < len(self._data) and shift < 70:
             byte = self._data[self._at]
             self._at += 1
-            found |= (byte & 0x7F) << shift
+            number |= (byte & 0x7F) << shift
             shift += 7
             if byte < 0x80:
-                return (found >> 1) ^ -(found & 1)
+                return (number >> 1) ^ -(number & 1)
         raise ValueError("it ends too early, or a number has more than 64 bits")

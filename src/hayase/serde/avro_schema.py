@@ -134,12 +134,19 @@ class AvroSchema:
         """What of a type matters for its bytes and its columns; equal shapes decode alike."""
         if isinstance(schema, list):
             return [self.shape(branch) for branch in schema]
-        found = self.definition(schema)
-        kind, logical = found["type"], found.get("logicalType")
+        definition = self.definition(schema)
+        kind, logical = definition["type"], definition.get("logicalType")
         if kind == "record":
-            return [kind, [[field["name"], self.shape(field["type"])] for field in found["fields"]]]
-        parts = [kind, logical, found.get("precision"), found.get("scale"), found.get("size"), found.get("symbols")]
-        return [*parts, *(self.shape(found[inner]) for inner in ("items", "values") if inner in found)]
+            return [kind, [[field["name"], self.shape(field["type"])] for field in definition["fields"]]]
+        parts = [
+            kind,
+            logical,
+            definition.get("precision"),
+            definition.get("scale"),
+            definition.get("size"),
+            definition.get("symbols"),
+        ]
+        return [*parts, *(self.shape(definition[inner]) for inner in ("items", "values") if inner in definition)]
 
     def _schema(self) -> Schema:
         if self.bare:
@@ -150,72 +157,72 @@ class AvroSchema:
             if name.startswith("__"):
                 raise NoColumnFormError(f"field {name!r}: names that begin with __ are reserved")
         outer = (self.parsed["name"],)
-        found = tuple((field["name"], self._dtype(field["type"], outer)) for field in self.parsed["fields"])
-        return Schema(found, python_type=dict)
+        schema_fields = tuple((field["name"], self._dtype(field["type"], outer)) for field in self.parsed["fields"])
+        return Schema(schema_fields, python_type=dict)
 
     def _dtype(self, schema: object, outer: tuple[str, ...], depth: int = 0) -> pl.DataType:
         self._types += 1
         if self._types > COLUMNS_MAX or depth > COLUMN_DEPTH_MAX:
             raise NoColumnFormError(f"more than {COLUMNS_MAX} types, or nested more than {COLUMN_DEPTH_MAX} deep")
         schema, _ = self.nullable(schema)
-        found = self.definition(schema)
-        kind, logical = found["type"], found.get("logicalType")
+        definition = self.definition(schema)
+        kind, logical = definition["type"], definition.get("logicalType")
         if logical is not None:
-            return self._logical_dtype(found, kind, logical)
+            return self._logical_dtype(definition, kind, logical)
         match kind:
             case "record":
-                if found["name"] in outer:
-                    raise NoColumnFormError(f"record {found['name']} holds itself")
-                outer = (*outer, found["name"])
+                if definition["name"] in outer:
+                    raise NoColumnFormError(f"record {definition['name']} holds itself")
+                outer = (*outer, definition["name"])
                 return pl.Struct(
-                    [pl.Field(f["name"], self._dtype(f["type"], outer, depth + 1)) for f in found["fields"]]
+                    [pl.Field(f["name"], self._dtype(f["type"], outer, depth + 1)) for f in definition["fields"]]
                 )
             case "enum":
                 return pl.String()
             case "fixed":
                 return pl.Binary()
             case "array":
-                return pl.List(self._dtype(found["items"], outer, depth + 1))
+                return pl.List(self._dtype(definition["items"], outer, depth + 1))
             case "map":
-                return pl.Map(pl.String(), self._dtype(found["values"], outer, depth + 1))
+                return pl.Map(pl.String(), self._dtype(definition["values"], outer, depth + 1))
         return _PRIMITIVES[kind]
 
-    def _logical_dtype(self, found: Mapping[str, Any], kind: str, logical: str) -> pl.DataType:
+    def _logical_dtype(self, definition: Mapping[str, Any], kind: str, logical: str) -> pl.DataType:
         if logical != "decimal":
             dtype = _LOGICAL[kind, logical]
             assert dtype is not None
             return dtype
-        if found["precision"] > _MAX_DECIMAL_PRECISION:
-            raise NoColumnFormError(f"a decimal of {found['precision']} digits")
-        return pl.Decimal(found["precision"], found.get("scale", 0))
+        if definition["precision"] > _MAX_DECIMAL_PRECISION:
+            raise NoColumnFormError(f"a decimal of {definition['precision']} digits")
+        return pl.Decimal(definition["precision"], definition.get("scale", 0))
 
     def _physical(self) -> str | None:
         try:
             types = {name: self._plain(field["type"]) for name, field in self.fields().items()}
         except NoColumnFormError:
             return None
-        made = [{"name": name, "type": kind} for name, kind in types.items()]
-        return json.dumps({"type": "record", "name": "Value", "fields": made}) if made else None
+        physical_fields = [{"name": name, "type": kind} for name, kind in types.items()]
+        return json.dumps({"type": "record", "name": "Value", "fields": physical_fields}) if physical_fields else None
 
     def _plain(self, schema: object) -> Any:
         if isinstance(schema, list):
             return ["null" if self.kind(branch) == "null" else self._plain(branch) for branch in schema]
-        found = self.definition(schema)
-        kind = found["type"]
-        if kind in ("bytes", "fixed", "null") or found.get("logicalType") in ("time-millis", "time-micros"):
+        definition = self.definition(schema)
+        kind = definition["type"]
+        if kind in ("bytes", "fixed", "null") or definition.get("logicalType") in ("time-millis", "time-micros"):
             raise NoColumnFormError(kind)
         if kind == "record":
-            if not found["fields"]:
+            if not definition["fields"]:
                 raise NoColumnFormError("a record without fields")
             number = next(self._numbers)
-            inner = [{"name": f["name"], "type": self._plain(f["type"])} for f in found["fields"]]
+            inner = [{"name": f["name"], "type": self._plain(f["type"])} for f in definition["fields"]]
             return {"type": kind, "name": f"Record{number}", "fields": inner}
         if kind == "enum":
-            return {"type": kind, "name": f"Enum{next(self._numbers)}", "symbols": found["symbols"]}
+            return {"type": kind, "name": f"Enum{next(self._numbers)}", "symbols": definition["symbols"]}
         if kind == "array":
-            return {"type": kind, "items": self._plain(found["items"])}
+            return {"type": kind, "items": self._plain(definition["items"])}
         if kind == "map":
-            return {"type": kind, "values": self._plain(found["values"])}
+            return {"type": kind, "values": self._plain(definition["values"])}
         return "long" if kind == "int" else kind
 
     def _int_check(self, schema: object) -> Callable[[Any], bool] | None:
@@ -224,19 +231,19 @@ class AvroSchema:
         Fastavro reads more than that holds.
         """
         schema, _ = self.nullable(schema)
-        found = self.definition(schema)
-        kind = found["type"]
-        if kind == "int" and "logicalType" not in found:
+        definition = self.definition(schema)
+        kind = definition["type"]
+        if kind == "int" and "logicalType" not in definition:
             return lambda value: value is not None and not -_INT_LIMIT <= value < _INT_LIMIT
-        if found.get("logicalType") == "decimal":
-            exponent = -found.get("scale", 0)
+        if definition.get("logicalType") == "decimal":
+            exponent = -definition.get("scale", 0)
             return lambda value: value is not None and value.as_tuple().exponent != exponent
         if kind == "record":
-            inner = [(f["name"], self._int_check(f["type"])) for f in found["fields"]]
+            inner = [(f["name"], self._int_check(f["type"])) for f in definition["fields"]]
             checks = [(name, check) for name, check in inner if check is not None]
             return _any_field(checks) if checks else None
         if kind in ("array", "map"):
-            check = self._int_check(found["items" if kind == "array" else "values"])
+            check = self._int_check(definition["items" if kind == "array" else "values"])
             return None if check is None else _any_item(check, is_map=kind == "map")
         return None
 
@@ -288,19 +295,19 @@ def inlined(definition: Any, named: Mapping[str, Any]) -> Any:
             return walk({**named[full], "name": short, "namespace": space}, space)
         if isinstance(schema, list):
             return [walk(branch, namespace) for branch in schema]
-        made = dict(schema)
-        own = str(made.get("name", ""))
-        space = own.rpartition(".")[0] or made.get("namespace", namespace)
-        if isinstance(made.get("type"), dict | list):
-            made["type"] = walk(made["type"], namespace)
+        copied = dict(schema)
+        own = str(copied.get("name", ""))
+        space = own.rpartition(".")[0] or copied.get("namespace", namespace)
+        if isinstance(copied.get("type"), dict | list):
+            copied["type"] = walk(copied["type"], namespace)
         for inner in ("items", "values"):
-            if inner in made:
-                made[inner] = walk(made[inner], namespace)
-        if "fields" in made:
-            made["fields"] = [{**field, "type": walk(field["type"], space)} for field in made["fields"]]
-        if isinstance(made.get("type"), str) and made["type"] not in (*_PRIMITIVES, "record", "enum", "fixed"):
-            made["type"] = made["type"] if made["type"] in ("array", "map") else walk(made["type"], namespace)
-        return made
+            if inner in copied:
+                copied[inner] = walk(copied[inner], namespace)
+        if "fields" in copied:
+            copied["fields"] = [{**field, "type": walk(field["type"], space)} for field in copied["fields"]]
+        if isinstance(copied.get("type"), str) and copied["type"] not in (*_PRIMITIVES, "record", "enum", "fixed"):
+            copied["type"] = copied["type"] if copied["type"] in ("array", "map") else walk(copied["type"], namespace)
+        return copied
 
     try:
         return walk(definition, "")
@@ -331,29 +338,29 @@ def _without_foreign_types(schema: object) -> Any:
         return [_without_foreign_types(branch) for branch in schema]
     if not isinstance(schema, dict):
         return schema
-    made = {name: part for name, part in schema.items() if not name.startswith("__")}
-    kind, logical = made.get("type"), made.get("logicalType")
+    kept = {name: part for name, part in schema.items() if not name.startswith("__")}
+    kind, logical = kept.get("type"), kept.get("logicalType")
     if logical is not None and (not isinstance(kind, str) or (kind, logical) not in _LOGICAL):
-        del made["logicalType"]
+        del kept["logicalType"]
     if isinstance(kind, dict | list):
         return _without_foreign_types(kind)
     for inner in ("items", "values"):
-        if inner in made:
-            made[inner] = _without_foreign_types(made[inner])
-    if "fields" in made:
-        made["fields"] = [{**field, "type": _without_foreign_types(field["type"])} for field in made["fields"]]
-    return made
+        if inner in kept:
+            kept[inner] = _without_foreign_types(kept[inner])
+    if "fields" in kept:
+        kept["fields"] = [{**field, "type": _without_foreign_types(field["type"])} for field in kept["fields"]]
+    return kept
 
 
-def _collect_names(schema: object, found: dict[str, Any]) -> None:
+def _collect_names(schema: object, named: dict[str, Any]) -> None:
     if isinstance(schema, list):
         for branch in schema:
-            _collect_names(branch, found)
+            _collect_names(branch, named)
     elif isinstance(schema, dict):
         if "name" in schema:
-            found[schema["name"]] = schema
+            named[schema["name"]] = schema
         for inner in ("type", "items", "values"):
             if isinstance(schema.get(inner), dict | list):
-                _collect_names(schema[inner], found)
+                _collect_names(schema[inner], named)
         for field in schema.get("fields", ()):
-            _collect_names(field["type"], found)
+            _collect_names(field["type"], named)

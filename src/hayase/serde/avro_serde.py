@@ -111,16 +111,16 @@ class AvroSerde(RegistrySerde[Any]):
         named = self._named(schema, {}) if schema.references else {}
         return AvroSchema(inlined(load(schema.text), named))
 
-    def _named(self, schema: RegistrySchema, found: dict[str, object]) -> dict[str, object]:
+    def _named(self, schema: RegistrySchema, named: dict[str, object]) -> dict[str, object]:
         pending = list(schema.references)
         while pending:
             reference = pending.pop()
-            if reference.name not in found:
+            if reference.name not in named:
                 used = self.registry.version(reference.subject, reference.version).schema
-                found[reference.name] = load(used.text)
+                named[reference.name] = load(used.text)
                 pending += used.references
-                check_references(len(found))
-        return found
+                check_references(len(named))
+        return named
 
     def writing_by(self) -> tuple[bytes, AvroSchema]:
         """The head of what is written, and the schema it is written by."""

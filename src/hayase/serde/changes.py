@@ -79,7 +79,7 @@ class ChangeCodec(ColumnCodec):
         names = self.schema.names
         new = self._inner.to_python(frame.select(names), null)
         old = self._inner.to_python(frame.select(pl.col(OLD + name).alias(name) for name in names), frame[OLD_NULL])
-        return [Change(one, other) for one, other in zip(new, old, strict=True)]
+        return [Change(new_value, old_value) for new_value, old_value in zip(new, old, strict=True)]
 
     def from_python(self, values: Sequence[Any]) -> tuple[pl.DataFrame, pl.Series]:
         """See ColumnCodec."""

@@ -143,10 +143,10 @@ def _misfits(old: _Node, new: _Node, field: str, depth: int) -> Iterator[str]:
     if depth > _DEEPEST:
         return
     targets = new.alternatives
-    for one in old.alternatives:
-        found = [list(_one_misfit(one, target, field, depth)) for target in targets]
-        if all(found):
-            yield min(found, key=lambda reasons: "is to be" in reasons[0])[0]
+    for alternative in old.alternatives:
+        reasons_of_targets = [list(_one_misfit(alternative, target, field, depth)) for target in targets]
+        if all(reasons_of_targets):
+            yield min(reasons_of_targets, key=lambda reasons: "is to be" in reasons[0])[0]
 
 
 def _one_misfit(old: _Node, new: _Node, field: str, depth: int) -> Iterator[str]:

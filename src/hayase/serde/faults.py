@@ -33,13 +33,13 @@ def unreadable(error: BaseException, serde: object, data: bytes | None) -> Seria
         return error
     if not is_fault(error):
         raise error
-    found = SerializationError(
+    unreadable_error = SerializationError(
         "DESERIALIZER_FAILED",
         f"{type(serde).__name__} failed on {0 if data is None else len(data)} bytes: {(data or b'')[:60]!r}: "
         f"{said(error)}",
     )
-    found.__cause__ = error
-    return found
+    unreadable_error.__cause__ = error
+    return unreadable_error
 
 
 def unwritable(error: BaseException, serde: object, value: object) -> SerializationError:
@@ -48,12 +48,12 @@ def unwritable(error: BaseException, serde: object, value: object) -> Serializat
         return error
     if not is_fault(error):
         raise error
-    found = SerializationError(
+    unwritable_error = SerializationError(
         "SERIALIZER_FAILED",
         f"{type(serde).__name__} failed on {shown(value)} ({type(value).__name__}): {said(error)}",
     )
-    found.__cause__ = error
-    return found
+    unwritable_error.__cause__ = error
+    return unwritable_error
 
 
 def shown(value: object, limit: int = 200) -> str:
@@ -88,9 +88,9 @@ def read_rows(serde: Serde, data: Sequence[bytes | None]) -> tuple[list[object],
     One call of the serde as long as nothing is wrong.
     """
     try:
-        found = serde.deserialize_many(data)
-        if len(found) == len(data):
-            return found, {}
+        deserialized = serde.deserialize_many(data)
+        if len(deserialized) == len(data):
+            return deserialized, {}
     except BaseException as error:
         if not is_fault(error):
             raise
@@ -119,9 +119,9 @@ def read_columns(
         fields: those that are wanted; `None`: all.
     """
     try:
-        found = codec.decode_list(data, fields)
-        if found.frame.height != len(data):
-            raise ValueError(f"{type(codec).__name__} made {found.frame.height} values of {len(data)}")
+        decoded = codec.decode_list(data, fields)
+        if decoded.frame.height != len(data):
+            raise ValueError(f"{type(codec).__name__} made {decoded.frame.height} values of {len(data)}")
     except BaseException as error:
         if len(data) == 0:
             raise
@@ -134,9 +134,9 @@ def read_columns(
         nothing = codec.decode_list([None], fields)
         null = pl.Series(nothing.null.name, [False], dtype=pl.Boolean)
         return Decoded(nothing.frame, null, [(0, unreadable(error, serde, data[0]))])
-    if found.bad:
-        found.bad = [(row, unreadable(error, serde, data[row])) for row, error in found.bad]
-    return found
+    if decoded.bad:
+        decoded.bad = [(row, unreadable(error, serde, data[row])) for row, error in decoded.bad]
+    return decoded
 
 
 def _joined(first: Decoded, second: Decoded, at: int) -> Decoded:

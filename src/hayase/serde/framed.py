@@ -64,9 +64,9 @@ class FramedCodec(ColumnCodec):
             if why is not None:
                 bad.append((index, why))
             payloads.append(None if value is None or why is not None else value[HEAD_SIZE:])
-        found = self._inner.decode_list(payloads, fields)
-        null = found.null.scatter([index for index, _ in bad], False)
-        return Decoded(found.frame, null, sorted([*found.bad, *bad], key=lambda each: each[0]))
+        decoded = self._inner.decode_list(payloads, fields)
+        null = decoded.null.scatter([index for index, _ in bad], False)
+        return Decoded(decoded.frame, null, sorted([*decoded.bad, *bad], key=lambda each: each[0]))
 
     def encode(self, frame: pl.DataFrame, null: pl.Series | None = None) -> list[bytes | None]:
         """See ColumnCodec; raises SchemaRegistryError if there is no id for the schema."""

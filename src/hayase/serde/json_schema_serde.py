@@ -112,9 +112,9 @@ class JsonSchemaSerde(FramedSerde[T]):
 def _text(schema: type[Any] | str | Mapping[str, Any]) -> str:
     try:
         if isinstance(schema, type):
-            found: Any = schema.model_json_schema() if is_model(schema) else msgspec.json.schema(schema)
+            generated: Any = schema.model_json_schema() if is_model(schema) else msgspec.json.schema(schema)
             name = schema.__name__
-            return json.dumps({"$schema": "http://json-schema.org/draft-07/schema#", "title": name, **found})
+            return json.dumps({"$schema": "http://json-schema.org/draft-07/schema#", "title": name, **generated})
         parsed = json.loads(schema) if isinstance(schema, str) else schema
     except (TypeError, ValueError) as error:
         raise ConfigError("INVALID_SCHEMA", f"no JSON Schema can be had from {schema!r:.200}: {error}") from error

@@ -53,13 +53,13 @@ class PlainSerde(Serde[Any]):
         try:
             return _DECODER.decode(data)
         except READ_ERRORS as error:
-            found = refuse_bytes(self, data, "a value of Python's own types")
+            refusal = refuse_bytes(self, data, "a value of Python's own types")
             if data[:1] == b"\x80" and data[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05"):
-                found.message += (
+                refusal.message += (
                     ". They look like a pickle, as versions before wrote it to internal topics; if you trust all who "
                     "can write to the topic, give the table or stream the serde Serdes.pickle() until they are read"
                 )
-            raise found from error
+            raise refusal from error
 
 
 def _packed(value: Any) -> Any:

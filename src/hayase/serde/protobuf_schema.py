@@ -59,14 +59,14 @@ class ProtobufSchema:
 
     def imports(self) -> dict[str, tuple[str, ...]]:
         """The files that each file imports."""
-        found: dict[str, tuple[str, ...]] = {}
+        imported: dict[str, tuple[str, ...]] = {}
         waiting = [self._file]
         while waiting:
             file = waiting.pop()
-            if file.name not in found:
-                found[file.name] = tuple(each.name for each in file.dependencies)
+            if file.name not in imported:
+                imported[file.name] = tuple(each.name for each in file.dependencies)
                 waiting += file.dependencies
-        return found
+        return imported
 
     def text(self, name: str) -> str:
         """What is registered for a file of which there is only the descriptor."""
@@ -86,9 +86,9 @@ class ProtobufSchema:
         Raises:
             ConfigError: `INVALID_SCHEMA`: there is none.
         """
-        for indexes, found in self.messages.items():
-            if name in (None, found.full_name, _inside(found)):
-                return indexes, found
+        for indexes, descriptor in self.messages.items():
+            if name in (None, descriptor.full_name, _inside(descriptor)):
+                return indexes, descriptor
         names = ", ".join(each.full_name for each in self.messages.values()) or "none"
         what = "a message" if name is None else f"the message {name!r}"
         raise ConfigError("INVALID_SCHEMA", f"the .proto file does not have {what}; it has {names}")
@@ -148,14 +148,14 @@ def write_indexes(indexes: Sequence[int]) -> bytes:
     """The indexes as records carry them: how many, then each, as zigzag varints; the first message is a single zero."""
     if tuple(indexes) == (0,):
         return b"\0"
-    found = bytearray()
+    data = bytearray()
     for number in (len(indexes), *indexes):
         rest = number << 1
         while rest > 0x7F:
-            found.append(rest & 0x7F | 0x80)
+            data.append(rest & 0x7F | 0x80)
             rest >>= 7
-        found.append(rest)
-    return bytes(found)
+        data.append(rest)
+    return bytes(data)
 
 
 def read_indexes(data: bytes, at: int) -> tuple[tuple[int, ...], int]:
@@ -165,11 +165,11 @@ def read_indexes(data: bytes, at: int) -> tuple[tuple[int, ...], int]:
         return (0,), at
     if count > _MAX_DEPTH:
         raise ValueError(f"{count} message indexes")
-    found = []
+    indexes = []
     for _ in range(count):
         number, at = _varint(data, at)
-        found.append(number)
-    return tuple(found), at
+        indexes.append(number)
+    return tuple(indexes), at
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
@@ -270,8 +270,8 @@ def _protoc(text: str, name: str, imported: tuple[bytes, ...]) -> bytes:
     known = descriptor_pb2.FileDescriptorSet(
         file=[descriptor_pb2.FileDescriptorProto.FromString(each) for each in imported]
     )
-    with tempfile.TemporaryDirectory(prefix="hayase-protoc-") as made:
-        folder = Path(made)
+    with tempfile.TemporaryDirectory(prefix="hayase-protoc-") as temporary:
+        folder = Path(temporary)
         source = folder / "in" / _MAIN  # no name of a registry becomes a path, or an argument of protoc
         source.parent.mkdir()
         source.write_text(text, encoding="utf-8", errors="replace")
@@ -284,8 +284,8 @@ def _protoc(text: str, name: str, imported: tuple[bytes, ...]) -> bytes:
             raise ConfigError("INVALID_SCHEMA", f"protoc does not take the .proto file: {said}")
         made_set = descriptor_pb2.FileDescriptorSet.FromString((folder / "out").read_bytes())
     made_set.file[-1].name = name
-    found: bytes = made_set.file[-1].SerializeToString()
-    return found
+    serialized: bytes = made_set.file[-1].SerializeToString()
+    return serialized
 
 
 def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:

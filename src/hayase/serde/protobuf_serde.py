@@ -209,7 +209,7 @@ class ProtobufSerde(FramedSerde[T]):
         files = self._schema.imports()
 
         def registered(name: str) -> tuple[SchemaReference, ...]:
-            found = []
+            schema_references = []
             for each in files[name]:
                 if not is_built_in(each):
                     schema = RegistrySchema(self._schema.text(each), "PROTOBUF", registered(each))
@@ -217,8 +217,8 @@ class ProtobufSerde(FramedSerde[T]):
                         self.registry.register(each, schema)
                     version = self.registry.lookup(each, schema).version
                     assert version is not None  # only an answer about an id is without
-                    found.append(SchemaReference(each, each, version))
-            return tuple(found)
+                    schema_references.append(SchemaReference(each, each, version))
+            return tuple(schema_references)
 
         references = self.made(("protobuf imports", own), lambda: registered(self._schema.name))
         return RegistrySchema(own.text, own.kind, references)
@@ -333,10 +333,10 @@ class _ProtobufCodec(ColumnCodec):
 
     def from_python(self, values: Sequence[object]) -> tuple[pl.DataFrame, pl.Series]:
         """A value becomes what it would be after it was written and read."""
-        found = self.decode_list([None if v is None else b"\0" + self._serde.payload(v, self._form) for v in values])
-        if found.bad:
-            raise SerializationError("VALUE_NOT_SERIALIZABLE", str(found.bad[0][1]))
-        return found.frame, found.null
+        decoded = self.decode_list([None if v is None else b"\0" + self._serde.payload(v, self._form) for v in values])
+        if decoded.bad:
+            raise SerializationError("VALUE_NOT_SERIALIZABLE", str(decoded.bad[0][1]))
+        return decoded.frame, decoded.null
 
 
 def _codec_of(serde: ProtobufSerde) -> ColumnCodec:

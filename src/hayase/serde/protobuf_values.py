@@ -90,10 +90,10 @@ class MessageForm:
     def serialize(self, message: Any) -> bytes:
         """The bytes of a message; raises ValueError where a required field is missing."""
         try:
-            found: bytes = message.SerializeToString(deterministic=True)  # maps in one order: a key has one form
+            serialized: bytes = message.SerializeToString(deterministic=True)  # maps in one order: a key has one form
         except self._encode_error as error:
             raise ValueError(str(error)) from error
-        return found
+        return serialized
 
     def frame(self, messages: Sequence[object], wanted: frozenset[str] | None = None) -> pl.DataFrame:
         """Columns of messages; null where there is none. Raises as `value`, and Polars' errors."""
@@ -172,16 +172,18 @@ def _to_message(field: Any, known: dict[str, MessageForm]) -> Convert:
         return _enum_writer(field.enum_type)
     if field.message_type is None:
         return lambda value: value
-    made = package("google.protobuf.message_factory").GetMessageClass(field.message_type)
+    message_class = package("google.protobuf.message_factory").GetMessageClass(field.message_type)
     match field.message_type.full_name:
         case "google.protobuf.Timestamp":
-            return lambda value: _timestamp(made(), value)
+            return lambda value: _timestamp(message_class(), value)
         case "google.protobuf.Duration":
-            return lambda value: _within(_filled(made(), "FromTimedelta", _as(dt.timedelta, value, "a timedelta")))
+            return lambda value: _within(
+                _filled(message_class(), "FromTimedelta", _as(dt.timedelta, value, "a timedelta"))
+            )
         case name if name in _WRAPPED:
-            return lambda value: made(value=value)
+            return lambda value: message_class(value=value)
         case name if name in _JSON:
-            return lambda value: _from_json(made(), value)
+            return lambda value: _from_json(message_class(), value)
     return _form(field.message_type, known).message
 
 
@@ -266,9 +268,9 @@ class _ColumnTypes:
         if self._count > COLUMNS_MAX or len(self._outer) > COLUMN_DEPTH_MAX:
             raise NoColumnFormError(f"more than {COLUMNS_MAX} types, or nested more than {COLUMN_DEPTH_MAX} deep")
         self._outer.append(name)
-        found = [(each.name, self._field(each)) for each in descriptor.fields]
+        columns = [(each.name, self._field(each)) for each in descriptor.fields]
         self._outer.pop()
-        return found
+        return columns
 
     def _field(self, field: Any) -> pl.DataType:
         if _is_map(field):

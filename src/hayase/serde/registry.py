@@ -180,9 +180,9 @@ class SchemaRegistry:
         """
         held = self.held.schemas
         if schema_id not in held:
-            found = self._ask(lambda client: client.get_schema(schema_id), f"fetch the schema with id {schema_id}")
+            answer = self._ask(lambda client: client.get_schema(schema_id), f"fetch the schema with id {schema_id}")
             try:
-                held[schema_id] = _schema_of(found)
+                held[schema_id] = _schema_of(answer)
             except SchemaRegistryError:
                 self.held.client.clear_caches()  # it keeps what it was answered
                 raise
@@ -239,10 +239,10 @@ class SchemaRegistry:
         """What this process holds of the registry."""
         key = (os.getpid(), self._key())
         with _LOCK:
-            found = _HELD.get(key)
-            if found is None:
-                found = _HELD[key] = Held(self._connect())
-            return found
+            answers = _HELD.get(key)
+            if answers is None:
+                answers = _HELD[key] = Held(self._connect())
+            return answers
 
     def _connect(self) -> Any:
         try:
@@ -304,9 +304,9 @@ class Refusals:
 
     def check(self, key: object) -> None:
         """Raises SerializationError if this was refused and it is not yet time to ask again."""
-        found = self._found.get(key)
-        if found is not None and found[0] > self._now():
-            raise SerializationError(*found[2:])
+        refusal = self._found.get(key)
+        if refusal is not None and refusal[0] > self._now():
+            raise SerializationError(*refusal[2:])
 
     def add(self, key: object, error: SerializationError) -> SerializationError:
         """Remember that something was refused; the error, to be raised."""
@@ -391,17 +391,17 @@ def _client_schema(schema: RegistrySchema) -> Any:
     return confluent.Schema(schema.text, schema.kind, references)
 
 
-def _schema_of(found: Any) -> RegistrySchema:
-    kind = found.schema_type or "AVRO"
-    if not isinstance(found.schema_str, str) or kind not in get_args(Kind):
+def _schema_of(answer: Any) -> RegistrySchema:
+    kind = answer.schema_type or "AVRO"
+    if not isinstance(answer.schema_str, str) or kind not in get_args(Kind):
         raise SchemaRegistryError(
             "SCHEMA_REGISTRY_FAILED",
-            f"the schema registry answered without a schema (text {found.schema_str!r:.60}, type {kind!r:.60}): is "
+            f"the schema registry answered without a schema (text {answer.schema_str!r:.60}, type {kind!r:.60}): is "
             "schema.registry.url that of a registry, and has it started?",
         )
-    references = tuple(SchemaReference(each.name, each.subject, each.version) for each in found.references or ())
-    return RegistrySchema(found.schema_str, cast("Kind", kind), references)
+    references = tuple(SchemaReference(each.name, each.subject, each.version) for each in answer.references or ())
+    return RegistrySchema(answer.schema_str, cast("Kind", kind), references)
 
 
-def _registered(found: Any) -> RegisteredSchema:
-    return RegisteredSchema(found.schema_id, found.subject, found.version, _schema_of(found.schema))
+def _registered(answer: Any) -> RegisteredSchema:
+    return RegisteredSchema(answer.schema_id, answer.subject, answer.version, _schema_of(answer.schema))

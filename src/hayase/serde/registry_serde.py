@@ -82,15 +82,15 @@ class WriterOptions:
 
     def with_settings(self, settings: Mapping[str, object], side: Side) -> WriterOptions:
         """These options, completed by the application's settings."""
-        found: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(self)}
+        options: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(self)}
         mode_given = self.auto_register_schemas is not None or self.use_latest_version is not None
         for name in ("auto_register_schemas", "use_latest_version", "normalize_schemas"):
             key = name.replace("_", ".")
-            if found[name] is None and key in settings and not (mode_given and name != "normalize_schemas"):
-                found[name] = boolean(key, settings[key])
-        if found["subject_name_strategy"] is None:
-            found["subject_name_strategy"] = settings.get(f"{side}.subject.name.strategy")
-        return WriterOptions(**found)
+            if options[name] is None and key in settings and not (mode_given and name != "normalize_schemas"):
+                options[name] = boolean(key, settings[key])
+        if options["subject_name_strategy"] is None:
+            options["subject_name_strategy"] = settings.get(f"{side}.subject.name.strategy")
+        return WriterOptions(**options)
 
 
 class RegistrySerde(Serde[T]):
@@ -169,8 +169,8 @@ class RegistrySerde(Serde[T]):
         held = self.registry.held.made
         if key not in held:
             held[key] = make()
-        found: M = held[key]
-        return found
+        answer: M = held[key]
+        return answer
 
     def made_of(self, schema: RegistrySchema, key: object, make: Callable[[], M]) -> M:
         """What `make` makes of a schema that a record was written by, as `made`.
@@ -184,11 +184,11 @@ class RegistrySerde(Serde[T]):
         """
         held = self.registry.held
         if key in held.made:
-            found: M = held.made[key]
-            return found
+            answer: M = held.made[key]
+            return answer
         held.refused.check(key)
         try:
-            found = held.made[key] = make()
+            answer = held.made[key] = make()
         except Exception as error:
             if not (is_fault(error) or getattr(error, "condition", "") in ("INVALID_SCHEMA", "SCHEMA_NOT_FOUND")):
                 raise
@@ -198,7 +198,7 @@ class RegistrySerde(Serde[T]):
                 f"{type(self).__name__} cannot read: {said(error)}; the schema is {schema.text[:200]!r}",
             )
             raise held.refused.add(key, refused) from error
-        return found
+        return answer
 
     def head(self, schema_id: int) -> bytes:
         """The bytes before the payload."""
@@ -281,12 +281,12 @@ class RegistrySerde(Serde[T]):
             latest = self.made(key, lambda: self.registry.latest(subject))
             return latest.id, latest.schema
         if options.registers:
-            made = ("registered", subject, own, normalize)
-            return self.made(made, lambda: self.registry.register(subject, own, normalize=normalize)), own
-        found = self.made(
+            registered_by = ("registered", subject, own, normalize)
+            return self.made(registered_by, lambda: self.registry.register(subject, own, normalize=normalize)), own
+        registered = self.made(
             ("found", subject, own, normalize), lambda: self.registry.lookup(subject, own, normalize=normalize)
         )
-        return found.id, own
+        return registered.id, own
 
 
 _NOT_OF_THE_CLIENT = {

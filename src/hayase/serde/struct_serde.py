@@ -98,8 +98,8 @@ class StructSerde(Serde[Any]):
 
     def from_bytes(self, data: bytes) -> Any:
         """Raises SerializationError for bytes of another schema, as far as that shows."""
-        made = self._shape.make_of(self.unpack(data))
-        return made[BARE_FIELD] if self._bare else made
+        value = self._shape.make_of(self.unpack(data))
+        return value[BARE_FIELD] if self._bare else value
 
     @property
     def columns(self) -> ColumnCodec:

@@ -80,10 +80,10 @@ class _Codec(ColumnCodec):
         self, frame: pl.DataFrame, numbers: Sequence[int], rest: Sequence[bytes | None], null: pl.Series | None
     ) -> list[bytes | None]:
         columns = frame[PARTITION].to_list(), frame[DIGEST].to_list()
-        made = list(map(packed, numbers, *columns, rest))
+        encoded = list(map(packed, numbers, *columns, rest))
         if null is None or not null.any():
-            return made  # type: ignore[return-value]
-        return [None if gone else data for data, gone in zip(made, null.to_list(), strict=True)]
+            return encoded  # type: ignore[return-value]
+        return [None if gone else data for data, gone in zip(encoded, null.to_list(), strict=True)]
 
 
 _NOTHING = (0, 0, None, None)

@@ -197,8 +197,8 @@ def _split(array: pa.Array, borders: int) -> tuple[pa.Array, list[I64]]:
             "VALUE_NOT_DESERIALIZABLE", f"a windowed key is null or has fewer than {width} bytes of window"
         )
     ends = starts + lengths
-    found = [longs_at(data, ends - width + _TIME.size * border) for border in range(borders)]
-    return cut(array, width, at_end=True), found
+    times = [longs_at(data, ends - width + _TIME.size * border) for border in range(borders)]
+    return cut(array, width, at_end=True), times
 
 
 def _check_lengths(keys: Sequence[bytes], times_ms: I64) -> None:

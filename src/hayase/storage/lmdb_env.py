@@ -284,10 +284,10 @@ def is_disk_full(env_path: str | os.PathLike[str], error: lmdb.Error) -> bool:
 def _identity(file: str) -> tuple[int, int] | None:
     """Which file it is; `None` if there is none."""
     try:
-        found = os.stat(file)  # noqa: PTH116 - for every use of an environment; a Path costs as much again
+        status = os.stat(file)  # noqa: PTH116 - for every use of an environment; a Path costs as much again
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def _open(path: str, map_size: int, max_dbs: int, readonly: bool, sync: bool) -> _Entry:
@@ -333,10 +333,10 @@ def _reserve_lock_file(path: str) -> None:
     """
     file = Path(path, "lock.mdb")
     try:
-        found = file.stat()
+        status = file.stat()
     except FileNotFoundError:
-        found = None
-    if found is not None and found.st_blocks * _BLOCK_BYTES >= _LOCK_FILE_BYTES:
+        status = None
+    if status is not None and status.st_blocks * _BLOCK_BYTES >= _LOCK_FILE_BYTES:
         return
     try:
         descriptor = open_file(file, os.O_RDWR)

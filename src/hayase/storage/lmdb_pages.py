@@ -74,7 +74,7 @@ class PagesFile:
         """
         descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            found = os.fstat(descriptor)
+            status = os.fstat(descriptor)
             head = (
                 os.pread(descriptor, 1 << 16, 0) if self._map is None else os.pread(descriptor, 2 * self.page_size, 0)
             )
@@ -82,13 +82,13 @@ class PagesFile:
             if not metas:
                 raise PagesDamaged("it has no meta page")
             self.page_size = metas[0].page_size
-            if (metas[0].last_page + 1) * self.page_size > found.st_size:
-                raise PagesDamaged(f"it ends after {found.st_size} bytes, before its last page")
-            if self._identity != (found.st_ino, found.st_size):
+            if (metas[0].last_page + 1) * self.page_size > status.st_size:
+                raise PagesDamaged(f"it ends after {status.st_size} bytes, before its last page")
+            if self._identity != (status.st_ino, status.st_size):
                 self._map = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
                 self.bytes = memoryview(self._map)
-                self.words = np.frombuffer(self._map, np.uint16, found.st_size // 2)
-                self._identity = (found.st_ino, found.st_size)
+                self.words = np.frombuffer(self._map, np.uint16, status.st_size // 2)
+                self._identity = (status.st_ino, status.st_size)
             return metas
         finally:
             os.close(descriptor)
@@ -124,8 +124,8 @@ class PagesFile:
         at = nodes * 2 + _NODE_HEADER + words[nodes + 3].astype(np.int64)
         data = np.frombuffer(self.bytes, np.uint8)
         first = data[at[:, None] + np.arange(8)].copy().view(np.int64).ravel()
-        found: Numbers = np.repeat(first, counts) + _positions(counts)
-        return found
+        numbers: Numbers = np.repeat(first, counts) + _positions(counts)
+        return numbers
 
     def _nodes(self, pages: Numbers) -> Numbers:
         """Where the nodes of pages are, in words."""

@@ -18,6 +18,6 @@ def numbers_of(names: Iterable[str], folder: str, digits: int, suffix: str = "")
         digits: how long a number is at least, with zeros before it.
         suffix: what is behind the number.
     """
-    found = (name.removeprefix(folder) for name in names if name.endswith(suffix))
-    bare = (name.removesuffix(suffix) for name in found)
+    without_folder = (name.removeprefix(folder) for name in names if name.endswith(suffix))
+    bare = (name.removesuffix(suffix) for name in without_folder)
     return [int(name) for name in bare if len(name) >= digits and name.isascii() and name.isdigit()]

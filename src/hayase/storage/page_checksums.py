@@ -214,7 +214,7 @@ class PageChecksums:
 
         Level by level, counted from the leaves: a page that both have is below one that only the old one had.
         """
-        found: list[Numbers] = []
+        changed: list[Numbers] = []
         nothing = np.zeros(0, np.int64)
         ours = np.array([new.root], np.int64) if new.depth else nothing
         theirs = nothing
@@ -226,7 +226,7 @@ class PageChecksums:
                 theirs = np.array([old.root], np.int64)
             self._check_numbers(ours, last)
             fresh, gone = np.setdiff1d(ours, theirs), np.setdiff1d(theirs, ours)
-            found.append(fresh)
+            changed.append(fresh)
             if height > 1:
                 ours, theirs = self._below(fresh), self._below(gone)
             elif new.overflow:
@@ -234,8 +234,8 @@ class PageChecksums:
                 if old.overflow:
                     pages = np.setdiff1d(pages, self._data.overflow(gone))
                 self._check_numbers(pages, last)
-                found.append(pages)
-        return found
+                changed.append(pages)
+        return changed
 
     def _below(self, pages: Numbers) -> Numbers:
         return self._data.children(pages) if len(pages) else pages

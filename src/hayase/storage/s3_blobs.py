@@ -118,8 +118,8 @@ class S3Blobs:
 
         if self._run(f"writing {name}", put):
             return True
-        found = self._head(name)
-        return found is not None and found["Metadata"].get(_WRITER) == writer
+        head = self._head(name)
+        return head is not None and head["Metadata"].get(_WRITER) == writer
 
     def get(self, name: str) -> bytes | None:
         """The blob; `None` if there is none."""
@@ -138,8 +138,8 @@ class S3Blobs:
 
     def size(self, name: str) -> int | None:
         """Bytes of the blob; `None` if there is none."""
-        found = self._head(name)
-        return None if found is None else int(found["ContentLength"])
+        head = self._head(name)
+        return None if head is None else int(head["ContentLength"])
 
     def exists(self, name: str) -> bool:
         """Whether there is a blob of that name."""
@@ -209,12 +209,12 @@ class S3Blobs:
                     Bucket=self.where.bucket, Prefix=self.where.folder + prefix, MaxKeys=most, **more
                 )
 
-            found = self._run(f"listing {prefix or 'the checkpoint'}", page)
-            if keys := [each["Key"] for each in found.get("Contents", [])]:
+            answer = self._run(f"listing {prefix or 'the checkpoint'}", page)
+            if keys := [each["Key"] for each in answer.get("Contents", [])]:
                 yield keys
-            if not found.get("IsTruncated"):
+            if not answer.get("IsTruncated"):
                 return
-            more = {**more, "ContinuationToken": found["NextContinuationToken"]}
+            more = {**more, "ContinuationToken": answer["NextContinuationToken"]}
 
     def _run(self, doing: str, action: Callable[[Any], T]) -> T:
         """Do it, again while that may help."""
@@ -224,12 +224,12 @@ class S3Blobs:
                 with asking():
                     done = action(client_for(self.where))
             except (BotoCoreError, ClientError) as error:
-                found = explain(error, self.where, doing)
+                explained = explain(error, self.where, doing)
                 if not may_pass(error):
                     wait.over()
-                    raise found from error
-                if attempt >= ATTEMPTS and not wait.again(found):
-                    raise found from error
+                    raise explained from error
+                if attempt >= ATTEMPTS and not wait.again(explained):
+                    raise explained from error
                 pause = self._pause_s(attempt)
                 _LOG.info("%s: attempt %d of %s failed, again in %.1f s: %s", self.where, attempt, doing, pause, error)
             else:

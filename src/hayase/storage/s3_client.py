@@ -24,11 +24,11 @@ def client_for(where: S3Location) -> Any:
         botocore.exceptions.BotoCoreError: the AWS configuration of this machine is not usable.
     """
     key = (os.getpid(), where)
-    found = _clients.get(key)
-    if found is None:
+    client = _clients.get(key)
+    if client is None:
         # Two threads may both make one; that costs a moment, a lock could be inherited locked over a fork.
-        found = _clients[key] = _make(where)
-    return found
+        client = _clients[key] = _make(where)
+    return client
 
 
 def _make(where: S3Location) -> Any:

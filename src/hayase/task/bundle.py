@@ -212,16 +212,16 @@ class BundleRunner:
         self, record: EpochRecord, rows: Sequence[ReceivedRow], space: EpochSpace, steps: _Steps
     ) -> tuple[_Sent, bool, Metrics]:
         state = self._local_state()
-        found = self._changelog.get(record.epoch)
-        if found is None and not self._changelog.catch_up(state, record.epoch - 1):
+        earlier = self._changelog.get(record.epoch)
+        if earlier is None and not self._changelog.catch_up(state, record.epoch - 1):
             # Another attempt has published and applied this epoch meanwhile.
-            found = self._changelog.get(record.epoch)
-        if found is not None:
-            self._check(found, record)
+            earlier = self._changelog.get(record.epoch)
+        if earlier is not None:
+            self._check(earlier, record)
             self._tasks.leave()
             self._changelog.catch_up(state, record.epoch)
             steps.done("adopt")
-            return _Sent(found.outputs(), found.rows()), True, self._metrics()
+            return _Sent(earlier.outputs(), earlier.rows()), True, self._metrics()
         steps.done("restore")
         with (self._unlogged or state).begin() as epoch:
             self._check_position(epoch, record)
@@ -280,8 +280,8 @@ class BundleRunner:
         if self._state is not None:
             for name, times in self._state.take_events().items():
                 metrics.add(name, "", times)
-            found = self._state.entries() | (self._unlogged.entries() if self._unlogged is not None else {})
-            for (task, store), entries in found.items():
+            entries_of_stores = self._state.entries() | (self._unlogged.entries() if self._unlogged is not None else {})
+            for (task, store), entries in entries_of_stores.items():
                 if store != CLOCK_STORE:
                     metrics.for_task(task).add(ENTRIES, store, entries)
 

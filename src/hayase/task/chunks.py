@@ -80,15 +80,15 @@ class InputBuffer:
 
     def read(self, max_bytes: int | None) -> int:
         """Read on; returns about how many bytes. `None`: everything."""
-        found, total = [], 0
+        pieces, total = [], 0
         while max_bytes is None or total < max_bytes:
             piece = next(self._pieces, None)
             if piece is None:
                 self.done = True
                 break
-            found.append(piece)
+            pieces.append(piece)
             total += self._size(piece)
-        self._queue, self._taken = (self._decode(found) if found else None), 0
+        self._queue, self._taken = (self._decode(pieces) if pieces else None), 0
         times = self._queue.timestamps_ms if self._queue is not None else np.empty(0, np.int64)
         self._releases = np.maximum(np.maximum.accumulate(times), self.release) if len(times) else times
         if len(times):
@@ -135,10 +135,10 @@ def _next(buffers: Sequence[InputBuffer], bound: tuple[int, int] | None, *, whol
     releases: list[Int64Array] = []
     for number, buffer in enumerate(buffers):
         release, last = bound if bound is not None else (None, 0)
-        found = buffer.take(release, inclusive=number <= last)
-        if found is not None:
-            queues.append(found[0])
-            releases.append(found[1])
+        taken = buffer.take(release, inclusive=number <= last)
+        if taken is not None:
+            queues.append(taken[0])
+            releases.append(taken[1])
     return Chunk(queues, release_order(releases), whole, bound is None)
 
 

@@ -207,15 +207,16 @@ def merge_chunk(services: TaskContext, chunk: Chunk) -> ColumnInputs:
         if len(queues) == 1:
             where = np.arange(count)
         else:
-            found = np.flatnonzero(order[0] == number)
-            where = np.empty(len(found), np.int64)
-            where[order[1][found]] = found
+            rows_of_queue = np.flatnonzero(order[0] == number)
+            where = np.empty(len(rows_of_queue), np.int64)
+            where[order[1][rows_of_queue]] = rows_of_queue
         extra = [pl.Series("__o0", where, pl.Int64)]
         if any_headers:
             extra.append(pl.Series(HEADERS, where, pl.Int64))
         placed[queue.source].append(queue.content.with_columns(extra))
     frames = [
-        _joined(found, services.program.sources[position], headers=any_headers) for position, found in enumerate(placed)
+        _joined(rows_of_queue, services.program.sources[position], headers=any_headers)
+        for position, rows_of_queue in enumerate(placed)
     ]
     headers: list[Headers] | None = None
     if any_headers:
@@ -233,12 +234,12 @@ def no_inputs(services: TaskContext, last: ColumnInputs, headers: list[Headers] 
     return replace(last, frames=frames, headers=headers, _at_end={})
 
 
-def _joined(found: list[pl.DataFrame], source: SourceProgram, *, headers: bool) -> pl.DataFrame:
-    if len(found) == 1:
-        return found[0]
-    if not found:
+def _joined(frames: list[pl.DataFrame], source: SourceProgram, *, headers: bool) -> pl.DataFrame:
+    if len(frames) == 1:
+        return frames[0]
+    if not frames:
         return empty_frame(source, headers=headers)
-    return pl.concat(found).sort("__o0")
+    return pl.concat(frames).sort("__o0")
 
 
 def empty_frame(source: SourceProgram, *, headers: bool) -> pl.DataFrame:

@@ -126,9 +126,9 @@ def _validated(payload: bytes) -> pl.DataFrame:
     with pa.ipc.open_stream(payload) as stream:
         table = stream.read_all()
     table.validate(full=True)
-    found = pl.from_arrow(table)
-    assert isinstance(found, pl.DataFrame)
-    return found
+    frame = pl.from_arrow(table)
+    assert isinstance(frame, pl.DataFrame)
+    return frame
 
 
 def read_payloads(rows: Sequence[ReceivedRow]) -> pl.DataFrame:

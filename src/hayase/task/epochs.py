@@ -78,8 +78,8 @@ class Epochs:
         """
         last = self.last_done()
         epochs = [epoch for epoch in self.recorded() if epoch <= last]
-        found = bisect_right(epochs, time_ms, key=self._wall_clock_ms)
-        if found == 0:
+        position = bisect_right(epochs, time_ms, key=self._wall_clock_ms)
+        if position == 0:
             oldest = (
                 f"the oldest is epoch {epochs[0]} of {to_iso(self._wall_clock_ms(epochs[0]))}" if epochs else "none"
             )
@@ -88,7 +88,7 @@ class Epochs:
                 f"No epoch of the application was begun at or before {to_iso(time_ms)} (or it is forgotten): {oldest}. "
                 "Ask for a later time; state.history.retention.ms says how long older epochs are kept.",
             )
-        return epochs[found - 1]
+        return epochs[position - 1]
 
     def _wall_clock_ms(self, epoch: int) -> int:
         record = self.record(epoch)

@@ -50,9 +50,9 @@ def extract_times(
     if extractor.kind == "wall_clock":
         return np.full(len(rows), wall_clock_ms, np.int64), None
     if extractor.kind == "record":
-        found = raw.timestamps_ms[rows]
-        if extractor.on_invalid != "partition_time" and _all_valid(found):
-            return found, None
+        recorded = raw.timestamps_ms[rows]
+        if extractor.on_invalid != "partition_time" and _all_valid(recorded):
+            return recorded, None
     if extractor.kind == "field" and isinstance(content, pl.DataFrame) and not needs_partition_time(extractor):
         field = _field_column(content, str(extractor.field))
         column = _in_ms(field) if field is not None else None
@@ -170,11 +170,13 @@ def _callable_picker(
     return pick
 
 
-def _invalid(extractor: TimestampExtractor, node: str, raw: RecordBatch, row: int, found: object) -> SerializationError:
+def _invalid(
+    extractor: TimestampExtractor, node: str, raw: RecordBatch, row: int, extracted: object
+) -> SerializationError:
     source = f"field {extractor.field!r}" if extractor.kind == "field" else f"the {extractor.kind}"
     return SerializationError(
         "INVALID_TIMESTAMP",
-        f"{source} gives {shown(found)} as event time; it must be a whole number of milliseconds since 1970, from 0 "
+        f"{source} gives {shown(extracted)} as event time; it must be a whole number of milliseconds since 1970, from 0 "
         "to 2^62 - 1, or a date and time of not before 1970 (as a text: ISO 8601). Mend the producer, or choose "
         "on_invalid='skip' or 'partition_time' for the source's timestamp extractor",
         node=node,

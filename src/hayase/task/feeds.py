@@ -57,8 +57,8 @@ def input_feeds(
     feeds: list[InputBuffer] = []
     for position, source in enumerate(services.program.sources):
         if source.edge is None:
-            found = [given for name, given in topic_inputs if name == source.name]
-            feeds += [_topic_feed(services, position, source, given, decode) for given in found]
+            given_records = [given for name, given in topic_inputs if name == source.name]
+            feeds += [_topic_feed(services, position, source, given, decode) for given in given_records]
             continue
         origins = sorted((origin for edge, origin in edge_inputs if edge == source.edge), key=origin_order)
         for number, origin in enumerate(origins):

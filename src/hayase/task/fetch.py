@@ -16,12 +16,12 @@ def fetch_inputs(reader: LogReader, record: EpochRecord, task: TaskPlan) -> list
     Empty ranges are left out. The records are fetched when they are asked for; that raises SourceRangeLostError if a
     range is no longer there.
     """
-    found = []
+    inputs = []
     for source, topic, partition in task.topic_partitions:
         start, end = record.ranges.get(topic, {}).get(partition, (0, 0))
         if start < end:
-            found.append((source, reader.fetch(TopicPartition(topic, partition), start, end)))
-    return found
+            inputs.append((source, reader.fetch(TopicPartition(topic, partition), start, end)))
+    return inputs
 
 
 def has_input(record: EpochRecord, tasks: Sequence[TaskPlan]) -> bool:

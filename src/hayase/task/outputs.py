@@ -143,11 +143,11 @@ class Outputs:
 
     def topic(self, name: str) -> TopicOutput:
         """The records of a topic; made when first used."""
-        found = self._topics.get(name)
-        if found is None:
-            found = self._topics[name] = TopicOutput(name)
+        output = self._topics.get(name)
+        if output is None:
+            output = self._topics[name] = TopicOutput(name)
             self.reached.setdefault(name)
-        return found
+        return output
 
     def take_numbers(self, count: int, *edge: str) -> int:
         """The first of so many consecutive numbers, counted from 0 by edge (and whatever else is given) and epoch."""

@@ -91,7 +91,7 @@ class _Arrived:
 class _Run:
     prefix: Prefix
     services: TaskContext
-    found: list[_Arrived] = field(default_factory=list)
+    arrived: list[_Arrived] = field(default_factory=list)
 
     def below(
         self, children: Sequence[PrefixNode | str], schema: EdgeSchema, frame: pl.DataFrame, place: Place
@@ -123,23 +123,23 @@ class _Run:
         rows = frame["__o0"].to_numpy()
         at = tuple(_at(each, rows) for each in place)
         target = self.prefix.targets.index(names)
-        self.found.append(_Arrived(target, at, record_keys(frame, schema), record_values(frame, schema)))
+        self.arrived.append(_Arrived(target, at, record_keys(frame, schema), record_values(frame, schema)))
 
     def failed(self, node: str, place: Place, row: int, error: Exception) -> None:
         """Remember a record on which an expression failed."""
         at = tuple(_at(each, np.array([row])) for each in place)
-        self.found.append(_Arrived(FAILED, at, [node], [error]))
+        self.arrived.append(_Arrived(FAILED, at, [node], [error]))
 
     def arrivals(self) -> Arrivals:
         """Everything, by place."""
-        if len(self.found) == 1:
-            one = self.found[0]
-            return Arrivals(_filled(one.place[0], len(one.keys)), one.target, one.keys, one.values)
+        if len(self.arrived) == 1:
+            only = self.arrived[0]
+            return Arrivals(_filled(only.place[0], len(only.keys)), only.target, only.keys, only.values)
         columns = [
             np.concatenate(
-                [_filled(each.place[i] if i < len(each.place) else 0, len(each.keys)) for each in self.found]
+                [_filled(each.place[i] if i < len(each.place) else 0, len(each.keys)) for each in self.arrived]
             )
-            for i in range(max((len(each.place) for each in self.found), default=0))
+            for i in range(max((len(each.place) for each in self.arrived), default=0))
         ]
         if not columns:
             return Arrivals(np.empty(0, np.int64), 0, [], [])
@@ -147,9 +147,9 @@ class _Run:
         rows = order.tolist()
         return Arrivals(
             columns[0][order],
-            _picked((target for each in self.found for target in [each.target] * len(each.keys)), rows),
-            _picked((key for each in self.found for key in each.keys), rows),
-            _picked((value for each in self.found for value in each.values), rows),
+            _picked((target for each in self.arrived for target in [each.target] * len(each.keys)), rows),
+            _picked((key for each in self.arrived for key in each.keys), rows),
+            _picked((value for each in self.arrived for value in each.values), rows),
         )
 
 

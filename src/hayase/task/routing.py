@@ -224,14 +224,14 @@ class FrameRoute:
 
     def _contexts(self, frame: pl.DataFrame) -> list[RecordContext]:
         headers = self._headers_of(frame) or [()] * frame.height
-        found = []
+        contexts = []
         for row, timestamp_ms, own in zip(frame[f"{ORDER}0"].to_list(), frame[TS].to_list(), headers, strict=True):
             if row < self._inputs.count:
                 read = self._inputs.record((row,))
-                found.append(RecordContext(read.topic, read.partition, read.offset, timestamp_ms, own))
+                contexts.append(RecordContext(read.topic, read.partition, read.offset, timestamp_ms, own))
             else:
-                found.append(RecordContext(None, -1, -1, timestamp_ms, own))
-        return found
+                contexts.append(RecordContext(None, -1, -1, timestamp_ms, own))
+        return contexts
 
     def _with_partitions(self, frame: pl.DataFrame, ctx: ColumnContext) -> pl.DataFrame:
         counts = {topic: self._partitions_of(topic) for topic in frame[TOPIC].unique(maintain_order=True)}
@@ -246,8 +246,10 @@ class FrameRoute:
                 0, most - 1
             )
             if frame.select(fits.fill_null(value=False).all()).item():
-                one = pl.when(pl.col(_PARTITION).is_not_null()).then(pl.concat_list(pl.col(_PARTITION).cast(pl.Int32)))
-                return frame.with_columns(one.alias(PARTITIONS)).drop(_PARTITION)
+                as_list = pl.when(pl.col(_PARTITION).is_not_null()).then(
+                    pl.concat_list(pl.col(_PARTITION).cast(pl.Int32))
+                )
+                return frame.with_columns(as_list.alias(PARTITIONS)).drop(_PARTITION)
             arguments: tuple[Sequence[Any], ...] = frame[TOPIC].to_list(), frame[_PARTITION].to_list()
             frame, numbers = call_each(
                 frame.drop(_PARTITION),

@@ -120,15 +120,15 @@ class SpilledFrameCache:
         )
         if HEADERS in rows.columns:
             given = self.inputs.headers
-            found = [() if at is None or given is None else given[at] for at in rows[HEADERS].to_list()]
-            kept = kept.drop(HEADERS).with_columns(headers_series(found))
+            headers_of_rows = [() if at is None or given is None else given[at] for at in rows[HEADERS].to_list()]
+            kept = kept.drop(HEADERS).with_columns(headers_series(headers_of_rows))
         buffer = io.BytesIO()
         kept.write_ipc_stream(buffer, compression="lz4")
         self._runs.append((self._space.file.append(buffer.getbuffer()), self._kept(origins)))
 
     def drain(self) -> Iterator[HeldRows]:
         """What is sent at the end of the epoch, a run at a time."""
-        for number, (place, made) in enumerate(self._runs):
+        for number, (place, origins_kept) in enumerate(self._runs):
             frame = pl.read_ipc_stream(self._space.file.read(place))
             places, before = self._index.ending(number, frame[_KEYS].to_list())
             frame = frame[places].drop(_KEYS)
@@ -137,21 +137,21 @@ class SpilledFrameCache:
                 headers = read_headers(frame[EDGE_HEADERS])
                 frame = frame.drop(EDGE_HEADERS).with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias(HEADERS))
             start = [None if row == _NOTHING else row[1:] for row in before]
-            yield HeldRows(frame, start, headers, cache(partial(self._origins, made)), self._finish)
+            yield HeldRows(frame, start, headers, cache(partial(self._origins, origins_kept)), self._finish)
 
     def _kept(self, origins: pl.DataFrame) -> Spilled | list[Origin]:
         """The records that made updates: on disk, unless their serdes cannot be pickled."""
-        made = gathered([self.inputs.origin(order) for order in origins.iter_rows()])
+        records = gathered([self.inputs.origin(order) for order in origins.iter_rows()])
         try:
-            return self._space.file.append(pickle.dumps(made))
+            return self._space.file.append(pickle.dumps(records))
         except (pickle.PicklingError, TypeError, AttributeError):
-            return made
+            return records
 
-    def _origins(self, made: Spilled | list[Origin]) -> list[Origin]:
-        if isinstance(made, list):
-            return made
-        found: list[Origin] = pickle.loads(self._space.file.read(made))
-        return found
+    def _origins(self, kept: Spilled | list[Origin]) -> list[Origin]:
+        if isinstance(kept, list):
+            return kept
+        origins: list[Origin] = pickle.loads(self._space.file.read(kept))
+        return origins
 
 
 class HeldRecords:

@@ -102,9 +102,9 @@ class TaskContext:
         Raises:
             UnknownStoreError: the sub-topology has no such store.
         """
-        found = self.globals.get(name)
-        if found is not None:
-            return found
+        global_store = self.globals.get(name)
+        if global_store is not None:
+            return global_store
         if name not in self.program.stores or self.state is None:
             raise UnknownStoreError(
                 "UNKNOWN_STORE",

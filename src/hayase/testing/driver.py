@@ -325,11 +325,11 @@ class TopologyTestDriver:
             self._collect(outputs, in_columns=self._tasks[plan.id].form == "columns")
 
     def _global_stores(self, program: CompiledSubtopology) -> dict[str, ByteStore]:
-        found: dict[str, ByteStore] = {}
+        stores: dict[str, ByteStore] = {}
         for name in program.plan.reads_global:
             task = self._global_tasks[name]
-            found[name] = self._states[task].begin().task(task).store(name)
-        return found
+            stores[name] = self._states[task].begin().task(task).store(name)
+        return stores
 
     def _collect(self, outputs: Outputs, *, in_columns: bool) -> None:
         """In the order in which topics were sent to; in columns nothing is known but the one for a single record."""

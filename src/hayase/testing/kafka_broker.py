@@ -262,10 +262,10 @@ class KafkaBroker:
 
     def _choose_ports(self, skip: int) -> tuple[int, ...]:
         """As many free ports as are needed."""
-        found = free_ports(2 + len(self._secure), skip, self._wanted_port)
-        if found is None:
+        ports = free_ports(2 + len(self._secure), skip, self._wanted_port)
+        if ports is None:
             raise LogError("KAFKA_BROKER_FAILED", f"There are not enough free ports on {HOST}: stop what uses them.")
-        return found
+        return ports
 
     def _write_config(self) -> Path:
         folder = self.data_folder

@@ -35,23 +35,23 @@ class SecureListener:
     def properties(self) -> dict[str, str]:
         """What the broker's configuration says about it."""
         prefix = f"listener.name.{self.name.lower()}"
-        found: dict[str, str] = {}
+        properties: dict[str, str] = {}
         if self.key_store is not None:
-            found |= {f"{prefix}.ssl.keystore.type": "PEM", f"{prefix}.ssl.keystore.location": str(self.key_store)}
+            properties |= {f"{prefix}.ssl.keystore.type": "PEM", f"{prefix}.ssl.keystore.location": str(self.key_store)}
         if self.trust_store is not None:
-            found |= {
+            properties |= {
                 f"{prefix}.ssl.truststore.type": "PEM",
                 f"{prefix}.ssl.truststore.location": str(self.trust_store),
                 f"{prefix}.ssl.client.auth": "required",
             }
         if self.users:
             plain = " ".join(f'user_{user}="{password}"' for user, password in self.users.items())
-            found[f"{prefix}.sasl.enabled.mechanisms"] = ",".join(("PLAIN", *SCRAM))
-            found[f"{prefix}.plain.sasl.jaas.config"] = f"{_MODULES}.plain.PlainLoginModule required {plain};"
+            properties[f"{prefix}.sasl.enabled.mechanisms"] = ",".join(("PLAIN", *SCRAM))
+            properties[f"{prefix}.plain.sasl.jaas.config"] = f"{_MODULES}.plain.PlainLoginModule required {plain};"
             for mechanism in SCRAM:
                 key = f"{prefix}.{mechanism.lower()}.sasl.jaas.config"
-                found[key] = f"{_MODULES}.scram.ScramLoginModule required;"
-        return found
+                properties[key] = f"{_MODULES}.scram.ScramLoginModule required;"
+        return properties
 
     def format_options(self) -> list[str]:
         """Options for the command that formats the broker's folder: the users of SCRAM."""
@@ -73,11 +73,11 @@ def listener_properties(plain: int, controller: int, secure: Sequence[tuple[Secu
     """
     addresses = [f"PLAINTEXT://{HOST}:{plain}", *(f"{each.name}://{HOST}:{port}" for each, port in secure)]
     protocols = ["PLAINTEXT:PLAINTEXT", "CONTROLLER:PLAINTEXT", *(f"{each.name}:{each.protocol}" for each, _ in secure)]
-    found = {
+    properties = {
         "listeners": ",".join([*addresses, f"CONTROLLER://{HOST}:{controller}"]),
         "advertised.listeners": ",".join(addresses),
         "listener.security.protocol.map": ",".join(protocols),
     }
     for each, _ in secure:
-        found |= each.properties()
-    return found
+        properties |= each.properties()
+    return properties

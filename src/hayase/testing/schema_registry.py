@@ -107,8 +107,8 @@ class _State:
                 case "POST", ["subjects", subject]:
                     return self._lookup(subject, body)
                 case "DELETE", ["subjects", subject]:
-                    found = self._subjects.pop(subject, None)
-                    return _no_subject(subject) if found is None else (200, sorted(found))
+                    versions = self._subjects.pop(subject, None)
+                    return _no_subject(subject) if versions is None else (200, sorted(versions))
                 case "POST", ["compatibility", "subjects", subject, "versions", _]:
                     return 200, {"is_compatible": self._same_kind(subject, body)}
                 case _, ["config", *rest]:
@@ -116,8 +116,8 @@ class _State:
         return 404, {"error_code": 404, "message": f"there is no {method} /{'/'.join(path)}"}
 
     def _by_id(self, number: str) -> _Answer:
-        found = self._schemas.get(int(number))
-        return (404, {"error_code": 40403, "message": "Schema not found"}) if found is None else (200, found)
+        content = self._schemas.get(int(number))
+        return (404, {"error_code": 40403, "message": "Schema not found"}) if content is None else (200, content)
 
     def _version(self, subject: str, version: str) -> _Answer:
         versions = self._subjects.get(subject)
@@ -188,8 +188,8 @@ def _problem(body: Any) -> str:
 
 
 def _content(body: Any) -> dict[str, object]:
-    found = {"schema": body["schema"], "references": body.get("references") or []}
-    return found if body.get("schemaType", "AVRO") == "AVRO" else {**found, "schemaType": body["schemaType"]}
+    content = {"schema": body["schema"], "references": body.get("references") or []}
+    return content if body.get("schemaType", "AVRO") == "AVRO" else {**content, "schemaType": body["schemaType"]}
 
 
 def _identity(body: Any) -> str:

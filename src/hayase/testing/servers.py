@@ -34,14 +34,14 @@ def free_ports(count: int, skip: int = 0, wanted: int | None = None) -> tuple[in
 
     Processes start looking at different places, so that they seldom meet; `skip` moves that place.
     """
-    found = [] if wanted is None else [wanted]
+    ports = [] if wanted is None else [wanted]
     first = (os.getpid() * 37 + skip * 101) % len(_PORTS)
     for step in range(len(_PORTS)):
-        if len(found) == count:
-            return tuple(found)
+        if len(ports) == count:
+            return tuple(ports)
         port = _PORTS[(first + step) % len(_PORTS)]
         if port != wanted and _is_free(port):
-            found.append(port)
+            ports.append(port)
     return None
 
 

@@ -59,8 +59,8 @@ class WaitingQueues:
         frame = read_payloads([row])
         time = "ts" if "ts" in frame.columns else "__ts"
         for position in range(frame.height):
-            one = frame[position : position + 1]
-            self._add(row.edge, one[time][0], row._replace(seq=self._sent[row.edge], payload=_payload(one)))
+            record = frame[position : position + 1]
+            self._add(row.edge, record[time][0], row._replace(seq=self._sent[row.edge], payload=_payload(record)))
             self._sent[row.edge] += 1
 
     def next(self) -> EdgeRow | RawRecord | None:
@@ -87,8 +87,8 @@ class WaitingQueues:
         if len(queue.records) == 1:
             self._offer(queue)
 
-    def _before(self, one: _Queue, other: _Queue) -> bool:
-        return one.head_ms(self._time_of) < other.head_ms(self._time_of)
+    def _before(self, this: _Queue, other: _Queue) -> bool:
+        return this.head_ms(self._time_of) < other.head_ms(self._time_of)
 
     def _offer(self, queue: _Queue) -> None:
         heap, at = self._heap, len(self._heap)
@@ -117,17 +117,17 @@ def topics_as_sent(topology: Topology) -> list[str]:
 
     Each node's children as they were added.
     """
-    found: dict[str, None] = {}
+    topics: dict[str, None] = {}
 
     def reached(names: Iterator[str]) -> None:
         for name in names:
             node = topology.by_name[name]
             if isinstance(node, SinkNode) and node.topic is not None:
-                found.setdefault(node.topic)
+                topics.setdefault(node.topic)
             reached(iter(topology.children[name]))
 
     reached(node.name for node in topology.nodes if not getattr(node, "parents", ()))
-    return list(found)
+    return list(topics)
 
 
 def _payload(frame: pl.DataFrame) -> bytes:

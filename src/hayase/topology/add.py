@@ -36,24 +36,24 @@ def source(
         raise TopologyError(
             "INVALID_TOPIC", f"add_source takes topics' names, or one pattern, not {topics!r}", node=name
         )
-    made = SourceNode(
+    source_node = SourceNode(
         check_name(name), names, *serdes, extractor, None if reset is None else AutoOffsetReset.of(reset), pattern
     )
     for other in (*topology.nodes, *(table.source for table in topology.global_tables)):
         if isinstance(other, SourceNode):
-            _check_apart(made, other)
-    _add(topology, made)
+            _check_apart(source_node, other)
+    _add(topology, source_node)
 
 
-def _check_apart(made: SourceNode, other: SourceNode) -> None:
-    def reads(one: SourceNode, topic: str) -> bool:
-        return topic in one.topics or (one.pattern is not None and one.pattern.fullmatch(topic) is not None)
+def _check_apart(added: SourceNode, other: SourceNode) -> None:
+    def reads(reader: SourceNode, topic: str) -> bool:
+        return topic in reader.topics or (reader.pattern is not None and reader.pattern.fullmatch(topic) is not None)
 
-    twice = {t for t in made.topics if reads(other, t)} | {t for t in other.topics if reads(made, t)}
+    twice = {t for t in added.topics if reads(other, t)} | {t for t in other.topics if reads(added, t)}
     if twice:
         raise TopologyError(
             "TOPIC_READ_TWICE",
-            f"topic {min(twice)!r} is already read by {other.name!r}; a topic can be read once, so let {made.name!r} "
+            f"topic {min(twice)!r} is already read by {other.name!r}; a topic can be read once, so let {added.name!r} "
             "and what else needs it be children of one source",
         )
 
@@ -79,11 +79,11 @@ def global_store(
     extractor: TimestampExtractor | None,
 ) -> None:
     """See `Topology.add_global_store`; `names` are those of source and processor."""
-    made = SourceNode(check_name(names[0]), (topic,), *serdes, extractor)
+    source_node = SourceNode(check_name(names[0]), (topic,), *serdes, extractor)
     for other in (*topology.nodes, *(table.source for table in topology.global_tables)):
         if isinstance(other, SourceNode):
-            _check_apart(made, other)
-    table = global_table_of(spec, made, names[1], supplier)
+            _check_apart(source_node, other)
+    table = global_table_of(spec, source_node, names[1], supplier)
     before = topology.stores, topology.global_tables
     _store(topology, spec)
     try:
@@ -143,7 +143,7 @@ def state_store(topology: TopologyGraph, spec: StoreSpec, processors: tuple[str,
 
 def connect(topology: TopologyGraph, name: str, stores: tuple[str, ...]) -> None:
     """See `Topology.connect_processor_and_state_stores`."""
-    found = _processor(topology, name)
+    processor_node = _processor(topology, name)
     for store in stores:
         if store not in topology.stores:
             raise TopologyError(
@@ -151,15 +151,15 @@ def connect(topology: TopologyGraph, name: str, stores: tuple[str, ...]) -> None
                 f"there is no store {store!r}; add it first. There are {sorted(topology.stores)}",
                 node=name,
             )
-    connected = dataclasses.replace(found, stores=tuple(dict.fromkeys((*found.stores, *stores))))
-    topology.changed(nodes=tuple(connected if node is found else node for node in topology.nodes))
+    connected = dataclasses.replace(processor_node, stores=tuple(dict.fromkeys((*processor_node.stores, *stores))))
+    topology.changed(nodes=tuple(connected if node is processor_node else node for node in topology.nodes))
 
 
 def _processor(topology: TopologyGraph, name: str) -> ProcessorNode:
-    found = topology.by_name.get(name)
-    if not isinstance(found, ProcessorNode):
+    node = topology.by_name.get(name)
+    if not isinstance(node, ProcessorNode):
         raise TopologyError("UNKNOWN_PROCESSOR", f"there is no processor {name!r}; add it first")
-    return found
+    return node
 
 
 def _check_parents(topology: TopologyGraph, name: str, parents: tuple[str, ...]) -> None:

@@ -41,8 +41,8 @@ class DefaultSerde(Serde[Any]):
         Raises:
             TopologyError: `UNKNOWN_SERDE`: neither the setting nor a fallback.
         """
-        found = self.fallback if default is None or (self.inferred and not self._fits(default)) else default
-        if found is None:
+        serde = self.fallback if default is None or (self.inferred and not self._fits(default)) else default
+        if serde is None:
             raise TopologyError(
                 "UNKNOWN_SERDE",
                 f"{self.owner} needs a serde for its {self.side}s, and none is known: pass one by Grouped.with_(…), "
@@ -50,7 +50,7 @@ class DefaultSerde(Serde[Any]):
                 f"the function's return type, or set default.{self.side}.serde",
                 owner=self.owner,
             )
-        return found
+        return serde
 
     def _fits(self, default: Serde) -> bool:
         mine = None if self.fallback is None else self.fallback.columns

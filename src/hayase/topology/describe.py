@@ -52,8 +52,8 @@ class _Drawn:
             parent.grow(delta)
 
 
-def _order(one: _Drawn, other: _Drawn) -> int:
-    mine, others = (-one.size, one.node.name), (-other.size, other.node.name)
+def _order(this: _Drawn, other: _Drawn) -> int:
+    mine, others = (-this.size, this.node.name), (-other.size, other.node.name)
     return (mine > others) - (mine < others)
 
 

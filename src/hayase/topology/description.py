@@ -14,9 +14,9 @@ class TopologyDescription(str):
 
     def __new__(cls, topology: TopologyGraph, text: str) -> TopologyDescription:
         """The text of a topology."""
-        made = super().__new__(cls, text)
-        made._topology = topology
-        return made
+        description = super().__new__(cls, text)
+        description._topology = topology
+        return description
 
     def to_mermaid(self) -> str:
         """The topology as a Mermaid flowchart, for a fenced block of a Markdown page.

@@ -54,9 +54,9 @@ def _numbers(topology: Topology) -> Any:
     return [(part.id, part.nodes[0].name) for part in topology.subtopologies], topology.global_table_ids
 
 
-def is_alike(one: Topology, other: Topology) -> bool:
+def is_alike(this: Topology, other: Topology) -> bool:
     """Whether two topologies of one program have the same nodes and names."""
-    mine, others = _names(one), _names(other)
+    mine, others = _names(this), _names(other)
     return bool(mine == others)
 
 
@@ -77,10 +77,10 @@ def renamed(topology: Topology, names: Mapping[str, str]) -> Topology:
     """The topology with other generated names, also where names are made of them (`…-repartition`)."""
     if not names:
         return topology
-    found = re.compile("|".join(map(re.escape, sorted(names, key=len, reverse=True))))
+    old_names = re.compile("|".join(map(re.escape, sorted(names, key=len, reverse=True))))
 
     def text(old: str) -> str:
-        return found.sub(lambda match: names[match.group()], old)
+        return old_names.sub(lambda match: names[match.group()], old)
 
     def of(old: object) -> Any:
         if isinstance(old, str):

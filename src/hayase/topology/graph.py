@@ -101,11 +101,11 @@ class TopologyGraph:
     @cached_property
     def children(self) -> Mapping[str, tuple[str, ...]]:
         """Names of each node's children, in the order they were added."""
-        found: dict[str, list[str]] = {node.name: [] for node in self.nodes}
+        children: dict[str, list[str]] = {node.name: [] for node in self.nodes}
         for node in self.nodes:
             for parent in node.parents:
-                found[parent].append(node.name)
-        return {name: tuple(names) for name, names in found.items()}
+                children[parent].append(node.name)
+        return {name: tuple(names) for name, names in children.items()}
 
     @cached_property
     def subtopologies(self) -> tuple[SubTopology, ...]:

@@ -47,10 +47,10 @@ class JavaTree(Generic[T]):
         """Add it, unless an equal one is met on the way."""
         above, side, at = None, 0, self._root
         while at is not None:
-            found = self._compare(element, at.element)
-            if found == 0:
+            comparison = self._compare(element, at.element)
+            if comparison == 0:
                 return
-            above, side = at, int(found > 0)
+            above, side = at, int(comparison > 0)
             at = at.below[side]
         added = _Entry(element, above)
         if above is None:

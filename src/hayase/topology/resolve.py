@@ -70,14 +70,14 @@ def candidates(topology: Topology, there: Iterable[str]) -> list[str]:
     return [name for name in there if not name.startswith("__") and name not in topology.internal_topics]
 
 
-def with_pattern_topics(topology: Topology, found: Callable[[SourceNode], tuple[str, ...]]) -> Topology:
+def with_pattern_topics(topology: Topology, topics_of: Callable[[SourceNode], tuple[str, ...]]) -> Topology:
     """The topology in which each source with a pattern reads the topics that `found` gives for it.
 
     Raises:
         TopologyError: `TOPIC_READ_TWICE`.
     """
     nodes = tuple(
-        dataclasses.replace(node, topics=found(node))
+        dataclasses.replace(node, topics=topics_of(node))
         if isinstance(node, SourceNode) and node.pattern is not None
         else node
         for node in topology.nodes

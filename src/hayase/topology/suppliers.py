@@ -30,8 +30,8 @@ def check_supplier(supplier: object, wanted: type[Any]) -> Callable[[], Any]:
         raise TopologyError("INVALID_PROCESSOR", f"{supplier.__qualname__} is not {what}")
     if not callable(supplier) or _needs_arguments(supplier):
         raise TopologyError("INVALID_PROCESSOR", f"{supplier!r} is not {what}")
-    made: Callable[[], Any] = supplier
-    return made
+    checked: Callable[[], Any] = supplier
+    return checked
 
 
 def _needs_arguments(supplier: Any) -> bool:
@@ -51,10 +51,10 @@ def brought_stores(supplier: object) -> tuple[StoreSpec, ...]:
         TopologyError: `INVALID_STORE`.
     """
     stores = getattr(supplier, "stores", None)
-    found = tuple(stores()) if callable(stores) else ()
-    for spec in found:
+    specs = tuple(stores()) if callable(stores) else ()
+    for spec in specs:
         check_store(spec, "stores()")
-    return found
+    return specs
 
 
 def check_store(spec: object, what: str) -> StoreSpec:

@@ -58,24 +58,24 @@ def program(tmp_path: Path) -> str:
 @pytest.mark.parametrize("name", ["topology", "builder", "make"])
 def test_a_topology_a_builder_and_a_function_are_all_taken(program: str, name: str) -> None:
     loaded = load(f"{program}:{name}")
-    assert isinstance(loaded.found, Topology)
+    assert isinstance(loaded.target, Topology)
     assert loaded.name == "shop"
 
 
 def test_an_application_is_taken_with_its_settings(program: str) -> None:
-    found = load(f"{program}:application").found
+    found = load(f"{program}:application").target
     assert isinstance(found, StreamsApp)
     assert found.config.application_id == "mine"
 
 
 def test_without_a_name_the_usual_names_are_tried(program: str) -> None:
-    assert isinstance(load(program).found, Topology)
+    assert isinstance(load(program).target, Topology)
 
 
 def test_a_module_is_loaded_by_its_name(program: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(Path(program).parent)
     loaded = load("shop:topology")
-    assert isinstance(loaded.found, Topology)
+    assert isinstance(loaded.target, Topology)
     assert loaded.module is None
 
 
@@ -88,7 +88,7 @@ def test_the_folder_becomes_importable_here_and_in_workers(program: str) -> None
 def test_a_file_named_like_a_module_of_python_does_not_replace_it(tmp_path: Path) -> None:
     (tmp_path / "json.py").write_text(PROGRAM)
     loaded = load(str(tmp_path / "json.py"))
-    assert isinstance(loaded.found, Topology)
+    assert isinstance(loaded.target, Topology)
     assert not hasattr(sys.modules["json"], "topology")
 
 

@@ -160,18 +160,18 @@ def check_tables(tables: Mapping[str, pa.Table], store: list[Mapping[str, Any]],
 def _compare(connection: duckdb.DuckDBPyConnection, name: str, expected: str, actual: str) -> Comparison:
     columns = [row[0] for row in connection.execute(f"describe {expected}").fetchall()]
     names = ", ".join(columns)
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     examples: list[str] = []
-    for sign, one, other in (("-", expected, actual), ("+", actual, expected)):
+    for sign, minuend, other in (("-", expected, actual), ("+", actual, expected)):
         connection.execute(
-            f"create or replace temp table difference as select {names} from {one} except all select {names} from "
+            f"create or replace temp table difference as select {names} from {minuend} except all select {names} from "
             f"{other}"
         )
-        found[sign] = _count(connection, "select count(*) from difference")
+        counts[sign] = _count(connection, "select count(*) from difference")
         rows = connection.execute(f"select * from difference order by all limit {_SHOWN}").fetchall()
         examples += [f"{sign} " + ", ".join(f"{c}={v!r}" for c, v in zip(columns, row, strict=True)) for row in rows]
     return Comparison(
-        name, _count(connection, f"select count(*) from {expected}"), found["-"], found["+"], tuple(examples)
+        name, _count(connection, f"select count(*) from {expected}"), counts["-"], counts["+"], tuple(examples)
     )
 
 

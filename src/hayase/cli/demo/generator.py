@@ -124,22 +124,24 @@ class Shop:
     def products(self) -> Records:
         """Products; names changed and products taken out before the first order, prices changed at any time."""
         rng = np.random.default_rng((self._seed, 2))
-        found: list[tuple[int, int, bytes | None]] = []
+        changes: list[tuple[int, int, bytes | None]] = []
         for number in range(self._products):
             price = int(self._prices[number])
             renamed = rng.random() < 0.2
             draft = "Draft " if renamed else ""
-            found.append((FIRST_ORDER_MS - 30 * DAY_MS + number, number, _product(number, price * 2, draft)))
+            changes.append((FIRST_ORDER_MS - 30 * DAY_MS + number, number, _product(number, price * 2, draft)))
             if renamed:
-                found.append((FIRST_ORDER_MS - int(rng.integers(HOUR_MS, DAY_MS)), number, _product(number, price)))
+                changes.append((FIRST_ORDER_MS - int(rng.integers(HOUR_MS, DAY_MS)), number, _product(number, price)))
             if number >= self._products - self._gone:
-                found.append((FIRST_ORDER_MS - MINUTE_MS, number, None))
+                changes.append((FIRST_ORDER_MS - MINUTE_MS, number, None))
             elif rng.random() < 0.2:
-                found.append(
+                changes.append(
                     (FIRST_ORDER_MS + int(rng.integers(HOUR_MS, SPAN_MS)), number, _product(number, price + 100))
                 )
-        found.sort(key=lambda item: item[:2])
-        return Records("products", [b"p%03d" % n for _, n, _ in found], [v for *_, v in found], [t for t, *_ in found])
+        changes.sort(key=lambda item: item[:2])
+        return Records(
+            "products", [b"p%03d" % n for _, n, _ in changes], [v for *_, v in changes], [t for t, *_ in changes]
+        )
 
     def orders_from(self, start: int, count: int) -> Records:
         """The orders with the numbers from `start` on, in the order they come in."""
@@ -173,24 +175,24 @@ class Shop:
         """When orders come in, in event time: even over the span, then at the live pace."""
         within = FIRST_ORDER_MS + numbers * SPAN_MS // self.orders
         live = FIRST_ORDER_MS + SPAN_MS + (numbers - self.orders) * LIVE_STEP_MS
-        found: Int64Array = np.where(numbers < self.orders, within, live)
-        return found
+        arrivals: Int64Array = np.where(numbers < self.orders, within, live)
+        return arrivals
 
     def _ordering_users(self, rng: np.random.Generator, times: Int64Array, late: npt.NDArray[np.bool_]) -> Int64Array:
         users = rng.integers(0, self._users, len(times))
         move = np.concatenate([self._moves_ms, np.zeros(self._users - self._moving, np.int64)])[users]
         about_to_move = (times < move) & (times >= move - _QUIET_MS)
         settled = rng.integers(self._moving, self._users, len(times))
-        found: Int64Array = np.where(about_to_move | (late & (move > 0)), settled, users)
-        return found
+        ordering: Int64Array = np.where(about_to_move | (late & (move > 0)), settled, users)
+        return ordering
 
     def _ordered_products(self, rng: np.random.Generator, count: int) -> Int64Array:
         """Numbers of products; some sell better than others, some are out of the catalogue or never were in it."""
         known = self._products - self._gone
         popular = (known * rng.random(count) ** 1.3).astype(np.int64)
         unknown = rng.integers(known, known + 2 * self._gone, count)
-        found: Int64Array = np.where(rng.random(count) < _UNKNOWN_SHARE, unknown, popular)
-        return found
+        ordered: Int64Array = np.where(rng.random(count) < _UNKNOWN_SHARE, unknown, popular)
+        return ordered
 
 
 def _padded(column: str, digits: int) -> pl.Expr:

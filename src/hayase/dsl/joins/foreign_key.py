@@ -67,23 +67,23 @@ class _Names:
     def of(cls, state: TableState, name: str | None, store: str | None) -> _Names:
         names = state.graph.names
 
-        def made(suffix: str, prefix: str) -> str:
+        def name_of(suffix: str, prefix: str) -> str:
             return names.suffixed_or_next(name, suffix, prefix)
 
         return cls(
-            made("-subscription-registration", _REGISTRATION) + "-topic",
-            made("-subscription-registration-processor", _REGISTRATION),
-            made("-subscription-registration-sink", _SINK),
-            made("-subscription-registration-source", _SOURCE),
-            made("-subscription-store", "KTABLE-FK-JOIN-SUBSCRIPTION-STATE-STORE-"),
-            made("-subscription-receive", _PROCESSOR),
-            made("-subscription-join-foreign", _PROCESSOR),
-            made("-foreign-join-subscription", _PROCESSOR),
-            made("-subscription-response", _RESPONSE) + "-topic",
-            made("-subscription-response-sink", _SINK),
-            made("-subscription-response-source", _SOURCE),
-            made("-subscription-response-resolver", "KTABLE-FK-JOIN-SUBSCRIPTION-RESPONSE-RESOLVER-PROCESSOR-"),
-            made("-result", _OUTPUT),
+            name_of("-subscription-registration", _REGISTRATION) + "-topic",
+            name_of("-subscription-registration-processor", _REGISTRATION),
+            name_of("-subscription-registration-sink", _SINK),
+            name_of("-subscription-registration-source", _SOURCE),
+            name_of("-subscription-store", "KTABLE-FK-JOIN-SUBSCRIPTION-STATE-STORE-"),
+            name_of("-subscription-receive", _PROCESSOR),
+            name_of("-subscription-join-foreign", _PROCESSOR),
+            name_of("-foreign-join-subscription", _PROCESSOR),
+            name_of("-subscription-response", _RESPONSE) + "-topic",
+            name_of("-subscription-response-sink", _SINK),
+            name_of("-subscription-response-source", _SOURCE),
+            name_of("-subscription-response-resolver", "KTABLE-FK-JOIN-SUBSCRIPTION-RESPONSE-RESOLVER-PROCESSOR-"),
+            name_of("-result", _OUTPUT),
             store or names.next(f"{_OUTPUT}STATE-STORE-"),
         )
 
@@ -187,8 +187,8 @@ def _extractor(left: TableState, right: TableState, extractor: ValueFunction, wh
     if isinstance(extractor, pl.Expr | str | list | tuple | dict):
         function = functions.key_mapper(extractor, f"{what} foreign key")
         assert isinstance(function, pl.Expr)
-        made = key_schema(function, visible_columns(left.key, left.value), f"{what} foreign key")
-        check_same_key(Known(None, made), right.key, f"{what}, the foreign key", "table")
+        key_fields = key_schema(function, visible_columns(left.key, left.value), f"{what} foreign key")
+        check_same_key(Known(None, key_fields), right.key, f"{what}, the foreign key", "table")
         return function, right.key
     mapper = functions.value_mapper(extractor, f"{what} foreign key")
     if right.key.serde is None and right.key.inferred is None:

@@ -137,11 +137,11 @@ def check_same_key(left: Known, right: Known, what: str, side: str = "stream") -
     )
 
 
-def _alike(one: Schema, other: Schema) -> bool:
-    if one.bare and other.bare:
-        mine, theirs = one.fields[0][1], other.fields[0][1]
+def _alike(this: Schema, other: Schema) -> bool:
+    if this.bare and other.bare:
+        mine, theirs = this.fields[0][1], other.fields[0][1]
         return mine == theirs or (mine.is_integer() and theirs.is_integer()) or pl.Null() in (mine, theirs)
-    return one.bare == other.bare and one.names == other.names
+    return this.bare == other.bare and this.names == other.names
 
 
 def _shown(schema: Schema) -> str:

@@ -45,11 +45,11 @@ def _joined_once(topology: Topology, merge: ProcessorNode, alike: Alike) -> Topo
 
 def _is_self_join(topology: Topology, left: op.StreamStreamJoin, alike: Alike) -> bool:
     this, other = (topology.by_name[name].parents for name in (left.window, left.other_window))
-    one, two = topology.stores[left.store], topology.stores[left.other_store]
+    left_store, right_store = topology.stores[left.store], topology.stores[left.other_store]
     return (
         left.unmatched is None
         and this == other
         and len(upstream_sources(topology, left.window)) == 1
-        and alike(one.key_serde, two.key_serde)
-        and alike(one.value_serde, two.value_serde)
+        and alike(left_store.key_serde, right_store.key_serde)
+        and alike(left_store.value_serde, right_store.value_serde)
     )

@@ -32,7 +32,7 @@ def table_table(
     what = {"inner": "join", "left": "left_join", "outer": "outer_join"}[kind]
     check_same_key(left.key, right.key, what, "table")
     function, schema = joiner_of(joiner, left.key, left.value, right.value, what)
-    made = TableJoiner(function, kind, schema)
+    table_joiner = TableJoiner(function, kind, schema)
     graph, store = left.graph, Materialized() if options is None else options
     if options is not None and options.name is None:
         graph.names.next(f"{_MERGE}STATE-STORE-")  # Kafka Streams counts on although there will be no store
@@ -53,11 +53,13 @@ def table_table(
     view = JoinView(graph, spec, left.view, right.view)
 
     def side(table: TableState, *, is_left: bool) -> TableJoin:
-        return TableJoin(table.node, made, is_left, old_values=view.old_values and view.store is None)
+        return TableJoin(table.node, table_joiner, is_left, old_values=view.old_values and view.store is None)
 
     graph.processor(this, (left.node,), lambda: side(right, is_left=True), right.view.stores_to_read())
     graph.processor(other, (right.node,), lambda: side(left, is_left=False), left.view.stores_to_read())
-    graph.table_processor(merge, (this, other), lambda found: TableJoinMerge(left.node, right.node, made, found), view)
+    graph.table_processor(
+        merge, (this, other), lambda parents: TableJoinMerge(left.node, right.node, table_joiner, parents), view
+    )
     closes = [table.closes_after_ms for table in (left, right) if table.closes_after_ms is not None]
     return replace(
         left,

@@ -49,7 +49,7 @@ def aggregate_arguments(
         del fields["name"]
     if not fields:
         raise TopologyError("INVALID_FIELDS", "agg got no fields; for example agg(n=count(), total=sum_('amount'))")
-    made: list[FieldAggregate] = []
+    field_aggregates: list[FieldAggregate] = []
     for field, aggregate in fields.items():
         functions.check_field_name(field, "agg")
         if not isinstance(aggregate, Aggregate):
@@ -58,8 +58,10 @@ def aggregate_arguments(
                 f"agg: {field} is {aggregate!r}; use one of count(), sum_, min_, max_, avg, "
                 "earliest_by_offset, latest_by_offset, collect_list, collect_set",
             )
-        made.append(FieldAggregate(field, aggregate.function, aggregate.input, aggregate.ignore_nulls, aggregate.size))
-    return materialized, named, tuple(made)
+        field_aggregates.append(
+            FieldAggregate(field, aggregate.function, aggregate.input, aggregate.ignore_nulls, aggregate.size)
+        )
+    return materialized, named, tuple(field_aggregates)
 
 
 def count(of: Input | None = None) -> Aggregate:

@@ -289,8 +289,8 @@ class ColumnAggregation:
             after = self.visible(running)
             absent = np.concatenate([done.start.absent, gone])[at]
             columns += [
-                nulls_where(absent, pl.concat([one, two]).gather(at)).alias(OLD + one.name)
-                for one, two in zip(before, after, strict=True)
+                nulls_where(absent, pl.concat([before_field, two]).gather(at)).alias(OLD + before_field.name)
+                for before_field, two in zip(before, after, strict=True)
             ]
             columns.append(pl.Series(OLD_NULL, absent))
         return rows.with_columns(columns)
@@ -322,13 +322,13 @@ class ColumnAggregation:
 
     def visible(self, stored: Stored) -> list[pl.Series]:
         """The fields of rows that are all there."""
-        found: list[pl.Series] = []
+        columns: list[pl.Series] = []
         place = 0
         for part, (name, _) in zip(self.parts, self.schema.fields, strict=True):
             end = place + len(part.stored_names)
-            found.append(part.result_column(stored.values[place:end]).alias(name))
+            columns.append(part.result_column(stored.values[place:end]).alias(name))
             place = end
-        return found
+        return columns
 
 
 def _filled(series: pl.Series, value: object) -> pl.Series:
@@ -353,20 +353,24 @@ class _WholeSum:
 def _overflowing(rows: pl.DataFrame, groups: Groups, sums: Sequence[_WholeSum], ctx: ColumnContext) -> pl.Series | None:
     """Adds up row by row and hands what fails to the context. Which rows are to be left out; `None`: none."""
     records = (rows[RECORD] if RECORD in rows.columns else pl.Series(np.arange(rows.height))).to_list()
-    so_far = [one.so_far.fill_null(0).to_list() for one in sums]
-    inputs = [one.inputs.fill_null(0).to_list() for one in sums]
+    so_far = [field_sums.so_far.fill_null(0).to_list() for field_sums in sums]
+    inputs = [field_sums.inputs.fill_null(0).to_list() for field_sums in sums]
     failing = np.zeros(rows.height, np.bool_)
     failed: int | None = None
     for row, group in enumerate(groups.of_row.tolist()):
         if records[row] == failed:
             failing[row] = True
             continue
-        totals = [one[group] + more[row] for one, more in zip(so_far, inputs, strict=True)]
-        wrong = [one.name for one, total in zip(sums, totals, strict=True) if not INT64_MIN <= total <= INT64_MAX]
+        totals = [field_sums[group] + more[row] for field_sums, more in zip(so_far, inputs, strict=True)]
+        wrong = [
+            field_sums.name
+            for field_sums, total in zip(sums, totals, strict=True)
+            if not INT64_MIN <= total <= INT64_MAX
+        ]
         if wrong:
             failed, failing[row] = records[row], True
             ctx.processing_failed(order_of(rows, row), overflow(wrong[0]))
             continue
-        for one, total in zip(so_far, totals, strict=True):
-            one[group] = total
+        for field_sums, total in zip(so_far, totals, strict=True):
+            field_sums[group] = total
     return pl.Series(failing) if failing.any() else None

@@ -171,8 +171,8 @@ class Count(BuiltIn):
 
     def columns(self, stored: Sequence[pl.Series], values: pl.Series, accumulate: Accumulate) -> list[pl.Series]:
         """See BuiltIn."""
-        one = np.ones(len(values), np.int64) if self._all else _present(values)
-        return [pl.Series(accumulate(np.add, _numbers(stored[0], _INT64), one))]
+        increments = np.ones(len(values), np.int64) if self._all else _present(values)
+        return [pl.Series(accumulate(np.add, _numbers(stored[0], _INT64), increments))]
 
 
 class Sum(BuiltIn):
@@ -287,14 +287,14 @@ class Extreme(BuiltIn):
         dtype = self.stored_types[0]
         absent = accumulate(np.maximum, _present(stored[0]), _present(values)) == 0
         if isinstance(dtype, pl.String | pl.Binary):
-            found = self._texts(stored[0], values, accumulate)
+            extremes = self._texts(stored[0], values, accumulate)
         elif isinstance(dtype, FLOATS):
             function = np.fmax if self._largest else np.fmin
             start = stored[0].fill_null(np.nan).to_numpy() + 0.0
-            found = pl.Series(accumulate(function, start, values.fill_null(np.nan).to_numpy() + 0.0))
+            extremes = pl.Series(accumulate(function, start, values.fill_null(np.nan).to_numpy() + 0.0))
         else:
-            found = self._whole(stored[0].cast(_INT64), values.cast(_INT64), accumulate)
-        return [nulls_where(absent, found).cast(dtype)]
+            extremes = self._whole(stored[0].cast(_INT64), values.cast(_INT64), accumulate)
+        return [nulls_where(absent, extremes).cast(dtype)]
 
     def _whole(self, stored: pl.Series, values: pl.Series, accumulate: Accumulate) -> pl.Series:
         function, neutral = (np.maximum, INT64_MIN) if self._largest else (np.minimum, INT64_MAX)
@@ -306,10 +306,10 @@ class Extreme(BuiltIn):
         every = pl.concat([stored, values])
         distinct = every.unique().drop_nulls().sort()
         rank = every.replace_strict(distinct, pl.Series(np.arange(len(distinct))), return_dtype=_INT64, default=None)
-        found = self._whole(rank[: len(stored)], rank[len(stored) :], accumulate)
+        ranks = self._whole(rank[: len(stored)], rank[len(stored) :], accumulate)
         if distinct.is_empty():
-            return pl.Series([None] * len(found), dtype=stored.dtype)
-        return distinct.gather(found.clip(0, len(distinct) - 1))
+            return pl.Series([None] * len(ranks), dtype=stored.dtype)
+        return distinct.gather(ranks.clip(0, len(distinct) - 1))
 
 
 class Average(BuiltIn):

@@ -102,11 +102,11 @@ class ByOffset(_Kept):
         none = -1 if self._latest else _NONE
         start = np.where(there, np.arange(groups), none)
         rows = np.where(counted, np.arange(groups, groups + len(values)), none)
-        found = accumulate(np.maximum if self._latest else np.minimum, start, rows)
-        at = pl.Series(np.where(found == none, -1, found)).replace(-1, None)
+        chosen_rows = accumulate(np.maximum if self._latest else np.minimum, start, rows)
+        at = pl.Series(np.where(chosen_rows == none, -1, chosen_rows)).replace(-1, None)
         every = pl.concat([stored[0].cast(self.kept_type), values.cast(self.kept_type)])
         chosen = [every.gather(at)]
-        return [*chosen, pl.Series(np.ones(len(found), np.bool_))] if self._flagged else chosen
+        return [*chosen, pl.Series(np.ones(len(chosen_rows), np.bool_))] if self._flagged else chosen
 
 
 class Collected(_Kept):
@@ -197,9 +197,9 @@ def _stretches(items: pl.Series, begins: I64, sizes: I64) -> pl.Series:
     return pl.Series(pa.LargeListArray.from_arrays(offsets, array))
 
 
-def _same(one: object, other: object) -> bool:
-    if isinstance(one, bool) is not isinstance(other, bool):
+def _same(this: object, other: object) -> bool:
+    if isinstance(this, bool) is not isinstance(other, bool):
         return False
-    if isinstance(one, float) and isinstance(other, float) and math.isnan(one):
+    if isinstance(this, float) and isinstance(other, float) and math.isnan(this):
         return math.isnan(other)
-    return bool(one == other)
+    return bool(this == other)

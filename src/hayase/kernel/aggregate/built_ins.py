@@ -38,5 +38,5 @@ def built_ins(aggregation: BuiltInAggregate, types: Sequence[pl.DataType | None]
 
 
 def _class_of(field: FieldAggregate) -> type[BuiltIn]:
-    made = _CLASSES[field.function]
-    return Collected if made is ByOffset and field.size is not None else made
+    kind = _CLASSES[field.function]
+    return Collected if kind is ByOffset and field.size is not None else kind

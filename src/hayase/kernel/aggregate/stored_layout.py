@@ -52,15 +52,15 @@ class AggregateLayout(ABC):
 
     def read(self, raw: Sequence[bytes | None]) -> Stored:
         """The stored values of rows, `None` where there is none."""
-        found = self.decode([row for row in raw if row is not None])
-        if len(found.times) == len(raw):
-            return found
+        decoded = self.decode([row for row in raw if row is not None])
+        if len(decoded.times) == len(raw):
+            return decoded
         present = np.fromiter((row is not None for row in raw), np.bool_, len(raw))
         times = np.full(len(raw), NO_TIME, np.int64)
-        times[present] = found.times
+        times[present] = decoded.times
         there = pl.Series(present)
         at = pl.select(pl.when(there).then(there.cast(pl.Int64).cum_sum() - 1)).to_series()
-        return Stored(times, [series.gather(at) for series in found.values])
+        return Stored(times, [series.gather(at) for series in decoded.values])
 
     @abstractmethod
     def decode(self, raw: Sequence[bytes]) -> Stored:

@@ -31,8 +31,8 @@ class StreamAggregateRows(AggregateNode[StreamAggregate]):
     def get_as_of(self, key: object, as_of_ms: int) -> tuple[object, int] | None:
         """See VersionedTableRows; the table must be versioned."""
         assert isinstance(self._store, VersionedRowStore)
-        found = self._store.get_as_of(self._key_bytes(key), as_of_ms)
-        return None if found is None else self._rows.read(found)
+        stored = self._store.get_as_of(self._key_bytes(key), as_of_ms)
+        return None if stored is None else self._rows.read(stored)
 
     def place(self, key: Any) -> tuple[Any, ...]:
         """The key's bytes."""

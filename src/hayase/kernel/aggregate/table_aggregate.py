@@ -39,17 +39,17 @@ class TableAggregateRows(OperatorRows[TableAggregate]):
     def process(self, record: Record) -> None:
         """Subtract the old value, add the new one, send the group's row on, whether it changed or not."""
         place = self._key_bytes(record.key)
-        found = self._store.get(place)
+        stored = self._store.get(place)
         state, timestamp_ms = None, record.timestamp_ms
-        if found is not None:
-            timestamp_ms = max(timestamp_ms, timestamp_of(found))
-            state = self._aggregation.load(found[8:])
+        if stored is not None:
+            timestamp_ms = max(timestamp_ms, timestamp_of(stored))
+            state = self._aggregation.load(stored[8:])
         new = self._stepped(state, record)
         data = None if new is None else self._aggregation.dump(new)
         is_latest = self._put_row((place,), timestamp_ms, data)
         if is_latest is None:
             return
-        old = self._shown(found) if self._reads_old else None
+        old = self._shown(stored) if self._reads_old else None
         change = Change(None if new is None else self._aggregation.visible(new), old, is_latest)
         self._emitter.emit(Record(record.key, change, timestamp_ms, record.headers), place)
 
@@ -80,12 +80,12 @@ class TableAggregateRows(OperatorRows[TableAggregate]):
         assert isinstance(self._store, VersionedRowStore)
         return self._row(self._store.get_as_of(self._key_bytes(key), as_of_ms))
 
-    def _row(self, found: bytes | None) -> tuple[object, int] | None:
-        return None if found is None else (self._shown(found), timestamp_of(found))
+    def _row(self, stored: bytes | None) -> tuple[object, int] | None:
+        return None if stored is None else (self._shown(stored), timestamp_of(stored))
 
-    def _shown(self, found: bytes | None) -> Any:
+    def _shown(self, stored: bytes | None) -> Any:
         """The value of a stored row, read anew: user code may have changed the object that was given to it."""
-        return None if found is None else self._aggregation.visible(self._aggregation.load(found[8:]))
+        return None if stored is None else self._aggregation.visible(self._aggregation.load(stored[8:]))
 
 
 class TableAggregateColumns(KeyedAggregateColumns[ColumnTableAggregation]):

@@ -162,33 +162,35 @@ def _failing(
     """Goes through the updates one by one, as the row form does, and hands what fails to the context."""
     rows = given.rows
     there = (~absent).tolist()
-    totals = [one.so_far.fill_null(0).to_list() for one in sums]
-    olds = [one.old.fill_null(0).to_list() for one in sums]
-    news = [one.new.fill_null(0).to_list() for one in sums]
+    totals = [field_sums.so_far.fill_null(0).to_list() for field_sums in sums]
+    olds = [field_sums.old.fill_null(0).to_list() for field_sums in sums]
+    news = [field_sums.new.fill_null(0).to_list() for field_sums in sums]
     has_old, has_new = (~rows[OLD_NULL]).to_list(), (~rows[NULL]).to_list()
     orders = rows.select(order_columns(rows)).rows()
     failing = np.zeros(rows.height, np.bool_)
     for row, group in enumerate(groups.of_row.tolist()):
         error: Exception | None = None
-        found = [total[group] for total in totals]
+        so_far = [total[group] for total in totals]
         if has_old[row] and there[group]:
             error = given.old_failed.get(orders[row])
-            found = [total - old[row] for total, old in zip(found, olds, strict=True)]
-            error = error or _overflow(sums, found)
+            so_far = [total - old[row] for total, old in zip(so_far, olds, strict=True)]
+            error = error or _overflow(sums, so_far)
         if error is None and has_new[row]:
             error = given.new_failed.get(orders[row])
-            found = [total + new[row] for total, new in zip(found, news, strict=True)]
-            error = error or _overflow(sums, found)
+            so_far = [total + new[row] for total, new in zip(so_far, news, strict=True)]
+            error = error or _overflow(sums, so_far)
         if error is not None:
             failing[row] = True
             ctx.processing_failed(order_of(rows, row), error)
             continue
         there[group] = there[group] or has_new[row]
-        for total, value in zip(totals, found, strict=True):
+        for total, value in zip(totals, so_far, strict=True):
             total[group] = value
     return pl.Series(failing) if failing.any() else None
 
 
 def _overflow(sums: Sequence[_WholeSum], totals: Sequence[int]) -> OverflowError | None:
-    wrong = [one.name for one, total in zip(sums, totals, strict=True) if not INT64_MIN <= total <= INT64_MAX]
+    wrong = [
+        field_sums.name for field_sums, total in zip(sums, totals, strict=True) if not INT64_MIN <= total <= INT64_MAX
+    ]
     return overflow(wrong[0]) if wrong else None

@@ -106,7 +106,7 @@ class AggregateRows:
     def advance(
         self,
         place: tuple[object, ...],
-        found: bytes | None,
+        stored: bytes | None,
         record: Record,
         inputs: object,
         begin_with: bytes | None = None,
@@ -115,25 +115,25 @@ class AggregateRows:
 
         Args:
             place: see `update`.
-            found: the row as it is stored; `None` if there is none.
+            stored: the row as it is stored; `None` if there is none.
             record: see `update`.
             inputs: see `update`.
             begin_with: the stored row that a new one begins as, without its timestamp; `None`: begin with nothing.
         """
         aggregation = self._aggregation
         timestamp_ms = record.timestamp_ms
-        if found is not None:
-            (stored_ms,) = _TIMESTAMP.unpack_from(found)
+        if stored is not None:
+            (stored_ms,) = _TIMESTAMP.unpack_from(stored)
             timestamp_ms = max(timestamp_ms, stored_ms)
-        state = self._state(found, begin_with)
+        state = self._state(stored, begin_with)
         new = aggregation.step(state, inputs)
         data = None if new is None else aggregation.dump(new)
-        if self._old_values and new is state and found is not None:  # user code may have changed that very object
-            state = self._state(found, begin_with)
+        if self._old_values and new is state and stored is not None:  # user code may have changed that very object
+            state = self._state(stored, begin_with)
         is_latest = self._put_row(place, timestamp_ms, data)
         if is_latest is None:
             return
-        if found is None or not (self._caching or self._old_values):
+        if stored is None or not (self._caching or self._old_values):
             state = None
         if not self._is_shown_as_kept:
             new, state = self._visible(new), self._visible(state)
@@ -146,14 +146,14 @@ class AggregateRows:
         change = Change(self._visible(self._aggregation.load(stored[8:])))
         self._emitter.emit(Record(record.key, change, timestamp_of(stored), record.headers), place)
 
-    def _state(self, found: bytes | None, begin_with: bytes | None) -> Any:
-        stored = begin_with if found is None else found
+    def _state(self, in_store: bytes | None, begin_with: bytes | None) -> Any:
+        stored = begin_with if in_store is None else in_store
         return self._aggregation.start() if stored is None else self._aggregation.load(stored[8:])
 
     def get(self, place: tuple[Any, ...]) -> tuple[Any, int] | None:
         """Value and timestamp of a row; `None` if there is none."""
-        found = self._get(*place)
-        return None if found is None else self.read(found)
+        stored = self._get(*place)
+        return None if stored is None else self.read(stored)
 
     def read(self, stored: bytes) -> tuple[Any, int]:
         """Value and timestamp of a stored row."""

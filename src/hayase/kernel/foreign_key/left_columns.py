@@ -193,9 +193,9 @@ class ForeignKeyResolveColumns(ColumnNode):
         right = frame.select(
             *(pl.col(RIGHT + name).alias(name) for name in self._joined.right.names), pl.col(GONE).alias(NULL)
         )
-        made, done = self._joined.join(frame, rows, right, ctx, ~nothing)
+        joined, done = self._joined.join(frame, rows, right, ctx, ~nothing)
         kept = frame.select(carried(frame))
-        return (kept if done is None else kept.filter(done)).with_columns(made.get_columns())
+        return (kept if done is None else kept.filter(done)).with_columns(joined.get_columns())
 
 
 def foreign_key_resolve_columns(

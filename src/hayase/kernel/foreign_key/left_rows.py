@@ -67,8 +67,8 @@ class ForeignKeySubscribeRows(OperatorRows[ForeignKeySubscribe]):
     def _foreign_key(self, record: Record, value: object) -> Any:
         return None if value is None else self._extract(record.with_value(value))
 
-    def _same(self, one: object, other: object) -> bool:
-        return self._keys.serialize(one) == self._keys.serialize(other)
+    def _same(self, this: object, other: object) -> bool:
+        return self._keys.serialize(this) == self._keys.serialize(other)
 
     def _send(self, record: Record, foreign_key: object, instruction: Instruction) -> None:
         digest = value_digest(self._values, record.value.new)
@@ -91,8 +91,8 @@ class ForeignKeyResolveRows(OperatorRows[ForeignKeyResolve]):
     def process(self, record: Record) -> None:
         """Take one answer."""
         operator, answer = self._operator, record.value
-        found = self._table.get(record.key)
-        value = None if found is None else found[0]
+        left = self._table.get(record.key)
+        value = None if left is None else left[0]
         if answer.digest != value_digest(operator.serdes.value, value):
             self.ctx.env.metrics.add(DROPPED_RECORDS, self.name)
             return

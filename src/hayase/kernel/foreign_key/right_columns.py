@@ -119,7 +119,7 @@ class ForeignKeyReceiveColumns(ColumnNode):
         kept = asked.with_columns(pl.lit(int(Instruction.ANSWER_ALWAYS), pl.Int8).alias(INSTRUCTION))
         values = self._codec.value.encoded(kept, primary)
         times = asked[TS].to_numpy().astype(">i8").tobytes()
-        remembered = asked[INSTRUCTION].is_in([int(one) for one in REMEMBERED]).to_list()
+        remembered = asked[INSTRUCTION].is_in([int(instruction) for instruction in REMEMBERED]).to_list()
         self._table = Subscriptions(
             ctx.byte_store(self._store),
             asked.select(order_columns(asked)).with_columns(pl.Series(_PREFIX, prefixes, pl.Binary)),
@@ -226,8 +226,8 @@ class ForeignKeyFanOutColumns(ColumnNode):
 
     def run(self, inputs: Sequence[pl.DataFrame], ctx: ColumnContext) -> pl.DataFrame:
         """Answers to every subscription for the row's key, in the order of the primary keys' bytes."""
-        frame, found = inputs[0], ctx.table(self._receiver)
-        assert isinstance(found, Subscriptions)
+        frame, subscriptions = inputs[0], ctx.table(self._receiver)
+        assert isinstance(subscriptions, Subscriptions)
         if frame[KEY].null_count():
             ctx.metrics.add(DROPPED_RECORDS, self.name, frame[KEY].null_count())
             frame = frame.filter(frame[KEY].is_not_null())
@@ -235,27 +235,29 @@ class ForeignKeyFanOutColumns(ColumnNode):
         counts = np.zeros(frame.height, np.int64)
         places: list[np.ndarray] = [np.empty(0, np.int64)]
         seen: dict[bytes, np.ndarray] = {}
-        for row, (prefix, visible) in enumerate(self._visible(frame, found)):
+        for row, (prefix, visible) in enumerate(self._visible(frame, subscriptions)):
             known_places = seen.get(prefix) if visible is None else None
             if known_places is None:
-                data = list(visible.values() if visible is not None else _stored(found.store, prefix).values())
+                data = list(visible.values() if visible is not None else _stored(subscriptions.store, prefix).values())
                 known_places = np.arange(len(asked), len(asked) + len(data))
                 asked += data
                 if visible is None:
                     seen[prefix] = known_places
             counts[row] = len(known_places)
             places.append(known_places)
-        found.write()
+        subscriptions.write()
         return self._answers(frame, counts, np.concatenate(places), asked)
 
-    def _visible(self, frame: pl.DataFrame, found: Subscriptions) -> Iterator[tuple[bytes, dict[bytes, bytes] | None]]:
+    def _visible(
+        self, frame: pl.DataFrame, subscriptions: Subscriptions
+    ) -> Iterator[tuple[bytes, dict[bytes, bytes] | None]]:
         """For each update the prefix of its subscriptions, and these by key, in order; `None`: as they are stored."""
         prefixes = self._codec.prefixes(frame[KEY])
-        changes = self._changes(frame, found, set(prefixes))
+        changes = self._changes(frame, subscriptions, set(prefixes))
         if not changes:
             yield from ((prefix, None) for prefix in prefixes)
             return
-        updates, _ = comparable_orders(frame, found.frame, self._order.shared)
+        updates, _ = comparable_orders(frame, subscriptions.frame, self._order.shared)
         stored: dict[bytes, dict[bytes, bytes]] = {}
         for prefix, when in zip(prefixes, updates.to_list(), strict=True):
             own = changes.get(prefix)
@@ -263,30 +265,32 @@ class ForeignKeyFanOutColumns(ColumnNode):
                 yield prefix, None
                 continue
             if prefix not in stored:
-                stored[prefix] = _stored(found.store, prefix)
+                stored[prefix] = _stored(subscriptions.store, prefix)
             now = stored[prefix]
             while own and (own[-1][0] < when or (own[-1][0] == when and self._order.table_first)):
                 _, place = own.pop()
-                value = found.values[place]
+                value = subscriptions.values[place]
                 if value is None:
-                    now.pop(found.keys[place], None)
+                    now.pop(subscriptions.keys[place], None)
                 else:
-                    now[found.keys[place]] = value
+                    now[subscriptions.keys[place]] = value
             yield prefix, {key: now[key] for key in sorted(now)}
 
     def _changes(
-        self, frame: pl.DataFrame, found: Subscriptions, wanted: set[bytes]
+        self, frame: pl.DataFrame, subscriptions: Subscriptions, wanted: set[bytes]
     ) -> dict[bytes, list[tuple[int, int]]]:
         """Of the prefixes that are asked for, when each change comes and its place: the last one first."""
-        if not found.keys or not wanted:
+        if not subscriptions.keys or not wanted:
             return {}
-        own = found.frame[_PREFIX].is_in(pl.Series(list(wanted), dtype=pl.Binary).implode())
+        own = subscriptions.frame[_PREFIX].is_in(pl.Series(list(wanted), dtype=pl.Binary).implode())
         if not own.any():
             return {}
-        _, when = comparable_orders(frame, found.frame, self._order.shared)
+        _, when = comparable_orders(frame, subscriptions.frame, self._order.shared)
         changes: dict[bytes, list[tuple[int, int]]] = {}
         at = np.flatnonzero(own.to_numpy())[::-1]
-        rows = zip(found.frame[_PREFIX].gather(at).to_list(), when.gather(at).to_list(), at.tolist(), strict=True)
+        rows = zip(
+            subscriptions.frame[_PREFIX].gather(at).to_list(), when.gather(at).to_list(), at.tolist(), strict=True
+        )
         for prefix, time, place in rows:
             changes.setdefault(prefix, []).append((time, place))
         return changes

@@ -54,12 +54,12 @@ class ForeignKeyLookUpRows(OperatorRows[ForeignKeyLookUp]):
         asked: Subscription = record.value
         if asked.instruction is Instruction.UNSUBSCRIBE:
             return
-        found = None if record.key is None else self._table.get(record.key)
-        if found is None and asked.instruction is Instruction.ANSWER_IF_THERE:
+        right = None if record.key is None else self._table.get(record.key)
+        if right is None and asked.instruction is Instruction.ANSWER_IF_THERE:
             return
-        timestamp_ms = record.timestamp_ms if found is None else max(record.timestamp_ms, found[1])
-        gone = found is None or asked.instruction is Instruction.UNSUBSCRIBE_AND_ANSWER
-        answer = Answer(asked.digest, asked.partition, None if gone or found is None else found[0])
+        timestamp_ms = record.timestamp_ms if right is None else max(record.timestamp_ms, right[1])
+        gone = right is None or asked.instruction is Instruction.UNSUBSCRIBE_AND_ANSWER
+        answer = Answer(asked.digest, asked.partition, None if gone or right is None else right[0])
         self.ctx.forward(Record(asked.primary_key, answer, timestamp_ms, record.headers))
 
 

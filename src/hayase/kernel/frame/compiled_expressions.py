@@ -123,8 +123,8 @@ def schema_of_type(dtype: pl.DataType) -> Schema:
 
 def instance(dtype: Any) -> pl.DataType:
     """The type, made if it is given as a class."""
-    made: pl.DataType = dtype() if isinstance(dtype, type) else dtype
-    return made
+    instance_of_type: pl.DataType = dtype() if isinstance(dtype, type) else dtype
+    return instance_of_type
 
 
 def carried(frame: pl.DataFrame, *, key: bool = True, windows: bool = True) -> list[str]:

@@ -21,11 +21,11 @@ def is_exact(dtype: pl.DataType) -> bool:
     return isinstance(dtype, _EXACT)
 
 
-def equal_keys(one: pl.Series, other: pl.Series) -> npt.NDArray[np.bool_]:
+def equal_keys(this: pl.Series, other: pl.Series) -> npt.NDArray[np.bool_]:
     """Where keys are equal, nulls in the fields of composite ones included."""
-    if isinstance(one.dtype, pl.Struct):
-        found = np.ones(len(one), np.bool_)
-        for field in one.struct.fields:
-            found &= equal_keys(one.struct.field(field), other.struct.field(field))
-        return found
-    return one.eq_missing(other).to_numpy()
+    if isinstance(this.dtype, pl.Struct):
+        equal = np.ones(len(this), np.bool_)
+        for field in this.struct.fields:
+            equal &= equal_keys(this.struct.field(field), other.struct.field(field))
+        return equal
+    return this.eq_missing(other).to_numpy()

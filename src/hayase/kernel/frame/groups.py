@@ -46,9 +46,9 @@ def _last_of_equal(hashes: npt.NDArray[np.uint64]) -> I64:
         own = hashes[pending]
         slots = (own >> np.uint64(shift)).astype(np.int64) & ((1 << bits) - 1)
         table[slots] = pending  # of several rows in one slot the last stays
-        found = table[slots]
-        settled = hashes[found] == own
-        last[pending[settled]] = found[settled]
+        candidates = table[slots]
+        settled = hashes[candidates] == own
+        last[pending[settled]] = candidates[settled]
         pending = pending[~settled]  # rows in whose slot another hash came later; elsewhere they may be alone
         shift = (shift - 7) % (65 - bits)
     return last

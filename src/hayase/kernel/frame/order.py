@@ -77,11 +77,11 @@ class RecordOrder:
 
     @cached_property
     def _children(self) -> Mapping[str, Sequence[str]]:
-        found: dict[str, list[str]] = {}
+        children: dict[str, list[str]] = {}
         for node in self._nodes.values():
             for parent in node.parents:
-                found.setdefault(parent, []).append(node.name)
-        return found
+                children.setdefault(parent, []).append(node.name)
+        return children
 
     @cached_property
     def _roots(self) -> Sequence[str]:
@@ -141,7 +141,7 @@ class RecordOrder:
         above = self._nodes[table].parents if table in self._nodes else (table,)
         if shared == 1 and self._ambiguous_end([stream, *above]):
             return None
-        found: set[bool] = set()
+        sides: set[bool] = set()
         for root in self._roots:
             ways = self._visits(root, {reader, table})
             if ways is None:
@@ -150,8 +150,8 @@ class RecordOrder:
             if len(targets) > 2:
                 return None
             if len(targets) == 2:
-                found.add(targets[0] == table)
-        return LookupOrder(shared, True in found) if len(found) < 2 else None
+                sides.add(targets[0] == table)
+        return LookupOrder(shared, True in sides) if len(sides) < 2 else None
 
     def _ambiguous_end(self, names: Sequence[str]) -> bool:
         """Whether rows sent at the end of the epoch come from several of the nodes, so that more than `__o0` counts."""
@@ -174,17 +174,17 @@ class RecordOrder:
 
         def below(name: str) -> list[Edge]:
             if name not in memo:
-                found: list[Edge] = []
+                visits: list[Edge] = []
                 for child in self._children.get(name, ()):
                     some = [(name, child)] if child in targets else []
                     if child not in self._held:
                         some = some + below(child)
-                    found.extend(some[1:] if found[-1:] == some[:1] else some)
-                memo[name] = found[: _WAYS_MAX + 1]
+                    visits.extend(some[1:] if visits[-1:] == some[:1] else some)
+                memo[name] = visits[: _WAYS_MAX + 1]
             return memo[name]
 
-        found = below(root)
-        return found if len(found) <= _WAYS_MAX else None
+        visits = below(root)
+        return visits if len(visits) <= _WAYS_MAX else None
 
 
 _WAYS_MAX = 64
@@ -236,8 +236,8 @@ def _multiplies(node: ProcessorNode | SinkNode) -> bool:
 def _common(lineages: Sequence[OrderColumns]) -> int:
     """Length of the beginning that all have in common."""
     shared = 0
-    for made in zip(*lineages, strict=False):
-        if len(set(made)) > 1:
+    for level in zip(*lineages, strict=False):
+        if len(set(level)) > 1:
             break
         shared += 1
     return shared

@@ -81,9 +81,9 @@ class StoreCodec:
         ]
 
 
-def alike(one: Schema, other: Schema) -> bool:
+def alike(this: Schema, other: Schema) -> bool:
     """Whether the schemas have the same fields, types and Python type; the order of fields does not matter."""
-    return (one.bare, one.python_type, dict(one.fields)) == (other.bare, other.python_type, dict(other.fields))
+    return (this.bare, this.python_type, dict(this.fields)) == (other.bare, other.python_type, dict(other.fields))
 
 
 @dataclass(frozen=True, slots=True)

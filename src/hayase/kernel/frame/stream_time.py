@@ -21,6 +21,6 @@ def stream_times(clocks: Clocks, name: str, times: I64) -> I64:
     """The same at each record of an epoch, whose times these are."""
     if not len(times):
         return times
-    found = np.maximum(np.maximum.accumulate(times), clocks.get(name))
-    clocks.set(name, int(found[-1]))
-    return found
+    stream_time = np.maximum(np.maximum.accumulate(times), clocks.get(name))
+    clocks.set(name, int(stream_time[-1]))
+    return stream_time

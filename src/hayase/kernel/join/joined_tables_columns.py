@@ -68,14 +68,14 @@ class JoinedTables:
         )
         if not wanted.all():
             sides, right = sides.filter(wanted), right.filter(wanted)
-        made = self.values.join(sides, right, ctx)
-        fields = made.select(*self.schema.names, NULL)
+        values = self.values.join(sides, right, ctx)
+        fields = values.select(*self.schema.names, NULL)
         if fields.height == at.height:
             return fields, None
         places = np.full(at.height, -1)
-        places[made[number].to_numpy()] = np.arange(made.height)
+        places[values[number].to_numpy()] = np.arange(values.height)
         kept: pl.Series | None = None
-        if made.height < sides.height:  # some failed
+        if values.height < sides.height:  # some failed
             kept = ~wanted | pl.Series(places >= 0)
             places = places[kept.to_numpy()]
         fields = fields.select(pl.all().gather(pl.Series(places).replace(-1, None)))

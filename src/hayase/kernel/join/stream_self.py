@@ -60,10 +60,10 @@ class StreamSelfJoinRows(OperatorRows[StreamSelfJoin]):
         windows, time_ms = self._operator.windows, record.timestamp_ms
         reach_ms = max(windows.before_ms, windows.after_ms)
         self._window.refresh()
-        found = list(self._window.fetch(key, time_ms - reach_ms, time_ms + reach_ms))
-        self._each(record, found, self._as_left)
+        near = list(self._window.fetch(key, time_ms - reach_ms, time_ms + reach_ms))
+        self._each(record, near, self._as_left)
         hidden_ms = max(self._window.observed_ms, time_ms) - self._retention_ms
-        entries: list[tuple[int, bytes | None]] = [entry for entry in found if entry[0] > hidden_ms]
+        entries: list[tuple[int, bytes | None]] = [entry for entry in near if entry[0] > hidden_ms]
         if time_ms > hidden_ms:
             entries.insert(bisect_right(entries, time_ms, key=lambda entry: entry[0]), (time_ms, None))
         self._each(record, entries, self._as_right)

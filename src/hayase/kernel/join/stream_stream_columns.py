@@ -96,9 +96,9 @@ class _Epoch:
                 joined[side] = pl.concat([joined[side], frame], how="vertical_relaxed")
                 joined[side] = joined[side].sort(order_columns(joined[side]))
                 failures[side] = sorted([*failures[side], *failed], key=lambda each: each[0])
-        for side, one in self._sides.items():
+        for side, store_side in self._sides.items():
             if self._plan.keeps(side):
-                one.write([self._data[number] for number in one.numbers.tolist()], values[side])
+                store_side.write([self._data[number] for number in store_side.numbers.tolist()], values[side])
         return {side: Joined(joined[side], failures[side]) for side in OTHER}
 
     def _set_positions(self) -> None:
@@ -106,24 +106,27 @@ class _Epoch:
         sides, order = list(self._sides.values()), self._plan.order
         columns = [f"{ORDER}{number}" for number in range(order.columns + 1)]
         every = pl.concat(
-            [ranked(one.frame, rank, order).select(columns) for one, rank in zip(sides, order.ranks, strict=True)]
+            [
+                ranked(records.frame, rank, order).select(columns)
+                for records, rank in zip(sides, order.ranks, strict=True)
+            ]
         )
         sorted_rows = every.select(pl.arg_sort_by(columns)).to_series().to_numpy()
         positions = np.empty(every.height, np.int64)
         positions[sorted_rows] = np.arange(every.height)
         middle = sides[0].frame.height
         sides[0].position, sides[1].position = positions[:middle], positions[middle:]
-        for one in sides:
-            one.arrived = one.usable_positions
+        for records in sides:
+            records.arrived = records.usable_positions
         if self._plan.clock is None:
             return
-        times = np.concatenate([one.times for one in sides])[sorted_rows]
+        times = np.concatenate([records.times for records in sides])[sorted_rows]
         self._stream_ms = stream_times(self._ctx.clocks, self._plan.clock, times)
 
     def _number_keys(self) -> None:
         left, right = self._sides["left"], self._sides["right"]
         codec = left.codec.key
-        keys = pl.concat([one.frame[KEY].gather(one.usable) for one in (left, right)])
+        keys = pl.concat([records.frame[KEY].gather(records.usable) for records in (left, right)])
         numbers, distinct = distinct_keys(keys, codec)
         self._data = key_bytes(distinct, codec)
         left.numbers, right.numbers = numbers[: len(left.usable)], numbers[len(left.usable) :]
@@ -131,39 +134,41 @@ class _Epoch:
 
     def _read(self, side: JoinSide) -> None:
         """What the other side's store holds for the records of a side."""
-        one, other = self._sides[side], self._sides[OTHER[side]]
-        if not len(one.usable):
+        own, other = self._sides[side], self._sides[OTHER[side]]
+        if not len(own.usable):
             return
         before_ms, after_ms = self._plan.reach(side)
-        keys = np.unique(one.numbers)
+        keys = np.unique(own.numbers)
         first = np.full(len(self._data), np.iinfo(np.int64).max)
         last = np.full(len(self._data), -1)
-        np.minimum.at(first, one.numbers, one.usable_times - before_ms)
-        np.maximum.at(last, one.numbers, one.usable_times + after_ms)
-        found = other.store.fetch_many(
+        np.minimum.at(first, own.numbers, own.usable_times - before_ms)
+        np.maximum.at(last, own.numbers, own.usable_times + after_ms)
+        entries_of_keys = other.store.fetch_many(
             [self._data[key] for key in keys.tolist()], first[keys].tolist(), last[keys].tolist()
         )
-        every = [(key, *entry) for key, entries in zip(keys.tolist(), found, strict=True) for entry in entries]
+        every = [
+            (key, *entry) for key, entries in zip(keys.tolist(), entries_of_keys, strict=True) for entry in entries
+        ]
         if every:
             numbers, times, values = zip(*every, strict=True)
             other.add(np.array(numbers, np.int64), np.array(times, np.int64), values)
 
     def _pairs(self, side: JoinSide) -> _Pairs:
         """Which entries of the other side each record of a side meets: by their time, then by arrival."""
-        one, other = self._sides[side], self._sides[OTHER[side]]
+        own, other = self._sides[side], self._sides[OTHER[side]]
         before_ms, after_ms = self._plan.reach(side)
         order = np.lexsort((other.arrived, other.entry_times, other.entry_keys))
         times, rank = np.unique(other.entry_times, return_inverse=True)
         places = other.entry_keys[order] * (len(times) + 1) + rank[order]
-        base = one.numbers * (len(times) + 1)
-        low = np.searchsorted(places, base + np.searchsorted(times, one.usable_times - before_ms))
-        high = np.searchsorted(places, base + np.searchsorted(times, one.usable_times + after_ms, side="right"))
+        base = own.numbers * (len(times) + 1)
+        low = np.searchsorted(places, base + np.searchsorted(times, own.usable_times - before_ms))
+        high = np.searchsorted(places, base + np.searchsorted(times, own.usable_times + after_ms, side="right"))
         counts = np.maximum(high - low, 0)
         which = np.repeat(np.arange(len(counts)), counts)
         at = order[np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts) + np.repeat(low, counts)]
-        positions = one.usable_positions
+        positions = own.usable_positions
         met = (other.arrived[at] < positions[which]) & (other.entry_times[at] > other.hidden_until(positions)[which])
-        return _Pairs(one.usable[which], other.entry_rows[at], other.entry_times[at]).only(met)
+        return _Pairs(own.usable[which], other.entry_rows[at], other.entry_times[at]).only(met)
 
     def _matches(self, side: JoinSide) -> tuple[pl.DataFrame, _Pairs, list[tuple[Order, Exception]]]:
         """The results of a side's records with the other side's, up to the first one of each record on which the joiner fails."""
@@ -211,15 +216,15 @@ class _Epoch:
             names = self._sides[side].codec.value.schema.names
             there = pl.Series(numbers >= 0)
             at = pl.select(pl.when(there).then(pl.Series(numbers))).to_series()
-            found = self._sides[side].entries.select(pl.col(names).gather(at))
-            values[side] = [*found.get_columns(), (~there).alias(NULL)]
+            joined = self._sides[side].entries.select(pl.col(names).gather(at))
+            values[side] = [*joined.get_columns(), (~there).alias(NULL)]
         return self._plan.values.join(stream.with_columns(values["left"]), pl.DataFrame(values["right"]), failed)
 
     def _values(self, side: JoinSide) -> list[bytes | None]:
         """The usable records' values, as they are kept."""
-        one = self._sides[side]
-        rows = one.frame.select(pl.col(one.codec.value.schema.names).gather(one.usable))
-        return one.codec.value.encode(rows)
+        own = self._sides[side]
+        rows = own.frame.select(pl.col(own.codec.value.schema.names).gather(own.usable))
+        return own.codec.value.encode(rows)
 
     # records that come out alone
 
@@ -237,64 +242,67 @@ class _Epoch:
             others = {place for _, each in arrivals for place in each.matches}
             last_ms = max(each.stream_ms for _, each in arrivals)
             for side, records in waiting.load(last_ms, own | others).items():
-                one = self._sides[side]
-                waiting.enter(side, [place for place, _ in records], one.entries.height)
+                joined_side = self._sides[side]
+                waiting.enter(side, [place for place, _ in records], joined_side.entries.height)
                 if records:
-                    one.append(
+                    joined_side.append(
                         [value for _, value in records],
-                        keys_of([place.key for place, _ in records], one.codec.key),
+                        keys_of([place.key for place, _ in records], joined_side.codec.key),
                         [place.timestamp_ms for place, _ in records],
                     )
             sent = waiting.run(each for _, each in arrivals)
             waiting.write(
-                {side: dict(zip(one.usable.tolist(), values[side], strict=True)) for side, one in self._sides.items()}  # type: ignore[arg-type]
+                {
+                    side: dict(zip(joined_side.usable.tolist(), values[side], strict=True))  # type: ignore[arg-type]
+                    for side, joined_side in self._sides.items()
+                }
             )
         return {side: self._sent_alone(side, arrivals, sent) for side in OTHER}
 
     def _arrivals(self, pairs: Mapping[JoinSide, _Pairs]) -> list[tuple[JoinSide, Arrival]]:
         """The usable records of both sides in order."""
-        found: list[tuple[int, JoinSide, Arrival]] = []
-        for side, one in self._sides.items():
-            met = np.zeros(one.frame.height, np.bool_)
+        arrivals: list[tuple[int, JoinSide, Arrival]] = []
+        for side, own in self._sides.items():
+            met = np.zeros(own.frame.height, np.bool_)
             met[pairs[side].records] = True
             matches: dict[int, list[PendingRecord]] = {}
             if OTHER[side] in self._plan.outer:
                 code = SIDES.index(OTHER[side])
-                numbers = np.empty(one.frame.height, np.int64)
-                numbers[one.usable] = one.numbers
+                numbers = np.empty(own.frame.height, np.int64)
+                numbers[own.usable] = own.numbers
                 for record, time_ms in zip(pairs[side].records.tolist(), pairs[side].times.tolist(), strict=True):
                     place = PendingRecord(time_ms, code, self._data[numbers[record]])
                     matches.setdefault(record, []).append(place)
             code, outer = SIDES.index(side), side in self._plan.outer
-            positions = one.usable_positions
+            positions = own.usable_positions
             columns = (
-                one.usable,
-                one.numbers,
-                one.usable_times,
+                own.usable,
+                own.numbers,
+                own.usable_times,
                 positions,
                 self._stream_ms[positions],
-                met[one.usable],
+                met[own.usable],
             )
             for record, key, time_ms, position, stream_ms, joined in zip(*(c.tolist() for c in columns), strict=True):
                 arrival = Arrival(
                     code, record, time_ms, self._data[key], stream_ms, matches.get(record, ()), outer and not joined
                 )
-                found.append((position, side, arrival))
-        found.sort(key=lambda each: each[0])
-        return [(side, arrival) for _, side, arrival in found]
+                arrivals.append((position, side, arrival))
+        arrivals.sort(key=lambda each: each[0])
+        return [(side, arrival) for _, side, arrival in arrivals]
 
     def _sent_alone(
         self, side: JoinSide, arrivals: Sequence[tuple[JoinSide, Arrival]], sent: Sequence[Alone]
     ) -> tuple[pl.DataFrame, list[tuple[Order, Exception]]]:
         """What records of a side let out: others that waited, and themselves."""
-        one, failed, own = self._sides[side], Failed(), SIDES.index(side)
+        joined_side, failed, own = self._sides[side], Failed(), SIDES.index(side)
         mine = [each for each in sent if arrivals[each.arrival][0] == side]
         rows = [
             (arrivals[each.arrival][1].entry, _LAST if each.at_once else number, each.side, each.entry)
             for number, each in enumerate(mine)
         ]
         if side in self._plan.outer:  # without a key there is no match
-            keyless = np.flatnonzero((one.frame[KEY].is_null() & ~one.frame[NULL]).to_numpy())
+            keyless = np.flatnonzero((joined_side.frame[KEY].is_null() & ~joined_side.frame[NULL]).to_numpy())
             rows += [(record, _LAST, own, record) for record in keyless.tolist()]
         records, places, sides, entries = np.array(sorted(rows), np.int64).reshape(-1, 4).T
         numbers = {name: np.where(sides == SIDES.index(name), entries, -1) for name in SIDES}

@@ -86,10 +86,10 @@ class TableReader:
             left = left.select(pl.all().gather(again[number]))
         again = again.drop(number)
         times = pl.select(pl.max_horizontal(left[TS], right[TS]).alias(TS)).to_series()
-        made, kept = base.joined.join(again.with_columns(times.fill_null(-1)), left, right, ctx)
+        joined, kept = base.joined.join(again.with_columns(times.fill_null(-1)), left, right, ctx)
         if kept is not None:
             again, times = again.filter(kept), times.filter(kept)
-        return again, made.with_columns(times)
+        return again, joined.with_columns(times)
 
 
 def table_reader(reader: str, stream: str, table: str, ctx: CompileContext) -> TableReader | None:

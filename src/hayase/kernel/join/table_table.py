@@ -70,10 +70,10 @@ class TableJoinRows(OperatorRows[TableJoin]):
         if not change.is_latest:
             self.ctx.env.metrics.add(DROPPED_RECORDS, self.name)
             return
-        found = self._table.get(record.key)
-        if found is None and (self._needs_other or (change.new is None and change.old is None)):
+        other_row = self._table.get(record.key)
+        if other_row is None and (self._needs_other or (change.new is None and change.old is None)):
             return
-        other, timestamp_ms = (None, record.timestamp_ms) if found is None else found
+        other, timestamp_ms = (None, record.timestamp_ms) if other_row is None else other_row
         at = record.with_timestamp(max(record.timestamp_ms, timestamp_ms))
         new = self._with(at, change.new, other)
         old = self._with(at, change.old, other) if self._operator.old_values else None

@@ -77,7 +77,7 @@ class _JoinedRows:
     def get(self, key: Any) -> tuple[Any, int] | None:
         """Value and timestamp of the row; `None` if there is none."""
         left, right = self._left.get(key), self._right.get(key)
-        timestamp_ms = max(found[1] if found is not None else -1 for found in (left, right))
+        timestamp_ms = max(row[1] if row is not None else -1 for row in (left, right))
         value = self._joined(Record(key, None, timestamp_ms), left and left[0], right and right[0])
         return None if value is None else (value, timestamp_ms)
 

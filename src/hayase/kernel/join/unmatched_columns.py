@@ -103,14 +103,16 @@ class WaitingRecords:
             `enter`.
         """
         end_ms = last_ms - self._grace_ms - min(self._reach_ms)
-        found = dict(self._store.range(place_of(0, 0, b""), place_of(end_ms, 0, b""))) if end_ms > 0 else {}
-        more = [data for place in places if (data := place_of(*place)) not in found]
-        found.update((data, row) for data, row in zip(more, self._store.get_many(more), strict=True) if row is not None)
+        stored = dict(self._store.range(place_of(0, 0, b""), place_of(end_ms, 0, b""))) if end_ms > 0 else {}
+        more = [data for place in places if (data := place_of(*place)) not in stored]
+        stored.update(
+            (data, row) for data, row in zip(more, self._store.get_many(more), strict=True) if row is not None
+        )
         records: dict[JoinSide, list[tuple[PendingRecord, bytes]]] = {side: [] for side in SIDES}
-        for data in sorted(found):
+        for data in sorted(stored):
             place = PendingRecord(*unpack_place(data))
-            self._waiting[place] = _Waiting([], found[data])
-            records[SIDES[place.side]] += [(place, value) for value in values_of(found[data])]
+            self._waiting[place] = _Waiting([], stored[data])
+            records[SIDES[place.side]] += [(place, value) for value in values_of(stored[data])]
         return records
 
     def enter(self, side: JoinSide, places: Iterable[PendingRecord], first: int) -> None:
@@ -142,11 +144,11 @@ class WaitingRecords:
                 sent.append(Alone(number, side, entry, at_once=True))
                 continue
             place = PendingRecord(time_ms, side, key)
-            found = waiting.get(place)
-            if found is None:
-                found = waiting[place] = _Waiting([])
+            at_place = waiting.get(place)
+            if at_place is None:
+                at_place = waiting[place] = _Waiting([])
                 heappush(self._heaps[side], place)
-            found.entries.append(entry)
+            at_place.entries.append(entry)
             self._touched.add(place)
             first_ms = min(first_ms, time_ms)
         if self._clocks.get(self._name) != first_ms:
@@ -162,12 +164,12 @@ class WaitingRecords:
         places = sorted(self._touched)
         rows: list[bytes | None] = []
         for place in places:
-            found = self._waiting.get(place)
+            at_place = self._waiting.get(place)
             new = values[SIDES[place.side]]
             rows.append(
                 None
-                if found is None
-                else found.stored + pack_values([new[entry] for entry in found.entries if entry in new])
+                if at_place is None
+                else at_place.stored + pack_values([new[entry] for entry in at_place.entries if entry in new])
             )
         self._store.put_many([place_of(*place) for place in places], rows)
 

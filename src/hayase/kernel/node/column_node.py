@@ -203,10 +203,10 @@ class CompileContext:
 
 def order_columns(frame: pl.DataFrame) -> list[str]:
     """The frame's order columns, `__o0` first."""
-    found: list[str] = []
-    while (name := f"{ORDER}{len(found)}") in frame.columns:
-        found.append(name)
-    return found
+    columns: list[str] = []
+    while (name := f"{ORDER}{len(columns)}") in frame.columns:
+        columns.append(name)
+    return columns
 
 
 def order_of(frame: pl.DataFrame, row: int) -> Order:

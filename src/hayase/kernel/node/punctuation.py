@@ -105,15 +105,15 @@ class Punctuations:
             number = self._numbers[node] = self._numbers.get(node, -1) + 1
             name = f"{node}/{_TASK}/{number}"
         kept_ms = self._times.get(name) if name is not None else -1
-        made = Punctuation(kind, callback, kept_ms if kept_ms >= 0 else first_ms, interval_ms, name, self._times)
+        punctuation = Punctuation(kind, callback, kept_ms if kept_ms >= 0 else first_ms, interval_ms, name, self._times)
         if kept_ms >= 0:
-            made.turn = self._times.get(f"{name}{_TURN}")
+            punctuation.turn = self._times.get(f"{name}{_TURN}")
         else:
-            self._queue(made)
-        self._scheduled.append((node, made))
+            self._queue(punctuation)
+        self._scheduled.append((node, punctuation))
         if kind is PunctuationType.STREAM_TIME:
-            self._stream_due_ms = min(self._stream_due_ms, made.due_ms)
-        return made
+            self._stream_due_ms = min(self._stream_due_ms, punctuation.due_ms)
+        return punctuation
 
     def stream_time(self, now_ms: int) -> None:
         """Call what is due by stream time."""

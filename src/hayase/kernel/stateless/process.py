@@ -142,9 +142,9 @@ class _Shared:
         return MappingProxyType(resolved(self._env.app_configs))
 
     def app_configs_with_prefix(self, prefix: str) -> Mapping[str, object]:
-        found = self._env.app_configs
+        configs = self._env.app_configs
         return MappingProxyType(
-            resolved({key.removeprefix(prefix): found[key] for key in found if key.startswith(prefix)})
+            resolved({key.removeprefix(prefix): configs[key] for key in configs if key.startswith(prefix)})
         )
 
     @property
@@ -155,10 +155,10 @@ class _Shared:
         return StreamsMetrics(lambda: self._env.metrics, self._ctx.name)
 
     def get_state_store(self, name: str) -> Any:
-        found = self._opened.get(name)
-        if found is None:
-            found = self._opened[name] = self._open(name)
-        return found
+        store = self._opened.get(name)
+        if store is None:
+            store = self._opened[name] = self._open(name)
+        return store
 
     def _open(self, name: str) -> Any:
         self._refuse_after_end("stores are used")

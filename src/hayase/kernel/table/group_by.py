@@ -84,11 +84,11 @@ class TableGroupByRows(OperatorRows[TableGroupBy]):
         self.ctx.forward(Record(group, change, record.timestamp_ms, record.headers))
 
 
-def _same(one: object, other: object) -> bool:
+def _same(this: object, other: object) -> bool:
     """Whether two keys are one: 1, 1.0 and True are equal in Python, but other bytes, which decide in a store."""
-    if type(one) is str:
-        return bool(one == other)
-    return bool(one == other) and repr(one) == repr(other)
+    if type(this) is str:
+        return bool(this == other)
+    return bool(this == other) and repr(this) == repr(other)
 
 
 class TableGroupByColumns(ColumnNode):
@@ -136,11 +136,11 @@ class TableGroupByColumns(ColumnNode):
         row, second = places // 2, places % 2
         comes = pl.Series((second == 1) | same[row])
         goes = pl.Series(second == 0)
-        made = frame.select(carried(frame, key=False, windows=False))[row].with_columns(
+        rows_sent = frame.select(carried(frame, key=False, windows=False))[row].with_columns(
             pl.Series(f"{ORDER}{len(order_columns(frame))}", second, pl.Int64)
         )
         new, old = new[row], old[row]
-        return made.with_columns(
+        return rows_sent.with_columns(
             pl.select(pl.when(goes).then(old[KEY]).otherwise(new[KEY]).alias(KEY)).to_series(),
             *(pl.select(pl.when(comes).then(new[name]).alias(name)).to_series() for name in self._made),
             (~comes).alias(NULL),
@@ -163,6 +163,6 @@ def table_group_by_columns(node: ProcessorNode, inputs: Sequence[EdgeSchema], ct
     if not is_exact(dtype):
         return None
     value = None if operator.value is None else compile_value(node.name, operator.value, types)
-    made = edge.value if value is None else value.schema
-    output = EdgeSchema(schema_of_type(dtype), made, table=True, old_values=True)
+    value_schema = edge.value if value is None else value.schema
+    output = EdgeSchema(schema_of_type(dtype), value_schema, table=True, old_values=True)
     return TableGroupByColumns(node.name, edge, output, operator.key, value)

@@ -18,23 +18,23 @@ Rows that fail are left out.
 """
 
 
-def both_sides(frame: pl.DataFrame, names: list[str], made: Made) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+def both_sides(frame: pl.DataFrame, names: list[str], make: Made) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
     """Make something of new rows, then of old ones.
 
     Args:
         frame: updates with old values.
         names: fields of the values.
-        made: what is done.
+        make: what is done.
 
     Returns:
         The updates, numbered, without those that failed; and, aligned with these, what was made of the new and of the
         old rows, nulls where there is none.
     """
     frame = frame.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias(ROW))
-    new = made(frame.filter(~frame[NULL]))
+    new = make(frame.filter(~frame[NULL]))
     frame = _without_failed(frame, frame[NULL], new)
     before = frame.filter(~frame[OLD_NULL]).drop(names).rename({OLD + name: name for name in names})
-    old = made(before.with_columns(pl.lit(value=False).alias(NULL)))
+    old = make(before.with_columns(pl.lit(value=False).alias(NULL)))
     frame = _without_failed(frame, frame[OLD_NULL], old)
     return frame, _aligned(frame, new), _aligned(frame, old)
 

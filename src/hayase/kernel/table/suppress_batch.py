@@ -28,8 +28,8 @@ class SuppressBatch:
     def __init__(self, store: ByteStore, keys: Sequence[bytes], *, exact: bool) -> None:
         self._store = store
         self._exact = exact
-        found = store.get(TOTALS_KEY)
-        self.count, self.size_bytes = (0, 0) if found is None else TOTALS.unpack(found)
+        totals = store.get(TOTALS_KEY)
+        self.count, self.size_bytes = (0, 0) if totals is None else TOTALS.unpack(totals)
         self._saved = self.count, self.size_bytes
         self._live: dict[bytes, Live] = {}
         self._heap: list[bytes] = []

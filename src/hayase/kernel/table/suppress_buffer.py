@@ -44,8 +44,8 @@ class SuppressBuffer:
 
     def __init__(self, store: ByteStore) -> None:
         self._store = store
-        found = store.get(TOTALS_KEY)
-        self.count, self.size_bytes = (0, 0) if found is None else TOTALS.unpack(found)
+        totals = store.get(TOTALS_KEY)
+        self.count, self.size_bytes = (0, 0) if totals is None else TOTALS.unpack(totals)
         self._saved = self.count, self.size_bytes
         self._first_ms: int | None = None
 

@@ -37,15 +37,15 @@ class StoredRows:
     def get(self, key: Any) -> tuple[Any, int] | None:
         """Value and timestamp of the row; `None` if there is none, or if the key is null."""
         data = self._key_serde.serialize(key)
-        found = self._store.get(data) if data is not None else None
-        if found is None:
+        stored = self._store.get(data) if data is not None else None
+        if stored is None:
             return None
-        return self._value_serde.deserialize(found[8:]), _TIMESTAMP.unpack_from(found)[0]
+        return self._value_serde.deserialize(stored[8:]), _TIMESTAMP.unpack_from(stored)[0]
 
     def value(self, key: Any) -> Any:
         """The row's value, `None` if there is no row."""
-        found = self.get(key)
-        return None if found is None else found[0]
+        row = self.get(key)
+        return None if row is None else row[0]
 
     def put(self, key: Any, value: Any, timestamp_ms: int) -> bool | None:
         """Write the row; a null value deletes it. True: it is the latest there is."""
@@ -75,10 +75,10 @@ class ComputedRows:
         """The same from the row that was valid at a time; the other table must be versioned."""
         return self._computed(key, as_versioned(self._parent).get_as_of(key, as_of_ms))
 
-    def _computed(self, key: object, found: tuple[object, int] | None) -> tuple[object, int] | None:
-        if found is None:
+    def _computed(self, key: object, row: tuple[object, int] | None) -> tuple[object, int] | None:
+        if row is None:
             return None
-        value, timestamp_ms = found
+        value, timestamp_ms = row
         value = self._compute(key, value, timestamp_ms)
         return None if value is None else (value, timestamp_ms)
 

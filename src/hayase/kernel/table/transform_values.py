@@ -29,16 +29,16 @@ class TableTransformValuesRows(TableStepRows[TableTransformValues]):
             self._context.renew(ctx)
             return
         with user_code("init", ctx):
-            made = self._operator.supplier()
-            if not isinstance(made, ValueTransformerWithKey):
+            transformer = self._operator.supplier()
+            if not isinstance(transformer, ValueTransformerWithKey):
                 raise TopologyError(
                     "INVALID_PROCESSOR",
-                    f"the supplier of this node gave {made!r}; it must make a ValueTransformerWithKey",
+                    f"the supplier of this node gave {transformer!r}; it must make a ValueTransformerWithKey",
                     node=self.name,
                 )
-            self._transformer = made
+            self._transformer = transformer
             context = self._context = TransformContext(ctx, self._stores)
-            made.init(context)
+            transformer.init(context)
         context.initialized = True
 
     def compute(self, key: object, value: object, timestamp_ms: int) -> Any:

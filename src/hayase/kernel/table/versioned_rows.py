@@ -41,8 +41,8 @@ class VersionedRows:
 
     def value(self, key: Any) -> Any:
         """The value of the latest version, `None` if there is none."""
-        found = self.get(key)
-        return None if found is None else found[0]
+        row = self.get(key)
+        return None if row is None else row[0]
 
     def put(self, key: Any, value: Any, timestamp_ms: int) -> bool | None:
         """Write a version; whether it is the latest.
@@ -52,10 +52,10 @@ class VersionedRows:
         placed = self._versions.put(self._key_serde.to_bytes(key), self._value_serde.serialize(value), timestamp_ms)
         return None if placed == NOT_PUT else placed == LATEST
 
-    def _row(self, found: Version | None) -> tuple[object, int] | None:
-        if found is None or found.value is None:
+    def _row(self, version: Version | None) -> tuple[object, int] | None:
+        if version is None or version.value is None:
             return None
-        return self._value_serde.deserialize(found.value), found.timestamp_ms
+        return self._value_serde.deserialize(version.value), version.timestamp_ms
 
 
 class VersionedRowStore:
@@ -83,8 +83,10 @@ class VersionedRowStore:
         return None if placed == NOT_PUT else placed == LATEST
 
     @staticmethod
-    def _stamped(found: Version | None) -> bytes | None:
-        return None if found is None or found.value is None else _TIMESTAMP.pack(found.timestamp_ms) + found.value
+    def _stamped(version: Version | None) -> bytes | None:
+        return (
+            None if version is None or version.value is None else _TIMESTAMP.pack(version.timestamp_ms) + version.value
+        )
 
 
 def rows_of(env: RowEnvironment, store: str, node: str) -> StoredRows | VersionedRows:

@@ -111,9 +111,9 @@ class ClosingResults:
         sent = 0
         for entry, rank, place in self._waiting.until(until_ms):
             self._store.put(entry, None)
-            found = self._result(place, rank)
-            if found is not None:
-                key, value, timestamp_ms = found
+            result = self._result(place, rank)
+            if result is not None:
+                key, value, timestamp_ms = result
                 sent += 1
                 self._ctx.forward(Record(key, Change(value), timestamp_ms, cause.headers))
         self._ctx.env.metrics.add(FINAL_EMITTED, self._ctx.name, sent)

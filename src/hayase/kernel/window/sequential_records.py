@@ -47,12 +47,14 @@ class EpochRecords:
     def inputs(self) -> tuple[Iterator[tuple[object, ...]], dict[int, Exception]]:
         """The inputs of each record, and what happened where they failed."""
         failed, frame = Failed(), self.frame
-        made = self.aggregation.with_inputs(
+        with_inputs = self.aggregation.with_inputs(
             frame.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias(RECORD)), failed, RECORD
         )
-        columns = [None if values is None else values.to_list() for values in self.aggregation.input_values(made)]
-        if made.height < frame.height:
-            rows = made[RECORD].to_list()
+        columns = [
+            None if values is None else values.to_list() for values in self.aggregation.input_values(with_inputs)
+        ]
+        if with_inputs.height < frame.height:
+            rows = with_inputs[RECORD].to_list()
             for number, values in enumerate(columns):
                 if values is not None:
                     spread: list[object] = [None] * frame.height

@@ -41,8 +41,8 @@ class StreamSessionAggregateRows(WindowedNode[StreamSessionAggregate]):
 
     def stored(self, place: tuple[Any, ...]) -> tuple[Any, int] | None:
         """Value and end of the session at a place; `None` if there is none."""
-        found = self._sessions.get_hidden(*place)
-        return None if found is None else (self._aggregation.visible(self._aggregation.load(found)), place[2])
+        session = self._sessions.get_hidden(*place)
+        return None if session is None else (self._aggregation.visible(self._aggregation.load(session)), place[2])
 
     def get(self, key: Any) -> tuple[Any, int] | None:
         """See TableRows."""
@@ -60,9 +60,11 @@ class StreamSessionAggregateRows(WindowedNode[StreamSessionAggregate]):
 
         def result(key: bytes, rank: tuple[int, ...]) -> tuple[Any, Any, int] | None:
             end_ms, start_ms = rank
-            found = self.stored((key, start_ms, end_ms))
+            stored = self.stored((key, start_ms, end_ms))
             return (
-                None if found is None else (Windowed(spec.key_serde.from_bytes(key), Window(start_ms, end_ms)), *found)
+                None
+                if stored is None
+                else (Windowed(spec.key_serde.from_bytes(key), Window(start_ms, end_ms)), *stored)
             )
 
         store = ctx.env.byte_store(spec.name)

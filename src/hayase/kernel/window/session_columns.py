@@ -94,8 +94,8 @@ class EpochSessions:
         """The sessions that records may reach."""
         first = np.full(len(self._records.data), np.iinfo(np.int64).max)
         np.minimum.at(first, self._records.of_row, self._records.times)
-        found = self._store.find_many(self._records.data, (first - self._windows.gap_ms).tolist())
-        every = [(key, *session) for key, sessions in enumerate(found) for session in sessions]
+        sessions_of_keys = self._store.find_many(self._records.data, (first - self._windows.gap_ms).tolist())
+        every = [(key, *session) for key, sessions in enumerate(sessions_of_keys) for session in sessions]
         states = self._states.of(self._aggregation.layout.decode([value for *_, value in every]))
         for (key, start_ms, end_ms, value), state in zip(every, states, strict=True):
             merge.add(Session(key, start_ms, end_ms, state, value))
@@ -107,11 +107,11 @@ class EpochSessions:
         others: list[tuple[bytes, int, int]] = []
         for key, start_ms, end_ms in due:
             number = numbers.get(key)
-            found = None if number is None else merge.find(number, start_ms, end_ms)
-            if found is None:
+            held = None if number is None else merge.find(number, start_ms, end_ms)
+            if held is None:
                 others.append((key, start_ms, end_ms))
             else:
-                waiting.append(found)
+                waiting.append(held)
         values = self._store.get_hidden_many(others)
         others = [session for session, value in zip(others, values, strict=True) if value is not None]
         states = self._states.of(self._aggregation.layout.decode([value for value in values if value is not None]))

@@ -189,20 +189,20 @@ class SessionMerge:
             if session.row != _NONE and (same or session.at_start is None):  # made in this epoch: it goes on
                 session.start_ms, session.end_ms, session.state, session.row = start_ms, end_ms, state, row
                 return session
-        made = Session(key, start_ms, end_ms, state, None, row)
+        extended = Session(key, start_ms, end_ms, state, None, row)
         for session in merged:
             if session.at_start is not None:
                 if session.start_ms == start_ms and session.end_ms == end_ms:
-                    made.at_start = session.at_start
+                    extended.at_start = session.at_start
                 else:
                     self.removed.append(Session(key, session.start_ms, session.end_ms, [], session.at_start, row))
             session.row = _NONE
             session.waiting = False
-        self._made.append(made)
+        self._made.append(extended)
         if self._closing is not None:
-            made.waiting = True
-            heappush(self._closing, (end_ms, start_ms, self._key_bytes[key], len(self._made), made))
-        return made
+            extended.waiting = True
+            heappush(self._closing, (end_ms, start_ms, self._key_bytes[key], len(self._made), extended))
+        return extended
 
     def _note(self, row: int, key: int, merged: Sequence[Session], start_ms: int, end_ms: int, state: State) -> None:
         """The updates of one record."""

@@ -97,10 +97,10 @@ class EpochSlidingWindows:
         first, last = np.full(count, np.iinfo(np.int64).max), np.full(count, -1)
         np.minimum.at(first, records.of_row, records.times)
         np.maximum.at(last, records.of_row, records.times)
-        found = self._store.fetch_many(
+        windows_of_keys = self._store.fetch_many(
             records.data, (first - 2 * self._windows.difference_ms).tolist(), (last + 1).tolist()
         )
-        self._decoded(merge, [(key, *window) for key, windows in enumerate(found) for window in windows])
+        self._decoded(merge, [(key, *window) for key, windows in enumerate(windows_of_keys) for window in windows])
 
     def _decoded(self, merge: SlidingMerge | None, every: Sequence[tuple[int, int, bytes]]) -> list[SlidingWindow]:
         """Windows of number of the key, start and value."""
@@ -124,11 +124,11 @@ class EpochSlidingWindows:
         others: list[tuple[bytes, int]] = []
         for key, start_ms in due:
             number = numbers.get(key)
-            found = None if number is None else merge.find(number, start_ms)
-            if found is None:
+            window = None if number is None else merge.find(number, start_ms)
+            if window is None:
                 others.append((key, start_ms))
             else:
-                waiting.append(found)
+                waiting.append(window)
         places = self._store.places([key for key, _ in others], np.array([start for _, start in others], np.int64))
         values = self._store.get_many(places)
         there = [(*other, value) for other, value in zip(others, values, strict=True) if value is not None]

@@ -42,9 +42,11 @@ def closing_windows(node: AggregateNode[Any], ctx: RowContext, spec: StoreSpec, 
     """Sends the results of windows when they close: by start, then by the bytes of the key."""
 
     def result(key: bytes, rank: tuple[int, ...]) -> tuple[Any, Any, int] | None:
-        found = node.stored((key, *rank))
+        stored = node.stored((key, *rank))
         return (
-            None if found is None else (Windowed(spec.key_serde.from_bytes(key), window_from(rank[0], size_ms)), *found)
+            None
+            if stored is None
+            else (Windowed(spec.key_serde.from_bytes(key), window_from(rank[0], size_ms)), *stored)
         )
 
     return ClosingResults(ctx, ctx.env.byte_store(spec.name), lambda place: place[1:], result, times=1)

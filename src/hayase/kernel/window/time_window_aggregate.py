@@ -127,9 +127,11 @@ class StreamWindowedAggregateColumns(ColumnNode):
         taken = np.zeros(len(times), np.bool_)
         taken[records] = True
         numbered = frame.with_columns(pl.Series(RECORD, np.arange(len(times))))
-        made = self._aggregation.with_inputs(numbered.filter(pl.Series(taken)), ctx, RECORD)
-        made = made.with_columns(pl.Series(_KEY_NUMBER, key_numbers(made[KEY], self._aggregation.key_codec)[0]))
-        return self._exploded(made, len(times), (records, starts, places))
+        with_inputs = self._aggregation.with_inputs(numbered.filter(pl.Series(taken)), ctx, RECORD)
+        with_inputs = with_inputs.with_columns(
+            pl.Series(_KEY_NUMBER, key_numbers(with_inputs[KEY], self._aggregation.key_codec)[0])
+        )
+        return self._exploded(with_inputs, len(times), (records, starts, places))
 
     def _windows_of(self, times: I64) -> tuple[I64, I64, I64]:
         """Record, start and place among the record's windows of every window of every record, in order."""
@@ -140,11 +142,11 @@ class StreamWindowedAggregateColumns(ColumnNode):
         places = np.arange(len(records)) - np.repeat(np.cumsum(counts) - counts, counts)
         return records, (first[records] + places) * advance_ms, places
 
-    def _exploded(self, made: pl.DataFrame, count: int, windows: tuple[I64, I64, I64]) -> pl.DataFrame:
+    def _exploded(self, with_inputs: pl.DataFrame, count: int, windows: tuple[I64, I64, I64]) -> pl.DataFrame:
         """Rows of records, as often as these have windows."""
         records, starts, places = windows
         row_of = np.full(count, -1, np.int64)
-        row_of[made[RECORD].to_numpy()] = np.arange(made.height)
+        row_of[with_inputs[RECORD].to_numpy()] = np.arange(with_inputs.height)
         rows = row_of[records]
         if (rows < 0).any():  # records on which an input failed
             kept = rows >= 0
@@ -155,9 +157,9 @@ class StreamWindowedAggregateColumns(ColumnNode):
         ]
         hopping = self._windows.advance_ms < self._windows.size_ms
         if hopping:
-            columns.append(pl.Series(f"{ORDER}{len(order_columns(made))}", places))
-            made = made[rows]
-        return made.with_columns(columns)
+            columns.append(pl.Series(f"{ORDER}{len(order_columns(with_inputs))}", places))
+            with_inputs = with_inputs[rows]
+        return with_inputs.with_columns(columns)
 
 
 _KEY_NUMBER = "__key_number"

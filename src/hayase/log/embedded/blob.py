@@ -257,10 +257,10 @@ def read_header(data: Any, where: BlobLocation, base: int) -> BlobHeader:
     if version == _CHECKED:
         if len(data) < _PAYLOAD_AT or data[3] != _MARK:
             raise where.damaged(base, f"its {len(data)} bytes do not begin as a batch does")
-        found = crc32c(where.stored_under(base) + data[:_SEAL_AT])
+        computed = crc32c(where.stored_under(base) + data[:_SEAL_AT])
         header, sealed = _checked_header(data)
-        if sealed != found:
-            raise where.damaged(base, f"the checksum of its header is {found:08x}, not {sealed:08x}")
+        if sealed != computed:
+            raise where.damaged(base, f"the checksum of its header is {computed:08x}, not {sealed:08x}")
         return header
     if version not in (_PLAIN, _EXTENDED):
         if data[3] == _MARK and version > _CHECKED:
@@ -325,8 +325,8 @@ def unpack(data: Any, header: BlobHeader, where: BlobLocation, base: int) -> Any
         LogError: `LOG_DAMAGED`: it is not what was written.
     """
     packed = memoryview(data)[_PAYLOADS_AT[header.version] :]
-    if header.payload_crc is not None and (found := crc32c(packed)) != header.payload_crc:
-        raise where.damaged(base, f"the checksum of its content is {found:08x}, not {header.payload_crc:08x}")
+    if header.payload_crc is not None and (computed := crc32c(packed)) != header.payload_crc:
+        raise where.damaged(base, f"the checksum of its content is {computed:08x}, not {header.payload_crc:08x}")
     if header.codec == 0:
         payload = bytes(packed)
     else:
@@ -366,8 +366,8 @@ def decode(payload: Any, header: BlobHeader, where: BlobLocation, base: int) -> 
     return rows
 
 
-def _ascends(found: Int64Array, base: int, span: int) -> bool:
-    return bool(base <= found[0] and found[-1] < base + span and (np.diff(found) > 0).all())
+def _ascends(offsets: Int64Array, base: int, span: int) -> bool:
+    return bool(base <= offsets[0] and offsets[-1] < base + span and (np.diff(offsets) > 0).all())
 
 
 def offsets(payload: Any, header: BlobHeader, base: int) -> Int64Array:

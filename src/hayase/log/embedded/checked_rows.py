@@ -61,21 +61,21 @@ class CheckedRows:
 
     def _scan(self, table: str, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         with self.cursor(table) as cursor:
-            found = cursor.set_range(prefix)
-            while found:
+            more = cursor.set_range(prefix)
+            while more:
                 key = bytes(cursor.key())
                 if not key.startswith(prefix):
                     return
                 yield key, bytes(cursor.value())
-                found = cursor.next()
+                more = cursor.next()
 
     def delete_prefix(self, table: str, prefix: bytes) -> None:
         """Remove all keys that begin with `prefix`."""
         with self.cursor(table) as cursor:
-            found = cursor.set_range(prefix)
-            while found and bytes(cursor.key()).startswith(prefix):
+            more = cursor.set_range(prefix)
+            while more and bytes(cursor.key()).startswith(prefix):
                 self.writes += 1
-                found = cursor.delete()
+                more = cursor.delete()
 
     def _put(self, table: str, key: bytes, value: bytes | bytearray) -> None:
         self.writes += 1
@@ -143,8 +143,8 @@ def _names(table: str, key: bytes) -> dict[str, object]:
     if table == "topics":
         return {"topic": key.decode(errors="replace")}
     if table in ("partitions", "times", "remote", "cleaned") and len(key) >= 20:
-        found: dict[str, object] = {"topic_id": key[:16].hex(), "partition": int.from_bytes(key[16:20], "big")}
-        return {**found, "offset": int.from_bytes(key[20:28], "big")} if table == "remote" else found
+        place: dict[str, object] = {"topic_id": key[:16].hex(), "partition": int.from_bytes(key[16:20], "big")}
+        return {**place, "offset": int.from_bytes(key[20:28], "big")} if table == "remote" else place
     if table in ("markers", "groups"):
         parts = [part.decode(errors="replace") for part in key.split(b"\0")]
         names = ("application_id", "bundle") if table == "markers" else ("group", "topic")

@@ -52,11 +52,11 @@ class CleaningReport:
     removed_files: int = 0
 
     def __bool__(self) -> bool:
-        return any(getattr(self, one.name) for one in fields(self))
+        return any(getattr(self, count.name) for count in fields(self))
 
     def __str__(self) -> str:
-        found = [f"{getattr(self, one.name)} {one.name.replace('_', ' ')}" for one in fields(self)]
-        return ", ".join(text for text in found if not text.startswith("0 ")) or "nothing to clean"
+        texts = [f"{getattr(self, count.name)} {count.name.replace('_', ' ')}" for count in fields(self)]
+        return ", ".join(text for text in texts if not text.startswith("0 ")) or "nothing to clean"
 
 
 class Cleaner:

@@ -72,10 +72,10 @@ def compact(partition: CleanedPartition, now_ms: int, stop: Callable[[], bool]) 
         return None
     rewriter = _Rewriter(partition, now_ms)
     try:
-        found = _last_offsets(partition, cleaned.end, end, stop)
-        if found is None:
+        last_offsets = _last_offsets(partition, cleaned.end, end, stop)
+        if last_offsets is None:
             return rewriter.report
-        last, end = found
+        last, end = last_offsets
         for stored in partition.blobs(0, end):
             if stop():
                 return rewriter.report
@@ -199,17 +199,17 @@ class _Rewriter:
             return
         rows = joined([kept.rows for kept in group])
         base, horizon_ms = group[0].stored.base, max(kept.horizon_ms for kept in group)
-        made = None
+        rewritten = None
         if len(rows.values):
             span = group[-1].stored.end - base
-            made = encode_with_gaps(rows, base, span, self._partition.settings.compression, horizon_ms)
-        self._swap(group, made, horizon_ms)
+            rewritten = encode_with_gaps(rows, base, span, self._partition.settings.compression, horizon_ms)
+        self._swap(group, rewritten, horizon_ms)
 
-    def _swap(self, group: list[_Kept], made: Blob | None, horizon_ms: int) -> None:
-        removed, size = sum(kept.stored.bytes for kept in group), len(made.data) if made is not None else 0
+    def _swap(self, group: list[_Kept], rewritten: Blob | None, horizon_ms: int) -> None:
+        removed, size = sum(kept.stored.bytes for kept in group), len(rewritten.data) if rewritten is not None else 0
 
         def swap(tables: Tables) -> None:
-            tables.replace_blobs(self._partition.key, [kept.stored.base for kept in group], removed, made)
+            tables.replace_blobs(self._partition.key, [kept.stored.base for kept in group], removed, rewritten)
             if group[0].stored.base < (cleaned := tables.cleaned(self._partition.key)).end:
                 clean = sum(kept.stored.bytes for kept in group if kept.stored.base < cleaned.end)
                 tables.put_cleaned(self._partition.key, replace(cleaned, bytes=cleaned.bytes - clean + size))
@@ -219,7 +219,7 @@ class _Rewriter:
         self._partition.change(swap)
         reach("after_swap")
         self.report.bytes += removed - size
-        if made is not None:
+        if rewritten is not None:
             self._count_clean(size, horizon_ms)
 
     def _count_clean(self, size: int, horizon_ms: int) -> None:
@@ -230,10 +230,10 @@ class _Rewriter:
     def _fits(self, kept: _Kept) -> bool:
         group = [*self._group, kept]
         return (
-            sum(len(one.rows.values) for one in group) <= blob.MAX_RECORDS
-            and sum(one.payload_bytes for one in group) <= blob.MAX_BYTES
+            sum(len(stored.rows.values) for stored in group) <= blob.MAX_RECORDS
+            and sum(stored.payload_bytes for stored in group) <= blob.MAX_BYTES
             and kept.stored.end - group[0].stored.base <= _LARGEST_SPAN
-            and len({one.horizon_ms for one in group} - {NO_HORIZON}) <= 1
+            and len({stored.horizon_ms for stored in group} - {NO_HORIZON}) <= 1
         )
 
     def _filter(self, stored: StoredBlob, last: dict[bytes | None, int]) -> _Kept:

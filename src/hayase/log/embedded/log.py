@@ -199,8 +199,8 @@ class EmbeddedLog:
     def describe(self, names: Sequence[str]) -> dict[str, TopicInfo]:
         """As `Log.describe`."""
         with self._store.read() as tables:
-            found = {name: tables.topic(name) for name in names}
-        return {name: info for name, info in found.items() if info is not None}
+            infos = {name: tables.topic(name) for name in names}
+        return {name: info for name, info in infos.items() if info is not None}
 
     def start_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """As `Log.start_offsets`, all as of one moment."""

@@ -61,9 +61,9 @@ class PartReader:
             if file.groups[number].max_timestamp_ms < time_ms:
                 continue
             offsets, timestamps_ms = file.times(number)
-            found = offsets[(offsets >= start) & (timestamps_ms >= time_ms)]
-            if len(found):
-                return int(found[0])
+            matching = offsets[(offsets >= start) & (timestamps_ms >= time_ms)]
+            if len(matching):
+                return int(matching[0])
         return None
 
     def close(self) -> None:
@@ -160,27 +160,27 @@ class _PartFile:
             data: bytes = self._stream.read(wanted.length)
         if len(data) != wanted.length:
             raise self._damaged(f"it ends at byte {wanted.start + len(data)}, not {self.part.bytes}")
-        if crc is not None and (found := crc32c(data)) != crc:
+        if crc is not None and (computed := crc32c(data)) != crc:
             raise self._damaged(
-                f"the checksum of its bytes from {wanted.start} to {wanted.start + wanted.length} is {found:08x}, not "
+                f"the checksum of its bytes from {wanted.start} to {wanted.start + wanted.length} is {computed:08x}, not "
                 f"{crc:08x}"
             )
         return data
 
     def _groups(self) -> list[_Group]:
-        found = []
+        groups = []
         for number in range(self._metadata.num_row_groups):
             group = self._metadata.row_group(number)
             columns = [group.column(index) for index in range(group.num_columns)]
             last, largest = columns[0].statistics.max, columns[1].statistics.max
             if self.part.groups:
                 place = self.part.groups[number]
-                found.append(_Group(place.start, place.length, place.crc, last, largest))
+                groups.append(_Group(place.start, place.length, place.crc, last, largest))
             else:
                 starts = [column.dictionary_page_offset or column.data_page_offset for column in columns]
                 ends = [start + column.total_compressed_size for start, column in zip(starts, columns, strict=True)]
-                found.append(_Group(min(starts), max(ends) - min(starts), None, last, largest))
-        return found
+                groups.append(_Group(min(starts), max(ends) - min(starts), None, last, largest))
+        return groups
 
     def _check_groups(self) -> None:
         """What metadata without a checksum must not say."""
@@ -232,9 +232,9 @@ class _Piece(io.RawIOBase):
         before = min(
             max(self._start - low, 0), high - low
         )  # Parquet reads more than the metadata, and looks at that only
-        found = bytes(before) + self._data[start:end]
-        self._position += len(found)
-        return found
+        piece = bytes(before) + self._data[start:end]
+        self._position += len(piece)
+        return piece
 
 
 def _ascends(offsets: Int64Array) -> bool:

@@ -87,8 +87,8 @@ class CleanedPartition:
 
     def is_there(self, tables: Tables) -> bool:
         """Whether the topic is still the one it was: another process may delete it at any time."""
-        found = tables.topic(self.topic.name)
-        return found is not None and found.topic_id == self.topic.topic_id
+        topic_now = tables.topic(self.topic.name)
+        return topic_now is not None and topic_now.topic_id == self.topic.topic_id
 
     def begin(self, tables: Tables) -> bool:
         """Expect the revision of now; `False` if the topic is gone."""
@@ -132,7 +132,7 @@ class CleanedPartition:
 
     def _packed(self, start: int, end: int) -> tuple[list[tuple[int, BlobHeader, int, memoryview | bytes]], int | None]:
         """Some blobs, and where to go on."""
-        found: list[tuple[int, BlobHeader, int, memoryview | bytes]] = []
+        packed: list[tuple[int, BlobHeader, int, memoryview | bytes]] = []
         size = 0
         where = self.location
         with self.store.read(buffers=True) as tables:
@@ -143,8 +143,8 @@ class CleanedPartition:
                 if base >= end:
                     break
                 if size > _CHUNK_BYTES:
-                    return found, base
+                    return packed, base
                 header = read_header(data, where, base)
-                found.append((base, header, len(data), unpack(data, header, where, base)))
+                packed.append((base, header, len(data), unpack(data, header, where, base)))
                 size += header.payload_bytes
-        return found, None
+        return packed, None

@@ -124,9 +124,9 @@ class _ChecksummedSink:
         self.closed = True
 
     def checked_range(self) -> CheckedRange:
-        found = CheckedRange(self._start, self._end - self._start, self._crc)
+        checked = CheckedRange(self._start, self._end - self._start, self._crc)
         self._start, self._crc = self._end, 0
-        return found
+        return checked
 
 
 def delete_file(url: str) -> None:

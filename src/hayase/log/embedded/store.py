@@ -152,15 +152,15 @@ class LogStore:
             for name in NAMES:
                 env.open_db(name.encode(), txn=txn)
             tables = Tables(env, txn)
-            found = txn.get(b"format", db=meta)
-            if found is None:
+            stored = txn.get(b"format", db=meta)
+            if stored is None:
                 if any(txn.stat(env.open_db(name.encode(), txn=txn))["entries"] for name in NAMES):
                     raise row_damaged(f"{self.path}/data.mdb", "meta", b"format", "it is not there")
                 tables.put("meta", b"format", _FORMAT)
-            elif found in _OLDER:
+            elif stored in _OLDER:
                 tables.upgrade()
                 tables.put("meta", b"format", _FORMAT)
-            elif (version := found if found.isdigit() else tables.get("meta", b"format")) != _FORMAT:
+            elif (version := stored if stored.isdigit() else tables.get("meta", b"format")) != _FORMAT:
                 raise LogError(
                     "LOG_FORMAT",
                     f"{self.path} has format {(version or b'').decode(errors='replace')}, this version reads up to "

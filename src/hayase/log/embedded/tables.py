@@ -209,37 +209,37 @@ class Tables(CheckedRows):
     def blobs(self, key: bytes, offset: int) -> Iterator[tuple[int, Any]]:
         """Base offset and data of the partition's blobs, from the one that holds `offset`, or is next after it."""
         with self.cursor("batches") as cursor:
-            found = cursor.set_range(key + _U64.pack(offset))
-            if not found or bytes(cursor.key()) != key + _U64.pack(offset):
+            more = cursor.set_range(key + _U64.pack(offset))
+            if not more or bytes(cursor.key()) != key + _U64.pack(offset):
                 # the blob that holds the offset begins before it
-                before = cursor.prev() if found else cursor.last()
+                before = cursor.prev() if more else cursor.last()
                 if not before or bytes(cursor.key())[: len(key)] != key:
-                    found = cursor.next() if before else cursor.first()
+                    more = cursor.next() if before else cursor.first()
                 else:
-                    found = True
-            while found:
+                    more = True
+            while more:
                 at = bytes(cursor.key())
                 if at[: len(key)] != key:
                     return
                 yield _U64.unpack_from(at, len(key))[0], cursor.value()
-                found = cursor.next()
+                more = cursor.next()
 
     def remote_parts(self, key: bytes, offset: int = 0) -> Iterator[RemotePart]:
         """The parts of a partition, from the one that holds `offset`, or is next after it."""
         with self.cursor("remote") as cursor:
-            found = cursor.set_range(key + _U64.pack(offset + 1))
-            before = cursor.prev() if found else cursor.last()
+            more = cursor.set_range(key + _U64.pack(offset + 1))
+            before = cursor.prev() if more else cursor.last()
             if not before or bytes(cursor.key())[: len(key)] != key:
                 before = cursor.set_range(key)  # none begins at or before the offset
-            found = before
-            while found and bytes(cursor.key())[: len(key)] == key:
+            more = before
+            while more and bytes(cursor.key())[: len(key)] == key:
                 base = _U64.unpack_from(cursor.key(), len(key))[0]
                 stored_under = bytes(cursor.key())
                 row = self._opened("remote", stored_under, cursor.value())
                 part = self._decoded("remote", stored_under, row, partial(remote_part, base))
                 if part.end > offset:
                     yield part
-                found = cursor.next()
+                more = cursor.next()
 
     def put_remote(self, key: bytes, part: RemotePart) -> None:
         """Write where a part is."""
@@ -307,8 +307,8 @@ class Tables(CheckedRows):
         self.put_partition(key, replace(self.partition_state(key), start=start))
         # The last entry before the start stays: times up to it are first reached at the start, or later.
         with self.cursor("times") as cursor:
-            found = cursor.set_range(key)
-            while found and bytes(cursor.key())[: len(key)] == key:
+            more = cursor.set_range(key)
+            while more and bytes(cursor.key())[: len(key)] == key:
                 following = cursor.next()
                 if not following or bytes(cursor.key())[: len(key)] != key:
                     return
@@ -316,7 +316,7 @@ class Tables(CheckedRows):
                     return
                 cursor.prev()
                 self.writes += 1
-                found = cursor.delete()
+                more = cursor.delete()
 
     def _base_of_time(self, cursor: Any) -> int:
         return int(_U64.unpack(self._opened("times", bytes(cursor.key()), cursor.value()))[0])
@@ -366,11 +366,11 @@ class Tables(CheckedRows):
     def group_offsets(self, group: str) -> dict[TopicPartition, int]:
         """What was committed for a group."""
         prefix = text_key(group)
-        found = {}
+        offsets = {}
         for key, raw in self.scan("groups", prefix):
             topic = TopicPartition(key[len(prefix) : -5].decode(), _U32.unpack(key[-4:])[0])
-            found[topic] = self._decoded("groups", key, raw, _offset)
-        return found
+            offsets[topic] = self._decoded("groups", key, raw, _offset)
+        return offsets
 
     def put_group_offset(self, group: str, partition: TopicPartition, offset: int) -> None:
         """Record how far a group is."""

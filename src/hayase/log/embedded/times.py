@@ -21,10 +21,10 @@ def find_offsets(store: LogStore, times_ms: Mapping[TopicPartition, int]) -> dic
         LogError: remote storage is asked and does not answer.
     """
     with store.read(buffers=True) as tables:
-        found = {partition: _find(tables, partition, time_ms, 0) for partition, time_ms in times_ms.items()}
+        answers = {partition: _find(tables, partition, time_ms, 0) for partition, time_ms in times_ms.items()}
     return {
         partition: answer if isinstance(answer, int) else _find_in_parts(store, partition, times_ms[partition], answer)
-        for partition, answer in found.items()
+        for partition, answer in answers.items()
     }
 
 

@@ -143,19 +143,19 @@ def _of_tls(failure: KafkaError) -> bool:
 
 
 def _refusal(failures: list[KafkaError]) -> LogError | None:
-    found = next((failure for failure in failures if _refuses(failure)), None)
-    if found is None:
+    refusing = next((failure for failure in failures if _refuses(failure)), None)
+    if refusing is None:
         return None
-    if _of_tls(found):
+    if _of_tls(refusing):
         return LogError(
             "TLS_FAILED",
-            f"no TLS connection to the Kafka cluster: {_text(found)}. Check ssl.ca.location (who vouches for the "
+            f"no TLS connection to the Kafka cluster: {_text(refusing)}. Check ssl.ca.location (who vouches for the "
             "brokers), ssl.certificate.location and ssl.key.location (who you are), and the brokers' names in "
             "bootstrap.servers",
         )
     return LogError(
         "AUTHENTICATION_FAILED",
-        f"the Kafka cluster does not let the client in: {_text(found)}. Check sasl.mechanism, sasl.username and "
+        f"the Kafka cluster does not let the client in: {_text(refusing)}. Check sasl.mechanism, sasl.username and "
         "sasl.password",
     )
 

@@ -132,8 +132,8 @@ class KafkaAdmin(ProcessBound):
         Raises:
             UnknownTopicError: it was deleted at once. LogError: as `create_topic`.
         """
-        if (found := self.describe([name]).get(name)) is not None:
-            return found
+        if (existing := self.describe([name]).get(name)) is not None:
+            return existing
         try:
             return self.create_topic(name, partitions, config)
         except LogError as error:
@@ -143,12 +143,12 @@ class KafkaAdmin(ProcessBound):
 
     def _made(self, name: str) -> TopicInfo:
         self._wait(name, there=True)
-        found = self.describe([name]).get(name)
-        if found is None:
+        info = self.describe([name]).get(name)
+        if info is None:
             raise log_error(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART), "creating a topic", topic=name)
         # The leader is named before it has opened its files.
-        self.offsets(dict.fromkeys(own_partitions(name, found.partitions), OffsetSpec.latest()))
-        return found
+        self.offsets(dict.fromkeys(own_partitions(name, info.partitions), OffsetSpec.latest()))
+        return info
 
     def delete_topic(self, name: str) -> None:
         """As `Log.delete_topic`; returns when the topic can no longer be seen."""
@@ -181,10 +181,10 @@ class KafkaAdmin(ProcessBound):
                 raise self._error(reason, "changing a topic's settings", topic=name) from error
             self._wait_for_settings(name, changes)
         self._topic_configs = {}
-        found = self.describe([name])
-        if name not in found:
+        infos = self.describe([name])
+        if name not in infos:
             raise log_error(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART), "changing a topic's settings", topic=name)
-        return found[name]
+        return infos[name]
 
     def _wait_for_settings(self, name: str, changes: Mapping[str, str | None]) -> None:
         """As `_wait`: the controller has changed them, the broker that is asked may not know yet."""
@@ -207,10 +207,10 @@ class KafkaAdmin(ProcessBound):
         """A change is made by the controller; the broker that is asked hears of it a little later."""
         deadline = self._monotonic() + _VISIBLE_S
         while self._monotonic() < deadline:
-            found = self._descriptions([name]).get(name)
-            if there and found is not None and all(part.leader is not None for part in found.partitions):
+            description = self._descriptions([name]).get(name)
+            if there and description is not None and all(part.leader is not None for part in description.partitions):
                 return
-            if not there and found is None:
+            if not there and description is None:
                 return
             self._sleep(0.005)
 
@@ -220,26 +220,26 @@ class KafkaAdmin(ProcessBound):
 
     def describe(self, names: Sequence[str]) -> dict[str, TopicInfo]:
         """As `Log.describe`. Ids and partition counts are asked for in every call, settings once a minute."""
-        found = self._descriptions(names)
-        configs = self._configs({name: str(description.topic_id) for name, description in found.items()})
+        descriptions = self._descriptions(names)
+        configs = self._configs({name: str(description.topic_id) for name, description in descriptions.items()})
         return {
             name: TopicInfo(name, str(description.topic_id), len(description.partitions), configs[name])
-            for name, description in found.items()
+            for name, description in descriptions.items()
         }
 
     def _descriptions(self, names: Sequence[str]) -> dict[str, Any]:
         if not names:
             return {}
         futures = self.client.describe_topics(TopicCollection(list(names)), request_timeout=self._timeout_s)
-        found = {}
+        descriptions = {}
         for name, future in futures.items():
             try:
-                found[name] = future.result()
+                descriptions[name] = future.result()
             except KafkaException as error:
                 reason = kafka_error(error)
                 if reason.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
                     raise self._error(reason, "describing a topic", topic=name) from error
-        return found
+        return descriptions
 
     def _configs(self, topic_ids: Mapping[str, str]) -> dict[str, Mapping[str, str]]:
         """Settings made on the topics themselves. A topic made anew has a new id, so it is asked for."""
@@ -263,15 +263,15 @@ class KafkaAdmin(ProcessBound):
             UnknownTopicError: a topic or partition does not exist.
             LogError: no answer.
         """
-        found: dict[TopicPartition, int] = {}
+        offsets: dict[TopicPartition, int] = {}
         deadline = self._monotonic() + self._timeout_s
         while True:
-            missing = {partition: spec for partition, spec in wanted.items() if partition not in found}
+            missing = {partition: spec for partition, spec in wanted.items() if partition not in offsets}
             if not missing:
-                return found
+                return offsets
             last_chance = self._monotonic() >= deadline
-            found |= self._ask_offsets(missing, committed=committed, last_chance=last_chance)
-            if len(found) < len(wanted):
+            offsets |= self._ask_offsets(missing, committed=committed, last_chance=last_chance)
+            if len(offsets) < len(wanted):
                 # A client that knows an older term of the leader goes on asking in it (after a broker restarted).
                 self._client = None
                 self._sleep(0.01)
@@ -285,21 +285,21 @@ class KafkaAdmin(ProcessBound):
             isolation_level=IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED,
             request_timeout=self._timeout_s,
         )
-        found = {}
+        offsets = {}
         for key, future in futures.items():
             try:
-                found[TopicPartition(key.topic, key.partition)] = future.result().offset
+                offsets[TopicPartition(key.topic, key.partition)] = future.result().offset
             except KafkaException as error:
                 reason = kafka_error(error)
                 if reason.code() == KafkaError._NOENT and self._exists(key.topic, key.partition):
                     reason = KafkaError(KafkaError.LEADER_NOT_AVAILABLE)  # the client has one code for both
                 if last_chance or reason.code() not in _LEADER_MOVES:
                     raise self._error(reason, "asking for offsets", topic=key.topic, partition=key.partition) from error
-        return found
+        return offsets
 
     def _exists(self, topic: str, partition: int) -> bool:
-        found = self._descriptions([topic]).get(topic)
-        return found is not None and partition < len(found.partitions)
+        description = self._descriptions([topic]).get(topic)
+        return description is not None and partition < len(description.partitions)
 
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
         """As `Log.delete_records`."""
@@ -338,10 +338,10 @@ class KafkaAdmin(ProcessBound):
             for number in topic.partitions
         ]
         try:
-            found = self._member(group).committed(wanted, self._timeout_s)
+            committed = self._member(group).committed(wanted, self._timeout_s)
         except KafkaException as error:
             raise self._error(kafka_error(error), "reading offsets of a group", group=group) from error
-        return {TopicPartition(entry.topic, entry.partition): entry.offset for entry in found if entry.offset >= 0}
+        return {TopicPartition(entry.topic, entry.partition): entry.offset for entry in committed if entry.offset >= 0}
 
     def delete_group(self, group: str) -> None:
         """Forget a group and its offsets; nothing happens if there is none."""
@@ -365,10 +365,10 @@ class KafkaAdmin(ProcessBound):
     def _names(self) -> dict[str, Any]:
         """All topics by name, Kafka's internal ones included."""
         try:
-            found: dict[str, Any] = self.client.list_topics(timeout=self._timeout_s).topics
+            topics: dict[str, Any] = self.client.list_topics(timeout=self._timeout_s).topics
         except KafkaException as error:
             raise self._error(kafka_error(error), "listing topics") from error
-        return found
+        return topics
 
     def _result(self, future: Future[Answer], doing: str, topic: str) -> Answer:
         try:

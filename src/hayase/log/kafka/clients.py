@@ -213,8 +213,8 @@ def _open(kind: Callable[..., Client], settings: Mapping[str, object]) -> Client
 
 def kafka_error(error: KafkaException) -> KafkaError:
     """The error inside the exception."""
-    found: KafkaError = error.args[0]
-    return found
+    cause: KafkaError = error.args[0]
+    return cause
 
 
 def log_error(error: KafkaError, doing: str, **context: object) -> LogError:
@@ -247,10 +247,10 @@ def log_error(error: KafkaError, doing: str, **context: object) -> LogError:
 
 def explained_error(config: LogConfig, role: str, error: KafkaError, doing: str, **context: object) -> LogError:
     """As `log_error`; if the cluster did not answer, it is asked once more why, which may take some seconds."""
-    found = log_error(error, doing, **context)
-    if found.condition != "BROKER_UNAVAILABLE":
-        return found
-    return why_unanswered(client_settings(config, role), found)
+    explained = log_error(error, doing, **context)
+    if explained.condition != "BROKER_UNAVAILABLE":
+        return explained
+    return why_unanswered(client_settings(config, role), explained)
 
 
 @contextmanager

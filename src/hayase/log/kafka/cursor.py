@@ -107,11 +107,11 @@ def _readable_headers(message: Message) -> Headers:
     For a name that is not UTF-8 the client leaves an empty place in the tuple: only a comparison may touch it.
     """
     try:
-        found = _headers(message)
-        if not found:
+        headers = _headers(message)
+        if not headers:
             return ()
-        if _PROBE not in found:
-            return tuple(found)
+        if _PROBE not in headers:
+            return tuple(headers)
     except (SystemError, UnicodeDecodeError):
         pass
     _LOG.warning(
@@ -316,12 +316,12 @@ class Cursor:
 
     def _check_exists(self, partition: TopicPartition) -> None:
         try:
-            found = self.consumer.list_topics(partition.topic, timeout=_REQUEST_S).topics[partition.topic]
+            metadata = self.consumer.list_topics(partition.topic, timeout=_REQUEST_S).topics[partition.topic]
         except KafkaException as error:
             raise log_error(kafka_error(error), "looking for the topic", topic=partition.topic) from error
-        if found.error is not None:
-            raise log_error(found.error, "looking for the topic", topic=partition.topic)
-        if partition.partition not in found.partitions:
+        if metadata.error is not None:
+            raise log_error(metadata.error, "looking for the topic", topic=partition.topic)
+        if partition.partition not in metadata.partitions:
             raise log_error(
                 KafkaError(KafkaError._UNKNOWN_PARTITION),
                 "looking for the partition",

@@ -64,13 +64,13 @@ class GroupMember:
         deadline = time.monotonic() + timeout_s
         while True:
             try:
-                found: _Entries = self.consumer.committed(wanted, timeout=timeout_s)
+                entries: _Entries = self.consumer.committed(wanted, timeout=timeout_s)
             except KafkaException as error:
                 if error.args[0].code() not in _COORDINATOR_MOVES or time.monotonic() >= deadline:
                     raise
                 self.consumer.poll(_POLL_S)
             else:
-                return found
+                return entries
 
     def _answered(self, error: KafkaError | None, entries: _Entries) -> None:
         self._answers[_which(entries)] = error, entries

@@ -92,11 +92,11 @@ class KafkaLog:
 
     def offsets_for_time(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """See `Log.offsets_for_time`."""
-        found = self._admin.offsets(
+        offsets = self._admin.offsets(
             {partition: OffsetSpec.for_timestamp(time_ms) for partition, time_ms in times_ms.items()}
         )
-        behind = [partition for partition, offset in found.items() if offset < 0]
-        return found | self.end_offsets(behind)
+        behind = [partition for partition, offset in offsets.items() if offset < 0]
+        return offsets | self.end_offsets(behind)
 
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
         """See `Log.delete_records`."""

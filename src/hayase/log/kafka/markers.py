@@ -107,12 +107,12 @@ class MarkerTopics(ProcessBound):
         end = self._admin.offsets({partition: OffsetSpec.latest()}, committed=False)[partition]
         key = bundle.encode()
         for start in (max(0, end - _TAIL), 0):
-            found = None
+            newest = None
             for message in self._read({partition: (start, end)}):
                 if message.key() == key:
-                    found = message.value()
-            if found is not None:
-                return decode_marker(found)
+                    newest = message.value()
+            if newest is not None:
+                return decode_marker(newest)
             if start == 0:
                 break
         return None
@@ -125,12 +125,12 @@ class MarkerTopics(ProcessBound):
             return {}
         partitions = list(own_partitions(name, info.partitions))
         ends = self._admin.offsets(dict.fromkeys(partitions, OffsetSpec.latest()), committed=not wait)
-        found: dict[str, Marker] = {}
+        markers: dict[str, Marker] = {}
         for message in self._read({partition: (0, end) for partition, end in ends.items()}):
             key, value = message.key(), message.value()
             if key is not None and value is not None:
-                found[key.decode()] = decode_marker(value)
-        return found
+                markers[key.decode()] = decode_marker(value)
+        return markers
 
     def _read(self, ranges: Mapping[TopicPartition, tuple[int, int]]) -> Iterator[Message]:
         """Committed messages of the ranges; ends when each position has reached its end."""
@@ -201,13 +201,13 @@ def decode_marker(value: bytes) -> Marker:
         LogError: `MARKER_DAMAGED`.
     """
     try:
-        found = msgspec.json.decode(value, type=_Value)
+        decoded = msgspec.json.decode(value, type=_Value)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise LogError(
             "MARKER_DAMAGED",
             f"a record of an epochs topic is no marker ({error}): something else writes to that topic",
         ) from error
-    return Marker(found.lineage, found.epoch, found.digest)
+    return Marker(decoded.lineage, decoded.epoch, decoded.digest)
 
 
 def _too_late(open_ranges: Mapping[TopicPartition, int], timeout_s: float) -> LogError:

@@ -66,13 +66,13 @@ class Sender:
         if kept is not None and now - kept[0] < _PARTITION_COUNT_KEPT_S:
             return kept[1]
         try:
-            found = self.producer.list_topics(topic, timeout=self._timeout_s).topics[topic]
+            metadata = self.producer.list_topics(topic, timeout=self._timeout_s).topics[topic]
         except KafkaException as error:
             raise log_error(kafka_error(error), "looking for an output topic", topic=topic) from error
-        if found.error is not None:
-            raise log_error(found.error, "looking for an output topic", topic=topic)
-        self._counts[topic] = (now, len(found.partitions))
-        return len(found.partitions)
+        if metadata.error is not None:
+            raise log_error(metadata.error, "looking for an output topic", topic=topic)
+        self._counts[topic] = (now, len(metadata.partitions))
+        return len(metadata.partitions)
 
     def send(self, batch: OutgoingBatch) -> None:
         """Put records into the producer's queue. Nothing is said yet about whether they arrive.

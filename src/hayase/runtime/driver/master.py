@@ -71,12 +71,12 @@ def cluster_settings(settings: Mapping[str, str], slots: int) -> dict[str, str]:
     Raises:
         ConfigError: MASTER_UNREACHABLE.
     """
-    found = dict(CLUSTER_SETTINGS)
+    derived = dict(CLUSTER_SETTINGS)
     if settings[MASTER].startswith(_STANDALONE):
-        found["spark.cores.max"] = str(slots)
+        derived["spark.cores.max"] = str(slots)
         if DRIVER_HOST not in settings:
-            found[DRIVER_HOST] = found[BIND_ADDRESS] = own_address(settings[MASTER])
-    return found
+            derived[DRIVER_HOST] = derived[BIND_ADDRESS] = own_address(settings[MASTER])
+    return derived
 
 
 def cluster_slots(settings: Mapping[str, str]) -> int:
@@ -146,6 +146,6 @@ def driver_addresses(settings: Mapping[str, str]) -> tuple[str, str]:
 
 
 def _parts(place: str) -> tuple[str, int]:
-    found = _ADDRESS.fullmatch(place)
-    assert found is not None, place  # the settings were checked
-    return found[1], int(found[2])
+    address = _ADDRESS.fullmatch(place)
+    assert address is not None, place  # the settings were checked
+    return address[1], int(address[2])

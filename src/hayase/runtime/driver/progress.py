@@ -95,8 +95,8 @@ class Progress:
     def consumed(self, without: Collection[str]) -> int:
         """Records read from all topics but these."""
         with self._lock:
-            found = self.metrics.by_owner(RECORDS_CONSUMED)
-        return sum(count for topic, count in found.items() if topic not in without)
+            counts = self.metrics.by_owner(RECORDS_CONSUMED)
+        return sum(count for topic, count in counts.items() if topic not in without)
 
     def _add(self, summaries: list[BundleSummary], durations: dict[str, int]) -> None:
         if not summaries:

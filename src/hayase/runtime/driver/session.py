@@ -146,11 +146,11 @@ class SessionUse:
             self.session = build_session(application_id, slots, overrides, spark_log)
             self._jvm = Jvm()
             context = self.session.sparkContext
-            found = SessionUse._shared
-            if found is None or found.context is not context:
-                found = SessionUse._shared = _Shared(context, ours=self.started)
-            found.uses += 1
-            self._use: _Shared | None = found
+            use = SessionUse._shared
+            if use is None or use.context is not context:
+                use = SessionUse._shared = _Shared(context, ours=self.started)
+            use.uses += 1
+            self._use: _Shared | None = use
 
     @property
     def shared(self) -> bool:
@@ -198,10 +198,10 @@ def existing_session() -> SparkSession | None:
     """The session of this process, whichever thread started it; none whose JVM has ended."""
     forget_ended()
     try:
-        found: SparkSession = SparkSession.active()
+        session: SparkSession = SparkSession.active()
     except PySparkRuntimeError:
         return None
-    return found
+    return session
 
 
 def build_session(application_id: str, slots: int, overrides: Mapping[str, str], spark_log: Path) -> SparkSession:
@@ -278,12 +278,14 @@ def _local_dir(folder: Path) -> Path:
             shutil.rmtree(left, ignore_errors=True)
             os.close(descriptor)
     while True:
-        found = place / uuid.uuid4().hex
-        make_folder(found)
-        descriptor = _locked(found)
-        if descriptor is not None and found.exists():  # another process may have taken it for one that was left
+        folder_of_session = place / uuid.uuid4().hex
+        make_folder(folder_of_session)
+        descriptor = _locked(folder_of_session)
+        if (
+            descriptor is not None and folder_of_session.exists()
+        ):  # another process may have taken it for one that was left
             _local_dirs.append(descriptor)
-            return found
+            return folder_of_session
 
 
 def _locked(folder: Path) -> int | None:

@@ -72,8 +72,8 @@ class TimeCut:
         span, too_far = self._span_ms, None
         best: tuple[int, dict[TopicPartition, int]] | None = None
         for _ in range(_TRIES_MAX):
-            found = offsets_for_time(begin + span)
-            cut = {p: min(max(found[p], starts[p]), ends[p]) for p in starts}
+            at_time = offsets_for_time(begin + span)
+            cut = {p: min(max(at_time[p], starts[p]), ends[p]) for p in starts}
             count = sum(cut[p] - starts[p] for p in starts)
             if count > records_max:
                 too_far = span

@@ -170,15 +170,15 @@ def _claim_name(term: int) -> str:
 
 def _last_outputs(blobs: BlobStore, epochs: Epochs, bundles: Iterable[str], since: int) -> dict[str, int]:
     """Bundle → the last epoch that is done and in which it wrote something, as far as that is found quickly."""
-    done, found = epochs.last_done(), {}
+    done, last_outputs = epochs.last_done(), {}
     for bundle in sorted(bundles)[:_BUNDLES_LOOKED_AT]:
         changelog = Changelog(blobs, bundle)
         for epoch in [each for each in changelog.epochs() if since < each <= done][: -_DELTAS_LOOKED_AT - 1 : -1]:
             delta = changelog.get(epoch)
             if delta is not None and delta.outputs():
-                found[bundle] = epoch
+                last_outputs[bundle] = epoch
                 break
-    return found
+    return last_outputs
 
 
 def _older(term: int, written: Mapping[str, int], checkpoint_id: str, markers: Mapping[str, Marker]) -> str | None:
@@ -214,10 +214,12 @@ def _other(markers: Mapping[str, Marker], checkpoint_id: str) -> str:
 
 def _check_marker(blobs: BlobStore, epochs: Epochs, newest: int, bundle: str, marker: Marker) -> None:
     if marker.epoch > newest:
-        found = f"the newest epoch of the checkpoint is {newest}" if newest >= 0 else "the checkpoint has no epochs"
+        state_of_checkpoint = (
+            f"the newest epoch of the checkpoint is {newest}" if newest >= 0 else "the checkpoint has no epochs"
+        )
         raise CheckpointError(
             "CHECKPOINT_OLDER_THAN_LOG",
-            f"bundle {bundle} has written outputs of epoch {marker.epoch} to the log, but {found}: the checkpoint is "
+            f"bundle {bundle} has written outputs of epoch {marker.epoch} to the log, but {state_of_checkpoint}: the checkpoint is "
             f"an older copy. What is to be done: {_WAYS_OUT}",
             bundle=bundle,
             epoch=marker.epoch,

@@ -68,8 +68,8 @@ def check_program(
 def forget_amendments(blobs: BlobStore, done: int) -> None:
     """Delete what was published for epochs that are done."""
     for name in blobs.list(AMENDMENTS_FOLDER):
-        found = _AMENDMENT.fullmatch(name)
-        if found is not None and int(found[1]) <= done:
+        amendment = _AMENDMENT.fullmatch(name)
+        if amendment is not None and int(amendment[1]) <= done:
             blobs.delete(name)
 
 
@@ -93,7 +93,7 @@ def _amend(blobs: BlobStore, epoch: int, definitions: Mapping[str, str]) -> None
 
 def _names(blobs: BlobStore, epoch: int) -> list[str]:
     matches = (_AMENDMENT.fullmatch(name) for name in blobs.list(AMENDMENTS_FOLDER))
-    return [found[0] for found in matches if found is not None and int(found[1]) == epoch]
+    return [match[0] for match in matches if match is not None and int(match[1]) == epoch]
 
 
 def _downstream(topology: Topology, subtopologies: list[str]) -> set[str]:
@@ -109,13 +109,13 @@ def _downstream(topology: Topology, subtopologies: list[str]) -> set[str]:
         str(sub.id): {readers[sink.topic] for sink in sub.sinks if sink.topic is not None and sink.topic in readers}
         for sub in topology.subtopologies
     }
-    found: set[str] = set()
+    downstream: set[str] = set()
     waiting = list(subtopologies)
     while waiting:
-        new = fed.get(waiting.pop(), set()) - found
-        found |= new
+        new = fed.get(waiting.pop(), set()) - downstream
+        downstream |= new
         waiting.extend(new)
-    return found
+    return downstream
 
 
 def bundle_through(

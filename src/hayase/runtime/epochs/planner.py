@@ -110,15 +110,15 @@ class EpochPlanner:
             CheckpointError: it is missing.
         """
         if self._last is None or self._last.epoch != epoch:
-            found = self._epochs.checked_record(epoch)
-            if found is None:
+            record = self._epochs.checked_record(epoch)
+            if record is None:
                 raise CheckpointError(
                     "EPOCH_RECORD_MISSING",
                     f"the record of epoch {epoch} is not in the checkpoint; restore it from a copy, or start over with "
                     "`hayase app reset`",
                 )
-            self._check_follows(found)
-            self._last = _Open(epoch, found)
+            self._check_follows(record)
+            self._last = _Open(epoch, record)
         return self._last.record
 
     def next_epoch(self, after: int, *, settle: bool = True) -> int:

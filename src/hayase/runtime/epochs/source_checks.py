@@ -104,11 +104,11 @@ class RangeCheck:
         if not lost:
             return dict(starts)
         self._refuse(lost)
-        found = self._first_offsets(list(lost))
+        first_offsets = self._first_offsets(list(lost))
         for partition, why in lost.items():
-            self._pass_over(partition, why, found[partition])
-            self._replaced[partition] = starts[partition], found[partition]
-        return {**starts, **found}
+            self._pass_over(partition, why, first_offsets[partition])
+            self._replaced[partition] = starts[partition], first_offsets[partition]
+        return {**starts, **first_offsets}
 
     def _begun(self, partition: TopicPartition, start: int) -> int:
         """Where a partition goes on: what replaced its start holds until an epoch record says so."""

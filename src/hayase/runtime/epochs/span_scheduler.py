@@ -183,8 +183,8 @@ class SpanScheduler:
                 continue
             epoch = self._epoch_planner.next_epoch(record.epoch, settle=False)
             if epoch > record.epoch:
-                found = self._epoch_planner.record(epoch)
-                return found if self._fits(found) else None
+                next_record = self._epoch_planner.record(epoch)
+                return next_record if self._fits(next_record) else None
             self._epoch_planner.settle_epoch()  # there is time
             if self._epoch_planner.bounded:
                 return None

@@ -62,12 +62,12 @@ def first_offsets(
     Raises:
         TopologyError: `NO_POSITION`.
     """
-    found = {partition: resets.get(partition.topic, _EARLIEST) for partition in partitions}
-    check_resets({partition.topic: reset for partition, reset in found.items()})
-    starts = log.start_offsets([p for p, reset in found.items() if reset.kind == "earliest"])
-    if latest := [p for p, reset in found.items() if reset.kind == "latest"]:
+    reset_of = {partition: resets.get(partition.topic, _EARLIEST) for partition in partitions}
+    check_resets({partition.topic: reset for partition, reset in reset_of.items()})
+    starts = log.start_offsets([p for p, reset in reset_of.items() if reset.kind == "earliest"])
+    if latest := [p for p, reset in reset_of.items() if reset.kind == "latest"]:
         starts |= log.end_offsets(latest)
-    times = {p: max(now_ms - reset.duration_ms, 0) for p, reset in found.items() if reset.duration_ms is not None}
+    times = {p: max(now_ms - reset.duration_ms, 0) for p, reset in reset_of.items() if reset.duration_ms is not None}
     return starts | (log.offsets_for_time(times) if times else {})
 
 
@@ -157,13 +157,13 @@ def recorded_offsets(blobs: BlobStore, log: Log, partitions: Sequence[TopicParti
     """What `record_positions` kept of those partitions."""
     if not partitions or not blobs.list(POSITIONS_FOLDER):
         return {}
-    found: dict[TopicPartition, int] = {}
+    recorded: dict[TopicPartition, int] = {}
     for info in log.describe(sorted({p.topic for p in partitions})).values():
         data = blobs.get(f"{POSITIONS_FOLDER}{info.topic_id}")
         if data is not None:
             kept = _decoded(f"{POSITIONS_FOLDER}{info.topic_id}", data)
-            found |= {TopicPartition(info.name, number): offset for number, offset in kept.offsets.items()}
-    return {p: found[p] for p in partitions if p in found}
+            recorded |= {TopicPartition(info.name, number): offset for number, offset in kept.offsets.items()}
+    return {p: recorded[p] for p in partitions if p in recorded}
 
 
 def _decoded(name: str, data: bytes) -> Position:

@@ -30,7 +30,7 @@ def task_inputs(topology: Topology, plan: Plan) -> list[tuple[Input, ...]]:
         for sub in topology.subtopologies
     }
     fed: dict[str, set[TopicPartition]] = {}  # by repartition topic
-    found: dict[tuple[Input, ...], None] = {}
+    unique: dict[tuple[Input, ...], None] = {}
     for bundle in sorted(plan.bundles, key=lambda bundle: bundle.level):
         subtopology = plan.subtopologies[bundle.subtopology]
         if subtopology.global_store is not None:
@@ -41,8 +41,8 @@ def task_inputs(topology: Topology, plan: Plan) -> list[tuple[Input, ...]]:
             for edge in edges_from[bundle.subtopology]:
                 fed.setdefault(edge, set()).update(*inputs)
             if len(inputs) > 1:
-                found[tuple(inputs)] = None
-    return list(found)
+                unique[tuple(inputs)] = None
+    return list(unique)
 
 
 class TaskIdling:
@@ -79,15 +79,17 @@ class TaskIdling:
         waiting = self._waiting(starts, ends)
         times: dict[TopicPartition, int] = {}
         for inputs in self._tasks:
-            reached = [(self._reached(one, starts, ends, times, last_time_ms), one) for one in inputs]
-            limits = [(time, one) for time, one in reached if time is not None or one in waiting]
+            reached = [
+                (self._reached(task_input, starts, ends, times, last_time_ms), task_input) for task_input in inputs
+            ]
+            limits = [(time, task_input) for time, task_input in reached if time is not None or task_input in waiting]
             if any(time is None for time, _ in limits):
-                _hold(held, (partition for one in inputs for partition in one), starts)
+                _hold(held, (partition for task_input in inputs for partition in task_input), starts)
             elif limits:
                 limit, slowest = min(
-                    ((time, one) for time, one in limits if time is not None), key=lambda pair: pair[0]
+                    ((time, task_input) for time, task_input in limits if time is not None), key=lambda pair: pair[0]
                 )
-                others = [p for one in inputs for p in one if p not in slowest and ends[p] > starts[p]]
+                others = [p for task_input in inputs for p in task_input if p not in slowest and ends[p] > starts[p]]
                 if others:
                     _hold(held, others, offsets_for_time(limit + 1))
         stuck = not waiting and all(held[p] <= starts[p] for p in starts)
@@ -96,24 +98,24 @@ class TaskIdling:
     def _waiting(self, starts: Offsets, ends: Offsets) -> set[Input]:
         """Inputs that have nothing, and not yet for long."""
         now = self._monotonic()
-        found: set[Input] = set()
-        for one in {one for inputs in self._tasks for one in inputs}:
-            if any(ends[p] > starts[p] for p in one):
-                self._empty_since.pop(one, None)
-            elif now - self._empty_since.setdefault(one, now) < self._max_idle_s:
-                found.add(one)
-        return found
+        waiting: set[Input] = set()
+        for task_input in {task_input for inputs in self._tasks for task_input in inputs}:
+            if any(ends[p] > starts[p] for p in task_input):
+                self._empty_since.pop(task_input, None)
+            elif now - self._empty_since.setdefault(task_input, now) < self._max_idle_s:
+                waiting.add(task_input)
+        return waiting
 
     @staticmethod
     def _reached(
-        one: Input,
+        task_input: Input,
         starts: Offsets,
         ends: Offsets,
         times: dict[TopicPartition, int],
         last_time_ms: Callable[[TopicPartition], int],
     ) -> int | None:
         """The time up to which an input has records; `None` if it has none."""
-        there = [p for p in one if ends[p] > starts[p]]
+        there = [p for p in task_input if ends[p] > starts[p]]
         for partition in there:
             if partition not in times:
                 times[partition] = last_time_ms(partition)

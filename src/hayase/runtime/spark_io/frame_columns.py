@@ -163,13 +163,13 @@ class FrameColumns:
         return times
 
     def _headers(self, data: pa.ChunkedArray) -> list[Headers] | None:
-        found: list[Headers] = []
+        headers_of_rows: list[Headers] = []
         for row in data.to_pylist():
             headers = tuple((header["key"], header["value"]) for header in row or () if header is not None)
             if any(key is None for key, _ in headers):
                 raise self._refused("headers", "a header has no key")
-            found.append(headers)
-        return found if any(found) else None
+            headers_of_rows.append(headers)
+        return headers_of_rows if any(headers_of_rows) else None
 
     def _place(self, batch: OutputBatch, data: pa.ChunkedArray, partitions: int) -> None:
         given = pc.fill_null(data.cast(pa.int64()), -1).to_numpy()
@@ -282,9 +282,9 @@ def _in_columns(codec: ColumnCodec) -> _Writer:
 
 
 def _series(data: pa.ChunkedArray) -> pl.Series:
-    made = pl.from_arrow(data)
-    assert isinstance(made, pl.Series)
-    return made
+    series = pl.from_arrow(data)
+    assert isinstance(series, pl.Series)
+    return series
 
 
 def _shown(dtype: DataType) -> str:

@@ -98,10 +98,10 @@ class QueryCheckpoint:
 
     def _files(self) -> list[str]:
         """Spark's files, without temporaries and checksums: metadata and state, then commits, then offsets."""
-        found = [
+        files = [
             (Path(root) / name).relative_to(self._folder).as_posix()
             for root, _, names in os.walk(self._folder)
             for name in names
             if not name.startswith(".") and not name.endswith(".tmp")
         ]
-        return sorted(found, key=lambda file: (file.startswith(OFFSETS), file.startswith(COMMITS), file))
+        return sorted(files, key=lambda file: (file.startswith(OFFSETS), file.startswith(COMMITS), file))

@@ -115,9 +115,9 @@ def _decoded(
 ) -> pa.Array:
     if codec is None:
         return pa.array(data, pa.binary())
-    found = read_columns(codec, codec, data)
-    if found.bad:
-        row, error = found.bad[0]
+    decoded = read_columns(codec, codec, data)
+    if decoded.bad:
+        row, error = decoded.bad[0]
         raise SerializationError(
             "VALUE_NOT_DESERIALIZABLE",
             f"the {column} of a record of an internal topic cannot be read by its serde: {error}",
@@ -126,11 +126,11 @@ def _decoded(
             offset=int(batch.offsets[row]),
         )
     if codec.schema.bare:
-        return _arrow(found.frame.to_series(), dtype)
-    parts = [_arrow(found.frame[field.name], field.type) for field in dtype]
-    return pa.StructArray.from_arrays(parts, fields=list(dtype), mask=_arrow(found.null, pa.bool_()))
+        return _arrow(decoded.frame.to_series(), dtype)
+    parts = [_arrow(decoded.frame[field.name], field.type) for field in dtype]
+    return pa.StructArray.from_arrays(parts, fields=list(dtype), mask=_arrow(decoded.null, pa.bool_()))
 
 
 def _arrow(column: pl.Series, dtype: pa.DataType) -> pa.Array:
-    made = column.to_arrow(compat_level=pl.CompatLevel.oldest())
-    return made if made.type == dtype else made.cast(dtype)
+    array = column.to_arrow(compat_level=pl.CompatLevel.oldest())
+    return array if array.type == dtype else array.cast(dtype)

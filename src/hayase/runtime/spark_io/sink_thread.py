@@ -149,20 +149,20 @@ class SparkSinkThread:
             begun, finishing = time.monotonic(), self._finishing
             try:
                 more = finishing and ranges.unfinished()
-                found = ranges.next()
+                next_range = ranges.next()
             except LogError as error:
                 self._wait_for_brokers(error)
                 continue
             self._waiting = False
-            if found is None:
+            if next_range is None:
                 if finishing and not more:
                     return
                 self._woken.wait(_POLL_S if not finishing else _POLL_S / 10)
                 continue
-            if not self._write(found):
+            if not self._write(next_range):
                 return
-            ranges.done(found)
-            self._purge(ranges, found)
+            ranges.done(next_range)
+            self._purge(ranges, next_range)
             if not finishing:
                 self._woken.wait(max(0.0, begun + self._sink.interval_ms / 1000 - time.monotonic()))
 

@@ -250,14 +250,14 @@ class SparkSourceQuery:
     def _check_replay(self, marker: Marker) -> None:
         """Check that what is in the topic is this batch, and not another one of the same number."""
         assert self._log is not None
-        found = self._log.markers(self._app.application_id).get(self._bundle)
-        if found != marker:
-            raise self._differs(found)
+        in_log = self._log.markers(self._app.application_id).get(self._bundle)
+        if in_log != marker:
+            raise self._differs(in_log)
 
-    def _differs(self, found: Marker | None) -> CheckpointError:
+    def _differs(self, in_log: Marker | None) -> CheckpointError:
         return CheckpointError(
             "SPARK_OFFSETS_DIFFER",
-            f"{self._what} is at a batch whose topic holds batch {found.epoch if found else '?'} with other offsets: "
+            f"{self._what} is at a batch whose topic holds batch {in_log.epoch if in_log else '?'} with other offsets: "
             "the checkpoint is older than the topic. Start over with `hayase app reset`",
         )
 

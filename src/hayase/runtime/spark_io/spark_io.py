@@ -75,12 +75,12 @@ class SparkIO:
         bounded: bool,
     ) -> None:
         def own() -> SparkSession:
-            made = session.newSession()
+            own_session = session.newSession()
             shuffles = {"spark.sql.shuffle.partitions": str(app.slots)}
             for key, value in {**_ITS_OWN, **shuffles}.items():
                 if key == _TIME_ZONE or key not in settings:
-                    made.conf.set(key, value)
-            return made
+                    own_session.conf.set(key, value)
+            return own_session
 
         self._sources: list[SparkSourceQuery] = []
         self._sinks: list[SparkSinkThread] = []

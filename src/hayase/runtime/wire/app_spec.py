@@ -130,7 +130,11 @@ class AppSpec:
         levels: dict[int, list[str]] = {}
         for bundle in self.plan.bundles:
             levels.setdefault(bundle.level, []).append(bundle.id)
-        return {bundle: number % self.slots for found in levels.values() for number, bundle in enumerate(found)}
+        return {
+            bundle: number % self.slots
+            for bundles_of_level in levels.values()
+            for number, bundle in enumerate(bundles_of_level)
+        }
 
     def to_bytes(self) -> bytes:
         """Pickled, with the user's functions and classes.

@@ -29,9 +29,9 @@ def query_failure(text: str, spark_log: Path, *, planner_lost: bool = False) -> 
         spark_log: the file in which more of it is.
         planner_lost: whether the process that plans epochs is gone without having said why.
     """
-    found = find_error(text) or find_hung(text)
-    if found is not None:
-        return found
+    known = find_error(text) or find_hung(text)
+    if known is not None:
+        return known
     full = _NO_SPACE.search(text)
     if full is not None:  # Spark's own files, or Python's
         return _disk_full(full.group(), spark_log)
@@ -70,9 +70,9 @@ def part_failure(text: str, condition: str, what: str, spark_log: Path) -> Hayas
         what: what failed, at the beginning of the line.
         spark_log: the file in which more of it is.
     """
-    found = query_failure(text, spark_log)
-    if found.condition != "SPARK_FAILED":
-        return found
+    failure = query_failure(text, spark_log)
+    if failure.condition != "SPARK_FAILED":
+        return failure
     return ProcessingError(condition, f"{what} failed: {_reason(text)}; Spark's account is in {spark_log}")
 
 
@@ -118,12 +118,12 @@ def _disk_full(said: str, spark_log: Path) -> HayaseError:
 
 def find_error(text: str) -> HayaseError | None:
     """The error named in a Python traceback inside the text; `None` if there is none of ours."""
-    found = _RAISED.search(text)
-    if found is None:
+    raised = _RAISED.search(text)
+    if raised is None:
         return None
-    cls = getattr(errors, found.group(1), HayaseError)
-    message, context = _split_context(found.group(3).strip())
-    error = cls(found.group(2), message)
+    cls = getattr(errors, raised.group(1), HayaseError)
+    message, context = _split_context(raised.group(3).strip())
+    error = cls(raised.group(2), message)
     assert isinstance(error, HayaseError)
     if isinstance(error, errors.TopologyError):
         error.line = context.pop("line", None)
@@ -133,11 +133,11 @@ def find_error(text: str) -> HayaseError | None:
 
 def _split_context(text: str) -> tuple[str, dict[str, str]]:
     """Undo `HayaseError.__str__`: the message, and `name value` pairs in parentheses at the end."""
-    found = re.fullmatch(r"(.*) \(([a-z_]+ [^()]*)\)", text)
-    if found is None:
+    split = re.fullmatch(r"(.*) \(([a-z_]+ [^()]*)\)", text)
+    if split is None:
         return text, {}
-    pairs = (item.partition(" ") for item in found.group(2).split(", "))
-    return found.group(1), {name: value for name, _, value in pairs}
+    pairs = (item.partition(" ") for item in split.group(2).split(", "))
+    return split.group(1), {name: value for name, _, value in pairs}
 
 
 def _reason(text: str) -> str:

@@ -194,10 +194,10 @@ def _connected(address: str) -> socket.socket:
         opened = tcp.connect(_SEND_S)
         opened.sendall(tcp.token.encode() + b"\n")
         return opened
-    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    made.settimeout(_SEND_S)
-    made.connect(address)
-    return made
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection.settimeout(_SEND_S)
+    connection.connect(address)
+    return connection
 
 
 def log_to_driver(address: str, level: str, fields: Mapping[str, object], secrets: Iterable[str]) -> None:

@@ -187,8 +187,8 @@ def _make_struct(making: _Making) -> Any:
         for name, value in making.namespace.items()
     }
     arguments = {"metaclass": making.metaclass, **making.config}
-    made = types.new_class(making.name, making.bases, arguments, lambda names: names.update(namespace))
-    return internals._lookup_class_or_track(making.tracker_id, made)
+    struct_class = types.new_class(making.name, making.bases, arguments, lambda names: names.update(namespace))
+    return internals._lookup_class_or_track(making.tracker_id, struct_class)
 
 
 def _set_state(cls: object, state: tuple[dict[str, Any], list[tuple[_Late, Any]]]) -> Any:

@@ -45,8 +45,8 @@ class RunFolder:
         return self._read(STATUS)
 
     def _tokens(self) -> list[str]:
-        found = [self._read(name) for name in (PAUSE, STOP, CHANGE)]
-        return [data.decode() for data in found if data]
+        contents = [self._read(name) for name in (PAUSE, STOP, CHANGE)]
+        return [data.decode() for data in contents if data]
 
     def _write(self, name: str, data: bytes) -> None:
         temporary = self._folder / f"{name}.{uuid.uuid4().hex}.new"

@@ -26,11 +26,11 @@ def find_hung(text: str) -> HayaseError | None:
 
     `None` if it ended none.
     """
-    found = _HEADING.search(text)
-    if found is None or _TIMER not in (stacks := text[found.end() :]):
+    heading = _HEADING.search(text)
+    if heading is None or _TIMER not in (stacks := text[heading.end() :]):
         return None
     calls = [(file, int(line), name) for file, line, name in _CALL.findall(stacks)]
-    return hung_error(found[1], int(found[2]), float(found[3]), calls, stopped=True)
+    return hung_error(heading[1], int(heading[2]), float(heading[3]), calls, stopped=True)
 
 
 def hung_error(
@@ -62,8 +62,8 @@ def _place(calls: Sequence[Call]) -> str:
     """The innermost call of the user's program; else of a package, else the innermost of all."""
     users = [call for call in calls if is_users_file(call[0])]
     own = [call for call in users if not is_installed(call[0])]
-    found = next(iter(own or users or calls), None)
-    if found is None:
+    innermost = next(iter(own or users or calls), None)
+    if innermost is None:
         return "a place that is not known"
-    file, line, name = found
+    file, line, name = innermost
     return f"{shown_file(file)}:{line} in {name}"

@@ -44,27 +44,29 @@ class UnpicklablePart:
 
 def unpicklable_part(program: object) -> UnpicklablePart:
     """The part that fails; for errors only, as it pickles many parts one by one."""
-    found = UnpicklablePart(program)
+    culprit = UnpicklablePart(program)
     seen: set[int] = set()
     for _ in range(_DEPTH_MAX):
-        seen.add(id(found.value))
-        step = next(((name, part) for name, part in _parts(found.value) if id(part) not in seen and _fails(part)), None)
+        seen.add(id(culprit.value))
+        step = next(
+            ((name, part) for name, part in _parts(culprit.value) if id(part) not in seen and _fails(part)), None
+        )
         if step is None:
             break
-        found = _further(found, *step)
-    return found
+        culprit = _further(culprit, *step)
+    return culprit
 
 
-def _further(found: UnpicklablePart, name: str, part: object) -> UnpicklablePart:
+def _further(culprit: UnpicklablePart, name: str, part: object) -> UnpicklablePart:
     if isinstance(part, types.FunctionType) and is_users_file(part.__code__.co_filename):
         code = part.__code__
         place = f"{shown_file(code.co_filename)}:{code.co_firstlineno} in {code.co_name}"
-        return replace(found, value=part, function=place, variable="")
+        return replace(culprit, value=part, function=place, variable="")
     if isinstance(part, _NODES):
-        return replace(found, value=part, node=part.name)
-    if not name or (not found.function and not found.node):
-        return replace(found, value=part)
-    return replace(found, value=part, variable=f"{found.variable}.{name}" if found.variable else name)
+        return replace(culprit, value=part, node=part.name)
+    if not name or (not culprit.function and not culprit.node):
+        return replace(culprit, value=part)
+    return replace(culprit, value=part, variable=f"{culprit.variable}.{name}" if culprit.variable else name)
 
 
 def _fails(part: object) -> bool:

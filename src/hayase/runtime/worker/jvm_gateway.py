@@ -48,12 +48,12 @@ def folder_of_jvm() -> str:
     Sockets between it and its Python processes: Spark asks for no secret there. And native libraries that Java packages
     unpack and load: in `/tmp`, another user could put a file of that name there first.
     """
-    made = tempfile.mkdtemp(prefix="hayase-spark-")
-    if len(made) > _SOCKET_FOLDER_MAX:
-        Path(made).rmdir()
-        made = tempfile.mkdtemp(prefix="hayase-spark-", dir="/tmp")
-    atexit.register(shutil.rmtree, made, ignore_errors=True)
-    return made
+    folder = tempfile.mkdtemp(prefix="hayase-spark-")
+    if len(folder) > _SOCKET_FOLDER_MAX:
+        Path(folder).rmdir()
+        folder = tempfile.mkdtemp(prefix="hayase-spark-", dir="/tmp")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def _own_umask() -> str | None:

@@ -134,19 +134,19 @@ class Watchdog:
         now = self._monotonic()
         # A process that was stopped meanwhile, or had no core, was given no time to get on.
         passed_s, self._looked = min(now - self._looked, 2 * self._look_s), now
-        found, before = _sign(), self._last
-        self._last = found
+        sign, before = _sign(), self._last
+        self._last = sign
         busy, self._steps_before = self._steps != self._steps_before, self._steps
-        if found is None or not found.same(before):
+        if sign is None or not sign.same(before):
             self._still_s = 0.0
-            if found is None and not busy:
+            if sign is None and not busy:
                 self._unwind()
             else:
                 self._wind()
             return
         self._still_s += passed_s
         if self._still_s >= self._patience_s():
-            self._end(found.step)
+            self._end(sign.step)
 
     def _patience_s(self) -> float:
         return max(self._limit_s, _ASKING_MIN_S) if STEPS.asking else self._limit_s
@@ -268,7 +268,11 @@ def _record(frame: FrameType | None) -> dict[str, Any]:
     owners = (each.f_locals.get("self") for each in _frames(frame))
     task = next((owner for owner in owners if isinstance(owner, RowNodes)), None)
     try:
-        found = task.metadata() if task is not None else None
+        metadata = task.metadata() if task is not None else None
     except Exception:  # it has none, or not yet
-        found = None
-    return {} if found is None else {"topic": found.topic, "partition": found.partition, "offset": found.offset}
+        metadata = None
+    return (
+        {}
+        if metadata is None
+        else {"topic": metadata.topic, "partition": metadata.partition, "offset": metadata.offset}
+    )

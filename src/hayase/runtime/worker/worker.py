@@ -209,15 +209,15 @@ _HOSTS: dict[tuple[int, str], WorkerHost] = {}
 def host_for(options: Mapping[str, str]) -> WorkerHost:
     """The host of this process for an application; made when first asked for, older ones are closed."""
     key = (os.getpid(), options["digest"])
-    found = _HOSTS.get(key)
-    if found is None:
+    host = _HOSTS.get(key)
+    if host is None:
         for (pid, _), old in list(_HOSTS.items()):
             if pid == os.getpid():
                 old.close()
         _HOSTS.clear()
-        found = _HOSTS[key] = WorkerHost(options)
-        atexit.register(found.close)
-    return found
+        host = _HOSTS[key] = WorkerHost(options)
+        atexit.register(host.close)
+    return host
 
 
 def run_source_slot(options: Mapping[str, str], slot: int, record: bytes) -> Iterator[pa.RecordBatch]:

@@ -22,6 +22,6 @@ def epochs_of(names: Iterable[str], folder: str) -> list[int]:
 def parts_of(names: Iterable[str], folder: str) -> Iterator[tuple[int, str]]:
     """The epochs and names of those blobs of a folder that are parts of something larger."""
     for name in names:
-        found = _OF_PART.fullmatch(name.removeprefix(folder))
-        if found is not None:
-            yield int(found[1]), name
+        match = _OF_PART.fullmatch(name.removeprefix(folder))
+        if match is not None:
+            yield int(match[1]), name

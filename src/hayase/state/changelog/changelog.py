@@ -389,5 +389,5 @@ class Changelog:
 
 
 def _count(restored: Counter[str], changes: StateChanges) -> None:
-    for (task, _), found in changes.stores.items():
-        restored[task] += len(found.keys)
+    for (task, _), store_changes in changes.stores.items():
+        restored[task] += len(store_changes.keys)

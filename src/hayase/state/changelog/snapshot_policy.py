@@ -128,9 +128,9 @@ def snapshot_if_due(
         if not alone or not policy.due(meta, next(changelog.snapshots.newest_first(), None), cost):
             return None
         now_ms = policy.clock.now_ms()
-        made = changelog.snapshots.publish(state, now_ms)
+        manifest = changelog.snapshots.publish(state, now_ms)
         delete_history(changelog, now_ms - policy.history_retention_ms)
-        return made
+        return manifest
 
 
 @contextmanager

@@ -323,14 +323,14 @@ def _decode_changes(stores: list[_Store], section: memoryview) -> StateChanges:
 
 
 def _column_changes(stores: list[_Store], section: memoryview) -> dict[StoreKey, ColumnChanges]:
-    found: dict[StoreKey, ColumnChanges] = {}
+    changes: dict[StoreKey, ColumnChanges] = {}
     keys, values = _arrays(section, ("key", "value")) if section else [pa.array([], pa.large_binary())] * 2
     start = 0
     for store in stores:
         columns = ColumnChanges(store.ranges, keys.slice(start, store.length), values.slice(start, store.length))
-        found[store.task, store.name] = columns
+        changes[store.task, store.name] = columns
         start += store.length
-    return found
+    return changes
 
 
 def _decode_outputs(outputs: list[_Output], section: memoryview) -> list[OutputBatch]:

@@ -183,9 +183,9 @@ class _Merged:
 def _outside(keys: pa.Array, values: pa.Array, ranges: Iterable[ByteRange]) -> tuple[pa.Array, pa.Array]:
     inside = np.zeros(len(keys), bool)
     for start, end in ranges:
-        found = pc.greater_equal(keys, pa.scalar(start, pa.large_binary()))
+        within = pc.greater_equal(keys, pa.scalar(start, pa.large_binary()))
         if end is not None:
-            found = pc.and_(found, pc.less(keys, pa.scalar(end, pa.large_binary())))
-        inside |= found.to_numpy(zero_copy_only=False)
+            within = pc.and_(within, pc.less(keys, pa.scalar(end, pa.large_binary())))
+        inside |= within.to_numpy(zero_copy_only=False)
     kept = pa.array(~inside)
     return keys.filter(kept), values.filter(kept)

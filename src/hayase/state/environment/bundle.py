@@ -135,15 +135,15 @@ class BundleState:
 
     def entries(self) -> dict[StoreKey, int]:
         """How many entries each store has, by task and name; stores that were never written are left out."""
-        found: dict[StoreKey, int] = {}
+        entries: dict[StoreKey, int] = {}
         with read_transaction(open_state_environment(self.path)) as txn, txn.cursor() as cursor:
             if cursor.set_range(layout.REGISTRY_PREFIX):
                 for key, data in cursor:
                     if not key.startswith(layout.REGISTRY_PREFIX):
                         break
                     task, _, name = key.removeprefix(layout.REGISTRY_PREFIX).partition(b"\x00")
-                    found[(task.decode(), name.decode())] = layout.unpack_registry_entry(data)[1]
-        return found
+                    entries[(task.decode(), name.decode())] = layout.unpack_registry_entry(data)[1]
+        return entries
 
     def begin(self) -> EpochState:
         """A snapshot of the last epoch applied, to write over. Close it: it holds a read transaction."""

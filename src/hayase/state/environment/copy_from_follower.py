@@ -78,10 +78,10 @@ def adopt_copy(
 
 
 def _take_best(path: Path, copies: Sequence[Path], identity: tuple[int, str, str, str], boot_id: str) -> int | None:
-    found = [(epoch, copy) for copy in copies if (epoch := _epoch_of(copy, identity, boot_id)) is not None]
-    if not found:
+    usable = [(epoch, copy) for copy in copies if (epoch := _epoch_of(copy, identity, boot_id)) is not None]
+    if not usable:
         return None
-    epoch, best = max(found)
+    epoch, best = max(usable)
     _copy(best, path)
     return epoch
 

@@ -71,17 +71,17 @@ class EpochState:
 
     def changes(self) -> StateChanges:
         """What a delta tells: all changes so far; stores sorted by task and name, those without changes left out."""
-        found = self._all_left_over()
+        all_changes = self._all_left_over()
         changed = ((key, store.changes()) for key, store in self._logged())
-        found.stores |= {key: changes for key, changes in changed if changes}
-        return found
+        all_changes.stores |= {key: changes for key, changes in changed if changes}
+        return all_changes
 
     def deleted_ranges(self) -> StateChanges:
         """The ranges deleted so far, without what was written: together with `pieces` the same as `changes`."""
-        found = self._all_left_over()
+        all_changes = self._all_left_over()
         ranges = ((key, store.hidden) for key, store in self._logged())
-        found.stores |= {key: StoreChanges(hidden) for key, hidden in ranges if hidden}
-        return found
+        all_changes.stores |= {key: StoreChanges(hidden) for key, hidden in ranges if hidden}
+        return all_changes
 
     def pieces(self, max_bytes: int) -> Iterator[StateChanges]:
         """What was written so far, in pieces of about so many bytes; no key of a store comes twice."""

@@ -143,7 +143,7 @@ class LmdbBase:
 
     def ranges(self, bounds: Sequence[tuple[bytes, bytes]]) -> list[list[tuple[bytes, bytes]]]:
         """The entries of each range, by one cursor."""
-        found: list[list[tuple[bytes, bytes]]] = []
+        entries_of_ranges: list[list[tuple[bytes, bytes]]] = []
         prefix = self._prefix
         with self._txn.cursor() as cursor:
             seek, item, move = cursor.set_range, cursor.item, cursor.next
@@ -161,8 +161,8 @@ class LmdbBase:
                         break
                     entries.append((key[_PREFIX:], value))
                     more = move()
-                found.append(list(self.range(start, end, False)) if long else entries)
-        return found
+                entries_of_ranges.append(list(self.range(start, end, False)) if long else entries)
+        return entries_of_ranges
 
     def count(self) -> int:
         """The number of entries."""
@@ -221,17 +221,17 @@ def delete_stored_range(txn: Txn, prefix: bytes, start: bytes, end: bytes | None
     low, high = stored_bounds(prefix, start, end)
     exact = len(start) <= HEAD and (end is None or len(end) <= HEAD)
     with txn.cursor() as cursor:
-        found = cursor.set_range(low)
-        while found and cursor.key() < high:
+        more = cursor.set_range(low)
+        while more and cursor.key() < high:
             if not exact:
                 stored, value = cursor.item()
                 key = _loaded(stored, value)[0] if len(stored) == _LONG else stored[_PREFIX:]
                 if key < start or (end is not None and key >= end):
-                    found = cursor.next()
+                    more = cursor.next()
                     continue
             # Deleting leaves the cursor on the entry behind; on none behind the last one.
             cursor.delete()
-            found = cursor.key() != b""
+            more = cursor.key() != b""
 
 
 def write_stored(

@@ -69,8 +69,8 @@ class OverlayStore:
             missing = [index for index in missing if values[index] is _ABSENT]
         if len(missing) == len(keys):
             return self._base.get_many(keys)
-        found = self._base.get_many([keys[index] for index in missing])
-        for index, value in zip(missing, found, strict=True):
+        stored = self._base.get_many([keys[index] for index in missing])
+        for index, value in zip(missing, stored, strict=True):
             values[index] = value
         return values
 
@@ -145,11 +145,11 @@ class OverlayStore:
         """What was written since the epoch began."""
         if self._spilled is None:
             return StoreChanges(list(self._hidden), list(self._changes), list(self._changes.values()))
-        found = StoreChanges(list(self._hidden))
+        all_changes = StoreChanges(list(self._hidden))
         for piece in self.pieces(_PIECE_BYTES):
-            found.keys += piece.keys
-            found.values += piece.values
-        return found
+            all_changes.keys += piece.keys
+            all_changes.values += piece.values
+        return all_changes
 
     def pieces(self, max_bytes: int) -> Iterator[StoreChanges]:
         """What was written, without the deleted ranges, in pieces of about so many bytes; no key comes twice.

@@ -117,15 +117,15 @@ class ReaderSnapshot:
 
     def stores(self) -> list[tuple[str, str]]:
         """Task and name of every store something was written to, sorted."""
-        found: list[tuple[str, str]] = []
+        names: list[tuple[str, str]] = []
         with self._txn.cursor() as cursor:
             if cursor.set_range(layout.REGISTRY_PREFIX):
                 for key in cursor.iternext(keys=True, values=False):
                     if not key.startswith(layout.REGISTRY_PREFIX):
                         break
                     task, _, name = key.removeprefix(layout.REGISTRY_PREFIX).partition(b"\x00")
-                    found.append((task.decode(), name.decode()))
-        return found
+                    names.append((task.decode(), name.decode()))
+        return names
 
 
 class BundleReader:

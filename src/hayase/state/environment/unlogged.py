@@ -40,12 +40,12 @@ _PIECE_BYTES = 8 << 20
 
 def unlogged_folders(folders: StateFolders, bundle: str, stores: Sequence[StoreSpec]) -> dict[Path, frozenset[str]]:
     """Where those of a sub-topology's stores that have no changelog are, for one of its bundles: names by folder."""
-    found: dict[Path, frozenset[str]] = {}
+    stores_of_folder: dict[Path, frozenset[str]] = {}
     for in_memory in (False, True):
         names = frozenset(spec.name for spec in stores if not spec.logging and spec.in_memory == in_memory)
         if names:
-            found[folders.unlogged(bundle, in_memory=in_memory)] = names
-    return found
+            stores_of_folder[folders.unlogged(bundle, in_memory=in_memory)] = names
+    return stores_of_folder
 
 
 class UnloggedStores:

@@ -91,8 +91,10 @@ class ReadOnlySessionStore(Generic[K, V]):
         self, key: K, earliest_end: int, latest_start: int, *, reverse: bool
     ) -> Iterator[KeyValue[Windowed[K], V]]:
         data, value_of = key_bytes(self._key_serde, key), self._values.from_bytes
-        found = self._sessions.find(data, earliest_end, latest_start, reverse=reverse)
-        return (KeyValue(Windowed(key, Window(start_ms, end_ms)), value_of(value)) for start_ms, end_ms, value in found)
+        sessions = self._sessions.find(data, earliest_end, latest_start, reverse=reverse)
+        return (
+            KeyValue(Windowed(key, Window(start_ms, end_ms)), value_of(value)) for start_ms, end_ms, value in sessions
+        )
 
     def _found_keys(
         self, key_from: K | None, key_to: K | None, earliest_end: int, latest_start: int, *, reverse: bool
@@ -100,10 +102,10 @@ class ReadOnlySessionStore(Generic[K, V]):
         first = None if key_from is None else key_bytes(self._key_serde, key_from)
         last = None if key_to is None else key_bytes(self._key_serde, key_to)
         key_of, value_of = self._key_serde.from_bytes, self._values.from_bytes
-        found = self._sessions.find_keys(first, last, earliest_end, latest_start, reverse=reverse)
+        sessions = self._sessions.find_keys(first, last, earliest_end, latest_start, reverse=reverse)
         return (
             KeyValue(Windowed(key_of(key), Window(start_ms, end_ms)), value_of(value))
-            for key, start_ms, end_ms, value in found
+            for key, start_ms, end_ms, value in sessions
         )
 
 

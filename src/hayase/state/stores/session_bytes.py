@@ -65,13 +65,13 @@ class SessionBytes(SegmentedBytes):
                 head = pack(segment)
                 bounds.append((head + low, head + end))
             counts.append(len(bounds) - before)
-        found = iter(self._store.ranges(bounds))
+        ranges = iter(self._store.ranges(bounds))
         unpack, size = _SESSION.unpack_from, _SESSION.size
         sessions: list[list[tuple[int, int, bytes]]] = []
         for count in counts:
             pieces = [
                 (*unpack(data, len(data) - size)[::-1], value)
-                for entries in islice(found, count)
+                for entries in islice(ranges, count)
                 for data, value in entries
             ]
             sessions.append(pieces)

@@ -68,7 +68,7 @@ class TtlStore:
     def ranges(self, bounds: Sequence[tuple[bytes, bytes]]) -> list[list[tuple[bytes, bytes]]]:
         """The rows of each range."""
         until = self.expired_until_ms
-        return [[entry for entry in found if _time_of(entry[1]) > until] for found in self._store.ranges(bounds)]
+        return [[entry for entry in entries if _time_of(entry[1]) > until] for entries in self._store.ranges(bounds)]
 
     def delete_range(self, start: bytes | None, end: bytes | None) -> None:
         """Delete every key with `start <= key < end`."""

@@ -57,8 +57,8 @@ class ReadOnlyVersionedKeyValueStore(Generic[K, V]):
         the latest version is older still.
         """
         data = key_bytes(self._key_serde, key)
-        found = self._versions.get(data) if as_of_ms is None else self._versions.get_as_of(data, as_of_ms)
-        return self._record(found)
+        version = self._versions.get(data) if as_of_ms is None else self._versions.get_as_of(data, as_of_ms)
+        return self._record(version)
 
     def get_versions(self, key: K, from_ms: int, to_ms: int, *, reverse: bool = False) -> Iterator[VersionedRecord[V]]:
         """The versions of a key that were valid at some time from `from_ms` to `to_ms`, both included, by their timestamps.
@@ -96,10 +96,10 @@ class ReadOnlyVersionedKeyValueStore(Generic[K, V]):
             assert record is not None
             yield KeyValue(self._key_serde.from_bytes(data), record)
 
-    def _record(self, found: Version | None) -> VersionedRecord[V] | None:
-        if found is None or found.value is None:
+    def _record(self, version: Version | None) -> VersionedRecord[V] | None:
+        if version is None or version.value is None:
             return None
-        return VersionedRecord(self._value_serde.from_bytes(found.value), found.timestamp_ms, found.valid_to_ms)
+        return VersionedRecord(self._value_serde.from_bytes(version.value), version.timestamp_ms, version.valid_to_ms)
 
 
 class VersionedKeyValueStore(ReadOnlyVersionedKeyValueStore[K, V]):

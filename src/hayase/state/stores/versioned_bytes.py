@@ -100,15 +100,15 @@ class VersionedBytes:
             return None if latest.value is None else latest
         if latest is None or as_of_ms < 0 or as_of_ms < self._kept_from_ms():
             return None
-        found = self._find(key, as_of_ms, latest.timestamp_ms).version
-        return None if found is None or found.value is None else found
+        valid = self._find(key, as_of_ms, latest.timestamp_ms).version
+        return None if valid is None or valid.value is None else valid
 
     def between(self, key: bytes, from_ms: int, to_ms: int, *, reverse: bool = False) -> list[Version]:
         """The versions of a key that `get_as_of` gives for the times from `from_ms` to `to_ms`, both included, by begin."""
         latest = self._latest(key)
         if latest is None or from_ms > to_ms:
             return []
-        found = []
+        valid_versions = []
         from_ms = max(from_ms, self._kept_from_ms(), 0)
         last = latest.timestamp_ms // self._interval_ms if from_ms <= to_ms else -1
         for segment in range(from_ms // self._interval_ms, last + 1):
@@ -117,11 +117,11 @@ class VersionedBytes:
                 version = _version_of(place, data)
                 assert version.valid_to_ms is not None
                 if version.timestamp_ms <= to_ms and version.valid_to_ms > from_ms:
-                    found.append(version)
+                    valid_versions.append(version)
         if latest.timestamp_ms <= to_ms:
-            found.append(latest)
-        found = [version for version in found if version.value is not None]
-        return found[::-1] if reverse else found
+            valid_versions.append(latest)
+        valid_versions = [version for version in valid_versions if version.value is not None]
+        return valid_versions[::-1] if reverse else valid_versions
 
     def put(self, key: bytes, value: bytes | None, timestamp_ms: int) -> int:
         """Write a version, in place of one with the same timestamp; a value of `None` deletes from then on.

@@ -85,8 +85,8 @@ class ReadOnlyWindowStore(Generic[K, V]):
 
     def _fetched(self, key: bytes, time_from: int, time_to: int, *, reverse: bool) -> Iterator[KeyValue[int, V]]:
         value_of = self._values.from_bytes
-        found = self._windows.fetch(key, time_from, time_to, reverse=reverse)
-        return (KeyValue(start_ms, value_of(value)) for start_ms, value in found)
+        windows = self._windows.fetch(key, time_from, time_to, reverse=reverse)
+        return (KeyValue(start_ms, value_of(value)) for start_ms, value in windows)
 
     def _fetched_keys(
         self, key_from: K | None, key_to: K | None, time_from: int, time_to: int, *, reverse: bool
@@ -95,9 +95,9 @@ class ReadOnlyWindowStore(Generic[K, V]):
         last = None if key_to is None else key_bytes(self._key_serde, key_to)
         return self._decoded(self._windows.fetch_keys(first, last, time_from, time_to, reverse=reverse))
 
-    def _decoded(self, found: Iterator[tuple[bytes, int, bytes]]) -> Iterator[KeyValue[Windowed[K], V]]:
+    def _decoded(self, windows: Iterator[tuple[bytes, int, bytes]]) -> Iterator[KeyValue[Windowed[K], V]]:
         key_of, value_of, size_ms = self._key_serde.from_bytes, self._values.from_bytes, self._size_ms
-        for key, start_ms, value in found:
+        for key, start_ms, value in windows:
             yield KeyValue(Windowed(key_of(key), window_from(start_ms, size_ms)), value_of(value))
 
 

@@ -154,10 +154,10 @@ class WindowBytes(SegmentedBytes):
                     head = pack(segment)
                     bounds.append((head + start, head + end))
             counts.append(len(bounds) - before)
-        found = iter(self._store.ranges(bounds))
+        ranges = iter(self._store.ranges(bounds))
         decode = self._decode
         return [
-            [(decode(data)[1], value) for entries in islice(found, count) for data, value in entries]
+            [(decode(data)[1], value) for entries in islice(ranges, count) for data, value in entries]
             for count in counts
         ]
 
