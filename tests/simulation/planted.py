@@ -32,7 +32,7 @@ from hayase.runtime.epochs.epoch_completion import EpochCompletion
 from hayase.runtime.epochs.group_offsets import GroupOffsets
 from hayase.runtime.epochs.planner import EpochPlanner
 from hayase.runtime.epochs.record_retention import Floor
-from hayase.state.changelog import snapshot
+from hayase.state.changelog import snapshot, snapshot_policy
 from hayase.state.changelog.changelog import Changelog
 from hayase.state.delta.delta import Delta
 from hayase.state.environment.bundle import BundleState
@@ -318,7 +318,7 @@ BUGS = (
     ),
     Bug("rows of an adopted delta are not sent on", _replaced(BundleRunner, "_run_journalled", _rows_of_adopted_lost)),
     Bug("local state is taken for newer than it is", _replaced(Changelog, "catch_up", _state_trusted)),
-    Bug("history is deleted above the snapshot", _replaced(snapshot, "delete_history", _history_above)),
+    Bug("history is deleted above the snapshot", _replaced(snapshot_policy, "delete_history", _history_above)),
     Bug("a snapshot misses what was written last", _replaced(snapshot, "_copy_environment", _torn_snapshot)),
     Bug("rows for the next level are not in the delta", _replaced(BundleRunner, "_delta", _rows_lost)),
     Bug("internal topics are purged of what is not read yet", _replaced(EpochCompletion, "_purge", _purged_to_the_end)),

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import json
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import polars as pl
 
-from hayase.kernel.frame.expressions import is_pure_expression
+from hayase.kernel.frame.expressions import canonical_text, is_pure_expression
+from hayase.serde.avro_serde import AvroSerde
+from hayase.serde.json_schema_serde import JsonSchemaSerde
+from hayase.serde.json_serde import JsonSerde
+from hayase.serde.pickled import PickleSerde
 from hayase.serde.protocol import Schema, Serde
+from hayase.serde.python_types import defaults_text, is_plain_type
 from hayase.task.compiled_subtopology import SinkProgram, SourceProgram
 from hayase.topology import operators as op
 from hayase.topology.nodes import ProcessorNode, SinkNode, SourceNode
@@ -51,7 +58,7 @@ def is_pure(
 
 
 def _is_own(serde: Serde) -> bool:
-    """Whether a serde, and each that it is made of, is Hayase's."""
+    """Whether a serde, and each that it is made of, is Hayase's and calls no code of a class of the application."""
     inner: list[Serde] = []
 
     def noted(inner_serde: Serde) -> Serde:
@@ -59,7 +66,15 @@ def _is_own(serde: Serde) -> bool:
         return inner_serde
 
     serde.map_inner(noted)
-    return type(serde).__module__.startswith(_OWN) and all(map(_is_own, inner))
+    if not type(serde).__module__.startswith(_OWN) or isinstance(serde, PickleSerde):
+        return False
+    python_type = _python_type(serde)
+    return (python_type is None or is_plain_type(python_type)) and all(map(_is_own, inner))
+
+
+def _python_type(serde: Serde) -> Any:
+    """The application's type that a serde makes values of; `None` if it has none."""
+    return serde.python_type if isinstance(serde, JsonSerde | JsonSchemaSerde) else None
 
 
 def calls_python(value: object) -> bool:
@@ -102,14 +117,26 @@ def definition_digest(
 
 
 def _serde_text(serde: Serde) -> str:
-    columns = serde.columns
-    return f"{type(serde).__name__} {columns.schema if columns is not None else ''}\n"
+    inner: list[str] = []
+
+    def noted(part: Serde) -> Serde:
+        inner.append(_serde_text(part))
+        return part
+
+    serde.map_inner(noted)
+    columns, python_type = serde.columns, _python_type(serde)
+    text = f"{type(serde).__name__} {columns.schema if columns is not None else ''}\n{''.join(inner)}"
+    if python_type is not None:
+        return f"{text}{defaults_text(python_type)}\n"
+    if isinstance(serde, AvroSerde) and serde.reader is not None:
+        return f"{text}{json.dumps(serde.reader.parsed, sort_keys=True, default=str)}\n"
+    return text
 
 
 def _texts(value: object) -> Iterator[str]:
     """What a pure operator is made of, as text that is the same in every process."""
     if isinstance(value, pl.Expr):
-        yield value.meta.serialize(format="json")
+        yield canonical_text(value)
     elif isinstance(value, tuple | list):
         for each in value:
             yield from _texts(each)

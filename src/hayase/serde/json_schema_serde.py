@@ -81,6 +81,11 @@ class JsonSchemaSerde(FramedSerde[T]):
         own = None if schema is None else RegistrySchema(_text(schema), "JSON", tuple(references))
         super().__init__(registry, own, options)
 
+    @property
+    def python_type(self) -> Any:
+        """The type of the values; `None` if a schema, or nothing, says what they are."""
+        return self._python_type
+
     def _forget(self) -> None:
         self._json = JsonSerde(self._python_type)
         self._head: bytes | None = None

@@ -87,6 +87,11 @@ class JsonSerde(Serde[T]):
     def __setstate__(self, state: tuple[object, bool, Shape | None]) -> None:
         self._python_type, self._sort_fields, self._shape = state
 
+    @property
+    def python_type(self) -> Any:
+        """The type of the values; `None` if a schema, or nothing, says what they are."""
+        return self._python_type
+
     def written_alike(self, other: JsonSerde) -> bool:
         """Whether two serdes read and write the same: of one type, or of the same fields in the same order."""
         mine, theirs = self._shape, other._shape

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
+import os
+import random
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import polars as pl
 import pytest
 
-from hayase import Consumed, Grouped, JsonSerde, Serde, Serdes, StreamsBuilder, count
+from hayase import AvroSerde, Consumed, Grouped, JsonSerde, Serde, Serdes, StreamsBuilder, count
 from hayase.compiler.build import levels_of
 from hayase.compiler.compile import AnalyzedSubtopology, compile_subtopologies
 from hayase.compiler.options import compile_options
 from hayase.core.config import StreamsConfig
-from hayase.kernel.frame.expressions import is_pure_expression
+from hayase.kernel.frame.expressions import canonical_text, is_pure_expression
 from hayase.processor.handlers import HandlerAnswer
 
 A = pl.col("a")
@@ -134,3 +141,90 @@ def test_a_serde_of_the_application_makes_a_sub_topology_journalled_wherever_it_
 def test_another_serde_of_what_is_sent_is_another_definition() -> None:
     text = Serdes.string()
     assert grouped(text, text, text).definition != grouped(text, text, Serdes.bytes()).definition
+
+
+class Plain(msgspec.Struct):
+    a: int
+    region: str = "r0"
+    tags: list[str] = []
+
+
+class OtherDefault(msgspec.Struct):
+    a: int
+    region: str = "r3"
+    tags: list[str] = []
+
+
+class OtherName(msgspec.Struct):
+    a: int
+    region: str = msgspec.field(default="r0", name="area")
+    tags: list[str] = []
+
+
+class WithFactory(msgspec.Struct):
+    a: int
+    region: str = msgspec.field(default_factory=lambda: str(random.random()))
+
+
+class WithCode(msgspec.Struct):
+    a: int
+
+    def __post_init__(self) -> None:
+        self.a += random.randrange(9)
+
+
+@dataclasses.dataclass
+class Holding:
+    a: int
+    part: WithFactory | None = None
+
+
+def reading(serde: Serde) -> AnalyzedSubtopology:
+    """What reads values of a serde and counts them by a field."""
+    builder = StreamsBuilder()
+    values = builder.stream("in", Consumed.with_(Serdes.string(), serde))
+    values.group_by(pl.col("a"), Grouped.with_(Serdes.long())).agg(n=count())
+    topology = builder.build()
+    options = compile_options(StreamsConfig({"application.id": "app"}))
+    return compile_subtopologies(topology, levels_of(topology), options)["0"]
+
+
+@pytest.mark.parametrize("kind", [WithFactory, WithCode, Holding])
+def test_a_type_that_runs_code_when_it_is_read_makes_a_sub_topology_journalled(kind: type) -> None:
+    assert not reading(JsonSerde(kind)).pure
+
+
+def test_a_type_of_constants_alone_is_pure() -> None:
+    assert reading(JsonSerde(Plain)).pure
+
+
+@pytest.mark.parametrize("other", [OtherDefault, OtherName])
+def test_another_default_or_another_name_in_json_is_another_definition(other: type) -> None:
+    other.__name__ = other.__qualname__ = "Plain"  # as in a program that was changed
+    assert reading(JsonSerde(other)).definition != reading(JsonSerde(Plain)).definition
+
+
+def test_another_default_of_an_avro_schema_is_another_definition() -> None:
+    def schema(default: str) -> str:
+        fields = [{"name": "a", "type": "long"}, {"name": "r", "type": "string", "default": default}]
+        return json.dumps({"type": "record", "name": "V", "fields": fields})
+
+    first, second = (AvroSerde(schema(default), registry="http://127.0.0.1:1") for default in ("r0", "r3"))
+    assert reading(first).definition != reading(second).definition
+
+
+def test_a_python_set_in_an_expression_is_the_same_definition_in_every_process() -> None:
+    """In each process its elements come in another order."""
+    program = (
+        "import polars as pl; from hayase.kernel.frame.expressions import canonical_text;"
+        "print(canonical_text(~pl.col('r').is_in({'a', 'b', 'c', 'd', 'e'}) & (pl.col('n') > 1)))"
+    )
+    texts = {
+        subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", program], env={**os.environ, "PYTHONHASHSEED": seed}, check=True,
+            capture_output=True,
+        ).stdout
+        for seed in ("1", "2", "3")
+    }  # fmt: skip
+    assert len(texts) == 1
+    assert canonical_text(pl.col("r").is_in(["a", "b"])) != canonical_text(pl.col("r").is_in(["a", "c"]))

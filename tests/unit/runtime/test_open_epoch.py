@@ -7,7 +7,7 @@ import pytest
 from tests.unit.runtime.planner_scene import Scene
 
 from hayase import Consumed, JsonSerde, Serdes, StreamsBuilder, Topology, count
-from hayase.core.errors import CheckpointError
+from hayase.core.errors import CheckpointError, SourceRangeLostError
 from hayase.log.protocol import Marker
 from hayase.runtime.epochs.open_epoch import AMENDMENTS_FOLDER
 from hayase.state.changelog.changelog import Changelog
@@ -103,3 +103,12 @@ def test_what_was_published_for_an_open_epoch_goes_when_it_is_done(scene: Scene)
     assert len(scene.blobs.list(AMENDMENTS_FOLDER)) == 1
     planner.next_epoch(0)
     assert scene.blobs.list(AMENDMENTS_FOLDER) == []
+
+
+def test_a_topic_that_was_made_anew_while_the_epoch_was_open_is_not_read_in_its_place(scene: Scene) -> None:
+    begin(scene)
+    scene.log.delete_topic("in")
+    scene.log.create_topic("in", 2)
+    scene.put(4, 5, 6)
+    with pytest.raises(SourceRangeLostError, match="made anew"):
+        finish(scene, OLD, 2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable
 
 import msgspec
@@ -88,3 +89,25 @@ def _is_impure(name: str, below: object) -> bool:
         return True
     # A random order without a seed; a function that another function calls.
     return (name == "seed" and below is None) or name == "callback"
+
+
+def canonical_text(expression: pl.Expr) -> str:
+    """A pure expression as text that is the same in every process in which it is built.
+
+    The values of `is_in` are sorted: given as a Python set they come in another order in each process.
+    """
+    tree = msgspec.json.decode(expression.meta.serialize(format="json"))
+    for name, below in _named(tree):
+        if name == "Function" and isinstance(below, dict) and "IsIn" in str(below.get("function")):
+            below["input"] = [_sorted_literal(part) for part in below["input"]]
+    return msgspec.json.encode(tree).decode()
+
+
+def _sorted_literal(part: object) -> object:
+    if not (isinstance(part, dict) and "Literal" in part):
+        return part
+    literal = pl.Expr.deserialize(io.BytesIO(msgspec.json.encode(part)), format="json")
+    values = pl.select(literal).to_series()
+    if isinstance(values.dtype, pl.List | pl.Array):
+        values = values.explode()
+    return [str(values.dtype), sorted(map(repr, values.to_list()))]

@@ -224,6 +224,7 @@ class EpochPlanner:
         previous, gone = self._check_follows(record), 0
         if record.term < self.app.term:
             app = self.app
+            check_topics(self._log, app.plan.topics, record)
             check_program(record, app.plan, app.topology, self._blobs, self._log, app.application_id)
             gone = self._input.ranges.open_epoch(record)
         self._begin(record, previous, gone)

@@ -133,7 +133,7 @@ class Changelog:
         return epochs_of(self._blobs.list(self._folder), self._folder)
 
     def delete(self, epoch: int) -> None:
-        """Delete a delta; see `snapshot.delete_history` for when that is allowed."""
+        """Delete a delta; see `snapshot_policy.delete_history` for when that is allowed."""
         self._blobs.delete(self._name(epoch))
 
     def delete_parts_below(self, epoch: int) -> None:
