@@ -1,4 +1,4 @@
-"""A sub-topology (sub-topology or global table) made ready to run: serdes resolved, columns compiled."""
+"""A sub-topology or a global table made ready to run: serdes resolved, columns compiled."""
 
 from __future__ import annotations
 

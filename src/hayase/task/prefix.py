@@ -6,7 +6,7 @@ nodes right below a source run over the decoded queue, and records are made of w
 The results do not show the difference. A record enters the first nodes behind the prefix when its turn in the merged
 order comes, and enters them in the depth-first order of rows: every row of a frame knows its *place*, which is its
 position in the queue, then at each node the number of the child that it went to, and behind a node that multiplies
-records its number among these. RowStore ascend in depth-first order. A record on which an expression fails has a place
+records its number among these. Places ascend in depth-first order. A record on which an expression fails has a place
 too, and its handler is asked when its turn comes.
 """
 

@@ -57,7 +57,7 @@ def topology(kind: str) -> Topology:
 
 
 class Host:
-    """`hayase.task.bundle.Host`."""
+    """`hayase.task.worker_services.WorkerServices`."""
 
     application_id = "big"
     checkpoint_id = "lineage"

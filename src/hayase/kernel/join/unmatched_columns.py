@@ -99,7 +99,7 @@ class WaitingRecords:
             places: where records may find a match, or be joined by others that wait.
 
         Returns:
-            PendingRecord and value of each record that waits, by side. The entries of these are numbered on, see
+            Place and value of each record that waits, by side. The entries of these are numbered on, see
             `enter`.
         """
         end_ms = last_ms - self._grace_ms - min(self._reach_ms)

@@ -85,7 +85,7 @@ class WorkerHost:
         """The serdes that read a topic of `to_spark`."""
         return self._app.spark_serdes[topic]
 
-    # what bundles see (hayase.task.bundle.Host)
+    # what bundles see (hayase.task.worker_services.WorkerServices)
 
     def reader(self) -> LogReader:
         """The process's reader."""
