@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hayase.core.errors import SerializationError, StateError
+from hayase.core.errors import SerializationError
 from hayase.serde.serdes import Serdes
 from hayase.state.environment.memory import MemoryState
 from hayase.state.stores.key_value import KeyValueStore, TimestampedKeyValueStore, behind_prefix
@@ -63,7 +63,7 @@ def test_the_number_of_entries_counts_own_writes() -> None:
 
 
 def test_a_null_key_is_refused() -> None:
-    with pytest.raises(StateError) as raised:
+    with pytest.raises(SerializationError) as raised:
         counts().get(None)  # type: ignore[arg-type]
     assert raised.value.condition == "NULL_KEY"
 

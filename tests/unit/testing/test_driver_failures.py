@@ -11,11 +11,15 @@ import pytest
 from hayase import (
     Consumed,
     ErrorContext,
+    FixedKeyProcessor,
+    FixedKeyProcessorContext,
+    FixedKeyRecord,
     Grouped,
     HandlerAnswer,
     Materialized,
     Produced,
     Serdes,
+    Stores,
     StreamsBuilder,
     Topology,
     callable_timestamp,
@@ -394,3 +398,22 @@ def test_a_record_that_becomes_a_dead_letter_is_logged_as_one(form: str, caplog:
         pipe(driver, BAD)
     assert "deserialization failed, record sent to the dead letter topic dead: " in caplog.text
     assert "dropped" not in caplog.text
+
+
+class LooksUp(FixedKeyProcessor[Any, Any, Any]):
+    def init(self, context: FixedKeyProcessorContext[Any, Any]) -> None:
+        self.context, self.seen = context, context.get_state_store("seen")
+
+    def process(self, record: FixedKeyRecord[Any, Any]) -> None:
+        self.seen.put(record.key, record.timestamp_ms)
+        self.context.forward(record)
+
+
+def test_a_null_key_that_a_processor_gives_a_store_is_for_the_processing_handler() -> None:
+    builder = StreamsBuilder()
+    builder.add_state_store(Stores.key_value_store("seen", TEXT, Serdes.long()))
+    builder.stream("in", READ).process_values(LooksUp, "seen").to("out", WRITE)
+    with TopologyTestDriver(builder.build(), {"processing.exception.handler": "log_and_continue"}) as driver:
+        pipe(driver, (None, b'{"n": 1}', 1), (b"a", b'{"n": 2}', 2))
+        assert [value["n"] for value in values(driver)] == [2]
+        assert driver.metrics.total(DROPPED_RECORDS) == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from hayase.core.errors import SerializationError, StateError
+from hayase.core.errors import SerializationError
 from hayase.serde.protocol import Serde
 
 K = TypeVar("K")
@@ -86,10 +86,9 @@ def key_bytes(serde: Serde, key: object) -> bytes:
     """The bytes of a key.
 
     Raises:
-        StateError: `NULL_KEY`: it is null, which no store takes.
-        SerializationError: it is not one the serde can write.
+        SerializationError: it is not one the serde can write; `NULL_KEY`: it is null, which no store takes.
     """
     data = serde.serialize(key)
     if data is None:
-        raise StateError("NULL_KEY", "A store has no null keys; drop records without a key, or give them one.")
+        raise SerializationError("NULL_KEY", "A store has no null keys; drop records without a key, or give them one.")
     return data

@@ -141,7 +141,8 @@ class VersionedKeyValueStore(ReadOnlyVersionedKeyValueStore[K, V]):
             `PUT_RETURN_CODE_NOT_PUT` if it is older than the history and was refused (and counted as a dropped record).
 
         Raises:
-            StateError: `INVALID_TIMESTAMP`: the timestamp is negative. `NULL_KEY`.
+            StateError: `INVALID_TIMESTAMP`: the timestamp is negative.
+            SerializationError: `NULL_KEY`.
         """
         return self._versions.put(key_bytes(self._key_serde, key), self._value_serde.serialize(value), timestamp_ms)
 
