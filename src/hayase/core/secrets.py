@@ -18,7 +18,6 @@ import re
 import shutil
 import socket
 import socketserver
-import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
@@ -28,6 +27,7 @@ from typing import Any
 from hayase.core.errors import ConfigError
 from hayase.core.logs import MASK, is_secret, secret_values
 from hayase.core.properties import parse_properties
+from hayase.core.socket_folder import socket_folder
 
 _REFERENCE = re.compile(r"\$\{([a-zA-Z]\w*):(?:([^}]*):)?([^}:]*)\}")
 _URL_WITH_PASSWORD = re.compile(r"://[^/@\s]*:(?P<password>[^/@\s]+)@")
@@ -212,7 +212,7 @@ class Vault:
 
     def __init__(self) -> None:
         # Not inside the state folder: the path of a Unix socket has at most about 100 characters.
-        self._folder = Path(tempfile.mkdtemp(prefix="hayase-secrets-"))
+        self._folder = socket_folder("hayase-secrets-")
         self._address = str(self._folder / "socket")
         self._values: dict[str, str] = {}
         self._server = _Server(self._address, self._values)

@@ -9,10 +9,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
+from hayase.core.secrets import Vault
 from hayase.runtime.wire.log_relay import LogRelay, RelayHandler
 
 WORKER = """
@@ -113,3 +115,17 @@ def test_a_driver_that_nobody_reaches_is_not_tried_for_every_line(monkeypatch: p
         handler.emit(logging.makeLogRecord({"msg": "line"}))
     assert len(tries) == 2
     handler.close()
+
+
+def test_a_long_temporary_folder_is_no_hindrance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The path of a Unix socket has at most about 100 characters."""
+    long = tmp_path / ("x" * 100)
+    long.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(long))
+    relay, vault = LogRelay(), Vault()
+    try:
+        assert relay.folder.stat().st_mode & 0o777 == 0o700
+    finally:
+        relay.close()
+        vault.close()
+    assert list(long.iterdir()) == []

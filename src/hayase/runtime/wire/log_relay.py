@@ -16,13 +16,13 @@ import secrets
 import shutil
 import socket
 import socketserver
-import tempfile
 import threading
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from hayase.core.logs import FIELDS, place_of, set_levels, trace_of, without_secrets
+from hayase.core.socket_folder import socket_folder
 from hayase.runtime.wire.endpoints import TcpAddress, family_of
 
 _LINE_MAX = 1 << 20
@@ -47,7 +47,7 @@ class LogRelay:
 
     def __init__(self, host: str = "", bind: str = "") -> None:
         # Not inside the state folder: the path of a Unix socket has at most about 100 characters.
-        self.folder = Path(tempfile.mkdtemp(prefix="hayase-run-"))
+        self.folder = socket_folder("hayase-run-")
         self._server: socketserver.BaseServer
         if host:
             token = secrets.token_urlsafe(24)

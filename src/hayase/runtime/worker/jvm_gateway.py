@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,12 +12,11 @@ from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 
 from hayase.core.secrets import in_clear
+from hayase.core.socket_folder import socket_folder
 
 UMASK_VARIABLE = "HAYASE_UMASK"
 """In the environment of Spark's Python processes: the umask of the program, for the functions of its user."""
 _STATUS = Path("/proc/self/status")
-_SOCKET_FOLDER_MAX = 60
-"""Characters: the path of a Unix socket has at most about 100, and Spark's names in it have 42."""
 
 
 def launch_jvm(settings: Mapping[str, str], umask: int) -> None:
@@ -48,10 +46,7 @@ def folder_of_jvm() -> str:
     Sockets between it and its Python processes: Spark asks for no secret there. And native libraries that Java packages
     unpack and load: in `/tmp`, another user could put a file of that name there first.
     """
-    folder = tempfile.mkdtemp(prefix="hayase-spark-")
-    if len(folder) > _SOCKET_FOLDER_MAX:
-        Path(folder).rmdir()
-        folder = tempfile.mkdtemp(prefix="hayase-spark-", dir="/tmp")
+    folder = str(socket_folder("hayase-spark-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
 
