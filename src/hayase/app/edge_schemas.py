@@ -16,7 +16,7 @@ from hayase.core.records import TopicPartition
 from hayase.log.protocol import Log
 from hayase.runtime.epochs.open_epoch import bundle_through
 from hayase.serde.evolution import Description, described, shown, unreadable
-from hayase.serde.protocol import Serde
+from hayase.serde.protocol import Serde, inner_serdes
 from hayase.storage.blobs import BlobStore
 from hayase.storage.numbered_names import numbers_of
 from hayase.task.epoch_record import EpochRecord
@@ -142,13 +142,7 @@ def _schemas_of(topology: Topology, compiled: Mapping[str, AnalyzedSubtopology])
 
 def _parts(serde: Serde) -> Iterator[Description | None]:
     """A serde, or those that it is made of."""
-    inner: list[Serde] = []
-
-    def noted(part: Serde) -> Serde:
-        inner.append(part)
-        return part
-
-    serde.map_inner(noted)
+    inner = inner_serdes(serde)
     if not inner:
         yield described(serde)
     for part in inner:

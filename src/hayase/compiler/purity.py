@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import polars as pl
 
 from hayase.kernel.frame.expressions import canonical_text, is_pure_expression
-from hayase.serde.avro_serde import AvroSerde
 from hayase.serde.json_schema_serde import JsonSchemaSerde
 from hayase.serde.json_serde import JsonSerde
 from hayase.serde.pickled import PickleSerde
-from hayase.serde.protocol import Schema, Serde
+from hayase.serde.protocol import Schema, Serde, inner_serdes
 from hayase.serde.python_types import defaults_text, is_plain_type
+from hayase.serde.registry_serde import RegistrySerde
 from hayase.task.compiled_subtopology import SinkProgram, SourceProgram
 from hayase.topology import operators as op
 from hayase.topology.nodes import ProcessorNode, SinkNode, SourceNode
@@ -59,17 +58,10 @@ def is_pure(
 
 def _is_own(serde: Serde) -> bool:
     """Whether a serde, and each that it is made of, is Hayase's and calls no code of a class of the application."""
-    inner: list[Serde] = []
-
-    def noted(inner_serde: Serde) -> Serde:
-        inner.append(inner_serde)
-        return inner_serde
-
-    serde.map_inner(noted)
     if not type(serde).__module__.startswith(_OWN) or isinstance(serde, PickleSerde):
         return False
     python_type = _python_type(serde)
-    return (python_type is None or is_plain_type(python_type)) and all(map(_is_own, inner))
+    return (python_type is None or is_plain_type(python_type)) and all(map(_is_own, inner_serdes(serde)))
 
 
 def _python_type(serde: Serde) -> Any:
@@ -117,20 +109,13 @@ def definition_digest(
 
 
 def _serde_text(serde: Serde) -> str:
-    inner: list[str] = []
-
-    def noted(part: Serde) -> Serde:
-        inner.append(_serde_text(part))
-        return part
-
-    serde.map_inner(noted)
     columns, python_type = serde.columns, _python_type(serde)
-    text = f"{type(serde).__name__} {columns.schema if columns is not None else ''}\n{''.join(inner)}"
+    text = f"{type(serde).__name__} {columns.schema if columns is not None else ''}\n"
     if python_type is not None:
-        return f"{text}{defaults_text(python_type)}\n"
-    if isinstance(serde, AvroSerde) and serde.reader is not None:
-        return f"{text}{json.dumps(serde.reader.parsed, sort_keys=True, default=str)}\n"
-    return text
+        text += f"{defaults_text(python_type)}\n"
+    elif isinstance(serde, RegistrySerde) and serde.own is not None:
+        text += f"{serde.own.text}\n"  # as it was given: to resolve references, the registry would be asked
+    return text + "".join(map(_serde_text, inner_serdes(serde)))
 
 
 def _texts(value: object) -> Iterator[str]:

@@ -182,3 +182,15 @@ class Serde(ABC, Generic[T]):
     def columns(self) -> ColumnCodec | None:
         """The column form; `None` if this serde has no schema and so exists in rows only."""
         return None
+
+
+def inner_serdes(serde: Serde) -> list[Serde]:
+    """The serdes that a serde is made of; most are made of none."""
+    inner: list[Serde] = []
+
+    def noted(part: Serde) -> Serde:
+        inner.append(part)
+        return part
+
+    serde.map_inner(noted)
+    return inner

@@ -21,10 +21,10 @@ import msgspec
 
 _PLAIN = frozenset(
     {
-        Any, NoneType, bool, int, float, str, bytes, bytearray, memoryview, dt.datetime, dt.date, dt.time, dt.timedelta, decimal.Decimal, uuid.UUID, msgspec.Raw,
+        NoneType, bool, int, float, str, bytes, bytearray, memoryview, dt.datetime, dt.date, dt.time, dt.timedelta, decimal.Decimal, uuid.UUID, msgspec.Raw,
     }
 )  # fmt: skip
-_CONTAINERS = frozenset({list, dict, tuple, set, frozenset, Union, UnionType, typing.Annotated})
+_CONTAINERS = frozenset({list, dict, tuple, set, frozenset, Union, UnionType})
 _FACTORIES = frozenset({list, dict, tuple, set, frozenset, bytearray, str, int, float, bool, bytes})
 
 
@@ -45,19 +45,20 @@ def is_plain_type(python_type: Any) -> bool:
     return _is_plain(python_type, set())
 
 
-def _is_plain(hint: Any, seen: set[Any]) -> bool:
-    if hint is None or hint in _PLAIN or hint in _CONTAINERS:
-        return True
+def _is_plain(hint: Any, seen: set[type]) -> bool:
     origin = typing.get_origin(hint)
     if origin is Literal:
         return True
-    if origin is typing.Annotated:
+    if origin is typing.Annotated:  # what else stands there need not be hashable
         return _is_plain(typing.get_args(hint)[0], seen)
-    if origin in _CONTAINERS:
-        return all(_is_plain(part, seen) for part in typing.get_args(hint) if part is not Ellipsis)
+    if origin is not None:
+        parts = [part for part in typing.get_args(hint) if part is not Ellipsis]
+        return origin in _CONTAINERS and all(_is_plain(part, seen) for part in parts)
+    if hint is Any or hint is None:
+        return True
     if not isinstance(hint, type):
         return False
-    if hint in seen:
+    if hint in _PLAIN or hint in _CONTAINERS or hint in seen:
         return True
     seen.add(hint)
     if issubclass(hint, enum.Enum):
@@ -69,7 +70,17 @@ def _is_plain(hint: Any, seen: set[Any]) -> bool:
 
 
 def _fields(python_type: type) -> list[tuple[Any, Any]] | None:
-    """Type and default factory of each field; `None` for a class that has code of its own."""
+    """Type and default factory of each field.
+
+    `None` for a class that has code of its own, or types of fields that are not known here.
+    """
+    try:
+        return _fields_of_class(python_type)
+    except NameError:  # a name that only a function knew
+        return None
+
+
+def _fields_of_class(python_type: type) -> list[tuple[Any, Any]] | None:
     if hasattr(python_type, "__post_init__"):
         return None
     if issubclass(python_type, msgspec.Struct):
@@ -96,7 +107,12 @@ def defaults_text(python_type: Any) -> str:
     schema: object
     try:
         schema = msgspec.json.schema(python_type)
-    except (TypeError, ValueError, RuntimeError):  # msgspec has no schema for it; then it reads it field by field
+    except (
+        TypeError,
+        ValueError,
+        RuntimeError,
+        NameError,
+    ):  # msgspec has no schema for it; then it reads it field by field
         schema = [(str(kind), str(factory)) for kind, factory in _fields(python_type) or ()]
     return json.dumps(sorted(_texts(schema, "")), default=repr)
 

@@ -143,6 +143,11 @@ class RegistrySerde(Serde[T]):
             )
         return self._registry
 
+    @property
+    def own(self) -> RegistrySchema | None:
+        """The schema it was given; `None`: it was given none."""
+        return self._own
+
     @abstractmethod
     def _forget(self) -> None:
         """Drop what was derived from what is kept."""

@@ -8,6 +8,7 @@ import os
 import random
 import subprocess
 import sys
+import typing
 from collections.abc import Callable
 from typing import Any
 
@@ -22,6 +23,7 @@ from hayase.compiler.options import compile_options
 from hayase.core.config import StreamsConfig
 from hayase.kernel.frame.expressions import canonical_text, is_pure_expression
 from hayase.processor.handlers import HandlerAnswer
+from hayase.serde.python_types import is_plain_type
 
 A = pl.col("a")
 
@@ -189,6 +191,29 @@ def reading(serde: Serde) -> AnalyzedSubtopology:
     return compile_subtopologies(topology, levels_of(topology), options)["0"]
 
 
+class Annotated(msgspec.Struct):
+    a: typing.Annotated[int, ["a list cannot be hashed"]] = 3
+
+
+def of_a_function() -> type:
+    @dataclasses.dataclass
+    class Part:
+        n: int
+
+    @dataclasses.dataclass
+    class Whole:
+        a: int
+        parts: dict[str, Part]
+
+    return Whole
+
+
+def test_annotations_of_every_kind_are_looked_at_without_an_error() -> None:
+    assert is_plain_type(Annotated)
+    assert is_plain_type(dict[str, list[Annotated]] | None)
+    assert not is_plain_type(of_a_function())  # nothing here knows its types
+
+
 @pytest.mark.parametrize("kind", [WithFactory, WithCode, Holding])
 def test_a_type_that_runs_code_when_it_is_read_makes_a_sub_topology_journalled(kind: type) -> None:
     assert not reading(JsonSerde(kind)).pure
@@ -209,7 +234,9 @@ def test_another_default_of_an_avro_schema_is_another_definition() -> None:
         fields = [{"name": "a", "type": "long"}, {"name": "r", "type": "string", "default": default}]
         return json.dumps({"type": "record", "name": "V", "fields": fields})
 
-    first, second = (AvroSerde(schema(default), registry="http://127.0.0.1:1") for default in ("r0", "r3"))
+    first, second = (
+        AvroSerde(schema(default), registry="http://127.0.0.1:1") for default in ("r0", "r3")
+    )  # none there
     assert reading(first).definition != reading(second).definition
 
 

@@ -281,9 +281,8 @@ def _local_dir(folder: Path) -> Path:
         folder_of_session = place / uuid.uuid4().hex
         make_folder(folder_of_session)
         descriptor = _locked(folder_of_session)
-        if (
-            descriptor is not None and folder_of_session.exists()
-        ):  # another process may have taken it for one that was left
+        # Another process may have taken it for one that was left.
+        if descriptor is not None and folder_of_session.exists():
             _local_dirs.append(descriptor)
             return folder_of_session
 

@@ -1,4 +1,4 @@
-"""Which records an epoch reads: what there is, and how much of it goes into one epoch."""
+"""Which records an epoch reads: those that are available, and how many of them go into one epoch."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FIRST_RECORDS_MAX = 50_000
 
 @dataclass(frozen=True, slots=True)
 class Available:
-    """What is there to be read behind an epoch.
+    """The records that can be read behind an epoch.
 
     Attributes:
         starts: the first offset of each partition.
@@ -92,7 +92,7 @@ class EpochInput:
         return self._start_offsets.unrecorded(previous)
 
     def behind(self, previous: EpochRecord | None) -> Available:
-        """What there is behind an epoch, as far as it may be read now (`max.task.idle.ms`).
+        """The records behind an epoch that may be read now (`max.task.idle.ms`).
 
         Raises:
             SourceRangeLostError: records that were to be read are gone.
