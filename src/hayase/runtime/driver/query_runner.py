@@ -46,6 +46,9 @@ class QueryRunner:
         interval_ms: between micro-batches.
         bounded: to the ends of the input as they are now.
 
+    Attributes:
+        run: the run.
+
     Raises:
         HayaseError: Spark does not start, or a frame of `from_spark` or `to_spark` cannot be made.
     """
@@ -61,10 +64,10 @@ class QueryRunner:
         interval_ms: int,
         bounded: bool,
     ) -> None:
-        self._run = run
+        self.run = run
         self._app = app
         self._interval_ms, self._bounded = interval_ms, bounded
-        self._fed_first = bounded and bool(topology.spark_sources)
+        self._sources_first = bounded and bool(topology.spark_sources)
         digest = app.publish(blobs, run.vault)
         delete_other_programs(blobs, digest)
         self._options = {
@@ -88,11 +91,6 @@ class QueryRunner:
         """Whether Spark has to be started anew, and has not been."""
         self._spark = self._open_spark(options=self._options)
 
-    @property
-    def run(self) -> Run:
-        """The run."""
-        return self._run
-
     def start(self) -> None:
         """Start what is beside the query, and the query, unless it has to wait for what is beside it.
 
@@ -100,16 +98,16 @@ class QueryRunner:
             TopologyError, ProcessingError: a frame cannot be used, or the query does not start.
         """
         self._spark.io.start()
-        if not self._fed_first:
+        if not self._sources_first:
             try:
                 self._query = self._new_query()
             except SPARK_ERRORS as error:
-                raise start_failure(str(error), self._run.spark_log) from error
+                raise start_failure(str(error), self.run.spark_log) from error
 
     def _new_query(self) -> StreamingQuery:
         frame = build_frame(self._spark.session.session, self._options, self._app.plan.levels, self._app.slots)
         self._queries += 1
-        epochs = (self._run.folder / f"spark-{self._queries}").as_uri()
+        epochs = (self.run.folder / f"spark-{self._queries}").as_uri()
         name = self._app.application_id
         return start_query(frame, name, epochs, interval_ms=self._interval_ms, bounded=self._bounded)
 
@@ -127,14 +125,14 @@ class QueryRunner:
             self._take_progress()
         if self._query is None:
             return
-        self._run.control.forget_planner()
-        self._run.progress.begin_query()
+        self.run.control.forget_planner()
+        self.run.progress.begin_query()
         self._query = self._new_query()
 
     def _reopen_spark(self) -> None:
         self._spark.close()
-        self._run.progress.add_reports(self._run.control.reports())
-        self._run.control.request_yield(False)
+        self.run.progress.add_reports(self.run.control.reports())
+        self.run.control.request_yield(False)
         self._spark = self._open_spark(options=self._options)
         self._spark.io.start()
         self._reopening = False
@@ -144,12 +142,12 @@ class QueryRunner:
 
         What is beside the query goes on with the program that it has.
         """
-        self._options = {**self._options, "digest": app.publish(blobs, self._run.vault)}
+        self._options = {**self._options, "digest": app.publish(blobs, self.run.vault)}
         self._take_progress()
         self.stop_query()
-        self._run.control.forget_planner()
-        self._run.control.request_change(False)
-        self._run.progress.begin_query()
+        self.run.control.forget_planner()
+        self.run.control.request_change(False)
+        self.run.progress.begin_query()
         self._query = self._new_query()
 
     def poll(self) -> bool:
@@ -158,7 +156,7 @@ class QueryRunner:
             self.stop_query()
             return False
         if self._query is None:
-            return self._begin_when_fed()
+            return self._begin_when_sources_end()
         active = bool(self._query.isActive)
         if active:
             self._spark.check_contention()
@@ -167,8 +165,8 @@ class QueryRunner:
             return active
         return self._spark.io.finish()
 
-    def _begin_when_fed(self) -> bool:
-        if self._spark.io.fed and not self._stopping.is_set():
+    def _begin_when_sources_end(self) -> bool:
+        if self._spark.io.sources_finished and not self._stopping.is_set():
             self._query = self._new_query()
             if self._stopping.is_set():  # stop() has just looked, and there was none
                 self.stop_query()
@@ -180,9 +178,9 @@ class QueryRunner:
         if error is None and self._query is not None:
             failure: StreamingQueryException | None = self._query.exception()
             if failure is not None:
-                error = query_failure(str(failure), self._run.spark_log, planner_lost=self._run.control.planner_lost())
+                error = query_failure(str(failure), self.run.spark_log, planner_lost=self.run.control.planner_lost())
         if error is not None and (end := self._end_of_spark()) is not None:
-            return spark_gone(error, self._run.spark_log, end)
+            return spark_gone(error, self.run.spark_log, end)
         return error
 
     def why_lost(self, error: BaseException) -> HayaseError:
@@ -191,14 +189,14 @@ class QueryRunner:
             return error
         end = self._end_of_spark(wait=True)
         if isinstance(error, OSError) and is_out_of_space(error.errno):
-            return spark_gone(error, self._run.spark_log)
+            return spark_gone(error, self.run.spark_log)
         if end is None and isinstance(error, OSError) and not isinstance(error, ConnectionError):
             return StreamsStoppedError(
                 "SUPERVISOR_FAILED",
                 f"the application cannot be watched any more, so it ends ({type(error).__name__}: {error}). Mend that "
                 "and start it again; it goes on where it was",
             )
-        return spark_gone(error, self._run.spark_log, end)
+        return spark_gone(error, self.run.spark_log, end)
 
     def _end_of_spark(self, *, wait: bool = False) -> str | None:
         return self._spark.session.end(wait=wait)
@@ -219,18 +217,18 @@ class QueryRunner:
 
     def _stop_all(self, deadline: float) -> bool:
         self._spark.io.request_stop()
-        clean = [self._spark.io.stop_feeds(deadline)]
+        clean = [self._spark.io.stop_sources(deadline)]
         if self._query is not None and self._query.isActive:
             with contextlib.suppress(StateError):  # a full disk: then it is stopped in mid-epoch
-                self._run.control.request_stop()
-            while not self._run.control.suspended() and self._query.isActive and time.monotonic() < deadline:
+                self.run.control.request_stop()
+            while not self.run.control.suspended() and self._query.isActive and time.monotonic() < deadline:
                 time.sleep(0.01)
-            clean.append(self._run.control.suspended() or not self._query.isActive)
+            clean.append(self.run.control.suspended() or not self._query.isActive)
             self._take_progress()
             clean.append(self.stop_query())
         else:
             self._take_progress()
-        return all((*clean, self._spark.io.stop_drains(deadline)))
+        return all((*clean, self._spark.io.stop_sinks(deadline)))
 
     def stop_query(self) -> bool:
         """Stop it at once; an epoch that is open is finished by the next start.
@@ -254,7 +252,7 @@ class QueryRunner:
             self._stopped.wait()
         with self._ending:
             self._closed = True
-            quietly("processors could not be closed", lambda: have_processors_closed(self._run.folder))
+            quietly("processors could not be closed", lambda: have_processors_closed(self.run.folder))
             self._spark.close()
         quietly("states could not be closed cleanly", self._close_states)
 
@@ -271,10 +269,10 @@ class QueryRunner:
         reports = self._query._jsq.recentProgress()
         new: list[dict[str, Any]] = []
         for position in range(len(reports) - 1, -1, -1):
-            if int(reports[position].batchId()) <= self._run.progress.seen_batch:
+            if int(reports[position].batchId()) <= self.run.progress.seen_batch:
                 break
             new.append(json.loads(reports[position].json()))
-        self._run.progress.take(reversed(new))
-        self._run.progress.add_reports(self._run.control.reports())
-        if new and self._run.progress.due_ms is not None:
-            self._run.control.publish_due(self._run.progress.last_epoch, self._run.progress.due_ms)
+        self.run.progress.take(reversed(new))
+        self.run.progress.add_reports(self.run.control.reports())
+        if new and self.run.progress.due_ms is not None:
+            self.run.control.publish_due(self.run.progress.last_epoch, self.run.progress.due_ms)

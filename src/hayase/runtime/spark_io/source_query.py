@@ -49,7 +49,7 @@ class SparkSourceQuery:
         session: for the frame alone.
         folder: where Spark keeps its own account of the query; made if need be.
         spark_log: named in errors.
-        place: of the feed among the application's bundles and feeds, always the same.
+        place: of the source query among the bundles and source queries of the application, always the same.
         clock: gives rows without a timestamp theirs.
     """
 

@@ -1,4 +1,4 @@
-"""What of an application runs beside its query: the feeds of `from_spark`, the drains of `to_spark`.
+"""What of an application runs beside its query: the source queries of `from_spark`, the sink threads of `to_spark`.
 
 Most applications have none, so what they need is imported where there are some.
 """
@@ -43,7 +43,7 @@ def has_spark_io(topology: Topology) -> bool:
 
 
 class SparkIO:
-    """Feeds and drains of one run. One thread at a time, but for `request_stop`.
+    """Source queries and sink threads of one run. One thread at a time, but for `request_stop`.
 
     Args:
         topology: with the functions, which are not shipped.
@@ -55,7 +55,7 @@ class SparkIO:
         options: by which workers find the application.
         folder: of the run.
         spark_log: named in errors.
-        interval_ms: between micro-batches of the feeds.
+        interval_ms: between micro-batches of the source queries.
         bounded: to the ends of the input as they are now.
     """
 
@@ -121,12 +121,12 @@ class SparkIO:
         return [*self._sources, *self._sinks]
 
     @property
-    def fed(self) -> bool:
-        """Whether bounded feeds have come to their ends."""
+    def sources_finished(self) -> bool:
+        """Whether bounded source queries have come to their ends."""
         return all(source.finished for source in self._sources)
 
     def finish(self) -> bool:
-        """Nothing more is written: whether drains are still at work on what there is."""
+        """Nothing more is written: whether sinks are still at work on what is left."""
         for sink in self._sinks:
             sink.finish()
         return any(sink.active for sink in self._sinks)
@@ -140,13 +140,13 @@ class SparkIO:
         for part in self._parts:
             part.request_stop()
 
-    def stop_feeds(self, deadline: float) -> bool:
-        """Stop feeds; whether all were between batches."""
+    def stop_sources(self, deadline: float) -> bool:
+        """Stop source queries; whether all were between batches."""
         stopped = [source.stop(deadline) for source in self._sources]
         return all(stopped)
 
-    def stop_drains(self, deadline: float) -> bool:
-        """Stop drains; whether all were between ranges."""
+    def stop_sinks(self, deadline: float) -> bool:
+        """Stop sink threads; whether all were between ranges."""
         stopped = [sink.stop(deadline) for sink in self._sinks]
         return all(stopped)
 
@@ -154,4 +154,4 @@ class SparkIO:
         """Stop at once what is still at work, and let go of everything."""
         for source in self._sources:
             source.close()
-        self.stop_drains(time.monotonic())
+        self.stop_sinks(time.monotonic())
