@@ -15,10 +15,11 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.log.damage import Change, changed_at, changes, put_stored, stored
-from tests.unit.log.keeping import WHERE, Row, bounds, rows
+from tests.unit.log.damage import Change, changed_at, changes, hide_last_row, put_stored, stored
+from tests.unit.log.keeping import WHERE, Row, bounds, put_each, rows
 
 from hayase.core.errors import LogError
+from hayase.core.records import TopicPartition
 from hayase.core.time import ManualClock
 from hayase.log.embedded.log import EmbeddedLog
 from hayase.log.protocol import LogConfig, Marker, OutputBatch
@@ -212,6 +213,54 @@ def test_a_partition_without_its_row_is_damaged(tmp_path: Path) -> None:
     put_stored(tmp_path / "log", "partitions", key, None)
     with opened(tmp_path / "log") as log:
         assert error_of(lambda: reads["partitions"](log)).context["topic"] == "t"
+
+
+@pytest.mark.parametrize("which", [0, 1, 2])
+def test_stored_batches_that_cannot_be_found_are_damage_and_not_the_end_of_the_records(
+    tmp_path: Path, which: int
+) -> None:
+    expected = written(tmp_path, {})
+    put_stored(tmp_path, "batches", stored(tmp_path, "batches")[which][0], None)
+    with opened(tmp_path) as log:
+        error = error_of(lambda: rows(log))
+        names_the_place(error, tmp_path, which * 10)
+        assert f"to {which * 10 + 9} are missing" in error.message
+        assert rows(log, 0, which * 10) == expected[: which * 10]
+        assert rows(log, which * 10 + 10, 30) == expected[which * 10 + 10 :]
+        log.delete_records({WHERE: which * 10 + 10})
+        assert rows(log) == expected[which * 10 + 10 :]
+
+
+def test_a_gap_in_a_compacted_topic_is_damage_where_compaction_did_not_make_it(tmp_path: Path) -> None:
+    with opened(tmp_path) as log:
+        log.create_topic("t", 1, {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0"})
+        put_each(log, (b"a", b"1", 10), (b"b", b"x" * 9_000_000, 20), (b"a", b"2", 30), (b"c", b"y" * 9_000_000, 40))
+        log.clean(1_000)
+        expected = rows(log)
+        assert [row.offset for row in expected] == [1, 2, 3]
+    put_stored(tmp_path, "batches", stored(tmp_path, "batches")[1][0], None)
+    with opened(tmp_path) as log:
+        names_the_place(error_of(lambda: rows(log, 0, 1)), tmp_path, 0)
+
+
+def test_parts_of_a_tier_that_cannot_be_found_are_damage_and_not_the_end_of_the_records(tmp_path: Path) -> None:
+    reads = _metadata(tmp_path)
+    put_stored(tmp_path / "log", "remote", stored(tmp_path / "log", "remote")[0][0], None)
+    with opened(tmp_path / "log") as log:
+        names_the_place(error_of(lambda: reads["remote"](log)), tmp_path / "log", 0)
+
+
+@pytest.mark.parametrize("table", ["topics", "markers", "groups"])
+def test_rows_of_metadata_that_a_damaged_page_hides_are_missed(tmp_path: Path, table: str) -> None:
+    reads = {**_metadata(tmp_path), "topics": lambda log: log.topics(), "markers": lambda log: log.markers("app")}
+    with opened(tmp_path / "log") as log:
+        log.create_topic("unseen-topic", 1)
+        log.commit_group_offsets("group", {TopicPartition("unseen-topic", 0): 1})
+        log.writer().publish_epoch("app", "0-1", Marker("L", 3, "d"), [])
+    assert len(stored(tmp_path / "log", table)) == 2
+    hide_last_row(tmp_path / "log", stored(tmp_path / "log", table)[-1][0])
+    with opened(tmp_path / "log") as log:
+        assert error_of(lambda: reads[table](log)).context["table"] == table
 
 
 @given(st.integers(0, 30), st.integers(0, 30), changes)

@@ -114,6 +114,20 @@ class BlobLocation:
             offset=base,
         )
 
+    def missing(self, start: int, end: int) -> LogError:
+        """`LOG_DAMAGED` of the records in `[start, end)`, which cannot be found."""
+        return LogError(
+            "LOG_DAMAGED",
+            f"the records of topic {self.topic!r}, partition {self.partition}, from offset {start} to {end - 1} are "
+            f"missing in {self.file}, and nothing has removed them: a page of the file is damaged. Check the disk and "
+            "restore the log's folder from a copy; or give up the records up to there: Log.delete_records with offset "
+            f"{end}, then go on from there",
+            location=self.file,
+            topic=self.topic,
+            partition=self.partition,
+            offset=start,
+        )
+
 
 class BlobHeader(NamedTuple):
     """What is known of a blob without unpacking it.

@@ -55,9 +55,16 @@ class CheckedRows:
         return self._txn.cursor(db=self._db(table))
 
     def scan(self, table: str, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """All keys that begin with `prefix`, in order, with their values. Not for `batches`."""
+        """All keys that begin with `prefix`, in order, with their values. Not for `batches`.
+
+        A scan of a whole table also finds rows that a damaged page hides: LMDB counts them apart.
+        """
+        rows = 0
         for key, raw in self._scan(table, prefix):
+            rows += 1
             yield key, self._opened(table, key, raw)
+        if not prefix and rows != (entries := self._txn.stat(self._db(table))["entries"]):
+            raise self._damaged(table, b"", f"{rows} of the table's {entries} rows can be found")
 
     def _scan(self, table: str, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         with self.cursor(table) as cursor:
@@ -129,7 +136,7 @@ def row_damaged(file: str, table: str, key: bytes, why: str, topic: str | None =
     """`LOG_DAMAGED` of a row; `topic` names the one that the key's id is of, if it can be found."""
     return LogError(
         "LOG_DAMAGED",
-        f"the row {key!r} of the table {table!r} in {file} is damaged: {why}. Nothing was changed. Check the disk and "
+        f"the {f'row {key!r} of the ' if key else ''}table {table!r} in {file} is damaged: {why}. Nothing was changed. Check the disk and "
         "restore the log's folder from a copy; without one, records can be read by earlier offsets only, or the "
         "topic made anew",
         location=file,

@@ -210,9 +210,11 @@ class _Rewriter:
 
         def swap(tables: Tables) -> None:
             tables.replace_blobs(self._partition.key, [kept.stored.base for kept in group], removed, rewritten)
-            if group[0].stored.base < (cleaned := tables.cleaned(self._partition.key)).end:
+            cleaned = tables.cleaned(self._partition.key)
+            if group[0].stored.base < cleaned.end:
                 clean = sum(kept.stored.bytes for kept in group if kept.stored.base < cleaned.end)
-                tables.put_cleaned(self._partition.key, replace(cleaned, bytes=cleaned.bytes - clean + size))
+                cleaned = replace(cleaned, bytes=cleaned.bytes - clean + size)
+            tables.put_cleaned(self._partition.key, cleaned)  # from now on the partition may have gaps
             reach("inside_swap")
 
         reach("before_swap")

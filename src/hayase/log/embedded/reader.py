@@ -48,6 +48,8 @@ class EmbeddedReader:
         # changes a blob changes its header.
         self._cut: tuple[tuple[bytes, int, BlobHeader], Rows] | None = None
         self._parts = PartReader()
+        # Partitions whose gaps are those of log compaction, as of a revision.
+        self._compacted: set[tuple[bytes, int]] = set()
 
     def fetch(self, partition: TopicPartition, start: int, end: int) -> Iterator[RecordBatch]:
         """As `LogReader.fetch`; errors are raised when the iterator is first asked, or when they occur."""
@@ -68,6 +70,9 @@ class EmbeddedReader:
                 part = next(tables.remote_parts(key, position), None)
                 where = tables.location(partition, key)
                 taken = self._take(tables, where, position, end) if part is None else []
+                gap = _first_gap(position, end, [(part.base, part.end)] if part else [(p.base, p.end) for p in taken])
+                if gap is not None:
+                    self._check_compacted(tables, where, state, gap)
             if part is not None and part.base < end:
                 try:
                     for rows in self._parts.read(partition, part, position, end):
@@ -81,7 +86,7 @@ class EmbeddedReader:
                     position = part.end
                 continue
             if not taken:
-                return
+                return  # log compaction left nothing up to the end
             batch = self._batch(partition, where, taken, position, end)
             if len(batch):
                 yield batch
@@ -111,6 +116,16 @@ class EmbeddedReader:
             taken.append(_Packed(base, header, None if cut else unpack(data, header, where, base)))
         return taken
 
+    def _check_compacted(
+        self, tables: Tables, where: BlobLocation, state: PartitionState, gap: tuple[int, int]
+    ) -> None:
+        """Raise LOG_DAMAGED unless log compaction explains the gap, and every blob that there is to be can be found."""
+        if (where.key, state.revision) in self._compacted:
+            return
+        if not tables.is_cleaned(where.key) or tables.blob_bytes(where.key) != state.bytes:
+            raise where.missing(*gap)
+        self._compacted.add((where.key, state.revision))
+
     def _batch(
         self, partition: TopicPartition, where: BlobLocation, taken: list[_Packed], start: int, end: int
     ) -> RecordBatch:
@@ -128,6 +143,16 @@ class EmbeddedReader:
             return decode(packed.payload, packed.header, where, packed.base)
         assert self._cut is not None
         return self._cut[1]
+
+
+def _first_gap(start: int, end: int, covered: list[tuple[int, int]]) -> tuple[int, int] | None:
+    """The first offsets of `[start, end)` before or between ascending ranges; behind them only if there are none."""
+    position = start
+    for low, high in covered:
+        if low > position:
+            return position, min(low, end)
+        position = high
+    return None if covered else (start, end)
 
 
 def _fetched(partition: TopicPartition, rows: Rows) -> RecordBatch:

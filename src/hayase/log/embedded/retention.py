@@ -69,7 +69,8 @@ def _remove(partition: CleanedPartition, find: Callable[[Tables], Expired]) -> E
             if not partition.begin(tables):
                 return None
             expired = find(tables)
-        if not expired.parts and not expired.bases:
+            start = tables.partition_state(partition.key).start
+        if not expired.parts and not expired.bases and expired.start <= start:
             return None
         reach("before_retention")
         try:
@@ -124,8 +125,11 @@ def _before(partition: CleanedPartition, tables: Tables, offset: int) -> Expired
         expired.add_part(part)
     end = tables.partition_state(partition.key).end
     blobs = ((base, len(data)) for base, data in tables.blobs(partition.key, 0))
-    for (base, size), (next_base, _) in pairwise(chain(blobs, [(end, 0)])):
-        if len(expired.bases) == _AT_A_TIME or next_base > offset:
+    for (base, size), (next_base, _) in pairwise(chain(blobs, [(end, 0), (end, 0)])):
+        if base > offset:
+            break
+        expired.start = base  # what is missing before it, because a page is damaged, is given up as well
+        if len(expired.bases) == _AT_A_TIME or next_base > offset or base == end:
             break
         expired.add_blob(base, next_base, size, 0)
     return expired

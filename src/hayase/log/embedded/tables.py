@@ -275,6 +275,14 @@ class Tables(CheckedRows):
         """Files that nothing needs."""
         return [url.removeprefix(_IN_REMOVAL).decode() for _, url in self.scan("garbage", b"")]
 
+    def blob_bytes(self, key: bytes) -> int:
+        """Size of the partition's blobs, each looked up."""
+        return sum(len(data) for _, data in self.blobs(key, 0))
+
+    def is_cleaned(self, key: bytes) -> bool:
+        """Whether log compaction was ever at work in a partition."""
+        return self.get("cleaned", key) is not None
+
     def cleaned(self, key: bytes) -> Cleaned:
         """What log compaction did in a partition."""
         raw = self.get("cleaned", key)
@@ -335,9 +343,8 @@ class Tables(CheckedRows):
 
     def _older(self, key: bytes, raw: bytes) -> PartitionState:
         if len(raw) == _PARTITION_1.size:
-            size = sum(len(data) for _, data in self.blobs(key, 0))
             start, end, largest = _PARTITION_1.unpack(raw)
-            return PartitionState(start, end, largest, size)
+            return PartitionState(start, end, largest, self.blob_bytes(key))
         return PartitionState(*_PARTITION_2.unpack(raw))
 
     def marker(self, application_id: str, bundle: str) -> Marker | None:
@@ -367,7 +374,9 @@ class Tables(CheckedRows):
         """What was committed for a group."""
         prefix = text_key(group)
         offsets = {}
-        for key, raw in self.scan("groups", prefix):
+        for key, raw in self.scan("groups", b""):  # all: as for markers
+            if not key.startswith(prefix):
+                continue
             topic = TopicPartition(key[len(prefix) : -5].decode(), _U32.unpack(key[-4:])[0])
             offsets[topic] = self._decoded("groups", key, raw, _offset)
         return offsets
