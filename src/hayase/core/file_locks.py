@@ -95,16 +95,28 @@ def wait_until_readable(path: Path) -> None:
         os.close(descriptor)
 
 
+def stopped_holders(path: Path) -> list[str]:
+    """Processes that hold a record lock of a file and are stopped, as far as the system says so."""
+    try:
+        inode = path.stat().st_ino
+    except OSError:
+        return []
+    return [_described(pid) for pid in _holders("POSIX", inode) if pid != os.getpid() and not _at_work([pid])]
+
+
 def _flock_holders(descriptor: int) -> list[int]:
+    return _holders("FLOCK", os.fstat(descriptor).st_ino)
+
+
+def _holders(kind: str, inode: int) -> list[int]:
     """The processes that hold a lock of a file, as far as the system says so."""
-    inode = os.fstat(descriptor).st_ino
     try:
         lines = Path("/proc/locks").read_text().splitlines()
     except OSError:
         return []
     # "1: FLOCK  ADVISORY  WRITE 4711 08:01:123456 0 EOF"; one that waits has an arrow: "1: -> FLOCK …"
     fields = [line.split() for line in lines if "->" not in line]
-    return [int(each[4]) for each in fields if each[1] == "FLOCK" and each[5].rpartition(":")[2] == str(inode)]
+    return [int(each[4]) for each in fields if each[1] == kind and each[5].rpartition(":")[2] == str(inode)]
 
 
 def _at_work(pids: list[int]) -> bool:

@@ -22,7 +22,9 @@ from hayase.core.errors import LogError
 from hayase.core.private_files import open_file
 from hayase.log.embedded.failures import io_errors
 
-_NAME = "users.lock"
+USERS_LOCK = "users.lock"
+"""Each process that has the log open holds a lock on this file of its folder."""
+
 _ATTEMPTS = 1_000
 _PAUSE_S = 0.005
 _held: dict[tuple[int, str], int] = {}
@@ -37,7 +39,7 @@ def enter(folder: str) -> None:
     """
     with _held_lock, io_errors(folder, "LOG_NOT_OPENED"):
         if (os.getpid(), folder) not in _held:
-            descriptor = open_file(Path(folder, _NAME), os.O_RDWR)
+            descriptor = open_file(Path(folder, USERS_LOCK), os.O_RDWR)
             try:
                 _lock(folder, descriptor)
             except BaseException:
@@ -76,7 +78,7 @@ def _lock(folder: str, descriptor: int) -> None:
                 location=folder,
             )
         time.sleep(_PAUSE_S)  # the first of all is about to write down its namespace
-    raise LogError("LOG_FAILED", f"{_NAME} of the log stays locked. Calling again is safe", location=folder)
+    raise LogError("LOG_FAILED", f"{USERS_LOCK} of the log stays locked. Calling again is safe", location=folder)
 
 
 def _try(descriptor: int, how: int) -> bool:

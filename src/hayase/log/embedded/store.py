@@ -21,6 +21,7 @@ from hayase.log.embedded.failures import io_errors, log_disk_full
 from hayase.log.embedded.group_commit import GroupCommit, Work
 from hayase.log.embedded.settings import read_options
 from hayase.log.embedded.tables import NAMES, Tables
+from hayase.log.embedded.write_wait import waiting_for_write_lock
 from hayase.log.protocol import LogConfig
 from hayase.storage.lmdb_env import (
     close_environment,
@@ -35,7 +36,7 @@ T = TypeVar("T")
 
 _FORMAT = b"3"
 _OLDER = (b"1", b"2")
-FILES = ("data.mdb", "lock.mdb", "cleaner.lock", "users.lock")
+FILES = ("data.mdb", "lock.mdb", "cleaner.lock", pid_namespace.USERS_LOCK)
 """What is in the folder."""
 _commits: dict[tuple[int, str], GroupCommit] = {}
 _users: Counter[tuple[int, str]] = Counter()
@@ -112,8 +113,13 @@ class LogStore:
 
     def _transaction(self, work: Callable[[Tables], T]) -> T:
         env = self._env()
-        with self._translated():
-            return run_write(env, lambda txn: work(Tables(env, txn, self._handles)))
+        with self._translated(), waiting_for_write_lock(self.path, pid_namespace.USERS_LOCK) as came:
+
+            def begun(txn: Any) -> T:
+                came()
+                return work(Tables(env, txn, self._handles))
+
+            return run_write(env, begun)
 
     def _env(self) -> lmdb.Environment:
         if self._closed or self._user[0] != os.getpid():
@@ -148,6 +154,7 @@ class LogStore:
         """Make or check the layout. Database handles that are opened here stay open with the environment."""
 
         def prepare(txn: Any) -> None:
+            came()
             meta = env.open_db(b"meta", txn=txn)
             for name in NAMES:
                 env.open_db(name.encode(), txn=txn)
@@ -168,7 +175,7 @@ class LogStore:
                     location=self.path,
                 )
 
-        with self._translated():
+        with self._translated(), waiting_for_write_lock(self.path, pid_namespace.USERS_LOCK) as came:
             run_write(env, prepare)
 
     @contextmanager
