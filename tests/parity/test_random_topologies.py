@@ -107,14 +107,14 @@ def test_some_random_topologies_come_to_the_same_in_every_way(traces: Traces) ->
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(3600)
 @both
 def test_random_topologies_come_out_in_both_forms_as_in_kafka_streams(traces: Traces) -> None:
     expect_what_kafka_streams_did(traces, range(traces.count))
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(3600)
 @both
 def test_random_topologies_come_to_the_same_cut_into_epochs_and_interrupted(traces: Traces) -> None:
     for number, cases in enumerate(groups(traces, range(traces.count))):
@@ -122,7 +122,7 @@ def test_random_topologies_come_to_the_same_cut_into_epochs_and_interrupted(trac
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(3600)
 @both
 def test_random_topologies_come_to_the_same_in_one_and_in_three_slots(traces: Traces) -> None:
     for number, cases in enumerate(groups(traces, range(traces.count))):
