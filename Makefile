@@ -8,7 +8,7 @@ STAMP := $(VENV)/.ready
 SPARK := spark
 SERVERS := (kafka or s3 or crash) and not spark
 NEITHER := not (spark or kafka or s3 or crash)
-ALL_CORES := -n logical
+ALL_CORES := -n logical --dist worksteal
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-fast test-slow lint fmt types imports bench docs lock clean

@@ -316,7 +316,8 @@ class Chaos:
 
     def _put_back(self, *, wiped: bool) -> None:
         world = self.world
-        if world.running or self._starting_over:
+        # A planner or worker may outlive its driver; who restores a checkpoint waits until all are gone.
+        if self._starting_over or any(run.alive or run.processes() for run in world.runs):
             return
         world.store.restore(self._backups[-1])
         self.sim.trace("RESTORED")
@@ -359,7 +360,7 @@ class Chaos:
         """Retention takes records away while the application is stopped."""
         world, sim = self.world, self.sim
         world.crash_all()
-        self._starts_at = sim.now + 3.0
+        self._starts_at = max(self._starts_at, sim.now + 3.0)
         topic = next(iter(world.program.sources))
         record = world.last_done()
         for number, end in world.log.ends(topic).items():

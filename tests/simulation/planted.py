@@ -335,11 +335,16 @@ BUGS = (
         _replaced(prepare, "check_ownership", _constant(True)),
     ),
     Bug("the lease is ignored", _replaced(BlobLease, "__enter__", _not_entered)),
-    Bug(
-        "the floor and later terms are ignored",
-        _both(_replaced(Floor, "check", _constant(None)), _replaced(GroupOffsets, "_check_term", _constant(None))),
-    ),
 )
+
+FLOOR_IGNORED = Bug(
+    "the floor and later terms are ignored",
+    _both(_replaced(Floor, "check", _constant(None)), _replaced(GroupOffsets, "_check_term", _constant(None))),
+)
+"""Seldom found by random schedules: a planner must sleep between two of its steps until its epochs are forgotten.
+
+A schedule of its own finds it.
+"""
 
 MORE_BUGS = (Bug("the loser of a race for a delta goes on with its own", _replaced(Changelog, "publish", _own_work)),)
 """Not found in 300 seeds, and not expected to be: other checks stand behind, so that alone it does little harm."""

@@ -7,9 +7,10 @@ from unittest import mock
 
 import pytest
 from tests.simulation.object_store import Blob
+from tests.simulation.planted import FLOOR_IGNORED
 from tests.simulation.programs import PATTERN_FROM_THE_END, PROGRAMS, Program
 from tests.simulation.scheduler import Process
-from tests.simulation.world import MACHINES, World, quiet_world
+from tests.simulation.world import MACHINES, Violation, World, quiet_world
 
 from hayase.state.changelog import changelog
 
@@ -111,7 +112,7 @@ def test_what_is_not_deterministic_is_sent_once_even_if_one_of_two_receivers_is_
         world.check()
 
 
-def test_a_planner_that_wakes_when_its_epochs_are_forgotten_doubles_nothing(kafka: bool) -> None:
+def _planner_that_wakes_when_its_epochs_are_forgotten(kafka: bool) -> None:
     with quiet_world(5, STATELESS, kafka=kafka, **{"num.bundles": 2}) as world:
         world.start(machine=0)
         for number in (0, 1, 0, 1):
@@ -136,6 +137,17 @@ def test_a_planner_that_wakes_when_its_epochs_are_forgotten_doubles_nothing(kafk
         world.sim.run_for(10.0)
         world.stop_quietly()
         world.check(complete=False)
+
+
+def test_a_planner_that_wakes_when_its_epochs_are_forgotten_doubles_nothing(kafka: bool) -> None:
+    _planner_that_wakes_when_its_epochs_are_forgotten(kafka)
+
+
+def test_without_the_floor_it_would_double_them() -> None:
+    # The embedded log refuses them as well: it compares markers in the transaction that writes.
+    with FLOOR_IGNORED.plant(), pytest.raises(Violation) as found:
+        _planner_that_wakes_when_its_epochs_are_forgotten(kafka=True)
+    assert "more than once" in str(found.value)
 
 
 def test_a_log_keeps_no_half_of_an_epoch_whose_outputs_cannot_be_read_back() -> None:

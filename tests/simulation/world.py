@@ -288,11 +288,15 @@ class World:
         record = self.last_done()
         kept = []
         self.counted = {}
+        # Of what expired before it was done some was read all the same: its epoch was open.
+        came_out = {Output.of(each).value.get("id") for topic in ("out", "other") for each in self.log.read(topic)}
         for each in self.written:
             partitions = record.ranges.get(each.topic, {}) if record is not None else {}
             if each.topic == "rows" or each.offset >= partitions.get(each.partition, (0, 0))[1]:
                 kept.append(each)
-            elif each.id not in self.optional and (key := self.program.key_of(each)) is not None:
+            elif (each.id not in self.optional or each.id in came_out) and (
+                key := self.program.key_of(each)
+            ) is not None:
                 self.counted[key] = self.counted.get(key, 0) + 1
         self.inputs = kept
         self.optional |= self._expired_ids()
