@@ -66,7 +66,8 @@ def drawn(found: list[Bar]) -> str:
 
 
 def _text(x: int, y: int, text: str, *, anchor: str = "start", weight: str = "normal", size: int = 12) -> str:
-    return f'<text x="{x}" y="{y}" text-anchor="{anchor}" font-weight="{weight}" font-size="{size}" fill="#1f2937">{escape(text)}</text>'
+    style = f'text-anchor="{anchor}" font-weight="{weight}" font-size="{size}" fill="#1f2937"'
+    return f'<text x="{x}" y="{y}" {style}>{escape(text)}</text>'
 
 
 def write() -> None:

@@ -81,7 +81,7 @@ def _named(window: Any, _: Any) -> str:
 
 
 def build() -> Topology:
-    """Aggregates in rows and columns, windows, suppress, a join, a processor with a store, a repartition through the log."""
+    """Aggregates in rows and columns, windows, suppress, a join, a processor with a store, a repartition topic."""
     builder = StreamsBuilder()
     written = Produced.with_(_TEXT, _JSON)
     events = builder.stream("events", Consumed.with_(_TEXT, Serdes.json(schema=_EVENT)))

@@ -305,7 +305,8 @@ def _options(text: str) -> dict[str, str]:
     if text[place:].strip():
         raise _invalid(
             "sasl.jaas.config",
-            'the options of sasl.jaas.config cannot be read; they must be NAME="VALUE", with one login module and `;` at the end',
+            'the options of sasl.jaas.config cannot be read; they must be NAME="VALUE", with one login module and `;` '
+            "at the end",
         )
     return options
 

@@ -17,7 +17,7 @@ _MS = (86_400_000, 3_600_000, 60_000, 1_000)
 
 @dataclass(frozen=True, slots=True)
 class AutoOffsetReset:
-    """Where an application begins to read a topic for which it has no position (Kafka Streams' class of that name, KIP-1106).
+    """Where an application begins to read a topic for which it has no position (Kafka Streams' class, KIP-1106).
 
     Positions are in the application's checkpoint, so this matters when it first starts, when a pattern matches a
     further topic, and after `hayase app reset`. Never later: input that is gone before it was read is an error, not a
@@ -66,7 +66,7 @@ class AutoOffsetReset:
 
     @classmethod
     def of(cls, given: AutoOffsetReset | str) -> AutoOffsetReset:
-        """One of these, or its name in Kafka's settings: `earliest`, `latest`, `none`, `by_duration:<ISO-8601 duration>`.
+        """The policy itself, or by its name: `earliest`, `latest`, `none`, `by_duration:<ISO-8601 duration>`.
 
         Raises:
             TopologyError: `INVALID_RESET`.

@@ -311,7 +311,7 @@ class Log(Protocol):
         ...
 
     def unfinished(self, partitions: Sequence[TopicPartition]) -> bool:
-        """Whether a transaction that wrote to one of them is not finished yet, so that its end offset is about to move."""
+        """Whether a transaction that wrote to one of them is open, so that its end offset is about to move."""
         ...
 
     def offsets_for_time(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:

@@ -143,7 +143,7 @@ def subtopology_of_store(topology: Topology, store: str) -> str:
 
 
 def check_store(topology: Topology, store: str) -> None:
-    """Check, before there is a checkpoint, that a topology has a store, be it by the name that earlier releases gave it.
+    """Check, before there is a checkpoint, that a topology has a store, also by the name of earlier releases.
 
     Raises:
         UnknownStoreError: it has none.

@@ -197,8 +197,9 @@ class StoreHandle:
         return self._scan(lambda view: view.all(), limit=limit)
 
     def fetch(self, key: Any, time_from: datetime | int, time_to: datetime | int | None = None) -> StoreRows:
-        """Windows of a key that start from `time_from` to `time_to`, both included (window and session stores), by start.
+        """Windows of a key that start from `time_from` to `time_to`, both included, by start.
 
+        For window and session stores.
         Times are aware datetimes or milliseconds since the epoch. Without `time_to`: the window that starts at
         `time_from`. Of a session store: the sessions that overlap that time, by end.
         """

@@ -98,7 +98,10 @@ def _other_fields(old: list[Description], new: list[Description]) -> Iterator[st
         f"field {name!r} is new, and what it would have been is not known" for name in after if name not in before
     )
     if list(before) != list(after):
-        yield f"its fields were in the order {', '.join(before)}, in which they are stored, and are to be in the order {', '.join(after)}"
+        yield (
+            f"its fields were in the order {', '.join(before)}, in which they are stored, and are to be in the order "
+            f"{', '.join(after)}"
+        )
 
 
 def _function(field: Description) -> str:

@@ -21,7 +21,8 @@ import msgspec
 
 _PLAIN = frozenset(
     {
-        NoneType, bool, int, float, str, bytes, bytearray, memoryview, dt.datetime, dt.date, dt.time, dt.timedelta, decimal.Decimal, uuid.UUID, msgspec.Raw,
+        NoneType, bool, int, float, str, bytes, bytearray, memoryview, msgspec.Raw,
+        dt.datetime, dt.date, dt.time, dt.timedelta, decimal.Decimal, uuid.UUID,
     }
 )  # fmt: skip
 _CONTAINERS = frozenset({list, dict, tuple, set, frozenset, Union, UnionType})

@@ -176,8 +176,8 @@ def _invalid(
     source = f"field {extractor.field!r}" if extractor.kind == "field" else f"the {extractor.kind}"
     return SerializationError(
         "INVALID_TIMESTAMP",
-        f"{source} gives {shown(extracted)} as event time; it must be a whole number of milliseconds since 1970, from 0 "
-        "to 2^62 - 1, or a date and time of not before 1970 (as a text: ISO 8601). Mend the producer, or choose "
+        f"{source} gives {shown(extracted)} as event time; it must be a whole number of milliseconds since 1970, from "
+        "0 to 2^62 - 1, or a date and time of not before 1970 (as a text: ISO 8601). Mend the producer, or choose "
         "on_invalid='skip' or 'partition_time' for the source's timestamp extractor",
         node=node,
         topic=raw.topic,

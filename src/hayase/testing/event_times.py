@@ -51,7 +51,7 @@ class _AskedOnce:
 
 
 def with_extractors_asked_once(program: CompiledSubtopology) -> CompiledSubtopology:
-    """The program with callable timestamp extractors that are called once for each record, by the driver or its source."""
+    """The program with callable timestamp extractors that run once for each record, in the driver or its source."""
 
     def asked_once(source: SourceProgram) -> SourceProgram:
         extractor = source.extractor

@@ -1,4 +1,4 @@
-"""An epoch that a program left open is finished by one whose tasks have another form, or is refused: nothing is misread."""
+"""An epoch left open is finished by a program whose tasks have another form, or is refused: nothing is misread."""
 
 from __future__ import annotations
 

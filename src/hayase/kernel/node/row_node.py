@@ -235,7 +235,7 @@ class RowHolding(Protocol):
         ...
 
     def drain(self) -> Iterator[tuple[Record, object]]:
-        """The last update of each key and its origin, in order of last update, with the old value from the epoch's start."""
+        """Each key's last update and its origin, in order of last update, with the old value from the epoch's start."""
         ...
 
 

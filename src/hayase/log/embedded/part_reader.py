@@ -162,8 +162,8 @@ class _PartFile:
             raise self._damaged(f"it ends at byte {wanted.start + len(data)}, not {self.part.bytes}")
         if crc is not None and (computed := crc32c(data)) != crc:
             raise self._damaged(
-                f"the checksum of its bytes from {wanted.start} to {wanted.start + wanted.length} is {computed:08x}, not "
-                f"{crc:08x}"
+                f"the checksum of its bytes from {wanted.start} to {wanted.start + wanted.length} is {computed:08x}, "
+                f"not {crc:08x}"
             )
         return data
 

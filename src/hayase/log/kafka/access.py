@@ -136,7 +136,7 @@ def _refuses(failure: KafkaError) -> bool:
 
 
 def _of_tls(failure: KafkaError) -> bool:
-    """A broker that does not like the client's certificate says so after the handshake, which is then a lost connection."""
+    """Whether TLS failed. A broker refuses a client's certificate after the handshake: the connection is lost."""
     if failure.code() == KafkaError._TRANSPORT:
         return "SSL routines" in failure.str() and " alert " in failure.str()
     return bool(failure.code() == KafkaError._SSL)

@@ -346,7 +346,7 @@ class KafkaAdmin(ProcessBound):
     def delete_group(self, group: str) -> None:
         """Forget a group and its offsets; nothing happens if there is none."""
         if _OFFSETS_TOPIC not in self._names():
-            return  # no group ever committed here, so groups have no coordinator and deleting one would wait for it in vain
+            return  # no group ever committed here, so groups have no coordinator: deleting one would wait in vain
         future = self.client.delete_consumer_groups([group], request_timeout=self._timeout_s)[group]
         try:
             future.result()

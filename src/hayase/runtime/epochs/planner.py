@@ -67,7 +67,7 @@ class EpochPlanner:
         self._input = EpochInput(app, blobs, log, clock)
         self._completion = EpochCompletion(app, blobs, log, clock, self._floor, self._input.internal)
         self.planning_s = 0.0
-        """How long it took to mark the epoch before as done and to plan the last one, waiting for input not included."""
+        """How long it took to complete the epoch before and to plan the last one, without waiting for input."""
         self._lost = self._lost_so_far()
         self._program = Program.of(app.plan, app.term)
         self._due = PunctuationTrigger(app.topology, control, self._wall)
@@ -308,7 +308,7 @@ class EpochPlanner:
         self._say(record.epoch, lag)
 
     def _wanted_without_input(self, previous: EpochRecord | None) -> bool:
-        """The first that has a topic keeps where the begin was, so that nothing which comes from now on is passed over."""
+        """The first epoch with a topic records its start offset, so that no record written from now on is skipped."""
         if self._input.unrecorded(previous):
             return True
         after = previous.epoch if previous is not None else -1

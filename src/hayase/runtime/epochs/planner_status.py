@@ -8,7 +8,7 @@ from hayase.task.epoch_record import EpochRecord
 
 
 class LostOffsets(msgspec.Struct):
-    """A count over the epochs of a run, which goes from one planner's process to the next through the run's control folder.
+    """A count over the epochs of a run, passed from planner process to planner process in the run's control folder.
 
     What was passed over is read from epoch records, so it counts once, whenever a planner ends: where an epoch begins
     behind the end of the one before. What was gone of an epoch that an earlier run had left open shows in no record; it

@@ -57,7 +57,7 @@ class Floor:
             self._blobs.delete(self._name(lower))
 
     def check(self, epoch: int) -> None:
-        """Check that an epoch, whose record was just created, was not done and forgotten before, and is of this checkpoint.
+        """Check that an epoch whose record was just created is of this checkpoint, and was not done and deleted before.
 
         Raises:
             LeaseHeldError: `LEASE_LOST`: it was, so another run has gone on for long, or started over. The record is
@@ -75,7 +75,7 @@ class Floor:
             )
 
     def check_checkpoint(self) -> None:
-        """Check that the checkpoint was not started over, if it was not looked at for a while, as in a run that was stopped.
+        """Check that the checkpoint was not started over, if the last check was long ago, as in a run that was stopped.
 
         Raises:
             LeaseHeldError: `LEASE_LOST`.

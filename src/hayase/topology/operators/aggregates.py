@@ -110,9 +110,9 @@ class StreamWindowedAggregate(WindowedOperator):
 
 @dataclass(frozen=True, slots=True)
 class StreamSlidingAggregate(WindowedOperator):
-    """Aggregate a grouped stream per key and sliding window, which is closed once stream time is more than its end + grace.
+    """Aggregate a grouped stream per key and sliding window.
 
-    Null keys and null values are dropped and counted.
+    A window is closed once stream time is more than its end + grace. Null keys and null values are dropped and counted.
     """
 
     windows: SlidingWindows = field(kw_only=True)
@@ -144,7 +144,7 @@ class CogroupMerge(Operator):
 
 @dataclass(frozen=True, slots=True)
 class LateRecords(Operator):
-    """The late records of the windowed aggregate that is its parent, as they came, under key and window that refused them."""
+    """The late records of its parent, a windowed aggregate, as they came, under key and window that refused them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,7 +102,7 @@ class Merge(Operator):
 
 @dataclass(frozen=True, slots=True)
 class Split(Operator):
-    """Send each record to the child `Branch` of the first predicate that holds, else to the default branch, else nowhere.
+    """Send each record to the child `Branch` of the first predicate that holds, else to the default branch, if any.
 
     Predicates as in Filter. `default` says whether there is a default branch; its index is `len(predicates)`.
     """
