@@ -36,7 +36,7 @@ def bars(lines: Iterable[str]) -> list[Bar]:
 
 
 def drawn(found: list[Bar]) -> str:
-    """The chart as SVG: exactly-once beside Kafka Streams, then at-least-once beside the systems that know no more."""
+    """The chart as SVG: exactly-once beside Kafka Streams, then at-least-once beside the other systems."""
     parts: list[str] = []
     y = 30
     largest = max(bar.records_per_s for bar in found)
@@ -71,6 +71,6 @@ def _text(x: int, y: int, text: str, *, anchor: str = "start", weight: str = "no
 
 
 def write() -> None:
-    """Draw it anew."""
+    """Draw it again."""
     CHART.parent.mkdir(exist_ok=True)
     CHART.write_text(drawn(bars(RESULTS.read_text().splitlines())))

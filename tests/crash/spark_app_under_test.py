@@ -1,4 +1,4 @@
-"""An application between a streaming frame and a writer of Spark's, to be killed.
+"""An application between a streaming Spark DataFrame and a Spark writer, to be killed.
 
 `python -m tests.crash.spark_app_under_test SPEC.json` runs it.
 

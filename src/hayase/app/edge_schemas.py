@@ -112,7 +112,7 @@ def _changes(before: EdgeSchemas, now: EdgeSchemas) -> Iterator[tuple[str, str]]
     for topic, sides in now.items():
         for side, new in sides.items():
             old = before.get(topic, {}).get(side, [])
-            if len(old) != len(new):  # made of other parts, by another release: cannot be told
+            if len(old) != len(new):  # made of other parts, by another release: unknown
                 continue
             for was, to_be in zip(old, new, strict=True):
                 reason = unreadable(was, to_be, key=side == "key") if was is not None and to_be is not None else None

@@ -65,7 +65,7 @@ class StoreMigration:
     Attributes:
         store: its name.
         values: how many there are.
-        changed: how many of them are written anew.
+        changed: how many of them are written again.
         deleted: how many are deleted.
         failed: how many could not be rewritten.
         failures: the first of these.
@@ -179,7 +179,7 @@ class _Migrating:
         self._found = {store: StoreMigration(store) for store in sorted(changes)}
         stores = tuple(self._found.values())
         schemas = next_schemas(self._blobs, self._topology, set(changes))
-        if record is None:  # no epoch is through, so there is no value
+        if record is None:  # no epoch is complete, so there is no value
             if write:
                 self._blobs.put_if_absent(schemas[0], schemas[1].encode())
             return Migration(stores, None)

@@ -87,7 +87,7 @@ class RunTold:
             try:
                 self._control.publish_run(msgspec.json.encode(new))
             except StateError as error:  # a full disk: the run is worth more than what is said of it
-                _LOG.debug("other processes are not told of the run: %s", error)
+                _LOG.debug("other processes do not see the run: %s", error)
                 return
             self._told = new
 

@@ -218,12 +218,12 @@ def _lines(status: ApplicationStatus) -> list[str]:
         f"{'this' if status.running else 'last'} run: {run.epochs:,} epochs, {run.consumed:,} records read, "
         f"{run.produced:,} written, {run.dropped:,} dropped, {run.dead_letters:,} dead letters, lag {lag}"
     )
-    for what, told in (
+    for what, detail in (
         ("started again after failures", str(run.replaced) if run.replaced else ""),
         ("waiting", run.waiting),
         ("metrics", run.metrics_url),
         ("it failed", run.error),
     ):
-        if told:
-            lines.append(f"{what}: {told}")
+        if detail:
+            lines.append(f"{what}: {detail}")
     return lines

@@ -94,9 +94,9 @@ def opened_log(
     log_dir: Path | None, bootstrap_servers: str | None, command_config: Path | None = None
 ) -> Iterator[Log]:
     """The log that these options mean, closed at the end."""
-    told = log_settings(log_dir, bootstrap_servers)
+    settings = log_settings(log_dir, bootstrap_servers)
     read = _read_file(command_config, "--command-config") if command_config is not None else {}
-    if not told and command_config is None:
+    if not settings and command_config is None:
         read = {key: value for key, value in project_settings().items() if key != "application.id"}
     if log_dir is not None and command_config is not None:
         raise ConfigError(
@@ -104,7 +104,7 @@ def opened_log(
             "--log-dir and --command-config (or HAYASE_LOG_DIR and HAYASE_COMMAND_CONFIG) are both given; topics are "
             "either in the embedded log or in Kafka: leave one out",
         )
-    config = StreamsConfig({"application.id": "hayase-cli", **read, **told})
+    config = StreamsConfig({"application.id": "hayase-cli", **read, **settings})
     if command_config is not None and config.embedded:
         raise ConfigError(
             "MISSING_SETTING",
@@ -154,7 +154,7 @@ def project_settings() -> dict[str, Any]:
             raise ConfigError(
                 "INVALID_SETTING",
                 f"{file} is not used: it belongs to another user, or any user can write it. Settings say what is run; "
-                "mend it with chown or chmod o-w, or name a file of your own with --config-file",
+                "fix it with chown or chmod o-w, or name a file of your own with --config-file",
             )
         settings = _read_file(file, PROJECT_FILE)
         for key in _FOLDERS & settings.keys():

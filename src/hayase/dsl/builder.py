@@ -158,7 +158,7 @@ class StreamsBuilder:
         partitions: int | None = None,
         output_mode: Literal["append", "update"] = "append",
     ) -> KStream[K, V]:
-        """A stream of the rows of any streaming DataFrame of Spark's.
+        """A stream of the rows of any streaming Spark DataFrame.
 
         Files, Kafka clusters, tables, rates, your own sources.
 

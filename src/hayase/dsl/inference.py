@@ -107,7 +107,7 @@ def _add_key(columns: dict[str, pl.DataType], key: Known) -> None:
 def infer(
     expression: pl.Expr | Fields, columns: tuple[dict[str, pl.DataType], bool], what: str
 ) -> dict[str, pl.DataType] | None:
-    """Names and types of what expressions give; a bare expression's name is `value`. `None` if it cannot be told.
+    """Names and types of what expressions give; a bare expression's name is `value`. `None` if unknown.
 
     Raises:
         TopologyError: `UNKNOWN_FIELD`, `INVALID_EXPRESSION`: all columns are known and the expression does not fit

@@ -42,7 +42,7 @@ class LogConfig:
 
 @dataclass(frozen=True, slots=True)
 class TopicInfo:
-    """A topic: its id is another one after the topic was deleted and made anew."""
+    """A topic: its id is another one after the topic was deleted and recreated."""
 
     name: str
     topic_id: str
@@ -144,7 +144,7 @@ class StoredBatch:
     Attributes:
         topic: where its records go.
         count: how many.
-        load: reads it; anew at every call.
+        load: reads it; again at every call.
     """
 
     topic: str

@@ -54,7 +54,7 @@ class Checkpoint:
 
     @property
     def epochs(self) -> Epochs:
-        """Which epochs are through."""
+        """Which epochs are complete."""
         return Epochs(self.blobs)
 
     def bundles_of(self, subtopology: str) -> list[str]:

@@ -72,7 +72,7 @@ class PositionBound:
 
     @staticmethod
     def unbounded() -> PositionBound:
-        """Any state will do."""
+        """Accept any state."""
         return PositionBound(Position.empty())
 
     @staticmethod

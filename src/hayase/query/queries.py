@@ -117,7 +117,7 @@ class KeyQuery(_OfAKey[Any]):
 
 @dataclass(frozen=True, slots=True)
 class TimestampedKeyQuery(_OfAKey["ValueAndTimestamp[Any] | None"]):
-    """As `KeyQuery`, with the timestamp: a `ValueAndTimestamp`. Timestamped stores only, as all of the DSL's are."""
+    """As `KeyQuery`, with the timestamp: a `ValueAndTimestamp`. Timestamped stores only; all DSL stores are."""
 
     def answer(self, store: QueriedStore) -> ValueAndTimestamp[Any] | None:
         """See the class."""

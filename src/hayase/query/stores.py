@@ -153,7 +153,7 @@ class StoreHandle:
                 back so far.
 
         Raises:
-            SerializationError: the key is not one of the store's.
+            SerializationError: the key is not of the store's type.
             StateError: there is no state yet, or it cannot be read; WRONG_STORE_KIND for a window store, and with a
                 timestamp for one that is not versioned.
         """

@@ -1,6 +1,6 @@
 """What a type of values does of its own when it is read: whether it calls code of the application, and its defaults.
 
-A sub-topology that has no journal reads its input anew in every attempt, so what it makes of a record may depend on
+A sub-topology that has no journal reads its input again in every attempt, so what it makes of a record may depend on
 nothing but the record and the definition that is compared.
 """
 

@@ -35,7 +35,7 @@ def event_time_ms(source: SourceProgram, raw: RecordBatch, clocks: StateClocks, 
 
 
 class _AskedOnce:
-    """An extractor of the user; what it gave for the record at hand is remembered."""
+    """An extractor of the user; what it gave for the current record is remembered."""
 
     def __init__(self, function: Any) -> None:
         self._function = function

@@ -14,7 +14,7 @@ from hayase.topology.operators import StreamGlobalTableJoin
 def to_mermaid(topology: TopologyGraph) -> str:
     """The flowchart of a topology in Mermaid's language.
 
-    Topics are stadiums, nodes boxes by sub-topology, stores cylinders, frames of Spark's boxes with bars. A repartition
+    Topics are stadiums, nodes boxes by sub-topology, stores cylinders, Spark DataFrames boxes with bars. A repartition
     that is a shuffle inside the epoch is a hexagon. An arrow is what records flow along, a dotted line joins a node
     with a store that it uses. The text is the same for the same topology, and ends in a line break.
     """

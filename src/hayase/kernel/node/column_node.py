@@ -94,7 +94,7 @@ class ColumnHolding(Protocol):
 
 
 class FailureHandler(Protocol):
-    """Is told of records that fail."""
+    """Handles records that fail."""
 
     def processing_failed(self, order: Order, error: Exception) -> None:
         """The record of a row failed; returns if it is to be dropped. `order` is what the row's order columns say."""

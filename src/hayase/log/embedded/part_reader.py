@@ -123,7 +123,7 @@ class _PartFile:
         group = self.groups[number]
         data = self._read(CheckedRange(group.start, group.length, 0), group.crc)
         with self._readable(f"row group {number}"):
-            # In this thread alone: a thread of Arrow's that frees a Python buffer while the interpreter ends aborts it.
+            # In this thread alone: a Arrow thread that frees a Python buffer while the interpreter ends aborts it.
             piece = _Piece(group.start, data, self.part.bytes)
             file = pq.ParquetFile(piece, metadata=self._metadata, pre_buffer=False)
             table = file.read_row_group(number, columns=columns, use_threads=False)

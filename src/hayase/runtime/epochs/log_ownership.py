@@ -160,7 +160,7 @@ def _noted(blobs: BlobStore) -> tuple[int, Claim | None]:
         raise CheckpointError(
             "CHECKPOINT_CORRUPT",
             f"{_claim_name(term)} in the checkpoint is damaged ({len(data)} bytes: {error}). Restore the checkpoint "
-            "from a copy, or delete that file: then an older copy of the log is not told from the newest",
+            "from a copy, or delete that file: then an older copy of the log passes for the newest",
         ) from error
 
 

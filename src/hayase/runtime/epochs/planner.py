@@ -1,4 +1,4 @@
-"""Decides what each epoch reads, publishes it, and marks epochs that are through. Knows nothing of Spark."""
+"""Decides what each epoch reads, publishes it, and marks completed epochs. Knows nothing of Spark."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class _Open:
 class EpochPlanner:
     """One per running application.
 
-    Epochs are planned one after the other; each is through before the next is asked for.
+    Epochs are planned one after the other; each is complete before the next is requested.
     """
 
     def __init__(self, app: AppSpec, blobs: BlobStore, log: Log, clock: Clock, control: PlannerControl) -> None:
@@ -96,7 +96,7 @@ class EpochPlanner:
         self._due.tell(epoch, summaries)
 
     def last_done(self) -> int:
-        """The last epoch of which every bundle is through; -1 before the first."""
+        """The last epoch that every bundle has completed; -1 before the first."""
         return self._completion.last_done
 
     def freeze(self) -> None:
@@ -122,7 +122,7 @@ class EpochPlanner:
         return self._last.record
 
     def next_epoch(self, after: int, *, settle: bool = True) -> int:
-        """The epoch to run after that one, which is through; `after` itself if there is nothing to do.
+        """The epoch to run after that one, which is complete; `after` itself if there is nothing to do.
 
         Args:
             after: the epoch.
@@ -302,7 +302,7 @@ class EpochPlanner:
         """Say how much the log holds beyond an epoch that takes its time."""
         try:
             lag = self._input.lag(record)
-        except LogError as error:  # who plans the next epoch waits for the brokers
+        except LogError as error:  # planning the next epoch waits for the brokers
             _LOG.debug("the lag is not known: %s", error)
             return
         self._say(record.epoch, lag)

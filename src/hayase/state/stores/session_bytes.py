@@ -48,7 +48,7 @@ class SessionBytes(SegmentedBytes):
     def find_many(self, keys: Sequence[bytes], earliest_ends_ms: Sequence[int]) -> list[list[tuple[int, int, bytes]]]:
         """Start, end, value of each key's sessions that end at its `earliest_ends_ms` or later, by end, then start.
 
-        Sessions that are hidden now are left out, but for those that end at `hidden_until_ms`, which `get_hidden` would
+        Sessions that are hidden now are left out, except those that end at `hidden_until_ms`, which `get_hidden` would
         find.
         """
         if self._observed_ms == NO_TIME:

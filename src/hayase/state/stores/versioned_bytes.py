@@ -173,7 +173,7 @@ class VersionedBytes:
         return None if data is None else _latest_of(data)
 
     def _observed_ms(self) -> int:
-        """Read anew each time: there may be several views of one store."""
+        """Read again each time: there may be several views of one store."""
         data = self._store.get(_OBSERVED_KEY)
         return -1 if data is None else int(_LONG.unpack(data)[0])
 

@@ -22,7 +22,7 @@ class FieldAggregate:
     whole numbers are 64-bit and overflowing is a processing error. min, max, avg: of non-null inputs, null if there are
     none. earliest, latest: the first or last input in the order of processing, or with a `size` the list of the first
     or last so many. collect_list, collect_set: all inputs, or the different ones, in that order, at most `size`; what
-    comes after is passed over.
+    comes after is skipped.
 
     Attributes:
         ignore_nulls: null inputs do not count; earliest, latest, collect_list and collect_set only.

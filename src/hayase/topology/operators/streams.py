@@ -130,7 +130,7 @@ class RepartitionFilter(Operator):
 
 @dataclass(frozen=True, slots=True)
 class Process(UserCode):
-    """A processor of the user, made anew for each task and epoch. `fixed_key`: it is a FixedKeyProcessor."""
+    """A processor of the user, recreated for each task and epoch. `fixed_key`: it is a FixedKeyProcessor."""
 
     supplier: Callable[[], Any]
     fixed_key: bool = False
