@@ -156,9 +156,9 @@ class ProcessingContext(ABC):
 
     @abstractmethod
     def record_metadata(self) -> RecordMetadata | None:
-        """Where the record at hand was read.
+        """Where the current record was read.
 
-        `None` in a punctuation, and for what a cache sends at the end of an epoch.
+        `None` in `init`, in a punctuation, and for what a cache sends at the end of an epoch.
         """
 
     @abstractmethod
@@ -229,9 +229,20 @@ class Processor(ABC, Generic[K, V, KR, VR]):
     """
 
     def init(self, context: ProcessorContext[KR, VR]) -> None:
-        """Called once, before the first record.
+        """Called once for each object, before its first record and its first punctuation.
 
-        The place to open connections, fetch stores and schedule punctuations.
+        The place to open connections, fetch stores and schedule punctuations (`context.schedule`). The context, and
+        stores fetched from it, are good until `close`, over all epochs. It is called again, on a new object, whenever
+        the task comes to another process or an attempt at an epoch failed; so it must not count on being called once
+        for each application, and what it did to stores in a failed attempt is undone. There is no current record here:
+        `record_metadata()` is `None`.
+
+        Args:
+            context: access to stores, time, settings and the nodes downstream.
+
+        Raises:
+            Exception: what it raises ends the attempt as `PROCESSOR_FAILED` (no record could be dropped for it), and
+                `close` is called.
         """
 
     @abstractmethod
@@ -284,7 +295,7 @@ class ContextualFixedKeyProcessor(FixedKeyProcessor[K, V, VR]):
 
 
 class ValueTransformerWithKey(ABC, Generic[K, V, VR]):
-    """Makes new values of a table's rows, with stores and time at hand (`KTable.transform_values`).
+    """Makes new values of a table's rows, with access to stores and time (`KTable.transform_values`).
 
     One object serves one task for as long as it stays in its process, as a `Processor` does.
     """

@@ -24,7 +24,7 @@ class FailureReason(StrEnum):
     DOES_NOT_EXIST: the store has no such partition.
     STORE_EXCEPTION: reading failed; the message says how.
 
-    Kafka Streams' NOT_ACTIVE has no meaning here: who is asked to read the active state reads it, or it is NOT_PRESENT.
+    Kafka Streams' NOT_ACTIVE has no meaning here: a process reads the active state, or it is NOT_PRESENT.
     """
 
     UNKNOWN_QUERY_TYPE = "UNKNOWN_QUERY_TYPE"
@@ -88,12 +88,12 @@ class StateQueryResult(Generic[R]):
         Raises:
             StateError: `SEVERAL_RESULTS`: there are several of them.
         """
-        told = [each for each in self.partition_results.values() if not each.is_success or each.answer is not None]
-        if len(told) > 1:
+        results = [each for each in self.partition_results.values() if not each.is_success or each.answer is not None]
+        if len(results) > 1:
             raise StateError(
-                "SEVERAL_RESULTS", f"{len(told)} partitions have a result; look at each in partition_results"
+                "SEVERAL_RESULTS", f"{len(results)} partitions have a result; look at each in partition_results"
             )
-        return told[0] if told else None
+        return results[0] if results else None
 
     @property
     def position(self) -> Position:
@@ -140,7 +140,21 @@ class StateQueryRequest(Generic[R]):
         return replace(self, partitions=None)
 
     def with_partitions(self, partitions: Iterable[int]) -> StateQueryRequest[R]:
-        """Ask only those."""
+        """The same request of these partitions only, instead of all. Kafka Streams' `withPartitions`.
+
+        `StateQueryResult.partition_results` then has one entry for each of them: a number that the store does not have
+        gets `DOES_NOT_EXIST`, one whose state is not on this machine `NOT_PRESENT`, and neither is raised. Repeated
+        numbers count once; without any nothing is asked.
+
+        Args:
+            partitions: numbers from 0 on, of the store.
+
+        Example:
+            >>> from hayase.query.queries import RangeQuery
+            >>> request = StateQueryRequest.in_store("totals").with_query(RangeQuery.with_no_bounds())
+            >>> sorted(request.with_partitions([2, 0, 2]).partitions)
+            [0, 2]
+        """
         return replace(self, partitions=frozenset(partitions))
 
     def with_position_bound(self, bound: PositionBound) -> StateQueryRequest[R]:
