@@ -97,11 +97,11 @@ class StreamsApp(StoreReading):
 
     @property
     def error(self) -> HayaseError | None:
-        """Why it failed; `None` unless the state is ERROR."""
+        """The error that ended the application; `None` unless the state is ERROR."""
         return self._error
 
     def set_state_listener(self, listener: StateListener) -> None:
-        """Have `listener(new, old)` called after each change of state.
+        """Set the listener: `listener(new, old)` is called after each change of state.
 
         Raises:
             StreamsStoppedError: the application was started already.
@@ -151,7 +151,7 @@ class StreamsApp(StoreReading):
 
     @property
     def is_paused(self) -> bool:
-        """Whether it is paused."""
+        """Whether the application is paused, or about to be."""
         if self._run is None or self._state in _ENDS:
             return self._pause_asked
         return self._run.control.pause_requested()
@@ -412,7 +412,7 @@ class StreamsApp(StoreReading):
             self._ended(runner.run, error, raised=changes is None)  # by run_to_end
 
     def lease_lost(self) -> HayaseError | None:
-        """Why another copy may run now; `None` as long as the lease is held."""
+        """The reason why another copy may run now; `None` as long as the lease is held."""
         return self._lease.lost() if self._lease is not None else None
 
     def _ended(self, run: Run | None, error: HayaseError | None, *, raised: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""What travels between sub-topologies looks like, kept in the checkpoint.
+"""The schemas of records between sub-topologies, kept in the checkpoint.
 
 A program that cannot read what an earlier one left on the way is refused when it starts.
 """

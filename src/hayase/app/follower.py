@@ -82,7 +82,7 @@ class Follower:
 
     @property
     def error(self) -> HayaseError | None:
-        """Why it stopped by itself; `None` if it did not."""
+        """The error that stopped the follower; `None` if there was none."""
         return self._error
 
     def start(self) -> None:

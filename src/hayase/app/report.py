@@ -9,7 +9,7 @@ from hayase.app.states import State
 
 @dataclass(frozen=True, slots=True)
 class ProgressReport:
-    """How far an application is.
+    """The progress of an application: its state, and counters since it started.
 
     Attributes:
         state: of the application.

@@ -31,7 +31,7 @@ _STARTING_S = 5.0
 
 
 class RunStatus(msgspec.Struct, frozen=True):
-    """What an application says about its run.
+    """The status that an application publishes about its run.
 
     Attributes:
         state: name of its state.
@@ -93,7 +93,7 @@ class RunTold:
 
 
 class ApplicationStatus(msgspec.Struct, frozen=True):
-    """An application as seen from outside.
+    """The status of an application as other processes see it.
 
     Attributes:
         application_id: of the application.

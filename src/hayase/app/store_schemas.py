@@ -1,4 +1,4 @@
-"""What values of stores look like, kept in the checkpoint.
+"""The schemas of stores, kept in the checkpoint.
 
 A program that cannot read them is refused when it starts.
 """

@@ -31,11 +31,11 @@ class Supervised(Protocol):
         ...
 
     def progress(self) -> ProgressReport:
-        """How far it is."""
+        """The progress of the application."""
         ...
 
     def lease_lost(self) -> HayaseError | None:
-        """Why another copy may run now; `None` as long as the lease is held."""
+        """The reason why another copy may run now; `None` as long as the lease is held."""
         ...
 
     def move_if(self, old: State, new: State) -> bool:

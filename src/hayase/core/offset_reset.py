@@ -39,17 +39,17 @@ class AutoOffsetReset:
 
     @classmethod
     def earliest(cls) -> AutoOffsetReset:
-        """At the first record that there is."""
+        """Begin at the first record that the topic holds."""
         return cls("earliest")
 
     @classmethod
     def latest(cls) -> AutoOffsetReset:
-        """At the end: only with what comes from then on."""
+        """Begin at the end: read only records that come from then on."""
         return cls("latest")
 
     @classmethod
     def none(cls) -> AutoOffsetReset:
-        """Nowhere: without a position the application does not start (`NO_POSITION`)."""
+        """Do not begin: without a position the application does not start (`NO_POSITION`)."""
         return cls("none")
 
     @classmethod

@@ -178,7 +178,7 @@ class UnlimitedWindows(Windows):
 
     @property
     def size_ms(self) -> int:  # type: ignore[override]
-        """As long as 64 bits can say."""
+        """The length of the window in milliseconds: the largest that 64 bits hold."""
         return LAST_MS
 
     @property
@@ -187,7 +187,7 @@ class UnlimitedWindows(Windows):
         return 0
 
     def windows_for(self, timestamp_ms: int) -> list[Window]:
-        """The window, if it has begun."""
+        """A list of the window, empty for a time before its start."""
         return [Window(self.start_ms, LAST_MS)] if timestamp_ms >= self.start_ms else []
 
 

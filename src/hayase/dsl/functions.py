@@ -1,4 +1,4 @@
-"""Brings what users pass as functions into the one shape that operators want.
+"""Normalizes functions of the user into the shape that operators call.
 
 The rules, everywhere the same:
 

@@ -1,4 +1,4 @@
-"""What is known about keys and values while a topology is built: their serde, their fields and types.
+"""Serdes, fields and types of keys and values, as far as they are known while a topology is built.
 
 Kafka Streams forgets the serde after every mapping and asks for it again where it is needed. Here the types of
 expressions are worked out by Polars and those of callables read from their annotations, so that a serde can often

@@ -19,7 +19,7 @@ from hayase.processor.metrics import StreamsMetrics
 
 
 class PunctuationType(Enum):
-    """By which time a punctuation is due."""
+    """The clock by which a punctuation is due."""
 
     STREAM_TIME = "stream_time"
     """The greatest timestamp among the records that the task has read: it stands still without records."""
@@ -32,10 +32,10 @@ Punctuator = Callable[[int], None]
 
 
 class Cancellable(Protocol):
-    """A punctuation that can be ended."""
+    """A scheduled punctuation, which can be cancelled."""
 
     def cancel(self) -> None:
-        """Do not call the function again, for as long as this processor lives."""
+        """Cancel the punctuation, for as long as this processor lives."""
         ...
 
 
@@ -174,7 +174,7 @@ class ProcessingContext(ABC):
 
 
 class ProcessorContext(ProcessingContext, Generic[KR, VR]):
-    """What a `Processor` may know and do."""
+    """The context of a `Processor`: stores, time, settings, and the nodes downstream."""
 
     @abstractmethod
     def forward(self, record: Record[KR, VR], child_name: str | None = None) -> None:
@@ -186,7 +186,7 @@ class ProcessorContext(ProcessingContext, Generic[KR, VR]):
 
 
 class FixedKeyProcessorContext(ProcessingContext, Generic[K, VR]):
-    """What a `FixedKeyProcessor` may know and do."""
+    """The context of a `FixedKeyProcessor`: stores, time, settings, and the nodes downstream."""
 
     @abstractmethod
     def forward(self, record: FixedKeyRecord[K, VR], child_name: str | None = None) -> None:
@@ -198,7 +198,7 @@ class FixedKeyProcessorContext(ProcessingContext, Generic[K, VR]):
 
 
 class Processor(ABC, Generic[K, V, KR, VR]):
-    """Code of yours in a topology. A subclass overrides `process`, and the others where it needs them.
+    """A node whose code you write. A subclass overrides `process`, and `init` and `close` where it needs them.
 
     One object serves one task for as long as it stays in its process: the supplier makes it, then come `init`,
     `process` for each record of epoch after epoch, `close`. Connections and caches may live in its fields. What must
@@ -270,7 +270,7 @@ class ContextualProcessor(Processor[K, V, KR, VR]):
 
 
 class FixedKeyProcessor(ABC, Generic[K, V, VR]):
-    """As `Processor`, for what keeps the key: the stream does not count as re-keyed."""
+    """A `Processor` that cannot change keys, so that the stream does not count as re-keyed."""
 
     def init(self, context: FixedKeyProcessorContext[K, VR]) -> None:
         """See `Processor.init`."""

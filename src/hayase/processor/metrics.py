@@ -32,7 +32,7 @@ class Sensor:
         self._entity = entity
 
     def record(self, value: float = 1) -> None:
-        """Something happened once more.
+        """Record one value at the current time.
 
         `value` is how long it took, where that is measured, else it makes no difference.
 

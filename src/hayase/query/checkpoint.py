@@ -1,4 +1,4 @@
-"""What a reader needs to know of an application's checkpoint: its id, bundles, epochs."""
+"""The readers' view of an application's checkpoint: its id, bundles, epochs."""
 
 from __future__ import annotations
 

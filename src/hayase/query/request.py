@@ -16,7 +16,7 @@ R = TypeVar("R")
 
 
 class FailureReason(StrEnum):
-    """Why a partition did not answer.
+    """The reason for which a partition did not answer a query.
 
     UNKNOWN_QUERY_TYPE: stores of this kind do not answer such a query.
     NOT_UP_TO_BOUND: the state is not as far as the bound; ask again later.
@@ -106,7 +106,7 @@ class StateQueryResult(Generic[R]):
 
 @dataclass(frozen=True, slots=True)
 class StateQueryRequest(Generic[R]):
-    """What to ask which partitions of a store, and how far they have to be.
+    """A query of some partitions of a store, with the position that they must have reached.
 
     Attributes:
         store: its name.
@@ -132,11 +132,11 @@ class StateQueryRequest(Generic[R]):
 
     @staticmethod
     def in_store(name: str) -> InStore:
-        """Ask that store; `with_query` says what."""
+        """The start of a request to a store; `with_query` completes it."""
         return InStore(name)
 
     def with_all_partitions(self) -> StateQueryRequest[R]:
-        """Ask all partitions, which is the default."""
+        """The same request of all partitions, which is the default."""
         return replace(self, partitions=None)
 
     def with_partitions(self, partitions: Iterable[int]) -> StateQueryRequest[R]:
@@ -166,13 +166,13 @@ class StateQueryRequest(Generic[R]):
         return replace(self, active_required=True)
 
     def enable_execution_info(self) -> StateQueryRequest[R]:
-        """Have each result say what was done."""
+        """The same request, each result of which says what was done."""
         return replace(self, execution_info_enabled=True)
 
 
 @dataclass(frozen=True, slots=True)
 class InStore:
-    """A store that is about to be asked.
+    """A request that has a store and no query yet.
 
     Attributes:
         name: of the store.
@@ -181,7 +181,7 @@ class InStore:
     name: str
 
     def with_query(self, query: Query[R]) -> StateQueryRequest[R]:
-        """Ask that.
+        """The request with its query.
 
         Raises:
             StateError: `NOT_A_QUERY`.

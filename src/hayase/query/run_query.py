@@ -1,4 +1,4 @@
-"""A query is put to the partitions of a store."""
+"""Runs a query on the partitions of a store."""
 
 from __future__ import annotations
 

@@ -135,12 +135,12 @@ class StoreHandle:
 
     @property
     def places(self) -> Sequence[PartitionLocation]:
-        """Where its partitions are."""
+        """The location of each partition."""
         return self._places
 
     @property
     def spec(self) -> StoreSpec:
-        """What the store is."""
+        """The description of the store: kind, serdes, retention."""
         return self._spec
 
     def get(self, key: Any, as_of_timestamp: datetime | int | None = None) -> StoreAnswer:

@@ -7,7 +7,7 @@ from hayase.topology.mermaid import to_mermaid
 
 
 class TopologyDescription(str):
-    """What `Topology.describe()` gives: a string to print, which can be drawn as well."""
+    """The description of a topology: a string to print, which notebooks and `to_mermaid` draw."""
 
     __slots__ = ("_topology",)
     _topology: TopologyGraph

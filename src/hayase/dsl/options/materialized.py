@@ -20,7 +20,7 @@ from hayase.state.stores.spec import StoreType
 
 @dataclass(frozen=True, slots=True)
 class Materialized(OptionalSerdes[K_co, V_co]):
-    """How the rows of a table are kept.
+    """Options of a table's store: name, serdes, caching, retention, changelog. Kafka Streams' `Materialized`.
 
     Attributes:
         name: of the store; a named store can be queried. `None`: a generated name, and stateless operations on tables

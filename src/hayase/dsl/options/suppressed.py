@@ -76,7 +76,7 @@ def _limit(given: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Suppressed:
-    """When `KTable.suppress` passes updates on. Made by `until_window_closes` or `until_time_limit`.
+    """When `KTable.suppress` sends updates: made by `until_window_closes` or `until_time_limit`.
 
     Attributes:
         buffer: how much may be held back.
