@@ -185,7 +185,7 @@ def _parser() -> argparse.ArgumentParser:
     others.add_argument("--quiet", type=float, default=4.0, help="seconds without new output that mean complete")
     others.add_argument("--timeout", type=float, default=1200.0, help="limit of one run in seconds (default 1200)")
     others.add_argument("--seed", type=int, default=42, help="seed of the orders (default 42)")
-    commands.add_parser("chart", help="draw the chart of the README anew, from bench/results")
+    commands.add_parser("chart", help="draw the chart of the README again, from bench/results")
     small = commands.add_parser("epoch", help="the time of a nearly empty epoch and its split")
     small.add_argument("--epochs", type=_positive, default=100, help="how many (default 100)")
     lost = commands.add_parser("restore", help="how fast lost state comes back: from deltas, a snapshot, a follower")

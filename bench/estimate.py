@@ -35,7 +35,7 @@ class Estimate:
                 self._left[scenario.name, guarantee] = usual_s
 
     def done(self, scenario: Scenario, guarantee: str) -> None:
-        """A scenario is through."""
+        """A scenario has ended."""
         self._done_s += self._left.pop((scenario.name, guarantee), 0.0)
 
     @property

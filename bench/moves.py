@@ -72,7 +72,8 @@ def run(keys: int, moves: int, console: Console) -> None:
     for each in found:
         per_change = f"{1000 * each.cpu_ms / (each.changes * each.missed):.1f}" if each.changes else ""
         table.add_row(
-            f"{each.changes:,}", str(each.missed), f"{each.wall_ms:.1f}", f"{each.cpu_ms:.1f}", per_change, f"{each.here_ms:.1f}"
+            f"{each.changes:,}", str(each.missed), f"{each.wall_ms:.1f}", f"{each.cpu_ms:.1f}", per_change,
+            f"{each.here_ms:.1f}",
         )  # fmt: skip
     console.print(table)
 

@@ -43,7 +43,7 @@ class Options:
     seed: int
 
     def sides_of(self, scenario: Scenario) -> Sequence[str]:
-        """Who runs the scenario: only ours has an embedded log."""
+        """The systems that run the scenario: only ours has an embedded log."""
         return [side for side in self.sides if side == "ours" or scenario.log == "kafka"]
 
 

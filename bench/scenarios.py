@@ -142,7 +142,9 @@ _BY_SESSION = f"""
     FROM (
         SELECT *, sum(begins::INT) OVER (PARTITION BY user ORDER BY timestamp_ms) AS number
         FROM (
-            SELECT *, coalesce(timestamp_ms - lag(timestamp_ms) OVER (PARTITION BY user ORDER BY timestamp_ms), 0) > 30000 AS begins
+            SELECT *,
+                coalesce(timestamp_ms - lag(timestamp_ms) OVER (PARTITION BY user ORDER BY timestamp_ms), 0) > 30000
+                    AS begins
             FROM orders
         )
     )

@@ -1,4 +1,4 @@
-"""Page views from JSON files, counted per page, into Parquet files: a frame of Spark's at either end.
+"""Page views from JSON files, counted per page, into Parquet files: a Spark DataFrame at either end.
 
 `python examples/spark_files.py FOLDER` reads FOLDER/views/*.json (lines such as {"page": "/", "user": "ada"}), what is
 new of them since the last time, and writes FOLDER/counts/n=0, n=1, …

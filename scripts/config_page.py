@@ -50,7 +50,7 @@ def page() -> str:
         default = default_of.get(attribute)
         shown = {None: "", (): ""}.get(default, f"`{default}`")  # type: ignore[arg-type]
         out.append(_row(f"`{key}`", shown, text))
-    out.append("\n## Groups of keys\n\n| keys | for whom |\n|---|---|\n")
+    out.append("\n## Settings by prefix\n\n| keys | what they set |\n|---|---|\n")
     for prefix, attribute in CLIENTS.items():
         out.append(_row(f"`{prefix}*`", said[attribute]))
     for keys, attribute in (
@@ -61,9 +61,12 @@ def page() -> str:
         out.append(_row(f"`{keys}`", said[attribute]))
     keys_of_all = ", ".join(f"`{key}`" for key in sorted(CLIENT_KEYS))
     out.append("\n" + textwrap.fill(f"Without a prefix, for all Kafka clients: {keys_of_all}.", 120) + "\n")
-    out.append("\n## Older names\n\n| given | taken as |\n|---|---|\n")
+    out.append("\n## Deprecated settings\n\n| deprecated name | name |\n|---|---|\n")
     out += [_row(f"`{old}`", f"`{new}`") for old, new in sorted(RENAMED.items())]
-    out.append("\n## Accepted without effect\n\n| key | why |\n|---|---|\n")
+    out.append(
+        "\n## Settings without effect\n\nThey are accepted, so that a configuration of Kafka Streams can be used as it is.\n"
+        "\n| key | why it has no effect |\n|---|---|\n"
+    )
     every = {**WITHOUT_EFFECT, **{f"{prefix}*": why for prefix, why in PREFIXES_WITHOUT_EFFECT.items()}}
     out += [_row(f"`{key}`", why) for key, why in sorted(every.items())]
     return "".join(out)

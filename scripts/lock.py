@@ -1,4 +1,4 @@
-"""Make the lock files anew from pyproject.toml: `make lock`. Needs the network; uv is installed for the occasion."""
+"""Make the lock files again from pyproject.toml: `make lock`. Needs the network; uv is installed for the occasion."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ USER, PASSWORD = "ada", "swordfish-in-clear-7"
 
 @dataclass(frozen=True)
 class Secured:
-    """Its listeners: TLS, MUTUAL (TLS, clients show a certificate), SASL (TLS and a password), OPEN (a password without TLS)."""
+    """Its listeners: TLS, MUTUAL (TLS with client certificates), SASL (TLS and a password), OPEN (password, no TLS)."""
 
     broker: KafkaBroker
     authority: Authority

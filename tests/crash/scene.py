@@ -234,7 +234,7 @@ class Scene:
         return started
 
     def done_epochs(self) -> int:
-        """How many epochs are through."""
+        """How many epochs are complete."""
         return len(list((self.checkpoint / "epochs").glob("*.done")))
 
     def output(self, topic: str) -> list[list[tuple[str, Any, int]]]:

@@ -1,4 +1,6 @@
-"""An application between a streaming frame and a writer of Spark's, to be killed: `python -m tests.crash.spark_app_under_test SPEC.json`.
+"""An application between a streaming Spark DataFrame and a Spark writer, to be killed.
+
+`python -m tests.crash.spark_app_under_test SPEC.json` runs it.
 
 The frame adds a random tag to each row, so a micro-batch that is run again has other rows: what comes out betrays a row
 that was written twice, and the writer's folders must agree with the topic.

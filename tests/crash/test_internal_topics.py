@@ -1,4 +1,4 @@
-"""What an internal topic of the log carries comes once, although what is through is deleted from it while the application is killed."""
+"""Records of an internal topic arrive once, although completed ones are deleted while the application is killed."""
 
 from __future__ import annotations
 

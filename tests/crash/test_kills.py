@@ -29,7 +29,7 @@ def worker_kills(seed: int) -> list[Failpoint]:
 
 
 def application_kills(seed: int, names: tuple[str, ...], action: str = "kill_app") -> list[Failpoint]:
-    """The application, or its planner, is killed at these steps one after the other, each in a later epoch than the one before."""
+    """The application, or its planner, is killed at these steps one after the other, each in a later epoch."""
     chosen = sorted(random.Random(seed).sample(range(1, EPOCHS_MIN), len(names)))
     return [Failpoint(name, action, epoch) for name, epoch in zip(names, chosen, strict=True)]
 

@@ -1,4 +1,4 @@
-"""An application between a streaming frame and a writer of Spark's is killed at every step.
+"""An application between a streaming Spark DataFrame and a Spark writer is killed at every step.
 
 Each row comes and goes once.
 """

@@ -72,14 +72,28 @@ _TREE = {"type": "record", "name": "T", "fields": [{"name": "of", "type": {"type
 _NOW = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
 _ITEMS = [{"f0": "a", "f1": 5}, {"f0": "", "f1": None}]
 AVRO: dict[str, tuple[Any, list[Any]]] = {
-    "avro": (_avro("int", "long", "string", "boolean", "double", "float"), [{"f0": 1, "f1": 2, "f2": "x", "f3": True, "f4": 0.5, "f5": 1.5}]),
-    "avro nested": (_avro(_ARRAY, _MAP, ["null", "string"]), [{"f0": _ITEMS, "f1": {"a": 1.0}, "f2": None}, {"f0": [], "f1": {}, "f2": "b"}]),
-    "avro arrays": (_avro(_ARRAY, _ENUM, {"type": "array", "items": "int"}), [{"f0": _ITEMS, "f1": "B", "f2": [1, 2, 3]}]),
+    "avro": (
+        _avro("int", "long", "string", "boolean", "double", "float"),
+        [{"f0": 1, "f1": 2, "f2": "x", "f3": True, "f4": 0.5, "f5": 1.5}],
+    ),
+    "avro nested": (
+        _avro(_ARRAY, _MAP, ["null", "string"]),
+        [{"f0": _ITEMS, "f1": {"a": 1.0}, "f2": None}, {"f0": [], "f1": {}, "f2": "b"}],
+    ),
+    "avro arrays": (
+        _avro(_ARRAY, _ENUM, {"type": "array", "items": "int"}), [{"f0": _ITEMS, "f1": "B", "f2": [1, 2, 3]}],
+    ),
     "avro logical": (
         _avro(_DECIMAL, _TIME, {"type": "int", "logicalType": "date"}, "bytes", ["null", _FIXED]),
-        [{"f0": Decimal("1.25"), "f1": _NOW, "f2": _NOW.date(), "f3": b"xy", "f4": Decimal("-7.00")}, {"f0": Decimal("-99999.99"), "f1": _NOW, "f2": _NOW.date(), "f3": b"", "f4": None}],
+        [
+            {"f0": Decimal("1.25"), "f1": _NOW, "f2": _NOW.date(), "f3": b"xy", "f4": Decimal("-7.00")},
+            {"f0": Decimal("-99999.99"), "f1": _NOW, "f2": _NOW.date(), "f3": b"", "f4": None},
+        ],
     ),
-    "avro times": (_avro(_TIME, {"type": "long", "logicalType": "timestamp-millis"}, {"type": "int", "logicalType": "date"}), [{"f0": _NOW, "f1": _NOW, "f2": _NOW.date()}]),
+    "avro times": (
+        _avro(_TIME, {"type": "long", "logicalType": "timestamp-millis"}, {"type": "int", "logicalType": "date"}),
+        [{"f0": _NOW, "f1": _NOW, "f2": _NOW.date()}],
+    ),
     "avro tree": (_TREE, [{"of": [None, {"of": [{"of": []}]}]}]),
     "avro nulls": (_avro({"type": "array", "items": "null"}, "int"), [{"f0": [None] * 5, "f1": 7}]),
     "avro string": ("string", ["hello", ""]),
@@ -99,14 +113,16 @@ message Order {
 }
 enum Kind { NONE = 0; BIG = 1; }
 """
-TREE_PROTO = 'syntax = "proto3"; import "google/protobuf/struct.proto"; message N { N next = 1; google.protobuf.Struct any = 2; }'
+TREE_PROTO = """syntax = "proto3"; import "google/protobuf/struct.proto";
+message N { N next = 1; google.protobuf.Struct any = 2; }"""
 MESSAGE = {
-    "id": 1, "name": "x", "lines": [{"item": "a", "count": -5}], "tags": {"k": 1}, "paid": True, "at": _NOW, "raw": b"\0\xff",
-    "price": 2.5, "kind": "BIG", "numbers": [1, 2], "took": dt.timedelta(seconds=5), "maybe": 7,
+    "id": 1, "name": "x", "lines": [{"item": "a", "count": -5}], "tags": {"k": 1}, "paid": True, "at": _NOW,
+    "raw": b"\0\xff", "price": 2.5, "kind": "BIG", "numbers": [1, 2], "took": dt.timedelta(seconds=5), "maybe": 7,
 }  # fmt: skip
 _DICT = {"id": 5, "name": "é", "n": {"a": 1, "b": [1.5, None]}, "tags": ["x"]}
 _SCHEMA = {
-    "id": pl.Int64, "name": pl.String, "n": pl.Struct({"a": pl.Int32, "b": pl.List(pl.Float64)}), "tags": pl.List(pl.String),
+    "id": pl.Int64, "name": pl.String, "n": pl.Struct({"a": pl.Int32, "b": pl.List(pl.Float64)}),
+    "tags": pl.List(pl.String),
 }  # fmt: skip
 _WINDOWED = [Windowed("key", Window(1000, 1010)), Windowed("", Window(0, 10))]
 
@@ -132,17 +148,29 @@ def plain_cases() -> dict[str, Case]:
         ("list of lists", Serdes.list(Serdes.list(Serdes.short())), [[[1], None, []]]),
         ("time windowed", TimeWindowedSerde(Serdes.string(), 10), _WINDOWED),
         ("session windowed", SessionWindowedSerde(Serdes.string()), _WINDOWED),
-        ("headers", HeadersSerde(Serdes.string()), [ValueAndHeaders("v", (("a", b"x"), ("b", None))), ValueAndHeaders("")]),
+        (
+            "headers", HeadersSerde(Serdes.string()),
+            [ValueAndHeaders("v", (("a", b"x"), ("b", None))), ValueAndHeaders("")],
+        ),
         ("json", json_serde, [_DICT, {"id": None, "name": None, "n": None, "tags": None}]),
         ("json of anything", JsonSerde(), [_DICT, [1, "a", None, {"x": {}}], 1.5, "t"]),
         ("json of a type", JsonSerde(Order), [Order(1, "a", [1.0], True, "n"), Order(0, "", [])]),
-        ("struct of fixed width", fixed, [{"a": 1, "b": True, "c": 0.5, "d": -1}, {"a": None, "b": None, "c": None, "d": None}]),
-        ("struct", packed, [{"a": 1, "s": "x", "l": [1, None], "b": b"y"}, {"a": None, "s": None, "l": None, "b": None}]),
+        (
+            "struct of fixed width", fixed,
+            [{"a": 1, "b": True, "c": 0.5, "d": -1}, {"a": None, "b": None, "c": None, "d": None}],
+        ),
+        (
+            "struct", packed,
+            [{"a": 1, "s": "x", "l": [1, None], "b": b"y"}, {"a": None, "s": None, "l": None, "b": None}],
+        ),
         ("change", ChangeSerde(json_serde), [Change(_DICT, None), Change(None, _DICT), Change(_DICT, _DICT)]),
         ("subscription", SubscriptionSerde(Serdes.string()), subscriptions),
         ("answer", AnswerSerde(json_serde), [Answer(b"d" * 16, 1, _DICT), Answer(b"d" * 16, 1, None)]),
         ("combined key", CombinedKeySerde(Serdes.string(), Serdes.long()), [("foreign", 5), ("", 1)]),
-        ("plain", PlainSerde(), [(1, {2.5: [b"x", None]}, {3}, _NOW, Decimal("1.5"), 2**100), "a", {"b": frozenset({1})}]),
+        (
+            "plain", PlainSerde(),
+            [(1, {2.5: [b"x", None]}, {3}, _NOW, Decimal("1.5"), 2**100), "a", {"b": frozenset({1})}],
+        ),
     ]  # fmt: skip
     cases = {name: Case(serde, [serde.to_bytes(value) for value in found]) for name, serde, found in values}
     cases["void"] = Case(Serdes.void(), [b""])

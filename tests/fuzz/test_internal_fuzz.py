@@ -66,7 +66,9 @@ def read_windows(data: bytes) -> None:
 
 SOURCES: dict[str, tuple[Callable[[bytes], Any], type[HayaseError], list[bytes]]] = {
     "rows between tasks": (read_rows_of_edges, SerializationError, [to_payload(RECORDS), to_payload(TYPED)]),
-    "rows between tasks without checksum": (read_rows_of_edges, SerializationError, [stream_of(RECORDS), stream_of(TYPED)]),
+    "rows between tasks without checksum": (
+        read_rows_of_edges, SerializationError, [stream_of(RECORDS), stream_of(TYPED)],
+    ),
     "summaries": (BundleSummary.from_bytes, SerializationError, [SUMMARY.to_bytes()]),
     "epoch records": (EpochRecord.from_bytes, CheckpointError, [RECORD.to_bytes()]),
     "markers in Kafka": (decode_marker, LogError, [encode_marker(Marker("l", 5, "d"))]),

@@ -57,7 +57,7 @@ def changes(epoch: int) -> StateChanges:
 
 
 class Checkpoint:
-    """Deltas of 24 epochs, one of them in parts, and snapshots of two of them; damaged and mended again."""
+    """Deltas of 24 epochs, one of them in parts, and snapshots of two of them; damaged and fixed again."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -181,7 +181,7 @@ def test_a_damaged_snapshot_is_passed_over_where_deltas_reach_further_back(
         try:
             caplog.clear()
             assert checkpoint.restore() == checkpoint.truth
-            assert "passed over" in caplog.text and name in caplog.text
+            assert "skipped" in caplog.text and name in caplog.text
         finally:
             undo()
 

@@ -1,4 +1,4 @@
-"""Golden topologies in epochs that are cut, interrupted and dealt out at random.
+"""Golden topologies in epochs that are cut, interrupted and assigned at random.
 
 Many cases in one application, without Spark.
 
@@ -41,8 +41,8 @@ class Way:
 
     Attributes:
         cuts: where epochs end, as positions in the merged order of the input.
-        crashes: epoch → how many bundles are through when everything is lost but log and checkpoint; then it starts
-            again.
+        crashes: epoch → number of bundles that completed it when everything is lost but log and checkpoint; then it
+            starts again.
         partitions: of each topic.
         threads: how many bundles a sub-topology has, at most.
         form: the setting `processing.form`.
@@ -176,7 +176,7 @@ class Runner:
                     for row in zip(batch.keys, batch.values, batch.timestamps_ms.tolist(), headers, strict=True):
                         found[f"{topic} {row[0]!r}"].append(repr(row[1:]))
         for name in found:
-            if name.endswith(" None"):  # dealt out to partitions anyhow
+            if name.endswith(" None"):  # assigned to partitions anyhow
                 found[name].sort()
         for name in case["expected"].get("stores", {}):
             rows = app.app.store(name).all()

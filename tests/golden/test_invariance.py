@@ -1,4 +1,4 @@
-"""However the input of a golden topology is cut into epochs, interrupted and dealt out to bundles.
+"""However the input of a golden topology is cut into epochs, interrupted and assigned to bundles.
 
 What comes out is the same.
 """

@@ -62,7 +62,7 @@ def test_admin_reader_and_writer_say_that_nobody_answers_and_go_on_when_the_brok
         until_it_works(lambda: hasty_admin.commit_group("group", {where: 1}))
         broker.stop()  # in good order, so that nothing of the transaction is lost; see KafkaBroker.kill
 
-        unavailable(lambda: hasty_admin.commit_group("group", {where: 2}))  # librdkafka's own would wait for ever
+        unavailable(lambda: hasty_admin.commit_group("group", {where: 2}))  # librdkafka's own would wait forever
         hasty_reader, hasty_writer = KafkaReader(config, timeout_s=2.0), KafkaWriter(config, timeout_s=2.0)
         assert "Connection refused" in unavailable(lambda: hasty_admin.describe(["t"]))
         unavailable(lambda: list(hasty_reader.fetch(where, 0, 1)))

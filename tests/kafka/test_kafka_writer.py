@@ -72,7 +72,8 @@ def die(self, call):
     real(self, call)
 BundleProducer._until_done = die
 writer = KafkaLog(LogConfig("kafka", servers)).writer()
-writer.publish_epoch(application, bundle, Marker("L", 1, "d"), [OutputBatch(topic, [b"k"], [b"v"], [1])], place=int(place))
+outputs = [OutputBatch(topic, [b"k"], [b"v"], [1])]
+writer.publish_epoch(application, bundle, Marker("L", 1, "d"), outputs, place=int(place))
 """
 
 

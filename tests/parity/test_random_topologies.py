@@ -1,6 +1,6 @@
 """Random topologies.
 
-Both forms do what Kafka Streams was recorded to do, and every way to run them comes to the same.
+Both forms do what Kafka Streams was recorded to do, and every way to run them has the same result.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What the real Kafka Streams did with random topologies, recorded.
 
-`python -m tests.parity.traces` records it anew (needs Java).
+`python -m tests.parity.traces` records it again (needs Java).
 """
 
 from __future__ import annotations

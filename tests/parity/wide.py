@@ -1,4 +1,4 @@
-"""Random topologies with windows, sessions, joins of streams and by foreign keys, suppression, processors and versioned tables."""
+"""Random topologies with windows, sessions, stream and foreign-key joins, suppress, processors, versioned tables."""
 
 from __future__ import annotations
 

@@ -19,11 +19,12 @@ _THAW_S = 75.0
 _PATIENCE = 12
 _CALM_S = 900.0
 
-# What a running application may end with at any time: others are there, something is away, it is started anew.
+# What a running application may end with at any time: others are there, something is away, it is started again.
 _HARMLESS = frozenset(
     {
-        "LEASE_HELD", "LEASE_LOST", "BROKER_UNAVAILABLE", "S3_UNREACHABLE", "S3_FAILED", "STATE_MOVED", "STATE_CONTENDED",
-        "EPOCH_IS_HISTORY", "BUNDLE_OWNED_ELSEWHERE", "PROGRAM_NOT_FOUND", "REQUEST_REFUSED", "CHANGELOG_GAP",
+        "LEASE_HELD", "LEASE_LOST", "BROKER_UNAVAILABLE", "S3_UNREACHABLE", "S3_FAILED", "STATE_MOVED",
+        "STATE_CONTENDED", "EPOCH_IS_HISTORY", "BUNDLE_OWNED_ELSEWHERE", "PROGRAM_NOT_FOUND", "REQUEST_REFUSED",
+        "CHANGELOG_GAP",
     }
 )  # fmt: skip
 _OTHER_PROGRAM = frozenset({"PLAN_CHANGED", "OPEN_EPOCH_OF_ANOTHER_PLAN", "OPEN_EPOCH_OF_ANOTHER_PROGRAM"})
@@ -164,7 +165,7 @@ class Chaos:
         world.check()
 
     def _settled(self) -> bool:
-        """All input is through, and no process has anything left to do."""
+        """All input is processed, and no process has anything left to do."""
         world = self.world
         return self.sim.now > _CHAOS_S + 30.0 and bool(world.running) and world.through_now()
 
@@ -210,7 +211,7 @@ class Chaos:
         if self._calm and condition not in ("LEASE_HELD", "LEASE_LOST"):
             recent = self._refused[-_PATIENCE:]
             if len(recent) == _PATIENCE and len(set(recent)) <= 2:
-                raise Violation(f"the application does not get on: {_PATIENCE} starts ended with {error}")
+                raise Violation(f"the application makes no progress: {_PATIENCE} starts ended with {error}")
 
     def _superseded(self, run: Run) -> bool:
         """Whether another copy was started since: what this one finds is of that one's doing."""
@@ -316,7 +317,7 @@ class Chaos:
 
     def _put_back(self, *, wiped: bool) -> None:
         world = self.world
-        # A planner or worker may outlive its driver; who restores a checkpoint waits until all are gone.
+        # A planner or worker may outlive its driver: a checkpoint is restored when all are gone.
         if self._starting_over or any(run.alive or run.processes() for run in world.runs):
             return
         world.store.restore(self._backups[-1])

@@ -64,7 +64,7 @@ class Process:
             finally:
                 self.greenlets.remove(made)
 
-        made = greenlet.greenlet(body, parent=self.sim.hub)
+        made = greenlet.greenlet(body, parent=self.sim.scheduler_greenlet)
         made.sim_process = self  # type: ignore[attr-defined]
         self.greenlets.append(made)
         self.sim.at(delay_s, made)
@@ -104,11 +104,11 @@ class Sim:
         self.now = 0.0
         self.jumped_ms = 0
         """How far the wall clocks of the machines were set forward or back."""
-        self.hub = greenlet.getcurrent()
+        self.scheduler_greenlet = greenlet.getcurrent()
         self.in_transaction = 0
         """Depth of LMDB write transactions.
 
-        A greenlet must not be left inside, another would wait for its lock for ever.
+        A greenlet must not be left inside, another would wait for its lock forever.
         """
         self.on_step: Callable[[Process, str], None] = lambda process, label: None
         self.slow = 0.0
@@ -220,7 +220,7 @@ class Sim:
         what.switch()
 
     def _switch(self, process: Process) -> None:
-        self.hub.switch()
+        self.scheduler_greenlet.switch()
         if not process.alive:
             raise Crashed
 

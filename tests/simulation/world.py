@@ -204,11 +204,11 @@ class World:
         return epochs.record(last) if last >= 0 else None
 
     def run_through(self, limit_s: float = 120.0) -> None:
-        """Let the application go on until all input is through."""
+        """Let the application go on until all input is processed."""
         self.sim.run_until(lambda: self.through() or not self.running, limit_s)
         if not self.through():
             ended = [run.error for run in self.runs if run.error is not None]
-            raise Violation(f"the application ended before its input was through: {ended[-1] if ended else 'killed'}")
+            raise Violation(f"the application ended before its input was processed: {ended[-1] if ended else 'killed'}")
 
     # what happens to it
 

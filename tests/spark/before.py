@@ -1,7 +1,7 @@
 """A program, its input, and what an earlier version left behind of it in mid input (`tests/data/before`).
 
 The log and the checkpoint in that archive guard formats on disk: the version of today goes on with them. It was made by
-`python -m tests.spark.before FOLDER` with that earlier version, and is not to be made anew when a format changes.
+`python -m tests.spark.before FOLDER` with that earlier version, and is not to be recreated when a format changes.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _named(window: Any, _: Any) -> str:
 
 
 def build() -> Topology:
-    """Aggregates in rows and columns, windows, suppress, a join, a processor with a store, a repartition through the log."""
+    """Aggregates in rows and columns, windows, suppress, a join, a processor with a store, a repartition topic."""
     builder = StreamsBuilder()
     written = Produced.with_(_TEXT, _JSON)
     events = builder.stream("events", Consumed.with_(_TEXT, Serdes.json(schema=_EVENT)))

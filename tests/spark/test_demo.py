@@ -34,7 +34,7 @@ def run_hayase(*arguments: str | Path, folder: Path, stdin: str | None = None) -
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    """A home of its own, so that defaults are tried and nothing of the developer's is touched."""
+    """A home of its own, so that defaults are tried and no file of the developer is touched."""
     outside = ("HAYASE_LOG_DIR", "HAYASE_BOOTSTRAP_SERVERS", "XDG_STATE_HOME", "XDG_DATA_HOME")
     kept = {name: value for name, value in os.environ.items() if name not in outside}
     return {**kept, "XDG_STATE_HOME": str(folder / "state"), "XDG_DATA_HOME": str(folder / "data")}
@@ -77,7 +77,7 @@ def test_a_demo_that_keeps_running_compares_when_it_is_stopped(tmp_path: Path) -
         try:
             for line in process.stdout:
                 lines.append(line)
-                if line.startswith("running") and _records(line) > 2_500:  # some of the trickle is through
+                if line.startswith("running") and _records(line) > 2_500:  # some of the trickle is processed
                     break
             process.send_signal(signal.SIGINT)
             lines += process.stdout.readlines()

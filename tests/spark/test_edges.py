@@ -36,7 +36,7 @@ def test_a_topic_deleted_and_made_anew_while_it_runs_is_a_lost_range(place: Plac
     app.resume()
     assert app.wait()
     assert isinstance(app.error, SourceRangeLostError)
-    assert "deleted and made anew" in app.error.message
+    assert "deleted and recreated" in app.error.message
     assert place.last("out") == expected(10)  # nothing of the other topic was taken for a continuation
 
 

@@ -194,7 +194,7 @@ def test_a_topic_made_anew_while_stopped_is_a_lost_range(place: Place) -> None:
     error = error_of(app.run_to_end)
     assert isinstance(error, SourceRangeLostError)
     assert error.condition == "SOURCE_RANGE_LOST"
-    assert "deleted and made anew" in error.message
+    assert "deleted and recreated" in error.message
     assert error.context["topic"] == "in"
     assert app.state is State.ERROR
 

@@ -135,7 +135,7 @@ def test_another_user_cannot_connect_to_any_socket_of_the_application(running: t
     sockets = ask(process, lambda each: each.net_connections(kind="unix"))
     paths = {each.laddr for part in sockets for each in part if each.laddr}
     bound = sorted(str(path) for path in paths if str(path).startswith(str(place)))
-    assert len(bound) >= 3  # logs, Python's daemon, the span's door …
+    assert len(bound) >= 3  # logs, Python's daemon, the span's server …
 
     def connect() -> list[str]:
         reached = []

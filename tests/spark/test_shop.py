@@ -1,4 +1,4 @@
-"""Joins, a global table and two shuffles on Spark: both forms, and the test driver, come to the same."""
+"""Joins, a global table and two shuffles on Spark: both forms, and the test driver, have the same result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Streaming frames of Spark's as sources and writers of Spark's as sinks, on Spark: each row once, whatever happens."""
+"""Streaming Spark DataFrames as sources, Spark writers as sinks, on Spark: each row once, whatever happens."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def staff() -> Topology:
     placed.to_stream().to("placed", WRITTEN)
     per_city = placed.group_by(lambda _, row: (row["city"], 1), Grouped.with_(TEXT, LONG, "by-city"))
     per_city.count(Materialized.as_("cities"))
-    people.outer_join(offices, lambda person, office: [person and person["age"], office], Materialized.as_("seats"))
+    people.outer_join(offices, lambda person, office: [person and person["age"], office], Materialized.as_("places"))
     slow = people.suppress(Suppressed.until_time_limit(timedelta(milliseconds=100), BufferConfig.unbounded()))
     slow.to_stream().to("slow", WRITTEN)
     return builder.build()
@@ -64,9 +64,9 @@ def test_tables_of_tables_hold_what_their_inputs_say_when_they_have_settled(plac
     assert placed["p0"] == {"team": "t1", "age": 100, "city": "c1"}
     assert placed["p1"] is None
     assert {row["city"] for row in placed.values() if row is not None} == {"c0", "c1"}
-    seats = store_rows(app, "seats")
-    assert [seats[key] for key in ("p0", "p39", "p40")] == [[100, None], [39, 39], [None, 40]]
-    assert "p1" not in seats
+    places = store_rows(app, "places")
+    assert [places[key] for key in ("p0", "p39", "p40")] == [[100, None], [39, 39], [None, 40]]
+    assert "p1" not in places
     slow = place.rows("slow")
     assert len(slow) == len({row.key for row in slow}) > 1
     assert place.last("slow")["p0"] == {"team": "t1", "age": 100}

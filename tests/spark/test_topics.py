@@ -75,7 +75,7 @@ def test_on_kafka_a_run_to_the_end_reads_what_its_own_epochs_wrote(kafka_place: 
         place.run(through_a_topic(prefix=place.prefix), repartition_purge_interval_ms=0)
         assert numbers(place) == {f"r{i}": 2 * run for i in range(4)}
     between = [TopicPartition(f"{place.application_id}-by-region-repartition", number) for number in range(3)]
-    assert sum(place.log.start_offsets(between).values()) > 0  # what is through was deleted
+    assert sum(place.log.start_offsets(between).values()) > 0  # processed records were deleted
 
 
 def test_an_internal_topic_is_made_once_and_reset_removes_it(place: Place) -> None:

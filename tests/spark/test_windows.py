@@ -17,7 +17,7 @@ TOPICS = ("sessions", "near", "minutes", "both", "late")
 
 
 def given() -> list[tuple[str, str, int, int]]:
-    """Topic, key, value, time; in order of time but for a few."""
+    """Topic, key, value, time; in order of time except for a few."""
     rng = random.Random(3)
     rows = [(rng.choice(["clicks", "clicks", "buys"]), rng.choice("abc"), 1, 4_000 * at) for at in range(60)]
     late = [("clicks", "a", 1, 60_000 * at) for at in range(3)]

@@ -65,7 +65,10 @@ def windows() -> Topology:
 
 
 def activity() -> Topology:
-    """Sessions of visits (store `sessions`), sliding counts (`near`), clicks and buys in one row (`both`), minutes on close; what is late."""
+    """Sessions of visits (store `sessions`), sliding counts (`near`), clicks and buys in one row (`both`).
+
+    Minutes on close, and late records.
+    """
     builder = StreamsBuilder()
     number = Serdes.json()
     clicks = builder.stream("clicks", Consumed.with_(TEXT, number)).group_by_key()

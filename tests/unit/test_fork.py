@@ -1,4 +1,4 @@
-"""A process that is forked while a thread of its parent holds one of the locks of the whole process is not held up by it."""
+"""A process that is forked while a thread of its parent holds a lock of the whole process does not wait for it."""
 
 from __future__ import annotations
 

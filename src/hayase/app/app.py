@@ -97,11 +97,11 @@ class StreamsApp(StoreReading):
 
     @property
     def error(self) -> HayaseError | None:
-        """Why it failed; `None` unless the state is ERROR."""
+        """The error that ended the application; `None` unless the state is ERROR."""
         return self._error
 
     def set_state_listener(self, listener: StateListener) -> None:
-        """Have `listener(new, old)` called after each change of state.
+        """Set the listener: `listener(new, old)` is called after each change of state.
 
         Raises:
             StreamsStoppedError: the application was started already.
@@ -115,7 +115,7 @@ class StreamsApp(StoreReading):
 
         Called in a thread of its own, once for each failure, with the error that would end the application; the query
         is not at work meanwhile. Not asked about errors of `start`, nor about those that pass by themselves (brokers
-        that do not answer, a process of Spark's that died): they are tried again for `task.timeout.ms`, and only then
+        that do not answer, a Spark process that died): they are tried again for `task.timeout.ms`, and only then
         it is asked.
 
         Raises:
@@ -151,7 +151,7 @@ class StreamsApp(StoreReading):
 
     @property
     def is_paused(self) -> bool:
-        """Whether it is paused."""
+        """Whether the application is paused, or about to be."""
         if self._run is None or self._state in _ENDS:
             return self._pause_asked
         return self._run.control.pause_requested()
@@ -202,7 +202,7 @@ class StreamsApp(StoreReading):
             raise self._error
 
     def wait(self, timeout: timedelta | None = None) -> bool:
-        """Wait until it has stopped and its listener was told; `False` if it has not within the timeout.
+        """Wait until it has stopped and its listener was called; `False` if it has not within the timeout.
 
         Never raises for a failed application: see `error`, or `run`. Before `start` it waits for the start too.
         """
@@ -216,10 +216,27 @@ class StreamsApp(StoreReading):
         return True
 
     def close(self, timeout: timedelta = timedelta(seconds=60)) -> bool:
-        """Stop between epochs; after the timeout in mid-epoch, which the next start finishes.
+        """Stop the application: between epochs, or after the timeout in mid-epoch. Kafka Streams' `close(Duration)`.
 
-        Returns whether it stopped between epochs. Does nothing if it is stopped already. While `start` is at work, in
-        another thread or below a signal handler, it only asks for the stop; `wait` tells when that has happened.
+        Nothing is lost or written twice either way: the next start finishes an open epoch. The state is then
+        `NOT_RUNNING`, processors are closed, and the object cannot be started again. Thread-safe, and may be called
+        from a signal handler. Does nothing if the application has stopped or failed. While `start` is at work, in
+        another thread or below a signal handler, it only asks for the stop; `wait` returns when that has happened.
+
+        Args:
+            timeout: how long the epoch at work may take to end. Stopping Spark comes on top.
+
+        Returns:
+            Whether it stopped between epochs, or had stopped already.
+
+        Example:
+            >>> from datetime import timedelta
+            >>> from hayase import *
+            >>> builder = StreamsBuilder()
+            >>> builder.stream("in").to("out")
+            >>> app = StreamsApp(builder.build(), {"application.id": "copy"})
+            >>> app.close(timedelta(seconds=5)), app.state.value
+            (True, 'NOT_RUNNING')
         """
         with self._lock:
             if self._state is State.CREATED:
@@ -239,7 +256,22 @@ class StreamsApp(StoreReading):
         return clean
 
     def progress(self) -> ProgressReport:
-        """How far it is."""
+        """How far the application is, as one value: state, epochs, records read, written and dropped, lag.
+
+        May be called in any state and thread; it reads counters in memory and a small file of the run, and asks no
+        broker. Counts begin at 0 with the start of this object, and change when an epoch is complete, so they trail
+        what is being processed; an epoch that is adopted from an earlier attempt counts no records. For totals over
+        restarts compare offsets of the consumer group. `lag_records` is `None` before the first epoch is planned, and
+        as of the last planning afterwards.
+
+        Example:
+            >>> from hayase import *
+            >>> builder = StreamsBuilder()
+            >>> builder.stream("in").to("out")
+            >>> report = StreamsApp(builder.build(), {"application.id": "copy"}).progress()
+            >>> report.state.value, report.epochs, report.last_epoch, report.lag_records
+            ('CREATED', 0, -1, None)
+        """
         run = self._run
         counters: dict[str, int] = run.progress.counters() if run is not None else {}
         status = run.status() if run is not None else None
@@ -269,7 +301,7 @@ class StreamsApp(StoreReading):
 
         Groups, names and tags are Kafka Streams' where the meaning exists; a thread is a slot. Counters begin at 0 with
         the object, rates, averages and maxima are over the last `metrics.num.samples` of `metrics.sample.window.ms`,
-        and NaN if nothing happened in them. What an epoch did is seen when it is through; an epoch that was adopted
+        and NaN if nothing happened in them. What an epoch did is seen when it is complete; an epoch that was adopted
         from an earlier attempt counts no records. docs/operations.md lists them.
         """
         return self._telemetry.registry.snapshot()
@@ -280,7 +312,16 @@ class StreamsApp(StoreReading):
         return self._telemetry.url
 
     def epoch_timings(self) -> list[EpochTiming]:
-        """Where the time of the last epochs went (see EpochTiming)."""
+        """Where the time of the last epochs went: one `EpochTiming` each, oldest first, the last 1,000 at most.
+
+        A copy, empty before the first epoch of this object. Times are in milliseconds; bundles run side by side, so
+        their steps do not add up to `total_ms`. For latencies over time use `metrics()`. The names of steps may change
+        between versions.
+
+        Example:
+            >>> for timing in app.epoch_timings()[-3:]:  # doctest: +SKIP
+            ...     print(timing.epoch, timing.records, timing.total_ms)
+        """
         return list(self._run.progress.timings) if self._run is not None else []
 
     def __enter__(self) -> StreamsApp:
@@ -371,7 +412,7 @@ class StreamsApp(StoreReading):
             self._ended(runner.run, error, raised=changes is None)  # by run_to_end
 
     def lease_lost(self) -> HayaseError | None:
-        """Why another copy may run now; `None` as long as the lease is held."""
+        """The reason why another copy may run now; `None` as long as the lease is held."""
         return self._lease.lost() if self._lease is not None else None
 
     def _ended(self, run: Run | None, error: HayaseError | None, *, raised: bool = False) -> None:

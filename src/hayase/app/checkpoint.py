@@ -25,7 +25,7 @@ _PLAN = "plan.json"
 
 @dataclass(frozen=True, slots=True)
 class StoredPlan:
-    """The plan of the first start: later ones must come to the same."""
+    """The plan of the first start: those of later starts must be equal."""
 
     text: str
 
@@ -84,7 +84,7 @@ def stored_plan(blobs: BlobStore) -> StoredPlan | None:
 
 
 def fix_plan(blobs: BlobStore, application_id: str, text: str, *, new_names: bool) -> None:
-    """Store the plan of a first start, or check that this start comes to the same.
+    """Store the plan of a first start, or check that this start's is equal.
 
     Args:
         blobs: the checkpoint.

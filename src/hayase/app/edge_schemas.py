@@ -1,4 +1,4 @@
-"""What travels between sub-topologies looks like, kept in the checkpoint.
+"""The schemas of records between sub-topologies, kept in the checkpoint.
 
 A program that cannot read what an earlier one left on the way is refused when it starts.
 """
@@ -29,7 +29,7 @@ _FOLDER = "edges/"
 _DIGITS = 6
 
 EdgeSchemas = dict[str, dict[str, list[Description | None]]]
-"""Repartition or internal topic → `key` and `value`: the serdes that they are made of, as far as they can be described."""
+"""Repartition or internal topic → `key` and `value`: the serdes they consist of, as far as these have descriptions."""
 
 
 def check_edge_schemas(
@@ -40,7 +40,7 @@ def check_edge_schemas(
     compiled: Mapping[str, AnalyzedSubtopology],
     application_id: str,
 ) -> None:
-    """Check that this program reads what is still on the way between sub-topologies, and keep how it writes that itself.
+    """Check that this program reads what is in flight between sub-topologies, and record how it writes that itself.
 
     On the way is what was sent in an epoch that is open, and what is unread in internal topics. Where nothing is,
     serdes may change.
@@ -80,9 +80,9 @@ def _check_open(
     if through is not None:
         raise CheckpointError(
             "OPEN_EPOCH_OF_ANOTHER_PROGRAM",
-            f"epoch {record.epoch} is open, and {through} has sent its part of it to topic {topic!r}, which this program "
-            f"cannot read: {reason}. Start the program with the old serdes once more to finish the epoch, then this one; "
-            f"or start over with `hayase app reset {application_id}`",
+            f"epoch {record.epoch} is open, and {through} has sent its part of it to topic {topic!r}, which this "
+            f"program cannot read: {reason}. Start the program with the old serdes once more to finish the epoch, then "
+            f"this one; or start over with `hayase app reset {application_id}`",
             epoch=record.epoch,
             topic=topic,
         )
@@ -100,9 +100,9 @@ def _check_unread(
     if unread:
         raise CheckpointError(
             "UNREAD_INTERNAL_RECORDS",
-            f"topic {topic!r} holds {unread} records that the program before has written and not read yet, and this one "
-            f"cannot read them: {reason}. Run the old program to the end of its input once more (`hayase run --to-end`), "
-            "then this one; or start over with `hayase app reset`",
+            f"topic {topic!r} holds {unread} records that the program before has written and not read yet, and this "
+            f"one cannot read them: {reason}. Run the old program to the end of its input once more (`hayase run "
+            "--to-end`), then this one; or start over with `hayase app reset`",
             topic=topic,
         )
 
@@ -112,7 +112,7 @@ def _changes(before: EdgeSchemas, now: EdgeSchemas) -> Iterator[tuple[str, str]]
     for topic, sides in now.items():
         for side, new in sides.items():
             old = before.get(topic, {}).get(side, [])
-            if len(old) != len(new):  # made of other parts, by another release: cannot be told
+            if len(old) != len(new):  # made of other parts, by another release: unknown
                 continue
             for was, to_be in zip(old, new, strict=True):
                 reason = unreadable(was, to_be, key=side == "key") if was is not None and to_be is not None else None

@@ -37,11 +37,11 @@ _WAIT_POLL_S = 0.005
 class Follower:
     """Keeps copies of all stores of an application in a folder of its own, and answers queries from them.
 
-    It reads the checkpoint alone: the application may run elsewhere, be busy, or be down. What it shows are epochs that
-    are through, one after the other; all stores and partitions are always seen after the same epoch, unlike those of
-    the workers, which are in the middle of an epoch most of the time. It lags by the epoch at work and the time to take
-    one in (`status`); far behind, or when deltas were deleted, it begins from the newest snapshot. Killed at any
-    moment, it goes on from what it has.
+    It reads the checkpoint alone: the application may run elsewhere, be busy, or be down. It shows completed
+    epochs, one after the other; all stores and partitions are always seen after the same epoch, unlike those of the
+    workers, which are in the middle of an epoch most of the time. It lags by the epoch at work and the time to take one
+    in (`status`); far behind, or when deltas were deleted, it begins from the newest snapshot. Killed at any moment, it
+    goes on from what it has.
 
     One process at a time keeps a follower up to date (`start`, or `hayase follow`); any process of the machine
     can read it, started or not. In a folder where they are looked for (the default), it is also what the
@@ -82,7 +82,7 @@ class Follower:
 
     @property
     def error(self) -> HayaseError | None:
-        """Why it stopped by itself; `None` if it did not."""
+        """The error that stopped the follower; `None` if there was none."""
         return self._error
 
     def start(self) -> None:

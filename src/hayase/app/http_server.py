@@ -1,8 +1,7 @@
 """An HTTP server for answers that every program of a network may ask for, and that no client can hold up.
 
-A request is a head of bounded length, and has a bounded time from the first byte to the end of its answer. So many
-connections are open at a time and no more: where there are as many, the one that has been asking for longest is closed
-for the next.
+A request is a head of bounded length, and has a bounded time from the first byte to the end of its answer. The
+number of open connections is bounded: at the bound, the one that has been asking for longest is closed for the next.
 """
 
 from __future__ import annotations

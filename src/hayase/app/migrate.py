@@ -42,8 +42,8 @@ from hayase.topology.earlier import store_in
 from hayase.topology.topology import Topology
 
 NewValue = Callable[[Any], Any]
-"""Makes of a value as it was (JSON as dict, list, text, number; of Kafka's plain serdes their value) the value as the program has it
-now; where that is JSON, a dict or list with what is in it will do. `None` deletes."""
+"""Converts a stored value to one of the program's type. It gets JSON as dict, list, text or number, and the value of
+Kafka's plain serdes; where the new type is JSON, it may return a dict or list. `None` deletes."""
 
 FAILURES_SHOWN = 10
 _PLAIN_JSON = JsonSerde()
@@ -65,7 +65,7 @@ class StoreMigration:
     Attributes:
         store: its name.
         values: how many there are.
-        changed: how many of them are written anew.
+        changed: how many of them are written again.
         deleted: how many are deleted.
         failed: how many could not be rewritten.
         failures: the first of these.
@@ -179,7 +179,7 @@ class _Migrating:
         self._found = {store: StoreMigration(store) for store in sorted(changes)}
         stores = tuple(self._found.values())
         schemas = next_schemas(self._blobs, self._topology, set(changes))
-        if record is None:  # no epoch is through, so there is no value
+        if record is None:  # no epoch is complete, so there is no value
             if write:
                 self._blobs.put_if_absent(schemas[0], schemas[1].encode())
             return Migration(stores, None)
@@ -337,7 +337,7 @@ class _Migrating:
             delta.parts.append(changelog.publish_part(delta.epoch, number, piece))
 
     def _catch_up(self, changes: Mapping[str, SchemaChange], epoch: int) -> None:
-        """Bring states on this machine to the epoch, so that what reads them before the next start sees the new values."""
+        """Bring states on this machine to the epoch, so that queries before the next start see the new values."""
         for store in changes:
             for bundle in self._checkpoint.bundles_of(subtopology_of_store(self._topology, store)):
                 path = folder_of_store(self._topology, self._config, store, bundle)

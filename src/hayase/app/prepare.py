@@ -1,4 +1,4 @@
-"""What happens before Spark is asked for anything.
+"""The preparation of a run, before Spark starts.
 
 Topics are looked at, the plan is made or found, the application is packed.
 """

@@ -20,7 +20,7 @@ R = TypeVar("R")
 
 
 class StoreReading:
-    """What `StreamsApp` has to do with stores: all of it comes from checkpoint and state folder, none from the run."""
+    """The part of `StreamsApp` that reads stores, from checkpoint and state folder, without the run."""
 
     config: StreamsConfig
     topology: Topology
@@ -52,7 +52,7 @@ class StoreReading:
         return self._access().store(name, as_of_epoch=as_of_epoch, as_of=as_of)
 
     def query(self, request: StateQueryRequest[R]) -> StateQueryResult[R]:
-        """Ask a store, partition by partition (Kafka Streams' `KafkaStreams.query`, KIP-796).
+        """Query a store, partition by partition (Kafka Streams' `KafkaStreams.query`, KIP-796).
 
         Partitions are read after one and the same epoch where that can be had, as `store(...).all()` does; each result
         has its position, which bounds the next query: to see at least what this one saw, in this store or another.

@@ -9,7 +9,7 @@ from hayase.app.states import State
 
 @dataclass(frozen=True, slots=True)
 class ProgressReport:
-    """How far an application is.
+    """The progress of an application: its state, and counters since it started.
 
     Attributes:
         state: of the application.
@@ -22,7 +22,7 @@ class ProgressReport:
         dead_letters: records sent to the dead-letter topic.
         lag_records: records in the source topics that no epoch covers yet; `None` if not known yet.
         paused: whether it is paused.
-        lost_offsets: offsets that were passed over since the start: their records were gone before they were read
+        lost_offsets: offsets that were skipped since the start: their records were gone before they were read
             (`source.range.lost=reset`).
         waiting: why no epoch can be planned at the moment, e.g. that the brokers do not answer; empty if nothing is
             amiss.

@@ -47,7 +47,7 @@ class ResetPlan:
 
     Attributes:
         application_id: of the application.
-        checkpoint: its checkpoint, a folder or URL: which epochs are through, changes of state, snapshots.
+        checkpoint: its checkpoint, a folder or URL: which epochs are complete, changes of state, snapshots.
         state: its local state.
         copies: stores without changelog, those in memory, states of older epochs, and followers.
         present: those of all these that are there.
@@ -180,7 +180,7 @@ def _remove_state(plan: ResetPlan) -> None:
 
 
 def _remove(folder: Path) -> None:
-    """Remove a folder, but not followers at work in it: they empty themselves when the application begins anew."""
+    """Remove a folder, but not followers at work in it: they empty themselves when the application begins again."""
     running = [each for each in folder.iterdir() if is_running(each)]
     for item in folder.iterdir():
         if item.is_dir() and item not in running:

@@ -31,7 +31,7 @@ _STARTING_S = 5.0
 
 
 class RunStatus(msgspec.Struct, frozen=True):
-    """What an application says about its run.
+    """The status that an application publishes about its run.
 
     Attributes:
         state: name of its state.
@@ -87,13 +87,13 @@ class RunTold:
             try:
                 self._control.publish_run(msgspec.json.encode(new))
             except StateError as error:  # a full disk: the run is worth more than what is said of it
-                _LOG.debug("other processes are not told of the run: %s", error)
+                _LOG.debug("other processes do not see the run: %s", error)
                 return
             self._told = new
 
 
 class ApplicationStatus(msgspec.Struct, frozen=True):
-    """An application as seen from outside.
+    """The status of an application as other processes see it.
 
     Attributes:
         application_id: of the application.

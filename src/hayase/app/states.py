@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class State(Enum):
-    """Where an application is in its life.
+    """The state of an application in its life cycle, as Kafka Streams' `KafkaStreams.State`.
 
     CREATED → REBALANCING → RUNNING → PENDING_SHUTDOWN → NOT_RUNNING; REBALANCING and RUNNING may go to
     PENDING_ERROR → ERROR. REBALANCING is the time until the first epoch can be planned: Spark starts, state is found.
@@ -22,7 +22,7 @@ class State(Enum):
 
     @property
     def running(self) -> bool:
-        """Whether epochs may be at work."""
+        """Whether the application may be processing epochs."""
         return self in (State.REBALANCING, State.RUNNING, State.PENDING_SHUTDOWN)
 
 

@@ -1,4 +1,4 @@
-"""What values of stores look like, kept in the checkpoint.
+"""The schemas of stores, kept in the checkpoint.
 
 A program that cannot read them is refused when it starts.
 """
@@ -34,7 +34,7 @@ class SchemaChange:
     Attributes:
         store: its name.
         side: `key` or `value`.
-        old: how they were written last: who reads that reads all of them.
+        old: how they were written last: a serde that reads that reads all of them.
         shown_old: what cannot be read, in few words.
         shown_new: what the program has.
         reason: why it cannot be read.
@@ -137,7 +137,7 @@ def _changed(change: SchemaChange) -> CheckpointError:
     keep = "Give new fields a default and keep the types of old ones"
     if change.old["serde"] == AGGREGATE:
         keep = (
-            "Keep the fields of the aggregate, their functions and their order, or aggregate anew in a store of "
+            "Keep the fields of the aggregate, their functions and their order, or aggregate again in a store of "
             "another name"
         )
     rewrite = "; or rewrite them with `hayase state migrate`" if change.side == "value" else ""

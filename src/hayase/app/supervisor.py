@@ -31,11 +31,11 @@ class Supervised(Protocol):
         ...
 
     def progress(self) -> ProgressReport:
-        """How far it is."""
+        """The progress of the application."""
         ...
 
     def lease_lost(self) -> HayaseError | None:
-        """Why another copy may run now; `None` as long as the lease is held."""
+        """The reason why another copy may run now; `None` as long as the lease is held."""
         ...
 
     def move_if(self, old: State, new: State) -> bool:
@@ -108,7 +108,7 @@ class Supervisor:
         try:
             self._told.say(self._status)
         except OSError as error:  # no room on the disk, for example: only `hayase app status` needs it
-            _LOG.debug("the status of the run could not be told: %s", error)
+            _LOG.debug("the status of the run is unknown: %s", error)
 
     def _change(self, changes: TopicChanges) -> HayaseError | None:
         self._app.move_if(State.RUNNING, State.REBALANCING)

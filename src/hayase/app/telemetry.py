@@ -66,7 +66,7 @@ class Telemetry:
         )
         self.registry.gauge(
             EPOCH, "offsets-lost-total", tags, self._lost,
-            "Offsets that were passed over since the start, because their records were gone before they were read",
+            "Offsets that were skipped since the start, because their records were gone before they were read",
         )  # fmt: skip
         self._count_epochs(0)
 

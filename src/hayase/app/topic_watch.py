@@ -55,7 +55,7 @@ class TopicWatch:
         self._known = frozenset(known)
 
     def close(self) -> None:
-        """Look no more."""
+        """Stop looking."""
         self._ended.set()
 
     def _look_until_the_end(self) -> None:

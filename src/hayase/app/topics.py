@@ -19,7 +19,7 @@ from hayase.topology.resolve import has_patterns, resolve_patterns
 from hayase.topology.topology import Topology
 
 INTERNAL_TOPIC_CONFIG = {"cleanup.policy": "delete", "retention.ms": "-1"}
-"""Kafka Streams' own: time removes nothing; what is through is deleted every `repartition.purge.interval.ms`."""
+"""Kafka Streams' own: time removes nothing; processed records are deleted every `repartition.purge.interval.ms`."""
 
 
 def prepare_topics(log: Log, topology: Topology, *, first: bool) -> tuple[Topology, dict[str, TopicInfo]]:

@@ -135,8 +135,8 @@ def reset(
         bool,
         typer.Option(
             "--markers-only",
-            help="Keep checkpoint and state: forget only what the log remembers. For a checkpoint restored from an older copy; "
-            "what was written since that copy is written again.",
+            help="Keep checkpoint and state: forget only what the log remembers. For a checkpoint restored from an "
+            "older copy; what was written since that copy is written again.",
         ),
     ] = False,
     config: Config = None,
@@ -175,13 +175,14 @@ def reset(
             if not is_in_log(streams_config, log):
                 raise StateError(
                     "NO_STATE",
-                    f"nothing is known of an application {application_id!r}: there is no checkpoint in {plan.checkpoint}, no state in "
-                    f"{plan.state.parent}, and nothing of it in the log. Nothing was done; give its application.id, and the settings "
-                    "that it runs with (state.dir, checkpoint.dir, where the topics are)",
+                    f"nothing is known of an application {application_id!r}: there is no checkpoint in "
+                    f"{plan.checkpoint}, no state in {plan.state.parent}, and nothing of it in the log. Nothing was "
+                    "done; give its application.id, and the settings that it runs with (state.dir, checkpoint.dir, "
+                    "where the topics are)",
                 )
             typer.echo(
-                f"no checkpoint in {plan.checkpoint} and no state in {plan.state.parent}: only what the log remembers is removed. "
-                "If the application has its checkpoint elsewhere, say where: -c checkpoint.dir=…"
+                f"no checkpoint in {plan.checkpoint} and no state in {plan.state.parent}: only what the log remembers "
+                "is removed. If the application has its checkpoint elsewhere, say where: -c checkpoint.dir=…"
             )
         if not yes:
             typer.confirm(f"Forget everything that application {application_id!r} remembers?", abort=True)
@@ -214,15 +215,15 @@ def _lines(status: ApplicationStatus) -> list[str]:
         return lines
     lag = "unknown" if run.lag_records is None else f"{run.lag_records:,}"
     lines.append(
-        f"{'this' if status.running else 'last'} run: {run.epochs:,} epochs, {run.consumed:,} records read, {run.produced:,} "
-        f"written, {run.dropped:,} dropped, {run.dead_letters:,} dead letters, lag {lag}"
+        f"{'this' if status.running else 'last'} run: {run.epochs:,} epochs, {run.consumed:,} records read, "
+        f"{run.produced:,} written, {run.dropped:,} dropped, {run.dead_letters:,} dead letters, lag {lag}"
     )
-    for what, told in (
+    for what, detail in (
         ("started again after failures", str(run.replaced) if run.replaced else ""),
         ("waiting", run.waiting),
         ("metrics", run.metrics_url),
         ("it failed", run.error),
     ):
-        if told:
-            lines.append(f"{what}: {told}")
+        if detail:
+            lines.append(f"{what}: {detail}")
     return lines

@@ -111,9 +111,7 @@ def batches(log: Log, topic: str, stop: StopRequest, start: Start, *, stop_at_en
     """
     info = log.describe([topic]).get(topic)
     if info is None:
-        raise UnknownTopicError(
-            "UNKNOWN_TOPIC", f"there is no topic {topic!r}; `hayase topics list` shows what there is"
-        )
+        raise UnknownTopicError("UNKNOWN_TOPIC", f"there is no topic {topic!r}; `hayase topics list` lists the topics")
     if start.partition is not None and start.partition >= info.partitions:
         raise UnknownTopicError(
             "UNKNOWN_TOPIC",

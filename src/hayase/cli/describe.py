@@ -66,7 +66,7 @@ def describe(
 
 
 def spark_lines(topology: Topology) -> list[str]:
-    """One line for each frame of Spark's, with the topic that joins it to the topology."""
+    """One line for each Spark DataFrame, with the topic that joins it to the topology."""
     lines = [f"  from_spark {source.name} --> topic {source.topic}" for source in topology.spark_sources]
     lines += [f"  topic {sink.topic} --> to_spark {sink.name}" for sink in topology.spark_sinks]
     return ["Frames of Spark:", *lines] if lines else []

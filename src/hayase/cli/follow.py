@@ -30,7 +30,7 @@ def follow(
 ) -> None:
     """Keep a copy of an application's stores up to date until Ctrl-C or SIGTERM.
 
-    It reads the application's checkpoint alone, shows every epoch that is through, and all stores and partitions
+    It reads the application's checkpoint alone, shows every completed epoch, and all stores and partitions
     after the same epoch. `hayase state` with --follower reads it. Killed, it goes on where it was.
 
     Use the settings the application runs with (application.id, state.dir, checkpoint.dir).
@@ -68,7 +68,7 @@ def status_text(status: FollowerStatus) -> str:
     if status.waiting:
         return "the application has not started yet"
     if status.lag_epochs == 0:
-        return f"epoch {status.epoch}, up to date" if status.epoch >= 0 else "no epoch is through yet"
+        return f"epoch {status.epoch}, up to date" if status.epoch >= 0 else "no epoch is complete yet"
     return (
         f"epoch {status.epoch}, {status.lag_epochs} epoch{'s' if status.lag_epochs > 1 else ''} behind "
         f"({status.lag_ms} ms)"

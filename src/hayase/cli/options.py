@@ -47,8 +47,8 @@ CommandConfig = Annotated[
         "--command-config",
         envvar="HAYASE_COMMAND_CONFIG",
         metavar="FILE",
-        help="Settings of Kafka's clients from a .properties or .toml file, e.g. security.protocol and sasl.jaas.config; "
-        "also bootstrap.servers.",
+        help="Settings of Kafka's clients from a .properties or .toml file, e.g. security.protocol and "
+        "sasl.jaas.config; also bootstrap.servers.",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="JSON, one object a line, for programs.")]
@@ -63,7 +63,8 @@ ConfigFile = Annotated[
     typer.Option(
         "--config-file",
         metavar="FILE",
-        help="Settings from a .properties or .toml file; --config wins over it. Default: the nearest hayase.toml, upwards.",
+        help="Settings from a .properties or .toml file; --config wins over it. "
+        "Default: the nearest hayase.toml, upwards.",
     ),
 ]
 
@@ -77,8 +78,8 @@ def log_settings(log_dir: Path | None, bootstrap_servers: str | None) -> dict[st
     if log_dir is not None and bootstrap_servers is not None:
         raise ConfigError(
             "INVALID_SETTING",
-            "--log-dir and --bootstrap-servers (or HAYASE_LOG_DIR and HAYASE_BOOTSTRAP_SERVERS) are both given; topics are "
-            "either in the embedded log or in Kafka: leave one out",
+            "--log-dir and --bootstrap-servers (or HAYASE_LOG_DIR and HAYASE_BOOTSTRAP_SERVERS) are both given; topics "
+            "are either in the embedded log or in Kafka: leave one out",
         )
     settings: dict[str, Any] = {}
     if log_dir is not None:
@@ -93,17 +94,17 @@ def opened_log(
     log_dir: Path | None, bootstrap_servers: str | None, command_config: Path | None = None
 ) -> Iterator[Log]:
     """The log that these options mean, closed at the end."""
-    told = log_settings(log_dir, bootstrap_servers)
+    settings = log_settings(log_dir, bootstrap_servers)
     read = _read_file(command_config, "--command-config") if command_config is not None else {}
-    if not told and command_config is None:
+    if not settings and command_config is None:
         read = {key: value for key, value in project_settings().items() if key != "application.id"}
     if log_dir is not None and command_config is not None:
         raise ConfigError(
             "INVALID_SETTING",
-            "--log-dir and --command-config (or HAYASE_LOG_DIR and HAYASE_COMMAND_CONFIG) are both given; topics are either in "
-            "the embedded log or in Kafka: leave one out",
+            "--log-dir and --command-config (or HAYASE_LOG_DIR and HAYASE_COMMAND_CONFIG) are both given; topics are "
+            "either in the embedded log or in Kafka: leave one out",
         )
-    config = StreamsConfig({"application.id": "hayase-cli", **read, **told})
+    config = StreamsConfig({"application.id": "hayase-cli", **read, **settings})
     if command_config is not None and config.embedded:
         raise ConfigError(
             "MISSING_SETTING",
@@ -153,7 +154,7 @@ def project_settings() -> dict[str, Any]:
             raise ConfigError(
                 "INVALID_SETTING",
                 f"{file} is not used: it belongs to another user, or any user can write it. Settings say what is run; "
-                "mend it with chown or chmod o-w, or name a file of your own with --config-file",
+                "fix it with chown or chmod o-w, or name a file of your own with --config-file",
             )
         settings = _read_file(file, PROJECT_FILE)
         for key in _FOLDERS & settings.keys():

@@ -34,7 +34,7 @@ def migrate(
     config: Config = None,
     config_file: ConfigFile = None,
 ) -> None:
-    """Rewrite the values of stores that this program could not read (STORE_SCHEMA_CHANGED), so that it can go on with them.
+    """Rewrite values of stores that this program cannot read (STORE_SCHEMA_CHANGED), so that it can go on with them.
 
     The application must be stopped, not killed. FUNCTION gets each value as it was written: JSON as dict, list, text or
     number. All is rewritten or nothing, also if this is interrupted; then run it again, or just start the application.

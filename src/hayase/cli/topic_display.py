@@ -47,6 +47,7 @@ def _storage_lines(line: str, storage: PartitionStorage) -> Iterator[str]:
         yield f"{line}; {storage.local_bytes:,} bytes"
         return
     remote = sum(part.bytes for part in parts)
-    yield f"{line}; {storage.local_bytes:,} bytes here, {remote:,} bytes in {len(parts)} remote part{'s'[: len(parts) - 1]}"
+    number = f"{len(parts)} remote part{'s'[: len(parts) - 1]}"
+    yield f"{line}; {storage.local_bytes:,} bytes here, {remote:,} bytes in {number}"
     for part in parts:
         yield f"    offsets {part.base} to {part.end}: {part.records:,} records, {part.bytes:,} bytes in {part.url}"

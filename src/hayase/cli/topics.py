@@ -279,15 +279,14 @@ def unknown_topic(topic: str) -> UnknownTopicError:
     """The error for a topic that is not there."""
     return UnknownTopicError(
         "UNKNOWN_TOPIC",
-        f"there is no topic {topic!r}; `hayase topics list` shows what there is, `hayase topics create {topic}` makes "
-        "it",
+        f"there is no topic {topic!r}; `hayase topics list` lists the topics, `hayase topics create {topic}` makes it",
     )
 
 
 def line_chunks(stream: BinaryIO) -> Iterator[list[bytes]]:
     """Lines as they come, without their ends: several at a time if they come fast, at once if they come slowly."""
     rest = b""
-    while chunk := stream.read1(_CHUNK):  # type: ignore[attr-defined]  # every binary stream of Python's has it
+    while chunk := stream.read1(_CHUNK):  # type: ignore[attr-defined]  # every binary stream in Python has it
         *lines, rest = (rest + chunk).split(b"\n")
         if lines:
             yield [line.removesuffix(b"\r") for line in lines]

@@ -157,8 +157,8 @@ def _subtopology(
     store: str | None,
 ) -> SubtopologyPlan:
     return SubtopologyPlan(
-        subtopology_id, level, compiled.form, compiled.reason, nodes, count, compiled.stateful, compiled.pure, reads, store,
-        compiled.journalled, compiled.definition,
+        subtopology_id, level, compiled.form, compiled.reason, nodes, count, compiled.stateful, compiled.pure, reads,
+        store, compiled.journalled, compiled.definition,
     )  # fmt: skip
 
 

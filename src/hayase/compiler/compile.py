@@ -218,7 +218,7 @@ def _source(
 def _edge_serdes(
     topology: Topology, edge: str, node: SourceNode | SinkNode, sent: SentOverEdge | None, options: CompileOptions
 ) -> tuple[Serde, Serde]:
-    """Both ends of an edge must come to the same serdes, so this looks at the source and the sink of the topic."""
+    """Both ends of an edge must have the same serdes, so this looks at the source and the sink of the topic."""
     key, value = node.key_serde, node.value_serde
     for other in topology.nodes:
         if (isinstance(other, SourceNode) and edge in other.topics) or (

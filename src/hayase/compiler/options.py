@@ -39,9 +39,9 @@ _EXTRACTORS: dict[str, TimestampExtractor] = {
 
 
 def configured(topology: Topology, config: StreamsConfig) -> Topology:
-    """The topology with the names of its internal topics, the configuration's serdes, made for their topics, and store type.
+    """The topology with names for its internal topics, the configuration's serdes and its type of stores.
 
-    Done before anything else.
+    The first step of compilation. Each serde is made for its topic.
 
     Raises:
         TopologyError: `UNKNOWN_SERDE`: a key's serde is not known. `EMPTY_TOPOLOGY`. `GENERATED_NAMES`.

@@ -52,7 +52,7 @@ def _looked_up(operator: op.Operator) -> str | None:
 def partition_counts(topology: Topology, topics: Mapping[str, int]) -> dict[str, int]:
     """Partition count of every repartition, and of every internal topic that is not among `topics`.
 
-    As given, else that of what it is joined with, else the largest upstream, else 1: a frame of Spark's is upstream.
+    As given, else that of what it is joined with, else the largest upstream, else 1: a Spark DataFrame is upstream.
 
     Raises:
         TopologyError: PARTITIONS_DIFFER, naming the topics and their counts.

@@ -124,7 +124,7 @@ def _functions(mapper: object) -> list[object]:
 
 
 def _are_expressions(functions: Sequence[object]) -> bool:
-    """Whether they are expressions without Python in them, which would be called for records whose turn has not come."""
+    """Whether they are expressions without Python, which would be called for records whose turn has not come."""
     return all(isinstance(each, pl.Expr) and is_pure_expression(each) for each in functions)
 
 

@@ -62,8 +62,8 @@ class StreamsConfig:
             100, Kafka Streams' value under exactly-once; 0: at once.
         max_records_per_epoch: `max.records.per.epoch`: an epoch's input while lagging; default 1,000,000.
         max_poll_interval_ms: `max.poll.interval.ms`: a worker whose step (what one bundle does in one epoch) makes no
-            progress for so long is ended, and Spark tries the task again; default 300,000. A record that is through, a
-            batch that was read or written, and waiting for brokers that are away count as progress.
+            progress for so long is ended, and Spark tries the task again; default 300,000. A record that was
+            processed, a batch that was read or written, and waiting for brokers that are away count as progress.
         max_task_idle_ms: `max.task.idle.ms`: how long a task with several inputs waits for one that has nothing, before
             it reads the others beyond the time that this one has reached; default 0 (it does not wait), as does -1
             (KIP-695). A run to the end of the input never waits.
@@ -89,20 +89,20 @@ class StreamsConfig:
             `columns`.
         source_range_lost: `source.range.lost`: what happens where retention, or a deletion, removed records that were
             not read yet: `fail` (default; SOURCE_RANGE_LOST), or `reset`: go on, with all state, where
-            `auto.offset.reset` says. Offsets that are passed over are logged.
+            `auto.offset.reset` says. Offsets that are skipped are logged.
         state_dir: `state.dir`: local folder for state; default `hayase` in the user's state folder
             (`XDG_STATE_HOME`, else `~/.local/state`), so that it outlives a reboot.
         state_memory_dir: `state.memory.dir`: local folder in memory (a tmpfs) for stores that are kept in memory, while
             the application runs; default `hayase-<user id>` in `/dev/shm`, where there is none `memory` in `state.dir`,
-            which is on disk. A container's `/dev/shm` is small unless it is told otherwise.
+            which is on disk. A container's `/dev/shm` is small by default.
         checkpoint_dir: `checkpoint.dir`: where epochs, deltas and snapshots are published: a local folder, or
             `s3://bucket/folder`; for an S3 store other than Amazon's `s3://bucket/folder?endpoint=https://host:port`,
             also with `region`, `path_style` and `conditional_put` (`hayase.storage.s3_location`); needs `hayase[s3]`;
             credentials come from the environment, `~/.aws` or the machine's role.
             Default `<state.dir>/<application.id>/checkpoint`.
         checkpoint_fsync: `checkpoint.fsync`: survive a power loss, not only a crash; default true. On S3 always so.
-        repartition_purge_interval_ms: `repartition.purge.interval.ms`: how often records that every reader is through
-            with are deleted from internal topics; default 30,000.
+        repartition_purge_interval_ms: `repartition.purge.interval.ms`: how often records that every reader
+            has processed are deleted from internal topics; default 30,000.
         state_history_retention_ms: `state.history.retention.ms`: how long older epochs stay readable; default 0.
         state_snapshot_deltas_max: `state.snapshot.deltas.max`: after so many deltas (epochs that changed a bundle's
             stores) at the latest a snapshot of them is taken; default 20,000.
@@ -130,7 +130,7 @@ class StreamsConfig:
             by default.
         replication_factor: `replication.factor`: of topics that Hayase itself makes on Kafka; -1: the brokers' default.
         task_timeout_ms: `task.timeout.ms`: how long errors that pass by themselves (brokers that do not answer, a
-            process of Spark's that died) are tried again without any progress before the application fails; default
+            Spark process that died) are tried again without any progress before the application fails; default
             300,000. For as long a task waits for brokers, or for the S3 store of the checkpoint, before it fails.
         topology_optimization: `topology.optimization`: `none`, `all`, or a list of `merge.repartition.topics` (one
             repartition below one change of key), `single.store.self.join` (one window store for a stream joined with

@@ -48,8 +48,9 @@ NAMES = (
 )
 """Every failpoint that each epoch reaches, in that order."""
 SPARK_NAMES = ("after_spark_offsets", "after_spark_publish", "before_spark_write", "after_spark_write")
-"""Those of `from_spark` (the offsets of a micro-batch are kept; its rows are published) and `to_spark` (a range is recorded;
-it is written, but not marked as done), in the application's process; the bundle is the name, the epoch the number."""
+"""Those of `from_spark` (the offsets of a micro-batch are kept; its rows are published) and `to_spark` (a range is
+recorded; it is written, but not marked as done), in the application's process; the bundle is the name, the epoch the
+number."""
 RARE_NAMES = (
     "inside_delta",
     "between_applies",
@@ -64,10 +65,10 @@ RARE_NAMES = (
     "between_migrations",
     "before_migration_cleared",
 )
-"""Those of epochs too large for memory (a part of the delta is published), of bundles that have stores without changelog
-(they are written, the state is not yet), of snapshots, of deleting what is through from internal topics, and of
-migrations (a delta is beside the changelog; before and after the commit; a
-delta is in the changelog; all is done but to clear up)."""
+"""Those of epochs too large for memory (a part of the delta is published), of bundles that have stores without
+changelog (they are written, the state is not yet), of snapshots, of deleting completed records from internal topics,
+and of migrations (a delta is beside the changelog; before and after the commit; a delta is in the changelog; all is
+done but to clear up)."""
 
 
 listener: Callable[[str, str | None, int | None], None] | None = None

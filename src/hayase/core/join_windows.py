@@ -12,7 +12,7 @@ from hayase.core.windows import to_ms
 
 @dataclass(frozen=True, slots=True)
 class JoinWindows:
-    """How far apart in time two records may be to be joined (Kafka Streams' `JoinWindows`).
+    """Windows of a stream-stream join: how far apart in time two records may be (Kafka Streams' `JoinWindows`).
 
     A left record at time t and a right record of the same key meet if
     `t - before_ms <= right's time <= t + after_ms`, both ends included. One of the two may be negative, so that the
@@ -79,7 +79,7 @@ class JoinWindows:
 
     @property
     def size_ms(self) -> int:
-        """How long the window is."""
+        """The length of the window, in milliseconds."""
         return self.before_ms + self.after_ms
 
     @property

@@ -84,7 +84,7 @@ _REFRESH = "the client library renews logins by its own rules; remove it"
 _NO_COUNTERPART: Mapping[str, str] = {
     "ssl.protocol": _TLS_VERSIONS,
     "ssl.enabled.protocols": _TLS_VERSIONS,
-    "ssl.provider": "it names a provider of Java's; OpenSSL's are named by ssl.providers",
+    "ssl.provider": "it names a Java provider; ssl.providers names those of OpenSSL",
     "ssl.keymanager.algorithm": _ALGORITHMS,
     "ssl.trustmanager.algorithm": _ALGORITHMS,
     "ssl.secure.random.implementation": _ALGORITHMS,
@@ -305,7 +305,8 @@ def _options(text: str) -> dict[str, str]:
     if text[place:].strip():
         raise _invalid(
             "sasl.jaas.config",
-            'the options of sasl.jaas.config cannot be read; they must be NAME="VALUE", with one login module and `;` at the end',
+            'the options of sasl.jaas.config cannot be read; they must be NAME="VALUE", with one login module and `;` '
+            "at the end",
         )
     return options
 

@@ -148,7 +148,7 @@ def configure_logging(
 
 
 def set_levels(level: str) -> None:
-    """Log from this level on, but for what is mere noise."""
+    """Log from this level on, except for what is mere noise."""
     logging.getLogger().setLevel(level)
     logging.getLogger("hayase").setLevel(level)
     for name in _NOISY:

@@ -22,7 +22,7 @@ class NameCounter:
         self._next = 0
         self._uncounted_before = 0
         self.before: dict[str, str] = {}
-        """Generated names → those that earlier releases made in their place, where these differ (`hayase.topology.earlier`)."""
+        """Generated names → those of earlier releases, where these differ (`hayase.topology.earlier`)."""
 
     def next(self, prefix: str, *, before: str | None = None) -> str:
         """The next generated name; `before` is the prefix that earlier releases gave it."""

@@ -17,7 +17,7 @@ _MS = (86_400_000, 3_600_000, 60_000, 1_000)
 
 @dataclass(frozen=True, slots=True)
 class AutoOffsetReset:
-    """Where an application begins to read a topic for which it has no position (Kafka Streams' class of that name, KIP-1106).
+    """Where an application begins to read a topic for which it has no position (Kafka Streams' class, KIP-1106).
 
     Positions are in the application's checkpoint, so this matters when it first starts, when a pattern matches a
     further topic, and after `hayase app reset`. Never later: input that is gone before it was read is an error, not a
@@ -39,17 +39,17 @@ class AutoOffsetReset:
 
     @classmethod
     def earliest(cls) -> AutoOffsetReset:
-        """At the first record that there is."""
+        """Begin at the first record that the topic holds."""
         return cls("earliest")
 
     @classmethod
     def latest(cls) -> AutoOffsetReset:
-        """At the end: only with what comes from then on."""
+        """Begin at the end: read only records that come from then on."""
         return cls("latest")
 
     @classmethod
     def none(cls) -> AutoOffsetReset:
-        """Nowhere: without a position the application does not start (`NO_POSITION`)."""
+        """Do not begin: without a position the application does not start (`NO_POSITION`)."""
         return cls("none")
 
     @classmethod
@@ -66,7 +66,7 @@ class AutoOffsetReset:
 
     @classmethod
     def of(cls, given: AutoOffsetReset | str) -> AutoOffsetReset:
-        """One of these, or its name in Kafka's settings: `earliest`, `latest`, `none`, `by_duration:<ISO-8601 duration>`.
+        """The policy itself, or by its name: `earliest`, `latest`, `none`, `by_duration:<ISO-8601 duration>`.
 
         Raises:
             TopologyError: `INVALID_RESET`.

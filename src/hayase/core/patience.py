@@ -18,11 +18,11 @@ _SAY_AFTER_S = 2.0
 
 
 class Patience:
-    """How long what is away is waited for, and who is told of it.
+    """How long to wait for a service that is away, and where that is reported.
 
     Args:
         limit_s: after so long without an answer the error is passed on; the last attempt is made after that time.
-        tell: told why something waits, and an empty text when it goes on.
+        tell: called with why something waits, and with an empty text when it goes on.
         monotonic: the clock, in seconds.
         sleep: waits that many seconds between two attempts.
         chance: a number from 0 to 1, by which pauses differ from process to process.
@@ -87,7 +87,7 @@ class Wait:
         return True
 
     def over(self) -> None:
-        """There was an answer; what fails from now on is waited for anew."""
+        """There was an answer; what fails from now on is waited for again."""
         if self._since is not None:
             if self._told:
                 _LOG.warning("goes on after %.0f s", self._patience.monotonic() - self._since)

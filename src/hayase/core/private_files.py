@@ -1,7 +1,7 @@
 """Folders and files that only their user can enter and read, or a group of the user's choice, whatever the umask is.
 
 A folder says by its mode who may do what in it, and everything made below takes that over: so all processes that share
-a folder agree without being told. Beside the owner a group has access where the folder has the setgid bit and gives
+a folder agree without a setting. Beside the owner a group has access where the folder has the setgid bit and gives
 nothing to others.
 """
 
@@ -113,7 +113,7 @@ def open_file(path: Path, flags: int) -> int:
 
 
 def write_file(path: Path, data: bytes) -> None:
-    """Write a file anew; raises as `open_file`."""
+    """Write a file again; raises as `open_file`."""
     with os.fdopen(open_file(path, os.O_WRONLY | os.O_TRUNC), "wb") as file:
         file.write(data)
 
@@ -287,7 +287,7 @@ def _not_private(path: Path, info: os.stat_result, why: str, command: str) -> Fo
     return FolderError(
         "FOLDER_NOT_PRIVATE",
         f"{path} (mode {mode}) cannot be used by {_me()}: {why}, who could read and change what is put there. Name "
-        f"another folder, for example one inside it that Hayase makes, or mend this one: {command}",
+        f"another folder, for example one inside it that Hayase makes, or fix this one: {command}",
         folder=str(path),
         owner=_user(info.st_uid),
         mode=mode,

@@ -15,7 +15,7 @@ _CONTROL = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 def parse_properties(text: str, where: str) -> dict[str, str]:
     r"""The settings of a properties file.
 
-    As `java.util.Properties` reads it, but for one thing: a line needs `=` or `:`, so that a slip is not taken for an
+    As `java.util.Properties` reads it, with one exception: a line needs `=` or `:`, so that a slip is not taken for an
     empty value.
 
     Args:

@@ -68,7 +68,7 @@ class Record(msgspec.Struct, Generic[K, V], frozen=True, gc=False):
 
 
 class Change(msgspec.Struct, Generic[V], frozen=True, gc=False):
-    """What a table edge carries: the new value of a row and, where asked for, the one before.
+    """An update of a table's row: the new value and, where asked for, the one before.
 
     `None` stands for "no row". `old` is `None` as well when no node downstream wants old values. `is_latest` is false
     for an update of a versioned table that came out of order: `new` went into the row's history, the row stays as it
@@ -129,7 +129,7 @@ class TaskId(NamedTuple):
 
 
 class RecordContext(NamedTuple):
-    """What a function that chooses a topic may know of a record besides key and value.
+    """The context of a record for functions that choose its topic: topic, partition, offset, time, headers.
 
     Attributes:
         topic: where the record being processed was read; `None` if it is sent by a cache at the end of an epoch.

@@ -1,4 +1,4 @@
-"""Values over the last samples, as Kafka's own metrics keep them (`metrics.sample.window.ms`, `metrics.num.samples`)."""
+"""Values over the last samples, as in Kafka's own metrics (`metrics.sample.window.ms`, `metrics.num.samples`)."""
 
 from __future__ import annotations
 

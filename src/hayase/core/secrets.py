@@ -153,8 +153,8 @@ def only_reference(value: object) -> bool:
 def _unknown_provider(setting: str, reference: re.Match[str]) -> ConfigError:
     return ConfigError(
         "UNKNOWN_PROVIDER",
-        f"{setting} refers to {reference.group(0)}; there is no provider {reference.group(1)!r}. There are ${{env:NAME}}, "
-        "${file:PATH:KEY} and ${dir:PATH:FILE}",
+        f"{setting} refers to {reference.group(0)}; there is no provider {reference.group(1)!r}. "
+        "There are ${env:NAME}, ${file:PATH:KEY} and ${dir:PATH:FILE}",
         setting=setting,
     )
 

@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 _LENGTH_MAX = 60
-"""The path of a Unix socket has at most about 100 characters, and the names of Spark's in a folder have 42."""
+"""The path of a Unix socket has at most about 100 characters, and Spark's names in a folder have 42."""
 
 
 def socket_folder(prefix: str) -> Path:

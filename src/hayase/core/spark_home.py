@@ -16,7 +16,7 @@ def light_spark_home(cache: Path | None = None) -> Path | None:
     """A `SPARK_HOME` with the scripts and jars of the installed PySpark, and without its zipped Python sources.
 
     Spark puts `$SPARK_HOME/python/lib/pyspark.zip` before everything else on the path of each Python process that it
-    starts. Nothing compiled can be kept in a zip, so each of them would compile PySpark anew, for a second and more;
+    starts. Nothing compiled can be kept in a zip, so each of them would compile PySpark again, for a second and more;
     from here they import the package that is installed. Good for local masters only: YARN ships that very zip.
 
     Args:

@@ -1,4 +1,4 @@
-"""What this process is at, and whether it gets on: written by the thread that works, read by a watchdog.
+"""This process's step, and whether it makes progress: written by the thread that works, read by a watchdog.
 
 A sign of life is the increment of a number, so it may be given wherever something has come to its end: a batch, a
 chunk, a blob.
@@ -29,7 +29,7 @@ class Steps:
         signs: of life, counted.
         asking: whether a log or a store is being asked, which gives up by itself.
         main: the thread that works on them.
-        on_step: told of each step when it begins, and `None` when it has ended.
+        on_step: called with each step when it begins, and with `None` when it has ended.
     """
 
     __slots__ = ("asking", "main", "on_step", "signs", "step")
@@ -47,7 +47,7 @@ STEPS = Steps()
 
 
 def moved() -> None:
-    """The step at work has got on. Says nothing in other threads than the main one, which works on steps."""
+    """The step at work has made progress. Says nothing in other threads than the main one, which works on steps."""
     if threading.get_ident() == STEPS.main:
         STEPS.signs += 1
 

@@ -62,7 +62,7 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The machine's clock. May go backwards; who needs a monotonic one takes the maximum."""
+    """The machine's clock. May go backwards; a caller that needs a monotonic one takes the maximum."""
 
     def now_ms(self) -> int:
         """Milliseconds since the epoch."""
@@ -70,7 +70,7 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock that moves only when told to; for tests."""
+    """A clock that moves only by `advance`; for tests."""
 
     def __init__(self, now_ms: int = 0) -> None:
         self._now_ms = now_ms

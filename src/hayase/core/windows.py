@@ -100,13 +100,41 @@ class TimeWindows(Windows):
 
     @classmethod
     def of_size_and_grace(cls, size: timedelta, grace: timedelta) -> TimeWindows:
-        """Tumbling windows that accept records until stream time reaches their end plus `grace`."""
+        """Tumbling windows that accept records until stream time reaches their end plus `grace`.
+
+        The n-th window is `[n * size, (n + 1) * size)`, counted from 1970-01-01 UTC: windows of a day begin at midnight
+        UTC, whatever the local time zone. Kafka Streams' `TimeWindows.ofSizeAndGrace`.
+
+        Args:
+            size: of a window, at least 1 ms, in whole milliseconds.
+            grace: how far stream time may pass the end of a window before its records are late; from 0 on. Late records
+                are dropped and counted, and `KTable.late_records` gives them.
+
+        Raises:
+            TopologyError: `INVALID_DURATION`.
+
+        Example:
+            >>> windows = TimeWindows.of_size_and_grace(timedelta(minutes=5), timedelta(minutes=1))
+            >>> windows.windows_for(300_000), windows.retention_ms
+            ([Window(start_ms=300000, end_ms=600000)], 360000)
+        """
         size_ms = to_ms("size", size, minimum_ms=1)
         return cls(size_ms, size_ms, to_ms("grace", grace))
 
     @classmethod
     def of_size_with_no_grace(cls, size: timedelta) -> TimeWindows:
-        """Tumbling windows that drop every record that comes after their end."""
+        """Tumbling windows that drop every record that comes after their end: as `of_size_and_grace` with 0.
+
+        A record is dropped as soon as stream time has reached the end of its window, so records that are out of order
+        around the end of a window are lost for it. Kafka Streams' `TimeWindows.ofSizeWithNoGrace`.
+
+        Raises:
+            TopologyError: `INVALID_DURATION`.
+
+        Example:
+            >>> TimeWindows.of_size_with_no_grace(timedelta(minutes=5)).grace_ms
+            0
+        """
         return cls.of_size_and_grace(size, timedelta(0))
 
     def advance_by(self, advance: timedelta) -> TimeWindows:
@@ -150,7 +178,7 @@ class UnlimitedWindows(Windows):
 
     @property
     def size_ms(self) -> int:  # type: ignore[override]
-        """As long as 64 bits can say."""
+        """The length of the window in milliseconds: the largest that 64 bits hold."""
         return LAST_MS
 
     @property
@@ -159,7 +187,7 @@ class UnlimitedWindows(Windows):
         return 0
 
     def windows_for(self, timestamp_ms: int) -> list[Window]:
-        """The window, if it has begun."""
+        """A list of the window, empty for a time before its start."""
         return [Window(self.start_ms, LAST_MS)] if timestamp_ms >= self.start_ms else []
 
 
@@ -214,6 +242,19 @@ class SessionWindows:
     def of_inactivity_gap_and_grace(cls, inactivity_gap: timedelta, grace: timedelta) -> SessionWindows:
         """Sessions that end after that gap, and accept late records for `grace` longer.
 
+        A record joins a session if it is at most the gap before its start or after its end, both included; else it
+        begins one. Records may merge sessions: the merged ones are deleted (a null value is sent), then the new one is
+        sent. The windows of one key do not overlap; those of different keys have nothing to do with each other. Kafka
+        Streams' `SessionWindows.ofInactivityGapAndGrace`.
+
+        Args:
+            inactivity_gap: from 0 on, in whole milliseconds.
+            grace: from 0 on; a record is late if its session ended more than gap plus grace before stream time. Late
+                records are dropped and counted, and `KTable.late_records` gives them.
+
+        Raises:
+            TopologyError: `INVALID_DURATION`.
+
         Example:
             >>> SessionWindows.of_inactivity_gap_and_grace(timedelta(minutes=30), timedelta(minutes=5))
             SessionWindows(gap_ms=1800000, grace_ms=300000)
@@ -222,7 +263,15 @@ class SessionWindows:
 
     @classmethod
     def of_inactivity_gap_with_no_grace(cls, inactivity_gap: timedelta) -> SessionWindows:
-        """Sessions that end after that gap."""
+        """Sessions that end after that gap: as `of_inactivity_gap_and_grace` with a grace of 0.
+
+        Raises:
+            TopologyError: `INVALID_DURATION`.
+
+        Example:
+            >>> SessionWindows.of_inactivity_gap_with_no_grace(timedelta(minutes=30))
+            SessionWindows(gap_ms=1800000, grace_ms=0)
+        """
         return cls.of_inactivity_gap_and_grace(inactivity_gap, timedelta(0))
 
     @property

@@ -18,9 +18,10 @@ from hayase.topology.operators import Branch, Split
 
 
 class BranchedKStream(Generic[K, V]):
-    """Collects branches; ended by `default_branch` or `no_default_branch`, which give the streams by name.
+    """The branches of a split so far: a record goes to the first one whose predicate is true.
 
-    A branch's name is that of the split followed by the branch's own, or by its position, beginning with `1`; the
+    Ended by `default_branch` or `no_default_branch`, which give the streams by name, in order of the branches. A
+    branch's name is that of the split followed by the branch's own, or by its position, beginning with `1`; the
     default branch's position is `0`.
 
     Example:
@@ -42,7 +43,15 @@ class BranchedKStream(Generic[K, V]):
         state.graph.processor(self._name, (state.node,), lambda: Split(tuple(self._predicates), self._default))
 
     def branch(self, predicate: Predicate[K, V], branched: Branched | None = None) -> BranchedKStream[K, V]:
-        """Add a branch for the records for which `predicate`, and none of the earlier ones, is true."""
+        """Add a branch for the records for which `predicate`, and none of the earlier ones, is true.
+
+        Args:
+            predicate: as in `KStream.filter`; a null result is false.
+            branched: name of the branch, and what becomes of its stream; default: named by its position.
+
+        Raises:
+            TopologyError: `SPLIT_ENDED`: after `default_branch` or `no_default_branch`; what `KStream.filter` raises.
+        """
         self._check_open("branch")
         function = functions.predicate(predicate, "branch")
         check_predicate(function, visible_columns(self._state.key, self._state.value), "branch")
@@ -51,14 +60,24 @@ class BranchedKStream(Generic[K, V]):
         return self
 
     def default_branch(self, branched: Branched | None = None) -> dict[str, KStream[K, V]]:
-        """End with a branch for all other records."""
+        """End the split with a branch for all other records; the streams by name.
+
+        Raises:
+            TopologyError: `SPLIT_ENDED`: it has ended already.
+        """
         self._check_open("default_branch")
         self._ended = self._default = True
         self._add(branched, index=len(self._predicates), suffix="0")
         return dict(self._branches)
 
     def no_default_branch(self) -> dict[str, KStream[K, V]]:
-        """End without one: records that match no predicate are dropped."""
+        """End the split without a default branch; the streams by name. Records that match no predicate are dropped.
+
+        They are not counted as dropped records.
+
+        Raises:
+            TopologyError: `SPLIT_ENDED`: it has ended already.
+        """
         self._check_open("no_default_branch")
         self._ended = True
         return dict(self._branches)

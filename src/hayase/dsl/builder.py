@@ -1,4 +1,4 @@
-"""`StreamsBuilder`: where a topology begins."""
+"""`StreamsBuilder`: the entry point of the DSL."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ class StreamsBuilder:
         partitions: int | None = None,
         output_mode: Literal["append", "update"] = "append",
     ) -> KStream[K, V]:
-        """A stream of the rows of any streaming DataFrame of Spark's.
+        """A stream of the rows of any streaming Spark DataFrame.
 
         Files, Kafka clusters, tables, rates, your own sources.
 
@@ -278,7 +278,7 @@ class StreamsBuilder:
         return self
 
     def build(self, settings: Mapping[str, object] | None = None) -> Topology:
-        """The topology as built so far.
+        """The topology with all that was added so far. May be called again after further additions.
 
         Args:
             settings: those of the application, of which `topology.optimization` counts here, as in Kafka Streams:

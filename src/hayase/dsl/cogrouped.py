@@ -58,7 +58,7 @@ class CogroupedKStream(Generic[K, VR]):
     def cogroup(
         self, grouped_stream: KGroupedStream[K, V], aggregator: Callable[[K, V, VR], VR | None]
     ) -> CogroupedKStream[K, VR]:
-        """One more stream.
+        """The cogroup with one more grouped stream and its aggregator.
 
         Args:
             grouped_stream: of the same topology, with the same type of key; not windowed.

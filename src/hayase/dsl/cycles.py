@@ -18,7 +18,7 @@ from hayase.topology.topology import Topology
 
 
 def without_cycles(topology: Topology) -> Topology:
-    """The topology with an internal topic for each repartition that closes a cycle, looked at in the order they were added."""
+    """The topology with an internal topic for each repartition that closes a cycle, in the order of their addition."""
     if not topology.repartitions:
         return topology
     place = {node.name: sub.id for sub in topology.subtopologies for node in sub.nodes}

@@ -1,9 +1,9 @@
-"""Brings what users pass as functions into the one shape that operators want.
+"""Normalizes functions of the user into the shape that operators call.
 
 The rules, everywhere the same:
 
 * A callable is called with as many arguments as it *requires*. `map_values` and `flat_map_values` take `(value)` or
-  `(key, value)`, joiners `(left, right)` or `(key, left, right)`; where that cannot be told (classes such as `str`,
+  `(key, value)`, joiners `(left, right)` or `(key, left, right)`; where that is unknown (classes such as `str`,
   builtins without a signature, `*args`) it is the shorter form. Everything else takes what it takes in Kafka Streams:
   predicates, key mappers and actions `(key, value)`.
 * A Polars expression is a bare value. A string is the field of that name.

@@ -334,12 +334,12 @@ class Graph:
         return self._through(parent, names, *serdes, partitioner, record_timestamp())
 
     def spark_source(self, source: SparkSource, partitions: int | None) -> None:
-        """Add the internal topic that a frame of Spark's is written to; its source node is added besides."""
+        """Add the internal topic that a Spark DataFrame is written to; its source node is added besides."""
         self._spark_topic("from_spark", source.name, source.topic, partitions)
         self._spark_sources.append(source)
 
     def spark_sink(self, sink: SparkSink) -> None:
-        """Add the internal topic that a writer of Spark's is given; its sink node is added besides."""
+        """Add the internal topic that a Spark writer is given; its sink node is added besides."""
         self._spark_topic("to_spark", sink.name, sink.topic, None)
         self._spark_sinks.append(sink)
 

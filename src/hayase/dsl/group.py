@@ -1,4 +1,4 @@
-"""What a grouped stream has besides its records."""
+"""Grouped streams: the stream, and the repartition that its aggregations share."""
 
 from __future__ import annotations
 

@@ -173,7 +173,7 @@ class KGroupedTable(Generic[K, V]):
         *,
         name: Name = None,
     ) -> KTable[K, VR]:
-        """Aggregate per group: `initializer()` makes the first, the other two are `(key, value, aggregate) -> aggregate`.
+        """Aggregate per group: `initializer()`, adder and subtractor `(key, value, aggregate) -> aggregate`.
 
         `subtractor` takes a value out that `adder` put in; it is not called for a group without a row. A null result
         removes the row, and the next value begins with the initializer again. The value serde is the one of

@@ -1,4 +1,4 @@
-"""What is known about keys and values while a topology is built: their serde, their fields and types.
+"""Serdes, fields and types of keys and values, as far as they are known while a topology is built.
 
 Kafka Streams forgets the serde after every mapping and asks for it again where it is needed. Here the types of
 expressions are worked out by Polars and those of callables read from their annotations, so that a serde can often
@@ -107,7 +107,7 @@ def _add_key(columns: dict[str, pl.DataType], key: Known) -> None:
 def infer(
     expression: pl.Expr | Fields, columns: tuple[dict[str, pl.DataType], bool], what: str
 ) -> dict[str, pl.DataType] | None:
-    """Names and types of what expressions give; a bare expression's name is `value`. `None` if it cannot be told.
+    """Names and types of what expressions give; a bare expression's name is `value`. `None` if unknown.
 
     Raises:
         TopologyError: `UNKNOWN_FIELD`, `INVALID_EXPRESSION`: all columns are known and the expression does not fit

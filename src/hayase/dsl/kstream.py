@@ -77,15 +77,40 @@ class KStream(Generic[K, V]):
         return visible_columns(self._state.key, self._state.value)
 
     def filter(self, predicate: Predicate[K, V], *, name: Name = None) -> KStream[K, V]:
-        """Keep the records for which `predicate` is true: `(key, value) -> bool` or a boolean expression.
+        """The records for which a predicate is true, unchanged and in the same order. Kafka Streams' `KStream.filter`.
+
+        Keys stay, so nothing is repartitioned. No state is kept. Dropped records are not counted.
+
+        Args:
+            predicate: `(key, value) -> bool`, or a Boolean expression over the fields of the value (`key()` and
+                `timestamp()` give the rest of the record). A null result drops the record. A callable is called for
+                null keys and null values, too, once for each attempt at an epoch. An expression runs in columns where
+                the serdes have columns.
+            name: of the node.
+
+        Raises:
+            TopologyError: `INVALID_FUNCTION`: a callable of other parameters. `UNKNOWN_FIELD`, `INVALID_EXPRESSION`:
+                the expression does not fit the schema, or is not Boolean; found here if the schema is known, else
+                while running. While running, an error of the predicate goes to `processing.exception.handler`.
 
         Example:
-            orders.filter(pl.col("amount") > 0)
+            >>> from hayase import *
+            >>> from hayase.testing import TopologyTestDriver
+            >>> orders = Serdes.json(schema={"item": pl.String, "cents": pl.Int64})
+            >>> builder = StreamsBuilder()
+            >>> stream = builder.stream("orders", Consumed.with_(Serdes.string(), orders))
+            >>> stream.filter(pl.col("cents") > 1000).to("large")
+            >>> with TopologyTestDriver(builder.build()) as driver:
+            ...     topic = driver.create_input_topic("orders", Serdes.string(), orders)
+            ...     for cents in (1250, None, 300):
+            ...         topic.pipe_input("ada", {"item": "book", "cents": cents})
+            ...     driver.create_output_topic("large", Serdes.string(), orders).read_key_values_to_list()
+            [('ada', {'item': 'book', 'cents': 1250})]
         """
         return self._filter(predicate, False, "filter", name)
 
     def filter_not(self, predicate: Predicate[K, V], *, name: Name = None) -> KStream[K, V]:
-        """Drop the records for which `predicate` is true. A null result of an expression keeps the record."""
+        """The records for which a predicate is not true. As `filter`, but a null result keeps the record."""
         return self._filter(predicate, True, "filter_not", name)
 
     def _filter(self, predicate: Predicate[K, V], negate: bool, what: str, name: Name) -> KStream[K, V]:
@@ -148,10 +173,38 @@ class KStream(Generic[K, V]):
     @overload
     def map_values(self, mapper: Fielded, *, name: Name = None) -> KStream[K, Any]: ...
     def map_values(self, mapper: ValueFunction, *, name: Name = None) -> KStream[K, Any]:
-        """New value, same key: `(value)` or `(key, value)`, an expression, or fields.
+        """The records with new values; key, timestamp, headers and order stay. Kafka Streams' `KStream.mapValues`.
+
+        One record out for each one in, also where the new value is null. Nothing is repartitioned, no state is kept.
+
+        Args:
+            mapper: `(value)` or `(key, value)` that returns the new value; an expression or a field's name, whose
+                result is the value; or fields (a dict of names to expressions, field names or literals, or a list of
+                named expressions), which make the value a record of these fields. A callable sees null values and must
+                not change the object it gets: other branches may share it.
+            name: of the node.
+
+        The serde of the new values is not that of the old: the schema comes from the expression, or from the return
+        annotation of the callable. Where neither says it, a later `to` or store needs a serde, or the default one.
+
+        Raises:
+            TopologyError: `INVALID_FUNCTION`: a callable of other parameters. `UNKNOWN_FIELD`, `INVALID_EXPRESSION`:
+                the expression does not fit the schema; found here if the schema is known, else while running. While
+                running, an error of the mapper goes to `processing.exception.handler`.
 
         Example:
-            orders.map_values({"id": "id", "total": pl.col("price") * pl.col("quantity")})
+            >>> from hayase import *
+            >>> from hayase.testing import TopologyTestDriver
+            >>> lines = Serdes.json(schema={"price": pl.Int64, "quantity": pl.Int64})
+            >>> builder = StreamsBuilder()
+            >>> stream = builder.stream("lines", Consumed.with_(Serdes.string(), lines))
+            >>> stream.map_values({"total": pl.col("price") * pl.col("quantity")}).to("totals")
+            >>> with TopologyTestDriver(builder.build()) as driver:
+            ...     driver.create_input_topic("lines", Serdes.string(), lines).pipe_input(
+            ...         "ada", {"price": 250, "quantity": 3}
+            ...     )
+            ...     driver.create_output_topic("totals", Serdes.string(), Serdes.json()).read_key_values_to_list()
+            [('ada', {'total': 750})]
         """
         function, schema = mapped_values(mapper, self._columns(), "map_values")
         return self._then("KSTREAM-MAPVALUES-", name, op.MapValues(function, schema), value=Known(None, schema))

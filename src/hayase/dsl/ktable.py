@@ -72,13 +72,42 @@ class KTable(Generic[K, V]):
     def filter(
         self, predicate: Predicate[K, V], materialized: Materialized[K, V] | None = None, *, name: Name = None
     ) -> KTable[K, V]:
-        """The rows for which `predicate` is true; a row that no longer fits becomes a delete."""
+        """The rows for which a predicate is true. Kafka Streams' `KTable.filter`.
+
+        A row that does not fit is deleted from the result: a null value is sent on. Where this table keeps its rows,
+        that is left out if the row was not in the result before; otherwise readers see deletes of rows that they do not
+        have. Deletes of this table are sent on and not shown to `predicate`.
+
+        Args:
+            predicate: `(key, value) -> bool`, or a Boolean expression over the fields of the value; a null result is
+                false. It is also called for old values, so it must give the same answer for the same row.
+            materialized: with a name, keeps the rows in a store that can be queried. Without one no rows are kept: a
+                join that needs one computes it from the table before.
+            name: of the node.
+
+        Raises:
+            TopologyError: as `KStream.filter`.
+
+        Example:
+            >>> from hayase import *
+            >>> from hayase.testing import TopologyTestDriver
+            >>> builder = StreamsBuilder()
+            >>> counts = Consumed.with_(Serdes.string(), Serdes.long())
+            >>> stock = builder.table("stock", counts, Materialized.as_("stock"))
+            >>> stock.filter(lambda item, count: count > 0).to_stream().to("for-sale")
+            >>> with TopologyTestDriver(builder.build()) as driver:
+            ...     topic = driver.create_input_topic("stock", Serdes.string(), Serdes.long())
+            ...     for item, count in (("pen", 2), ("ink", 0), ("pen", 0)):
+            ...         topic.pipe_input(item, count)
+            ...     driver.create_output_topic("for-sale", Serdes.string(), Serdes.long()).read_key_values_to_list()
+            [('pen', 2), ('pen', None)]
+        """
         return self._filter(predicate, False, materialized, name)
 
     def filter_not(
         self, predicate: Predicate[K, V], materialized: Materialized[K, V] | None = None, *, name: Name = None
     ) -> KTable[K, V]:
-        """The rows for which `predicate` is not true; a row that no longer fits becomes a delete."""
+        """The rows for which a predicate is not true. As `filter`, but a null result keeps the row."""
         return self._filter(predicate, True, materialized, name)
 
     def _filter(
@@ -115,7 +144,34 @@ class KTable(Generic[K, V]):
     def map_values(
         self, mapper: ValueFunction, materialized: Materialized[K, Any] | None = None, *, name: Name = None
     ) -> KTable[K, Any]:
-        """The rows with new values; deletes stay deletes and are not shown to `mapper`."""
+        """The rows with new values. Kafka Streams' `KTable.mapValues`.
+
+        Every update is sent on, also one that does not change the new value. Deletes stay deletes and are not shown to
+        `mapper`; a new value of null deletes the row.
+
+        Args:
+            mapper: as in `KStream.map_values`. It is also called for old values and for rows that a join looks up,
+                unless `materialized` has a name, so it must give the same answer for the same row.
+            materialized: with a name, keeps the new rows in a store that can be queried; its `value_serde` is that of
+                the new values. Without one no rows are kept.
+            name: of the node.
+
+        Raises:
+            TopologyError: as `KStream.map_values`.
+
+        Example:
+            >>> from hayase import *
+            >>> from hayase.testing import TopologyTestDriver
+            >>> builder = StreamsBuilder()
+            >>> users = builder.table("users", Consumed.with_(Serdes.string(), Serdes.string()))
+            >>> names = users.map_values(str.upper, Materialized.as_("names").with_value_serde(Serdes.string()))
+            >>> with TopologyTestDriver(builder.build()) as driver:
+            ...     topic = driver.create_input_topic("users", Serdes.string(), Serdes.string())
+            ...     for name in ("Ann", "Anna"):
+            ...         topic.pipe_input("7", name)
+            ...     driver.store("names").get("7").value
+            'ANNA'
+        """
         state = self._state
         function, schema = mapped_values(mapper, visible_columns(state.key, state.value), "map_values")
         return self._derived(
@@ -134,7 +190,7 @@ class KTable(Generic[K, V]):
         materialized: Materialized[K, VR] | None = None,
         name: Name = None,
     ) -> KTable[K, VR]:
-        """The rows with the values that an object of yours makes, with stores and time at hand.
+        """The rows with the values that an object of yours makes, with access to stores and time.
 
         Unlike `map_values` it is shown deletes, as `None`, and may give them a value. Without a named store in
         `materialized` it is called again for old values and for rows that a join looks up.

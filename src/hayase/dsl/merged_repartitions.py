@@ -102,7 +102,7 @@ def _repartition(topology: Topology, topic: str) -> _Repartition | None:
 def _merged(topology: Topology, several: list[_Repartition]) -> Topology:
     first = several[0]
     gone = {node.name for each in several for node in (each.drop, each.sink, each.source)}
-    parent: dict[tuple[str, str], str] = {}  # of a node's parent: who takes its place
+    parent: dict[tuple[str, str], str] = {}  # of a node's parent: the node that takes its place
     behind: dict[str, str] = {}  # of a source that is gone: what its children hang on
     for each in several:
         behind[each.source.name] = each.between[-1] if each.between else first.source.name

@@ -1,4 +1,4 @@
-"""Streaming frames of Spark's as sources, and writers of Spark's as sinks.
+"""Streaming Spark DataFrames as sources, Spark writers as sinks.
 
 Both are joined to the topology by internal topics.
 """

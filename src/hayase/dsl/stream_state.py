@@ -1,4 +1,4 @@
-"""What a stream knows of itself, and how operations check what they are given."""
+"""The state of a stream while its topology is built, and checks of what operations are given."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Name = str | Named | None
 
 @dataclass(frozen=True)
 class StreamState:
-    """What a stream knows of itself.
+    """The state of a stream: its node, and what is known of keys and values.
 
     Attributes:
         graph: of the topology.

@@ -1,4 +1,4 @@
-"""What tables know of themselves, and the stores that their rows are kept in."""
+"""The state of tables while their topology is built, and the stores of their rows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class LateSource:
 
 @dataclass(frozen=True)
 class TableState:
-    """What a table knows of itself.
+    """The state of a table: its node, and what is known of keys, values and stores.
 
     Attributes:
         graph: of the topology.

@@ -1,4 +1,4 @@
-"""What the kinds of windows mean for operators and stores."""
+"""Windows of aggregates: their operators and stores."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Windowing:
         return Known(SessionWindowedSerde(spec.key_serde)) if size_ms is None else windowed_key(spec.key_serde, size_ms)
 
     def spec(self, spec: StoreSpec, options: Materialized[Any, Any]) -> StoreSpec:
-        """A key-value store made a window or session store.
+        """The window or session store of a windowed aggregate.
 
         Raises:
             TopologyError: `INVALID_RETENTION`, `TTL_NOT_POSSIBLE`.

@@ -7,7 +7,7 @@ from hayase.log.protocol import Log, LogConfig
 
 
 def open_log_of_user(config: LogConfig) -> Log:
-    """As `open_log`, for a person who waits: brokers that do not answer are named in the log soon, not after a minute."""
+    """As `open_log`, for a command line: brokers that do not answer are named in its log soon, not after a minute."""
     if config.kind == "kafka":
         from hayase.log.kafka.access import warn_of_silence
         from hayase.log.kafka.clients import client_settings

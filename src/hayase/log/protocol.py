@@ -42,7 +42,7 @@ class LogConfig:
 
 @dataclass(frozen=True, slots=True)
 class TopicInfo:
-    """A topic: its id is another one after the topic was deleted and made anew."""
+    """A topic: its id is another one after the topic was deleted and recreated."""
 
     name: str
     topic_id: str
@@ -144,7 +144,7 @@ class StoredBatch:
     Attributes:
         topic: where its records go.
         count: how many.
-        load: reads it; anew at every call.
+        load: reads it; again at every call.
     """
 
     topic: str
@@ -311,7 +311,7 @@ class Log(Protocol):
         ...
 
     def unfinished(self, partitions: Sequence[TopicPartition]) -> bool:
-        """Whether a transaction that wrote to one of them is not finished yet, so that its end offset is about to move."""
+        """Whether a transaction that wrote to one of them is open, so that its end offset is about to move."""
         ...
 
     def offsets_for_time(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:

@@ -19,7 +19,7 @@ from hayase.processor.metrics import StreamsMetrics
 
 
 class PunctuationType(Enum):
-    """By which time a punctuation is due."""
+    """The clock by which a punctuation is due."""
 
     STREAM_TIME = "stream_time"
     """The greatest timestamp among the records that the task has read: it stands still without records."""
@@ -32,10 +32,10 @@ Punctuator = Callable[[int], None]
 
 
 class Cancellable(Protocol):
-    """A punctuation that can be ended."""
+    """A scheduled punctuation, which can be cancelled."""
 
     def cancel(self) -> None:
-        """Do not call the function again, for as long as this processor lives."""
+        """Cancel the punctuation, for as long as this processor lives."""
         ...
 
 
@@ -156,9 +156,9 @@ class ProcessingContext(ABC):
 
     @abstractmethod
     def record_metadata(self) -> RecordMetadata | None:
-        """Where the record at hand was read.
+        """Where the current record was read.
 
-        `None` in a punctuation, and for what a cache sends at the end of an epoch.
+        `None` in `init`, in a punctuation, and for what a cache sends at the end of an epoch.
         """
 
     @abstractmethod
@@ -174,7 +174,7 @@ class ProcessingContext(ABC):
 
 
 class ProcessorContext(ProcessingContext, Generic[KR, VR]):
-    """What a `Processor` may know and do."""
+    """The context of a `Processor`: stores, time, settings, and the nodes downstream."""
 
     @abstractmethod
     def forward(self, record: Record[KR, VR], child_name: str | None = None) -> None:
@@ -186,7 +186,7 @@ class ProcessorContext(ProcessingContext, Generic[KR, VR]):
 
 
 class FixedKeyProcessorContext(ProcessingContext, Generic[K, VR]):
-    """What a `FixedKeyProcessor` may know and do."""
+    """The context of a `FixedKeyProcessor`: stores, time, settings, and the nodes downstream."""
 
     @abstractmethod
     def forward(self, record: FixedKeyRecord[K, VR], child_name: str | None = None) -> None:
@@ -198,7 +198,7 @@ class FixedKeyProcessorContext(ProcessingContext, Generic[K, VR]):
 
 
 class Processor(ABC, Generic[K, V, KR, VR]):
-    """Code of yours in a topology. A subclass overrides `process`, and the others where it needs them.
+    """A node whose code you write. A subclass overrides `process`, and `init` and `close` where it needs them.
 
     One object serves one task for as long as it stays in its process: the supplier makes it, then come `init`,
     `process` for each record of epoch after epoch, `close`. Connections and caches may live in its fields. What must
@@ -229,9 +229,20 @@ class Processor(ABC, Generic[K, V, KR, VR]):
     """
 
     def init(self, context: ProcessorContext[KR, VR]) -> None:
-        """Called once, before the first record.
+        """Called once for each object, before its first record and its first punctuation.
 
-        The place to open connections, fetch stores and schedule punctuations.
+        The place to open connections, fetch stores and schedule punctuations (`context.schedule`). The context, and
+        stores fetched from it, are good until `close`, over all epochs. It is called again, on a new object, whenever
+        the task comes to another process or an attempt at an epoch failed; so it must not count on being called once
+        for each application, and what it did to stores in a failed attempt is undone. There is no current record here:
+        `record_metadata()` is `None`.
+
+        Args:
+            context: access to stores, time, settings and the nodes downstream.
+
+        Raises:
+            Exception: what it raises ends the attempt as `PROCESSOR_FAILED` (no record could be dropped for it), and
+                `close` is called.
         """
 
     @abstractmethod
@@ -259,7 +270,7 @@ class ContextualProcessor(Processor[K, V, KR, VR]):
 
 
 class FixedKeyProcessor(ABC, Generic[K, V, VR]):
-    """As `Processor`, for what keeps the key: the stream does not count as re-keyed."""
+    """A `Processor` that cannot change keys, so that the stream does not count as re-keyed."""
 
     def init(self, context: FixedKeyProcessorContext[K, VR]) -> None:
         """See `Processor.init`."""
@@ -284,7 +295,7 @@ class ContextualFixedKeyProcessor(FixedKeyProcessor[K, V, VR]):
 
 
 class ValueTransformerWithKey(ABC, Generic[K, V, VR]):
-    """Makes new values of a table's rows, with stores and time at hand (`KTable.transform_values`).
+    """Makes new values of a table's rows, with access to stores and time (`KTable.transform_values`).
 
     One object serves one task for as long as it stays in its process, as a `Processor` does.
     """

@@ -13,7 +13,7 @@ from hayase.core.records import Headers
 
 
 class HandlerAnswer(Enum):
-    """What to do with a record that failed."""
+    """The answer of an exception handler: what happens to a record that failed."""
 
     FAIL = "fail"
     """Stop the application with the error; nothing of the epoch is published."""
@@ -25,7 +25,7 @@ class HandlerAnswer(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ErrorContext:
-    """Where a record failed, and what it was as read from its source topic."""
+    """The context of a failed record: its node and task, and the record as read from its source topic."""
 
     stage: str
     """`deserialization`, `processing` or `production`."""

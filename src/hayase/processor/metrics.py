@@ -32,7 +32,7 @@ class Sensor:
         self._entity = entity
 
     def record(self, value: float = 1) -> None:
-        """Something happened once more.
+        """Record one value at the current time.
 
         `value` is how long it took, where that is measured, else it makes no difference.
 
@@ -109,7 +109,7 @@ class StreamsMetrics:
         recording_level: RecordingLevel = "INFO",
         **tags: str,
     ) -> Sensor:
-        """As `add_rate_total_sensor`, and of the values `<operation_name>-latency-avg` and `<operation_name>-latency-max`."""
+        """As `add_rate_total_sensor`, with `<operation_name>-latency-avg` and `<operation_name>-latency-max`."""
         return self._made(scope_name, entity_name, operation_name, recording_level, tags, timed=True)
 
     def _made(

@@ -47,7 +47,7 @@ class History:
 
     Attributes:
         oldest_epoch: the oldest.
-        newest_epoch: the last that is through; -1 if none is.
+        newest_epoch: the last completed one; -1 if there is none.
         oldest_time_ms: when the oldest was begun, by the wall clock; `None` if its record was deleted.
         newest_time_ms: the same of the newest.
     """
@@ -154,8 +154,7 @@ class StoreAccess:
             when = f" (begun {to_iso(newest.wall_clock_ms)})" if newest is not None else ""
             raise ConfigError(
                 "INVALID_AS_OF",
-                f"epoch {epoch} is not one that is through; the last one that is is epoch {last}{when}, the first one "
-                "is 0",
+                f"epoch {epoch} is not a completed one; the last one is epoch {last}{when}, the first one is 0",
             )
         return epoch
 

@@ -1,4 +1,4 @@
-"""What a reader needs to know of an application's checkpoint: its id, bundles, epochs."""
+"""The readers' view of an application's checkpoint: its id, bundles, epochs."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Checkpoint:
 
     @property
     def epochs(self) -> Epochs:
-        """Which epochs are through."""
+        """Which epochs are complete."""
         return Epochs(self.blobs)
 
     def bundles_of(self, subtopology: str) -> list[str]:
@@ -143,7 +143,7 @@ def subtopology_of_store(topology: Topology, store: str) -> str:
 
 
 def check_store(topology: Topology, store: str) -> None:
-    """Check, before there is a checkpoint, that a topology has a store, be it by the name that earlier releases gave it.
+    """Check, before there is a checkpoint, that a topology has a store, also by the name of earlier releases.
 
     Raises:
         UnknownStoreError: it has none.

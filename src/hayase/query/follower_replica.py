@@ -1,4 +1,4 @@
-"""Tails a checkpoint: takes the deltas of epochs that are through into states of its own.
+"""Tails a checkpoint: takes the deltas of completed epochs into states of its own.
 
 Needs nothing from the workers.
 """
@@ -38,7 +38,7 @@ class FollowerStatus(msgspec.Struct, frozen=True):
 
     Attributes:
         epoch: the epoch that all its states are after; -1 before the first.
-        lag_epochs: epochs that are through in the application and not here.
+        lag_epochs: completed epochs in the application and not here.
         lag_ms: how long ago the first of them was begun, by the wall clock; 0 if there is none.
         running: whether a process keeps it up to date.
         waiting: the application has not started yet on this checkpoint.
@@ -140,7 +140,7 @@ class FollowerReplica:
         self.close()
 
     def _find_checkpoint(self) -> Checkpoint | None:
-        """The checkpoint; everything begins anew when the application was started over."""
+        """The checkpoint; everything begins again when the application was started over."""
         checkpoint_id = self._blobs.get("lineage")
         known = self._checkpoint
         if known is not None and checkpoint_id is not None and known.checkpoint_id == checkpoint_id.decode():
@@ -175,7 +175,7 @@ class FollowerReplica:
         """Bring every state to the last epoch; if that takes long, readers may find them at different ones meanwhile.
 
         Returns `False` if it must be tried again later: what leads to that epoch was deleted, for a snapshot of the
-        epoch at work exists already. When that is through the states can go there.
+        epoch at work exists already. When that is complete the states can go there.
         """
         for bundle in checkpoint.tasks:
             changelog = Changelog(self._blobs, bundle)

@@ -27,7 +27,7 @@ class Position:
 
     @staticmethod
     def empty() -> Position:
-        """Nothing was read."""
+        """The position before any record: no topic, no offset."""
         return Position()
 
     def with_component(self, topic: str, partition: int, offset: int) -> Position:
@@ -59,7 +59,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class PositionBound:
-    """How far a state has to be for a query to be answered.
+    """The least position that a state must have for a query to be answered.
 
     Example:
         >>> PositionBound.at(Position.empty().with_component("orders", 0, 41)).is_met_by(Position.empty())
@@ -72,12 +72,12 @@ class PositionBound:
 
     @staticmethod
     def unbounded() -> PositionBound:
-        """Any state will do."""
+        """The bound that every state meets."""
         return PositionBound(Position.empty())
 
     @staticmethod
     def at(position: Position) -> PositionBound:
-        """As far as `position`, or farther."""
+        """The bound that states at `position`, or beyond it, meet."""
         return PositionBound(position)
 
     def is_met_by(self, position: Position) -> bool:

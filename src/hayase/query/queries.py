@@ -91,7 +91,7 @@ class _OfAKey(Query[R]):
 
     @classmethod
     def with_key(cls, key: object) -> Self:
-        """Ask for that key; raises StateError for `None`."""
+        """The query for one key; raises StateError for `None`."""
         return cls(_given(key, cls.__name__))
 
     def skip_cache(self) -> Self:
@@ -117,7 +117,7 @@ class KeyQuery(_OfAKey[Any]):
 
 @dataclass(frozen=True, slots=True)
 class TimestampedKeyQuery(_OfAKey["ValueAndTimestamp[Any] | None"]):
-    """As `KeyQuery`, with the timestamp: a `ValueAndTimestamp`. Timestamped stores only, as all of the DSL's are."""
+    """As `KeyQuery`, with the timestamp: a `ValueAndTimestamp`. Timestamped stores only; all DSL stores are."""
 
     def answer(self, store: QueriedStore) -> ValueAndTimestamp[Any] | None:
         """See the class."""
@@ -241,7 +241,7 @@ class WindowRangeQuery(Query["tuple[tuple[Windowed[Any], Any], ...]"]):
 
     @classmethod
     def with_key(cls, key: object) -> WindowRangeQuery:
-        """Ask for the sessions of that key.
+        """The query for the sessions of one key.
 
         Raises:
             StateError: `INVALID_QUERY`: the key is `None`.
@@ -260,7 +260,7 @@ class WindowRangeQuery(Query["tuple[tuple[Windowed[Any], Any], ...]"]):
 
 @dataclass(frozen=True, slots=True)
 class VersionedKeyQuery(Query["VersionedRecord[Any] | None"]):
-    """What a key had at a time, the latest unless `as_of` says when (versioned stores, KIP-960).
+    """The version of a key at a time, the latest unless `as_of` says when (versioned stores, KIP-960).
 
     `None`: nothing, or it is forgotten.
 
@@ -274,7 +274,7 @@ class VersionedKeyQuery(Query["VersionedRecord[Any] | None"]):
 
     @classmethod
     def with_key(cls, key: object) -> VersionedKeyQuery:
-        """Ask for that key; raises StateError for `None`."""
+        """The query for one key; raises StateError for `None`."""
         return cls(_given(key, cls.__name__))
 
     def as_of(self, time: datetime | int) -> VersionedKeyQuery:
@@ -291,7 +291,7 @@ class VersionedKeyQuery(Query["VersionedRecord[Any] | None"]):
 
 @dataclass(frozen=True, slots=True)
 class MultiVersionedKeyQuery(Query["tuple[VersionedRecord[Any], ...]"]):
-    """What a key had during a span of time (versioned stores, KIP-968).
+    """The versions of a key that were valid in a span of time (versioned stores, KIP-968).
 
     The versions that were valid at some time of it.
 
@@ -311,7 +311,7 @@ class MultiVersionedKeyQuery(Query["tuple[VersionedRecord[Any], ...]"]):
 
     @classmethod
     def with_key(cls, key: object) -> MultiVersionedKeyQuery:
-        """Ask for that key; raises StateError for `None`."""
+        """The query for one key; raises StateError for `None`."""
         return cls(_given(key, cls.__name__))
 
     def from_time(self, time: datetime | int | None) -> MultiVersionedKeyQuery:
@@ -323,11 +323,11 @@ class MultiVersionedKeyQuery(Query["tuple[VersionedRecord[Any], ...]"]):
         return replace(self, to_ms=None if time is None else epoch_ms(time))
 
     def with_ascending_timestamps(self) -> MultiVersionedKeyQuery:
-        """The oldest version first, which is the default."""
+        """The same query with the oldest version first, which is the default."""
         return replace(self, descending=False)
 
     def with_descending_timestamps(self) -> MultiVersionedKeyQuery:
-        """The latest version first."""
+        """The same query with the latest version first."""
         return replace(self, descending=True)
 
     def answer(self, store: QueriedStore) -> tuple[VersionedRecord[Any], ...]:

@@ -16,7 +16,7 @@ R = TypeVar("R")
 
 
 class FailureReason(StrEnum):
-    """Why a partition did not answer.
+    """The reason for which a partition did not answer a query.
 
     UNKNOWN_QUERY_TYPE: stores of this kind do not answer such a query.
     NOT_UP_TO_BOUND: the state is not as far as the bound; ask again later.
@@ -24,7 +24,7 @@ class FailureReason(StrEnum):
     DOES_NOT_EXIST: the store has no such partition.
     STORE_EXCEPTION: reading failed; the message says how.
 
-    Kafka Streams' NOT_ACTIVE has no meaning here: who is asked to read the active state reads it, or it is NOT_PRESENT.
+    Kafka Streams' NOT_ACTIVE has no meaning here: a process reads the active state, or it is NOT_PRESENT.
     """
 
     UNKNOWN_QUERY_TYPE = "UNKNOWN_QUERY_TYPE"
@@ -88,12 +88,12 @@ class StateQueryResult(Generic[R]):
         Raises:
             StateError: `SEVERAL_RESULTS`: there are several of them.
         """
-        told = [each for each in self.partition_results.values() if not each.is_success or each.answer is not None]
-        if len(told) > 1:
+        results = [each for each in self.partition_results.values() if not each.is_success or each.answer is not None]
+        if len(results) > 1:
             raise StateError(
-                "SEVERAL_RESULTS", f"{len(told)} partitions have a result; look at each in partition_results"
+                "SEVERAL_RESULTS", f"{len(results)} partitions have a result; look at each in partition_results"
             )
-        return told[0] if told else None
+        return results[0] if results else None
 
     @property
     def position(self) -> Position:
@@ -106,7 +106,7 @@ class StateQueryResult(Generic[R]):
 
 @dataclass(frozen=True, slots=True)
 class StateQueryRequest(Generic[R]):
-    """What to ask which partitions of a store, and how far they have to be.
+    """A query of some partitions of a store, with the position that they must have reached.
 
     Attributes:
         store: its name.
@@ -132,15 +132,29 @@ class StateQueryRequest(Generic[R]):
 
     @staticmethod
     def in_store(name: str) -> InStore:
-        """Ask that store; `with_query` says what."""
+        """The start of a request to a store; `with_query` completes it."""
         return InStore(name)
 
     def with_all_partitions(self) -> StateQueryRequest[R]:
-        """Ask all partitions, which is the default."""
+        """The same request of all partitions, which is the default."""
         return replace(self, partitions=None)
 
     def with_partitions(self, partitions: Iterable[int]) -> StateQueryRequest[R]:
-        """Ask only those."""
+        """The same request of these partitions only, instead of all. Kafka Streams' `withPartitions`.
+
+        `StateQueryResult.partition_results` then has one entry for each of them: a number that the store does not have
+        gets `DOES_NOT_EXIST`, one whose state is not on this machine `NOT_PRESENT`, and neither is raised. Repeated
+        numbers count once; without any nothing is asked.
+
+        Args:
+            partitions: numbers from 0 on, of the store.
+
+        Example:
+            >>> from hayase.query.queries import RangeQuery
+            >>> request = StateQueryRequest.in_store("totals").with_query(RangeQuery.with_no_bounds())
+            >>> sorted(request.with_partitions([2, 0, 2]).partitions)
+            [0, 2]
+        """
         return replace(self, partitions=frozenset(partitions))
 
     def with_position_bound(self, bound: PositionBound) -> StateQueryRequest[R]:
@@ -152,13 +166,13 @@ class StateQueryRequest(Generic[R]):
         return replace(self, active_required=True)
 
     def enable_execution_info(self) -> StateQueryRequest[R]:
-        """Have each result say what was done."""
+        """The same request, each result of which says what was done."""
         return replace(self, execution_info_enabled=True)
 
 
 @dataclass(frozen=True, slots=True)
 class InStore:
-    """A store that is about to be asked.
+    """A request that has a store and no query yet.
 
     Attributes:
         name: of the store.
@@ -167,7 +181,7 @@ class InStore:
     name: str
 
     def with_query(self, query: Query[R]) -> StateQueryRequest[R]:
-        """Ask that.
+        """The request with its query.
 
         Raises:
             StateError: `NOT_A_QUERY`.

@@ -1,4 +1,4 @@
-"""A query is put to the partitions of a store."""
+"""Runs a query on the partitions of a store."""
 
 from __future__ import annotations
 
@@ -107,8 +107,8 @@ def _ask(
     info: tuple[str, ...] = ()
     if request.execution_info_enabled:
         took_ms = (time.perf_counter() - begun) * 1000
-        told = type(request.query).__name__
-        info = (f"{told} on task {place.task}, bundle {place.bundle}, after epoch {snapshot.epoch}: {took_ms:.3f} ms",)
+        kind = type(request.query).__name__
+        info = (f"{kind} on task {place.task}, bundle {place.bundle}, after epoch {snapshot.epoch}: {took_ms:.3f} ms",)
     return QueryResult(answer, failure, message, position, info)
 
 

@@ -135,12 +135,12 @@ class StoreHandle:
 
     @property
     def places(self) -> Sequence[PartitionLocation]:
-        """Where its partitions are."""
+        """The location of each partition."""
         return self._places
 
     @property
     def spec(self) -> StoreSpec:
-        """What the store is."""
+        """The description of the store: kind, serdes, retention."""
         return self._spec
 
     def get(self, key: Any, as_of_timestamp: datetime | int | None = None) -> StoreAnswer:
@@ -153,7 +153,7 @@ class StoreHandle:
                 back so far.
 
         Raises:
-            SerializationError: the key is not one of the store's.
+            SerializationError: the key is not of the store's type.
             StateError: there is no state yet, or it cannot be read; WRONG_STORE_KIND for a window store, and with a
                 timestamp for one that is not versioned.
         """
@@ -197,8 +197,9 @@ class StoreHandle:
         return self._scan(lambda view: view.all(), limit=limit)
 
     def fetch(self, key: Any, time_from: datetime | int, time_to: datetime | int | None = None) -> StoreRows:
-        """Windows of a key that start from `time_from` to `time_to`, both included (window and session stores), by start.
+        """Windows of a key that start from `time_from` to `time_to`, both included, by start.
 
+        For window and session stores.
         Times are aware datetimes or milliseconds since the epoch. Without `time_to`: the window that starts at
         `time_from`. Of a session store: the sessions that overlap that time, by end.
         """

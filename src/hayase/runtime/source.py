@@ -30,7 +30,7 @@ be_quiet_when_the_jvm_is_gone()  # importing this module is all that the short-l
 class SlotWork(InputPartition):
     """The work order of one slot.
 
-    Its bundles of level 0 for one epoch, and where more is to be had if the job is a span.
+    Its bundles of level 0 for one epoch, and where the next ones come from if the job is a span.
     """
 
     def __init__(self, slot: int, record: bytes, span: str | None) -> None:
@@ -52,7 +52,7 @@ class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {"_options": self._options, "_epoch_planner": None, "_span_scheduler": None}
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
-        """The last epoch that is through."""
+        """The last completed epoch."""
         return {"epoch": self._planner().last_done()}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802

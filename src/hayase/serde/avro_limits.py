@@ -27,7 +27,7 @@ A name that is mentioned ten times counts ten times.
 SHORT_BYTES = 4096
 """A decimal in a payload of so many bytes takes no time to speak of."""
 EMPTY_ITEMS_MAX = 100_000
-"""How many values without bytes, such as nulls in an array, one value may have where `avro.empty.items.max` says nothing."""
+"""Default of `avro.empty.items.max`: how many values without bytes, such as nulls in an array, one value may have."""
 
 _SKIP, _NUMBER, _BYTES, _UNION, _RECORD, _BLOCKS = range(6)
 _EMPTY_VALUES_MAX = 100

@@ -42,7 +42,7 @@ _MEANING = ("type", "format", "pattern", "enum", "const", "minimum", "maximum", 
 
 
 def described(serde: Serde) -> Description | None:
-    """How a serde writes; `None` if that cannot be told, or is told with each value, as by a schema registry."""
+    """How a serde writes; `None` if that is unknown, or is written with each value, as by a schema registry."""
     if isinstance(serde, JsonSerde):
         schema = serde.json_schema()
         return {"serde": "JsonSerde"} if schema is None else {"serde": "JsonSerde", "schema": schema}
@@ -62,7 +62,7 @@ def decoder(description: Description) -> Serde:
 
 
 def unreadable(old: Description, new: Description, *, key: bool = False) -> str | None:
-    """Why values that `old` wrote cannot all be read by `new`; `None`: they can, as far as can be told.
+    """Why values that `old` wrote cannot all be read by `new`; `None`: they can, as far as is known.
 
     Keys have to be found again as well: JSON can be read as text, but a text has other bytes as JSON.
     """
@@ -98,7 +98,10 @@ def _other_fields(old: list[Description], new: list[Description]) -> Iterator[st
         f"field {name!r} is new, and what it would have been is not known" for name in after if name not in before
     )
     if list(before) != list(after):
-        yield f"its fields were in the order {', '.join(before)}, in which they are stored, and are to be in the order {', '.join(after)}"
+        yield (
+            f"its fields were in the order {', '.join(before)}, in which they are stored, and are to be in the order "
+            f"{', '.join(after)}"
+        )
 
 
 def _function(field: Description) -> str:
@@ -202,5 +205,5 @@ def _shown(node: _Node, depth: int) -> str:
     if node.kind == "array" and "items" in schema:
         return f"[{_shown(node.at(schema['items']), depth + 1)}]"
     limits = [schema[name] for name in ("minimum", "maximum") if name in schema]
-    told = str(schema.get("format") or node.kind or "any")
-    return told if not limits or limits == [-(2**63), 2**63 - 1] else f"{told} {limits[0]}…{limits[-1]}"
+    described = str(schema.get("format") or node.kind or "any")
+    return described if not limits or limits == [-(2**63), 2**63 - 1] else f"{described} {limits[0]}…{limits[-1]}"

@@ -99,7 +99,7 @@ class JsonSchemaSerde(FramedSerde[T]):
         return self._head
 
     def to_bytes(self, value: object) -> bytes:
-        """Raises SerializationError for what does not fit the type, SchemaRegistryError if there is no id for the schema."""
+        """Raises SerializationError for a value that does not fit, SchemaRegistryError if the schema has no id."""
         return self.written_head() + self._json.to_bytes(value)
 
     def from_bytes(self, data: bytes) -> Any:

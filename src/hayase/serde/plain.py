@@ -24,10 +24,11 @@ _TUPLE, _PAIRS, _SET, _FROZENSET, _INT, _DATETIME, _DATE, _TIME, _TIMEDELTA, _DE
 
 
 class PlainSerde(Serde[Any]):
-    """None, bool, int, float, str, bytes, list, tuple, dict, set, frozenset, date, time, datetime, timedelta, Decimal and UUID.
+    """Values of Python's own types in MessagePack: for internal topics where no serde is known.
 
-    Instances of other classes, also of classes derived from these, are refused: give their table or stream a serde. A
-    time zone comes back as its offset from UTC. It has no column form.
+    None, bool, int, float, str, bytes, list, tuple, dict, set, frozenset, date, time, datetime, timedelta, Decimal and
+    UUID. Instances of other classes, also of classes derived from these, are refused: give their table or stream a
+    serde. A time zone comes back as its offset from UTC. It has no column form.
 
     Example:
         >>> serde = PlainSerde()

@@ -201,7 +201,7 @@ def _inside(message: Any) -> str:
 
 
 def check_file_name(name: str) -> None:
-    """Raises ConfigError `INVALID_SCHEMA` for what is no name of a file inside of a folder, with `/` between its parts."""
+    """Raises ConfigError `INVALID_SCHEMA` for what is no relative path of a file, with `/` between its parts."""
     parts = name.split("/")
     if not _FILE_NAME.fullmatch(name) or len(name) > _FILE_NAME_MAX or {".", ".."} & set(parts) or name == _MAIN:
         raise ConfigError(

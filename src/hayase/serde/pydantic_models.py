@@ -26,7 +26,7 @@ class PlainField(NamedTuple):
 
 def is_model(python_type: object) -> bool:
     """Whether it is a class of models."""
-    pydantic = sys.modules.get("pydantic")  # who has such a class has imported it
+    pydantic = sys.modules.get("pydantic")  # a program with such a class has imported it
     return pydantic is not None and isinstance(python_type, type) and issubclass(python_type, pydantic.BaseModel)
 
 

@@ -1,6 +1,6 @@
 """What a type of values does of its own when it is read: whether it calls code of the application, and its defaults.
 
-A sub-topology that has no journal reads its input anew in every attempt, so what it makes of a record may depend on
+A sub-topology that has no journal reads its input again in every attempt, so what it makes of a record may depend on
 nothing but the record and the definition that is compared.
 """
 
@@ -21,7 +21,8 @@ import msgspec
 
 _PLAIN = frozenset(
     {
-        NoneType, bool, int, float, str, bytes, bytearray, memoryview, dt.datetime, dt.date, dt.time, dt.timedelta, decimal.Decimal, uuid.UUID, msgspec.Raw,
+        NoneType, bool, int, float, str, bytes, bytearray, memoryview, msgspec.Raw,
+        dt.datetime, dt.date, dt.time, dt.timedelta, decimal.Decimal, uuid.UUID,
     }
 )  # fmt: skip
 _CONTAINERS = frozenset({list, dict, tuple, set, frozenset, Union, UnionType})

@@ -58,7 +58,7 @@ _CONDITIONS = {
 
 @dataclass(frozen=True, slots=True)
 class SchemaReference:
-    """That a schema uses another one of the registry.
+    """A reference from a schema to another one of the registry.
 
     Attributes:
         name: how the schema that refers calls it: a full record name (Avro), a file (Protobuf), a URL (JSON Schema).
@@ -225,7 +225,7 @@ class SchemaRegistry:
         return str(self._ask(lambda client: client.get_compatibility(subject), "ask for the compatibility level"))
 
     def set_compatibility(self, level: str, subject: str | None = None) -> None:
-        """Set it: `BACKWARD`, `FORWARD`, `FULL` (each also `…_TRANSITIVE`) or `NONE`."""
+        """Set the compatibility level: `BACKWARD`, `FORWARD`, `FULL` (each also `…_TRANSITIVE`) or `NONE`."""
         self._ask(lambda client: client.set_compatibility(subject, level), f"set the compatibility level to {level!r}")
 
     def delete(self, subject: str, *, permanent: bool = False) -> None:
@@ -236,7 +236,7 @@ class SchemaRegistry:
 
     @property
     def held(self) -> Held:
-        """What this process holds of the registry."""
+        """The schemas that this process has cached."""
         key = (os.getpid(), self._key())
         with _LOCK:
             answers = _HELD.get(key)

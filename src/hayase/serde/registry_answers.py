@@ -17,7 +17,7 @@ def limit_answers(
 ) -> None:
     """Have a client of a registry give up answers that are too large or come too slowly.
 
-    The timeout of an HTTP client is that of one read: a byte now and then would keep it for ever.
+    The timeout of an HTTP client is that of one read: a byte now and then would keep it forever.
 
     Args:
         client: Confluent's.

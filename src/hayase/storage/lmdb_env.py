@@ -144,7 +144,7 @@ def open_environment(
 ) -> lmdb.Environment:
     """The environment in the folder `path`: opened by the first call of a process, then the same object.
 
-    Call it anew for every use instead of keeping the result: an environment that was closed in between, or
+    Call it again for every use instead of keeping the result: an environment that was closed in between, or
     inherited over a fork, is opened afresh; and so is one whose files were deleted, or replaced by others, meanwhile:
     transactions that are open go on in the old files until they end. The call costs about two microseconds if `path`
     is absolute and without symbolic links. Opening clears reader slots of dead processes, and so does every 256th

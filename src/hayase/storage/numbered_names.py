@@ -1,6 +1,6 @@
 """Blobs whose names are numbers.
 
-Names that Hayase does not give are passed over: file managers and tools for backups leave files of their own in a
+Names that Hayase does not give are skipped: file managers and tools for backups leave files of their own in a
 folder.
 """
 

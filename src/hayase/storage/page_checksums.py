@@ -252,7 +252,7 @@ class PageChecksums:
             self._sums = np.frombuffer(data, np.uint32).copy()
 
     def _store(self, table: int, newest: Meta, changed: Numbers) -> None:
-        # An attempt that fails on the way leaves what is made anew: it has not got the commit it says.
+        # An attempt that fails on the way leaves what is recreated: it has not got the commit it says.
         self._txn = _NO_TXN
         for block in np.unique(changed // _BLOCK).tolist():
             _write(

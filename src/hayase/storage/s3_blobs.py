@@ -150,7 +150,7 @@ class S3Blobs:
         if prefix:
             check_folder(prefix)
         skip = len(self.where.folder)
-        # Sorted by us: a directory bucket of Amazon's is not.
+        # Sorted by us: Amazon's directory buckets are not.
         return sorted(key[skip:] for page in self._pages(prefix, delimiter="/") for key in page)
 
     def delete(self, name: str) -> None:

@@ -66,7 +66,7 @@ def explain(error: Exception, where: S3Location, doing: str) -> HayaseError:
         )
     if code == "NoSuchBucket":
         return ConfigError(
-            "S3_BUCKET_MISSING", f"there is no bucket {where.bucket!r} ({where}); make it, or mend checkpoint.dir"
+            "S3_BUCKET_MISSING", f"there is no bucket {where.bucket!r} ({where}); make it, or fix checkpoint.dir"
         )
     if code in _REFUSED or status in (401, 403):
         return ConfigError(

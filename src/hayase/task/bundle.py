@@ -1,7 +1,7 @@
 """The epoch of one bundle, step by step, each step idempotent under the same epoch.
 
 1. read, process; changes and outputs stay in memory, or go to disk beside the state if they are too many
-2. publish the delta: the commit point. Who finds one there throws its own work away and adopts it
+2. publish the delta: the commit point. An attempt that finds one there discards its own work and adopts it
 3. apply to the local state
 4. write the outputs
 5. hand the rows for higher levels on

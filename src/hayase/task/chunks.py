@@ -38,7 +38,7 @@ class Chunk:
     """Consecutive records of the merged order.
 
     Attributes:
-        queues: what there is of each queue, in tie order.
+        queues: the records of each queue, in tie order.
         order: queue number and row number of each record.
         whole: this is all of the epoch's input.
         last: no chunk follows.

@@ -125,7 +125,7 @@ class ColumnTask:
         _run_epoch(self._program, services, inputs)
 
     def close(self) -> None:
-        """See `Task`; there is nothing of the user's to close."""
+        """See `Task`; no user code needs closing."""
 
 
 def _run_epoch(program: CompiledSubtopology, services: TaskContext, feeds: Sequence[InputBuffer]) -> None:

@@ -25,7 +25,7 @@ class Program(msgspec.Struct, frozen=True):
         term: of the run that planned it; every start has a higher one than those before.
         journalled: bundles that publish a delta in this epoch, even an empty one.
         unjournalled: sub-topologies that send rows without a delta → digest of their definition. What they send is made
-            anew by every attempt, so it must be the same until the epoch is done.
+            again by every attempt, so it must be the same until the epoch is done.
     """
 
     term: int = 0
@@ -158,7 +158,7 @@ def record_name(epoch: int) -> str:
 
 
 def done_name(epoch: int) -> str:
-    """Blob name of the mark that every bundle of the epoch is through."""
+    """Blob name of the mark that every bundle of the epoch has completed it."""
     return f"{EPOCH_FOLDER}{epoch:0{EPOCH_DIGITS}d}.done"
 
 

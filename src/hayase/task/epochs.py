@@ -1,4 +1,4 @@
-"""The epochs of a checkpoint: which are through, and when each was begun."""
+"""The epochs of a checkpoint: which are complete, and when each began."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PROBES = 24
 
 
 class Epochs:
-    """Reads epoch records and the marks of epochs that are through. Cheap to make; keeps nothing.
+    """Reads epoch records and the marks of completed epochs. Cheap to make; keeps nothing.
 
     Args:
         blobs: the checkpoint.
@@ -51,11 +51,11 @@ class Epochs:
         return numbers_of(self._blobs.list(EPOCH_FOLDER), EPOCH_FOLDER, EPOCH_DIGITS)
 
     def last_done(self) -> int:
-        """The last epoch of which every bundle is through; -1 before the first. Lists all of them."""
+        """The last epoch that every bundle has completed; -1 before the first. Lists all of them."""
         return max(numbers_of(self._blobs.list(EPOCH_FOLDER), EPOCH_FOLDER, EPOCH_DIGITS, _DONE), default=-1)
 
     def last_done_after(self, known: int) -> int:
-        """The same, found from an epoch that is known to be through; `known` itself if the mark behind it is not there.
+        """The same, found from an epoch known to be complete; `known` itself if the mark behind it is not there.
 
         Looks up few names. Marks are deleted after a while, so who has not looked for long uses `last_done`.
         """
@@ -71,7 +71,7 @@ class Epochs:
         return low
 
     def at(self, time_ms: int) -> int:
-        """The last epoch that is through and was begun at or before a time, by the wall clock of its record.
+        """The last completed epoch and was begun at or before a time, by the wall clock of its record.
 
         Raises:
             StateError: `TIME_BEFORE_HISTORY`: the oldest record that is kept is of a later time.

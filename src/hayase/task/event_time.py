@@ -160,7 +160,7 @@ def _callable_picker(
         except Exception as error:  # user code may raise anything; without a time the record has no place
             raise SerializationError(
                 "TIMESTAMP_EXTRACTOR_FAILED",
-                f"the timestamp extractor failed: {said(error)}; mend it, or have it return -1 for a record "
+                f"the timestamp extractor failed: {said(error)}; fix it, or have it return -1 for a record "
                 "without a time and choose on_invalid='skip' or 'partition_time'",
                 topic=record.topic,
                 partition=record.partition,
@@ -176,8 +176,8 @@ def _invalid(
     source = f"field {extractor.field!r}" if extractor.kind == "field" else f"the {extractor.kind}"
     return SerializationError(
         "INVALID_TIMESTAMP",
-        f"{source} gives {shown(extracted)} as event time; it must be a whole number of milliseconds since 1970, from 0 "
-        "to 2^62 - 1, or a date and time of not before 1970 (as a text: ISO 8601). Mend the producer, or choose "
+        f"{source} gives {shown(extracted)} as event time; it must be a whole number of milliseconds since 1970, from "
+        "0 to 2^62 - 1, or a date and time of not before 1970 (as a text: ISO 8601). Fix the producer, or choose "
         "on_invalid='skip' or 'partition_time' for the source's timestamp extractor",
         node=node,
         topic=raw.topic,

@@ -95,15 +95,15 @@ class Failures:
     def _error(
         self, stage: str, context: ErrorContext, error: Exception, what: str, sink_topic: str | None, *, inside: bool
     ) -> HayaseError:
-        mend = f"mend the record or the code, or set {stage}.exception.handler to log_and_continue or dead_letter"
+        fix = f"fix the record or the code, or set {stage}.exception.handler to log_and_continue or dead_letter"
         if inside and stage == "deserialization":  # to drop it would lose what the sender has committed
-            mend = (
+            fix = (
                 "another part of this application has sent the record, so the serde does not read what it writes, or "
-                "an earlier program had another one: mend the serde, or start over with `hayase app reset`"
+                "an earlier program had another one: fix the serde, or start over with `hayase app reset`"
             )
         return self.stages[stage](
             f"{stage.upper()}_FAILED",
-            f"{stage} {what}: {said(error)}; {mend}",
+            f"{stage} {what}: {said(error)}; {fix}",
             node=context.node,
             task=context.task,
             sink_topic=sink_topic,

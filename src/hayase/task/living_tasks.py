@@ -1,4 +1,4 @@
-"""The tasks with processors of a bundle, which live on from epoch to epoch in one process, as those of Kafka Streams do."""
+"""The tasks of a bundle that have processors: they live on from epoch to epoch in one process, as in Kafka Streams."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ class Plan:
 
 
 def partitions_changed(topic: str, before: int, now: int) -> TopologyError:
-    """The error of a topic that has grown, or was made anew with another size, under an application's state."""
+    """The error of a topic that has grown, or was recreated with another size, under an application's state."""
     return TopologyError(
         "PARTITIONS_CHANGED",
         f"topic {topic!r} has {now} partitions; the application was started with {before}, and its state is divided "

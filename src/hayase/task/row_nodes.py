@@ -119,7 +119,7 @@ class RowNodes:
 
     `open`, then `process` for each record in merged order, then `finish`, every epoch.
 
-    Nodes are made once; an error leaves the instance unusable, but for `leave`, which is the end of it.
+    Nodes are made once; an error leaves the instance unusable, except for `leave`, which is the end of it.
     """
 
     def __init__(self, program: CompiledSubtopology) -> None:
@@ -146,12 +146,12 @@ class RowNodes:
         self.punctuations: Punctuations
         self._flushing = False
         self._holdings: list[HeldRecords] = []
-        self._raw: RecordSource
+        self._raw: RecordSource = no_record(-1)
         self._row = 0
 
     @property
     def current(self) -> SourceRecord:
-        """The record at hand as it was read.
+        """The current record as it was read.
 
         While flushing the one that made what is sent; of a punctuation one that says so.
         """
@@ -196,11 +196,13 @@ class RowNodes:
         return self._services.store_spec(name)
 
     def metadata(self) -> RecordMetadata | None:
-        """Where the record at hand was read; `None` while flushing, and in a punctuation."""
+        """Where the current record was read; `None` while flushing, in a punctuation, and before the first record."""
         if self._flushing or self._punctuating_ms is not None:
             return None
         raw = self._raw
         assert isinstance(raw, RecordBatch)
+        if raw.partition < 0:  # `no_record`: a processor's `init`
+            return None
         topic = self._services.failures.topics.get(raw.topic, raw.topic)
         return RecordMetadata(topic, raw.partition, int(raw.offsets[self._row]))
 
@@ -215,7 +217,7 @@ class RowNodes:
         self._raw, self._row = cast("Origin", origin)
 
     def processing_failed(self, node: str, error: Exception) -> None:
-        """Ask the processing handler about the record at hand."""
+        """Ask the processing handler about the current record."""
         self._services.failures.handle("processing", node, self.current, error)
 
     @property
@@ -297,7 +299,7 @@ class RowNodes:
         return self._entries[source]
 
     def at(self, raw: RecordBatch, row: int) -> None:
-        """Make a record the one at hand."""
+        """Make a record the current one."""
         self._raw = raw
         self._row = row
 

@@ -99,7 +99,7 @@ class SpilledFrameCache:
         self._runs: list[tuple[Spilled, Spilled | list[Origin]]] = []  # updates, and the records that made them
         self._finish: Finish
         self.inputs: ColumnInputs
-        """Those of the chunk at hand."""
+        """Those of the current chunk."""
 
     def hold(
         self,

@@ -15,7 +15,7 @@ from hayase.task.task_context import TaskContext
 class Task(Protocol):
     """Runs epochs of one partition of a sub-topology.
 
-    An epoch that fails leaves it unusable, but for `close`.
+    An epoch that fails leaves it unusable, except for `close`.
     """
 
     @property

@@ -173,7 +173,7 @@ class TopologyTestDriver:
         return TestInputTopic(self, topic, key_serde, value_serde, epoch_ms(start_timestamp_ms), auto_advance)
 
     def create_output_topic(self, topic: str, key_serde: Serde[K], value_serde: Serde[V]) -> TestOutputTopic[K, V]:
-        """A way to read what was, or will be, written to a topic."""
+        """A reader of the records that the topology writes to a topic."""
         if topic not in sink_topics(self._topology):
             topic = next((sink.topic for sink in self._topology.spark_sinks if sink.name == topic), topic)
         return TestOutputTopic(self, topic, *self._for_topic(topic, key_serde, value_serde))

@@ -35,7 +35,7 @@ def event_time_ms(source: SourceProgram, raw: RecordBatch, clocks: StateClocks, 
 
 
 class _AskedOnce:
-    """An extractor of the user; what it gave for the record at hand is remembered."""
+    """An extractor of the user; what it gave for the current record is remembered."""
 
     def __init__(self, function: Any) -> None:
         self._function = function
@@ -51,7 +51,7 @@ class _AskedOnce:
 
 
 def with_extractors_asked_once(program: CompiledSubtopology) -> CompiledSubtopology:
-    """The program with callable timestamp extractors that are called once for each record, by the driver or its source."""
+    """The program with callable timestamp extractors that run once for each record, in the driver or its source."""
 
     def asked_once(source: SourceProgram) -> SourceProgram:
         extractor = source.extractor

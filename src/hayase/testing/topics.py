@@ -18,7 +18,7 @@ from hayase.serde.protocol import Serde
 
 
 class TestRecord(msgspec.Struct, frozen=True):
-    """A record that goes into, or came out of, the driver."""
+    """A record for the test driver's input, or from its output."""
 
     __test__ = False
 
@@ -99,7 +99,7 @@ class TestInputTopic(Generic[K, V]):
             self.pipe_input(None, value)
 
     def advance_time(self, delta: timedelta) -> None:
-        """Move the topic's time on."""
+        """Advance the time of the topic's next records."""
         self._time_ms += to_ms("delta", delta)
 
 

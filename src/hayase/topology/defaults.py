@@ -27,7 +27,7 @@ class DefaultSerde(Serde[Any]):
         fallback: what it means where that setting is not set; `None`: an error then.
         owner: the node that needs it, for the error.
         inferred: the fallback is the serde of the type that the data is known to have, so that a setting for
-            another type is passed over.
+            another type is skipped.
     """
 
     side: Side

@@ -7,7 +7,7 @@ from hayase.topology.mermaid import to_mermaid
 
 
 class TopologyDescription(str):
-    """What `Topology.describe()` gives: a string to print, which can be drawn as well."""
+    """The description of a topology: a string to print, which notebooks and `to_mermaid` draw."""
 
     __slots__ = ("_topology",)
     _topology: TopologyGraph
@@ -21,7 +21,7 @@ class TopologyDescription(str):
     def to_mermaid(self) -> str:
         """The topology as a Mermaid flowchart, for a fenced block of a Markdown page.
 
-        Topics are stadiums (a shuffle is a hexagon), stores are cylinders, frames of Spark's boxes with bars; an arrow
+        Topics are stadiums (a shuffle is a hexagon), stores are cylinders, Spark DataFrames boxes with bars; an arrow
         is what records flow along, a dotted line joins a node with a store that it uses.
 
         Example:

@@ -33,7 +33,8 @@ FORMAT = 2
 """Of the plans of today."""
 
 _NAMING = (
-    SourceNode, ProcessorNode, SinkNode, GlobalTable, RepartitionTopic, InternalTopic, StoreSpec, Operator, InternalSerdes,
+    SourceNode, ProcessorNode, SinkNode, GlobalTable, RepartitionTopic, InternalTopic, StoreSpec, Operator,
+    InternalSerdes,
 )  # fmt: skip
 """What names nodes, stores and topics in its fields; functions and serdes of the user are left alone."""
 
@@ -66,7 +67,7 @@ def _names(topology: Topology) -> Any:
 
 
 def store_in(topology: Topology, name: str) -> str:
-    """The name that a store has in this topology, which may be of an earlier format, if `name` is what `describe()` prints.
+    """The name of a store in this topology, which may be of an earlier format, if `name` is what `describe()` prints.
 
     Names that only earlier releases gave go as well.
     """

@@ -21,11 +21,11 @@ def check_explicit_names(topology: Topology) -> None:
     topics = sorted(name for name in (*topology.repartitions, *topology.internal_topics) if _GENERATED.fullmatch(name))
     if not stores and not topics:
         return
-    told = [f"stores {', '.join(stores)} (Materialized.as_)"] if stores else []
+    unnamed = [f"stores {', '.join(stores)} (Materialized.as_)"] if stores else []
     if topics:
-        told.append(f"repartitions {', '.join(topics)} (Grouped, Joined, Repartitioned or TableJoined with a name)")
+        unnamed.append(f"repartitions {', '.join(topics)} (Grouped, Joined, Repartitioned or TableJoined with a name)")
     raise TopologyError(
         "GENERATED_NAMES",
         "ensure.explicit.internal.resource.naming is on, and these have names that change when operators are added "
-        f"before them: {'; '.join(told)}",
+        f"before them: {'; '.join(unnamed)}",
     )

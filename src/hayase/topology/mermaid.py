@@ -12,10 +12,11 @@ from hayase.topology.operators import StreamGlobalTableJoin
 
 
 def to_mermaid(topology: TopologyGraph) -> str:
-    """The flowchart: topics as stadiums, nodes as boxes by sub-topology, stores as cylinders, frames of Spark's as boxes with bars.
+    """The flowchart of a topology in Mermaid's language.
 
-    A repartition that is a shuffle inside the epoch is a hexagon. An arrow is what records flow along, a dotted line
-    joins a node with a store that it uses. The text is the same for the same topology, and ends in a line break.
+    Topics are stadiums, nodes boxes by sub-topology, stores cylinders, Spark DataFrames boxes with bars. A repartition
+    that is a shuffle inside the epoch is a hexagon. An arrow is what records flow along, a dotted line joins a node
+    with a store that it uses. The text is the same for the same topology, and ends in a line break.
     """
     return _Drawing(topology).text()
 

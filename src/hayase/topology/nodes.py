@@ -98,7 +98,7 @@ class RepartitionTopic:
 
 @dataclass(frozen=True, slots=True)
 class InternalTopic:
-    """A topic of the log between two sub-topologies, or between a sub-topology and a frame of Spark's.
+    """A topic of the log between two sub-topologies, or between a sub-topology and a Spark DataFrame.
 
     The application makes it, and no other program should write it. In the log its name is `<application.id>-<name>`.
 
@@ -113,7 +113,7 @@ class InternalTopic:
 
 @dataclass(frozen=True, slots=True)
 class SparkSource:
-    """A streaming frame of Spark's; a query of its own writes its records to an internal topic.
+    """A streaming Spark DataFrame; a query of its own writes its records to an internal topic.
 
     Attributes:
         name: of the source.
@@ -130,7 +130,7 @@ class SparkSource:
 
 @dataclass(frozen=True, slots=True)
 class SparkSink:
-    """A writer of Spark's; a thread of the application hands it an internal topic's records range by range.
+    """A Spark writer; a thread of the application hands it an internal topic's records range by range.
 
     Attributes:
         name: of the sink.

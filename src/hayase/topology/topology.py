@@ -204,7 +204,7 @@ class Topology(TopologyGraph):
         return self
 
     def _add(self, add_to: Callable[[TopologyGraph], None]) -> None:
-        """Add something here and to what earlier releases made of the program, which cannot have it if names clash there."""
+        """Add something here and to the program's topology of earlier releases, which ends where names clash there."""
         add_to(self)
         if self.earlier is not None:
             try:

@@ -116,8 +116,12 @@ def test_the_latest_version_gives_id_and_indexes(registry: SchemaRegistry, topic
 
 @pytest.mark.parametrize(
     ("strategy", "expected"),
-    [("TopicNameStrategy", "{topic}-value"), ("RecordNameStrategy", "{record}"), ("TopicRecordNameStrategy", "{topic}-{record}")],
-)  # fmt: skip
+    [
+        ("TopicNameStrategy", "{topic}-value"),
+        ("RecordNameStrategy", "{record}"),
+        ("TopicRecordNameStrategy", "{topic}-{record}"),
+    ],
+)
 def test_subjects_are_named_by_the_strategy(registry: SchemaRegistry, topic: str, strategy: str, expected: str) -> None:
     package = f"p{topic.replace('-', '_')}"
     schema = f'syntax = "proto3"; package {package}; message A {{}} message B {{}}'

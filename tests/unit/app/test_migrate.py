@@ -179,7 +179,7 @@ def test_what_does_not_fit_in_memory_goes_through_the_disk_and_in_parts(
 
 
 def files(folder: Path) -> list[Path]:
-    """What is in the checkpoint, but for the lease."""
+    """What is in the checkpoint, except for the lease."""
     checkpoint = Path(config_of(folder).checkpoint_dir)
     return sorted(path for path in checkpoint.rglob("*") if path.is_file() and path.name != "lease")
 

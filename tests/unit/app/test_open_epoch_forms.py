@@ -1,4 +1,4 @@
-"""An epoch that a program left open is finished by one whose tasks have another form, or is refused: nothing is misread."""
+"""An epoch left open is finished by a program whose tasks have another form, or is refused: nothing is misread."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def per_total(adder: Callable[..., Any] | None) -> Topology:
 
 
 def left_open(folder: Path, topology: Topology) -> None:
-    """An epoch of which the first sub-topology is through."""
+    """An epoch that the first sub-topology has completed."""
     with closing(LocalApp(folder, topology)) as app:
         app.put(rows_of(0))
         record = app.plan_epoch()

@@ -24,8 +24,11 @@ def app_in(folder: Path) -> StreamsApp:
     builder = StreamsBuilder()
     builder.stream("in")
     settings = {
-        "application.id": "app", "state.dir": str(folder), "default.key.serde": Serdes.string(), "default.value.serde": Serdes.string(),
-    }  # fmt: skip
+        "application.id": "app",
+        "state.dir": str(folder),
+        "default.key.serde": Serdes.string(),
+        "default.value.serde": Serdes.string(),
+    }
     return StreamsApp(builder.build(), settings)
 
 

@@ -125,7 +125,7 @@ def test_a_follower_is_read_by_name_or_folder(local: LocalApp, capsys: pytest.Ca
     ("arguments", "error"),
     [
         (["get", "nothing", "k"], "the topology has no store 'nothing'"),
-        (["get", "users", "u1", "--as-of", "9"], "epoch 9 is not one that is through"),
+        (["get", "users", "u1", "--as-of", "9"], "epoch 9 is not a completed one"),
         (["get", "users", "u1", "--as-of", "yesterday"], "--as-of 'yesterday' is no time"),
         (["get", "users", "u1", "--as-of", "1", "--follower", "copy"], "leave one out"),
         (["get", "users", "u1", "--follower", "nobody"], "there is no follower in"),

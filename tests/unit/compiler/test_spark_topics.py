@@ -1,4 +1,4 @@
-"""Topics between a topology and frames of Spark's: how many partitions they have, and which serdes read them."""
+"""Topics between a topology and Spark DataFrames: how many partitions they have, and which serdes read them."""
 
 from __future__ import annotations
 

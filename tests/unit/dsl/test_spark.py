@@ -1,4 +1,4 @@
-"""Frames and writers of Spark's in a topology: names, topics, what is refused. No Spark is needed to build one."""
+"""Spark DataFrames and writers in a topology: names, topics, what is refused. No Spark is needed to build one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who cleans an embedded log, and that it disturbs no other process."""
+"""One process cleans an embedded log, and disturbs no other."""
 
 from __future__ import annotations
 

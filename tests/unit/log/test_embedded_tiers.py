@@ -35,7 +35,7 @@ def test_old_records_move_and_the_reader_does_not_notice() -> None:
 
 
 def test_a_part_is_read_in_the_thread_that_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A thread of Arrow's that frees a Python buffer while the interpreter ends aborts the process."""
+    """A Arrow thread that frees a Python buffer while the interpreter ends aborts the process."""
     readers = set()
     read = part_reader._Piece.read
 

@@ -1,4 +1,4 @@
-"""A cleaner that hangs blocks no other process; and should it wake up, it does no harm."""
+"""A cleaner that hangs blocks no other process, and does no harm if it wakes up."""
 
 from __future__ import annotations
 

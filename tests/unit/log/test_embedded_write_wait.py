@@ -1,4 +1,4 @@
-"""Who waits for the write lock of an embedded log says so, and who has stopped."""
+"""A process that waits for the write lock of an embedded log says so, and which process has stopped."""
 
 from __future__ import annotations
 

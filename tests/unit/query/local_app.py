@@ -193,7 +193,7 @@ class LocalApp:
         return failures
 
     def mark_done(self, record: EpochRecord) -> None:
-        """Every bundle is through."""
+        """Every bundle has completed it."""
         self.blobs.put_if_absent(done_name(record.epoch), record.digest.encode())
 
     def close(self) -> None:

@@ -21,7 +21,7 @@ def sums(pinned: PinnedStores) -> tuple[int, int]:
 
 
 def half_an_epoch(local: LocalApp, number: int) -> None:
-    """Level 0 is through, level 1 is not."""
+    """Level 0 is complete, level 1 is not."""
     local.put(rows_of(number))
     record = local.plan_epoch()
     for bundle in local.plan.bundles:
@@ -48,7 +48,7 @@ def test_in_mid_epoch_and_without_a_follower_it_is_an_error_that_says_what_to_do
         pass
     assert raised.value.condition == "EPOCHS_DIFFER"
     assert "num.standby.replicas" in raised.value.message
-    with local.app.pin("users") as pinned:  # one level alone is through
+    with local.app.pin("users") as pinned:  # one level alone is complete
         assert pinned.epoch == 1
 
 

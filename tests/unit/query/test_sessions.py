@@ -1,4 +1,4 @@
-"""Session stores of a running application, read by other processes, followers, pins, as of older epochs, on the command line."""
+"""Session stores of a running application, read by processes, followers, pins, as of older epochs, by commands."""
 
 from __future__ import annotations
 

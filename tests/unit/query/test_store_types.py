@@ -238,7 +238,7 @@ def test_an_epoch_that_another_attempt_committed_empties_a_store_without_changel
     mine = affected(app)
     assert mine
     app.epoch(rows_of(2))
-    # Of epoch 1 came what the first attempt had counted; from epoch 2 on the store counts anew.
+    # Of epoch 1 came what the first attempt had counted; from epoch 2 on the store counts again.
     counts = {user: [n for name, n in written(app) if name == user] for user in totals_after(0)}
     assert counts == {user: sorted([1, 2, 1] if user in mine else [1, 2, 3]) for user in counts}
     assert {user: row["n"] for user, row in users(app).items()} == {  # type: ignore[index]

@@ -57,8 +57,9 @@ class Scene:
         return AppSpec(
             application_id="app", checkpoint_id="L", topology=topology, plan=plan, options=options,
             policy=failure_policy(config), log=self.log_config, checkpoint=str(self.folder / "checkpoint"),
-            checkpoint_fsync=False, folders=StateFolders(self.folder, self.folder / "memory"), followers_dir="", endpoints=self.endpoints,
-            exactly_once=True, slots=1, max_records_per_epoch=10, max_task_idle_ms=0, commit_interval_ms=0, span_max_ms=60_000, resets={"in": AutoOffsetReset.earliest()}, history_retention_ms=0,
+            checkpoint_fsync=False, folders=StateFolders(self.folder, self.folder / "memory"), followers_dir="",
+            endpoints=self.endpoints, exactly_once=True, slots=1, max_records_per_epoch=10, max_task_idle_ms=0,
+            commit_interval_ms=0, span_max_ms=60_000, resets={"in": AutoOffsetReset.earliest()}, history_retention_ms=0,
             purge_interval_ms=0,
             epoch_memory_max_bytes=1 << 30,
         )  # fmt: skip

@@ -10,14 +10,14 @@ from hayase.runtime.wire.failure import find_error, query_failure, spark_gone, s
 
 
 def test_the_error_of_a_worker_comes_back_with_type_condition_and_context() -> None:
-    raised = SerializationError("DESERIALIZATION_FAILED", "no JSON (really); mend it", topic="orders", offset=7)
+    raised = SerializationError("DESERIALIZATION_FAILED", "no JSON (really); fix it", topic="orders", offset=7)
     text = (
         f"Traceback (most recent call last):\n  File x\nhayase.core.errors.SerializationError: {raised}\n SQLSTATE: "
         "38000"
     )
     found = find_error(text)
     assert type(found) is SerializationError
-    assert (found.condition, found.message) == ("DESERIALIZATION_FAILED", "no JSON (really); mend it")
+    assert (found.condition, found.message) == ("DESERIALIZATION_FAILED", "no JSON (really); fix it")
     assert dict(found.context) == {"topic": "orders", "offset": "7"}
 
 

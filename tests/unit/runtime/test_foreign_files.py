@@ -1,4 +1,4 @@
-"""Files that Hayase did not write, in the folders of a checkpoint, are passed over and left alone."""
+"""Files that Hayase did not write, in the folders of a checkpoint, are skipped and left alone."""
 
 from __future__ import annotations
 

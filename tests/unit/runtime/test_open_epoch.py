@@ -110,5 +110,5 @@ def test_a_topic_that_was_made_anew_while_the_epoch_was_open_is_not_read_in_its_
     scene.log.delete_topic("in")
     scene.log.create_topic("in", 2)
     scene.put(4, 5, 6)
-    with pytest.raises(SourceRangeLostError, match="made anew"):
+    with pytest.raises(SourceRangeLostError, match="recreated"):
         finish(scene, OLD, 2)

@@ -86,7 +86,8 @@ def told(kind, text, serde):
     value = serde.deserialize(text)
     rest = [value, serde.serialize(value)]
     if dataclasses.is_dataclass(kind):
-        rest += [[f.name for f in dataclasses.fields(kind) if f.default is dataclasses.MISSING], dataclasses.replace(value)]
+        required = [f.name for f in dataclasses.fields(kind) if f.default is dataclasses.MISSING]
+        rest += [required, dataclasses.replace(value)]
     if hasattr(value, "twice"):
         rest += [value.twice(), kind.__doc__]
         try:

@@ -83,7 +83,7 @@ def test_whenever_a_planner_dies_around_a_purge_the_next_one_finds_all_that_is_n
     places = [TopicPartition(BETWEEN, number) for number in range(2)]
     planner.next_epoch(-1)
     put_between(scene, *range(1, 9))
-    assert planner.next_epoch(0) == 1  # is through when the next one is asked for
+    assert planner.next_epoch(0) == 1  # is complete when the next one is requested
     put_between(scene, *range(9, 14))  # what epoch 1 wrote
     purge = planner._log.delete_records
 

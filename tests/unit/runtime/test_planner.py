@@ -228,7 +228,7 @@ def test_a_topic_that_was_deleted_or_made_anew_is_refused(scene: Scene) -> None:
     with pytest.raises(SourceRangeLostError, match="deleted while the application reads it"):
         planner.next_epoch(0)
     scene.log.create_topic("in", 2)
-    with pytest.raises(SourceRangeLostError, match="deleted and made anew"):
+    with pytest.raises(SourceRangeLostError, match="deleted and recreated"):
         planner.next_epoch(0)
 
 

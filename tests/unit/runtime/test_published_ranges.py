@@ -131,7 +131,7 @@ def test_a_topic_that_was_made_anew_is_an_error(sink: Sink) -> None:
     with pytest.raises(SourceRangeLostError, match="was deleted"):
         sink.ranges().next()
     sink.log.create_topic(TOPIC, 2)
-    with pytest.raises(SourceRangeLostError, match="made anew"):
+    with pytest.raises(SourceRangeLostError, match="recreated"):
         sink.ranges().next()
 
 

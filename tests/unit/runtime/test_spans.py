@@ -221,7 +221,7 @@ def test_a_task_that_died_and_finds_no_core_is_waited_for_only_so_long(
     assert job.ends()
     scheduler.finish()
     assert (scheduler.last_completed(-1), planner.last_done()) == (-1, -1)
-    assert [each.epoch for each in reports_of(scene)] == [0]  # what is through is counted, and will not be again
+    assert [each.epoch for each in reports_of(scene)] == [0]  # a completed epoch is counted once
     assert SpanClient.join(address, 1, 0) is not None  # when it comes at last, there is nothing to do but to end
     assert planner.next_epoch(-1) == 0
     assert scheduler.begin(planner.record(0)) is None  # for now every epoch is a job, which needs no second core
@@ -486,7 +486,7 @@ def test_spark_is_given_the_epoch_that_a_span_left_open_once_more(
     assert again != first
     assert planner.last_done() == -1
     assert [order.span for order in reader.partitions(first, again) if isinstance(order, SlotWork)] == [None, None]
-    assert reader.latestOffset(again, everything) == again  # that job was Spark's, so the epoch is through
+    assert reader.latestOffset(again, everything) == again  # that job was Spark's, so the epoch is complete
     assert planner.last_done() == 0
     assert reader.partitions(again, again) == []
 

@@ -1,4 +1,4 @@
-"""From rows of Spark's to records and back: which columns and types there may be, and what becomes of them. No JVM."""
+"""From Spark rows to records and back: which columns and types there may be, and what becomes of them. No JVM."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def started_over(scene: Scene) -> None:
 def test_a_run_of_before_a_reset_begins_no_epoch_of_the_new_checkpoint(scene: Scene) -> None:
     frozen = scene.planner(term=1)
     after = go_on(scene, frozen, -1, 3)
-    assert frozen.next_epoch(after) == after  # it is through, and marked as that
+    assert frozen.next_epoch(after) == after  # it is complete, and marked as that
     started_over(scene)
     scene.put(99)
     with pytest.raises(LeaseHeldError) as refused:

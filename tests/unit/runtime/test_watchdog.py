@@ -1,6 +1,6 @@
-"""A worker whose step gets on no more is ended, and says where it was.
+"""A worker whose step makes no progress is ended, and says where it was.
 
-One that gets on is left alone, however slow it is.
+One that makes progress is left alone, however slow it is.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ def test_a_worker_that_was_stopped_for_longer_than_the_timer_is_ended_with_an_er
     )
     assert process.stdout is not None
     process.stdout.readline()
-    time.sleep(0.8)  # the thread has looked, and winds the timer no more
+    time.sleep(0.8)  # the thread has looked, and does not set the timer again
     process.send_signal(signal.SIGSTOP)
     time.sleep(4.0)  # the timer is set to 3.5 s
     process.send_signal(signal.SIGCONT)

@@ -387,7 +387,7 @@ def test_a_decimal_is_not_decoded_that_is_longer_than_its_precision_allows(
 
 
 class Answers:
-    """A registry that gives one answer after the other, the last one for ever.
+    """A registry that gives one answer after the other, the last one forever.
 
     Each a list of parts with a pause between.
     """

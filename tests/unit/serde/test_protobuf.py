@@ -34,7 +34,8 @@ message All {
   optional int32 maybe = 11; repeated double many = 12; map<string, Inner> by_name = 13; map<int64, string> by_id = 14;
   Inner inner = 15; repeated Inner inners = 16; oneof either { string left = 17; Inner right = 18; }
   google.protobuf.Timestamp at = 19; google.protobuf.Duration took = 20; google.protobuf.StringValue wrapped = 21;
-  repeated google.protobuf.Timestamp times = 22; google.protobuf.Any any = 23; repeated Kind kinds = 24; int64 from = 25;
+  repeated google.protobuf.Timestamp times = 22; google.protobuf.Any any = 23; repeated Kind kinds = 24;
+  int64 from = 25;
   enum Kind { NONE = 0; SOME = 1; ALSO = 2; }
   message Inner { int64 a = 1; optional string b = 2; repeated int32 c = 3; }
 }

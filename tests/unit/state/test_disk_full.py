@@ -1,4 +1,4 @@
-"""A full disk is one named error wherever local state is written, leaves all as it was, and is over when there is room."""
+"""A full disk is one named error wherever local state is written; it changes nothing, and ends when there is room."""
 
 from __future__ import annotations
 

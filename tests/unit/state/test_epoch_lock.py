@@ -1,4 +1,4 @@
-"""Who moves several states from epoch to epoch, and who reads them at one, take turns."""
+"""Movers of several states from epoch to epoch, and readers of one epoch, take turns."""
 
 from __future__ import annotations
 

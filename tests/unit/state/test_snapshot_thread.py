@@ -127,7 +127,7 @@ with opened(folder / "s") as state:
     busy.wait(60)
     child = os.fork()
     if child == 0:
-        thread.close()          # of the parent's: nothing to wait for
+        thread.close()          # it is the parent's: nothing to wait for
         go.set()
         with opened(folder / "child") as other:
             Changelog(blobs, "b0").catch_up(other, 0)

@@ -1,4 +1,6 @@
-"""Runs one large epoch of a bundle in this process and tells what memory that took: `python -m tests.unit.task.big_epoch JSON`.
+"""Runs one large epoch of a bundle in this process and prints the memory that it took.
+
+`python -m tests.unit.task.big_epoch JSON` runs it.
 
 The first epoch is small: what is loaded once is loaded then.
 """

@@ -1,4 +1,4 @@
-"""An epoch that is processed in chunks, everything beyond them on disk, is the same as one that is in memory as a whole."""
+"""An epoch in chunks, with the rest of it on disk, has the same results as one that is in memory as a whole."""
 
 from __future__ import annotations
 

@@ -156,7 +156,7 @@ def spread_out(topic: str, key: str | None, value: dict[str, Any], partitions: i
 
 
 class CountsPerTime(Processor[Any, Any, Any, Any]):
-    """Sends how many records of each key there were, every twelve milliseconds of stream time, and what time that is."""
+    """Sends the number of records of each key, and the time, every twelve milliseconds of stream time."""
 
     def init(self, context: Any) -> None:
         self.context, self.counts = context, context.get_state_store("counts")

@@ -1,4 +1,4 @@
-"""Processors live as long as their task stays in a process, and end where another one, or another attempt, has run it."""
+"""Processors live as long as their task stays in a process, and end where another process or attempt has run it."""
 
 from __future__ import annotations
 

@@ -189,6 +189,13 @@ def test_a_punctuation_has_no_record_and_knows_both_times() -> None:
     assert seen == [(125, None, 7, 125)]
 
 
+def test_there_is_no_record_yet_when_a_processor_is_made() -> None:
+    seen: list[Any] = []
+    topology = processing(lambda context, record: None, lambda context: seen.append(context.record_metadata()))
+    with TopologyTestDriver(topology):
+        assert seen == [None]
+
+
 @pytest.mark.parametrize(
     ("interval", "start"),
     [(timedelta(0), None), (timedelta(microseconds=1), None), (timedelta(seconds=1), datetime(2026, 1, 1))],  # noqa: DTZ001

@@ -1,4 +1,4 @@
-"""Frames and writers of Spark's in the test driver: they are topics there."""
+"""Spark DataFrames and writers in the test driver: they are topics there."""
 
 from __future__ import annotations
 

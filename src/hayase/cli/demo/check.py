@@ -20,7 +20,8 @@ _SHOWN = 5
 
 _INPUT = """
 create table parsed as
-select *, doc is null or json_type(doc) <> 'OBJECT' or json_type(doc, '$.amount') not in ('UBIGINT', 'BIGINT') as malformed
+select *, doc is null or json_type(doc) <> 'OBJECT'
+       or json_type(doc, '$.amount') not in ('UBIGINT', 'BIGINT') as malformed
 from (select *, try(decode(value)) as text, case when json_valid(text) then text::json end as doc from "orders");
 
 create table good as
@@ -63,15 +64,17 @@ create table expected_dead_letters as select key, value, timestamp_ms from parse
 
 _ACTUAL = """
 create table actual_enriched as
-select key, timestamp_ms, (d->>'$.id')::bigint as id, d->>'$.product' as product, (d->>'$.quantity')::bigint as quantity,
-       (d->>'$.amount')::bigint as amount, d->>'$.card' as card, d->>'$.address' as address, d->>'$.region' as region
+select key, timestamp_ms, (d->>'$.id')::bigint as id, d->>'$.product' as product,
+       (d->>'$.quantity')::bigint as quantity, (d->>'$.amount')::bigint as amount, d->>'$.card' as card,
+       d->>'$.address' as address, d->>'$.region' as region
 from (select *, decode(value)::json as d from "enriched-orders");
 
 create table actual_sales as
 select k->>'$.product' as product, k->>'$.region' as region, window_start_ms, (d->>'$.orders')::bigint as orders,
        (d->>'$.quantity')::bigint as quantity, (d->>'$.revenue')::bigint as revenue, timestamp_ms
 from (
-    select decode(key[:octet_length(key) - 8])::json as k, ('0x' || hex(key[octet_length(key) - 7:]))::bigint as window_start_ms,
+    select decode(key[:octet_length(key) - 8])::json as k,
+           ('0x' || hex(key[octet_length(key) - 7:]))::bigint as window_start_ms,
            decode(max_by(value, "offset"))::json as d, max_by(timestamp_ms, "offset") as timestamp_ms
     from "sales" group by key
 );

@@ -17,7 +17,7 @@ _MARK = ".hayase-demo"
 
 @contextmanager
 def demo_folder(folder: Path) -> Iterator[Path]:
-    """The folder, empty but for a mark, and locked for as long as the context lasts.
+    """The folder, empty except for a mark, and locked for as long as the context lasts.
 
     Raises:
         ConfigError: `FOLDER_NOT_EMPTY`: it holds files and was not made by a demo.

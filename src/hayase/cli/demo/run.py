@@ -169,7 +169,7 @@ def sales_rows(app: StreamsApp) -> list[SalesRow]:
 def _live_rows(app: StreamsApp) -> list[SalesRow]:
     try:
         return sales_rows(app)
-    except HayaseError:  # no epoch is through yet
+    except HayaseError:  # no epoch is complete yet
         return []
 
 

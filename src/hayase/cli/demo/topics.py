@@ -1,4 +1,4 @@
-"""The demo's topics: made anew for every run, filled, and read back for the check."""
+"""The demo's topics: recreated for every run, filled, and read back for the check."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def make_topics(log: Log) -> None:
 
 
 def fill_topics(writer: EpochWriter, shop: Shop, progress: Callable[[int], None]) -> None:
-    """Write users and products with their changes, then the orders; `progress` is told the number of orders written."""
+    """Write users and products with their changes, then the orders; `progress` gets the number of orders written."""
     writer.append([shop.users().batch(), shop.products().batch()])
     for start in range(0, shop.orders, _CHUNK):
         count = min(_CHUNK, shop.orders - start)

@@ -2,7 +2,7 @@
 
 The left table's tasks send a subscription to the task that holds the right row; that one keeps it, answers with the row
 as it is, and again whenever the row changes. Subscriptions cross a shuffle, in the same epoch; answers come back
-through an internal topic, because they lead into tasks that are through for this epoch.
+through an internal topic, because they lead into tasks that have completed this epoch.
 """
 
 from __future__ import annotations
@@ -137,8 +137,8 @@ def foreign_key_join(
     right_value = concrete_serde(right.value, "value", names.answers, fallback=PlainSerde())
     right.view.send_old_values(force=True)
     left.view.send_old_values(force=True)
-    # Who asks is answered with the row as it is at that moment. With a cache one that is made and gone within the epoch
-    # is never passed on, so nothing would say that the answer is gone.
+    # A subscription is answered with the row as it is at that moment. With a cache a row that is made and deleted in
+    # the epoch is never passed on, so nothing would say that the answer is gone.
     right.view.uncache()
 
     subscribe = ForeignKeySubscribe(extract, is_left, InternalSerdes(names.subscriptions, foreign_key, digested))

@@ -1,4 +1,4 @@
-"""One window store for a stream that is joined with itself (`topology.optimization`: `single.store.self.join`, KIP-862)."""
+"""One window store for a stream joined with itself (`topology.optimization`: `single.store.self.join`, KIP-862)."""
 
 from __future__ import annotations
 

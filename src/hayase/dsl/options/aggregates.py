@@ -118,7 +118,7 @@ def collect_list(of: Input, *, ignore_nulls: bool = False, max_size: int | None 
     Args:
         of: as in `earliest_by_offset`.
         ignore_nulls: leave nulls out; ksqlDB does not.
-        max_size: values that would make the list longer are passed over (ksqlDB's `ksql.functions.collect_list.limit`).
+        max_size: values that would make the list longer are skipped (ksqlDB's `ksql.functions.collect_list.limit`).
     """
     return _kept("collect_list", "collect_list", of, max_size, ignore_nulls)
 

@@ -15,7 +15,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Branched:
-    """One exit of a split.
+    """One branch of a split: its name and what becomes of its stream. Kafka Streams' `Branched`.
+
+    A branch's full name is that of the split followed by `name`; it names the node, and is the key of the branch in the
+    dict that `default_branch` and `no_default_branch` give.
+
+    Example:
+        >>> from hayase import *
+        >>> builder = StreamsBuilder()
+        >>> split = builder.stream("orders").split(name="order-")
+        >>> split = split.branch(lambda key, cents: cents > 1000, Branched.as_("large"))
+        >>> split = split.branch(lambda key, cents: cents < 0, Branched.with_consumer(lambda bad: bad.to("refused")))
+        >>> list(split.default_branch())
+        ['order-large', 'order-0']
 
     Attributes:
         name: ends the branch's name (after that of the split); `None`: its position, from 1; `0` for the default
@@ -30,15 +42,36 @@ class Branched:
 
     @classmethod
     def as_(cls, name: str) -> Branched:
-        """Only a name."""
+        """A branch of that name, whose stream is given as it is.
+
+        Raises:
+            TopologyError: `INVALID_NAME`.
+        """
         return cls(name=check_name(name))
 
     @classmethod
     def with_function(cls, function: Callable[[KStream], KStream | None], name: str | None = None) -> Branched:
-        """A function of the branch."""
+        """A branch whose stream is replaced by what a function makes of it.
+
+        Args:
+            function: called once, while the topology is built, with the stream of the branch. What it returns is given
+                under the branch's name; `None`: the branch is left out of the dict.
+            name: as in `as_`; `None`: the branch's position, from 1; `0` for the default branch.
+
+        Raises:
+            TopologyError: `INVALID_NAME`. What the function raises is raised by `branch` or `default_branch`.
+        """
         return cls(name=name_of(name), function=function)
 
     @classmethod
     def with_consumer(cls, consumer: Callable[[KStream], None], name: str | None = None) -> Branched:
-        """A consumer of the branch."""
+        """A branch whose stream goes to a consumer, for example to a topic, and is left out of the dict.
+
+        Args:
+            consumer: called once, while the topology is built, with the stream of the branch.
+            name: as in `with_function`.
+
+        Raises:
+            TopologyError: `INVALID_NAME`. What the consumer raises is raised by `branch` or `default_branch`.
+        """
         return cls(name=name_of(name), consumer=consumer)

@@ -29,7 +29,7 @@ class JoinSerdes(NamedSerdes[K_co, V_co], Generic[K_co, V_co, VO_co]):
 
 @dataclass(frozen=True, slots=True)
 class Joined(JoinSerdes[K_co, V_co, VO_co]):
-    """Serdes and name of a stream-table join.
+    """Options of a stream-table join: serdes, a name, and a grace period. Kafka Streams' `Joined`.
 
     The serdes serve the repartition of the stream, and its buffer, if it needs one.
 
@@ -49,7 +49,24 @@ class Joined(JoinSerdes[K_co, V_co, VO_co]):
         name: str | None = None,
         grace_period: timedelta | None = None,
     ) -> Joined[KN, VN, VON]:
-        """All options at once."""
+        """Options of a stream-table join, all at once; what is left out comes from the stream and the table.
+
+        Args:
+            key_serde: of the keys of both sides.
+            value_serde: of the stream's values.
+            other_value_serde: of the table's values.
+            name: of the repartition of the stream, if there is one, and of the join's nodes.
+            grace_period: how long records of the stream wait, in stream time, for rows that come late (KIP-923); needs
+                a versioned table whose history is at least as long. `None`: they do not wait.
+
+        Raises:
+            TopologyError: `INVALID_SERDE`, `INVALID_NAME`, `INVALID_DURATION`.
+
+        Example:
+            >>> from datetime import timedelta
+            >>> Joined.with_(name="orders-and-users", grace_period=timedelta(seconds=5)).grace_ms
+            5000
+        """
         return Joined(
             check_serde(key_serde, "key_serde"),
             check_serde(value_serde, "value_serde"),
@@ -87,7 +104,7 @@ class Joined(JoinSerdes[K_co, V_co, VO_co]):
 
 @dataclass(frozen=True, slots=True)
 class TableJoined:
-    """Names and partitioners of a foreign-key join of two tables.
+    """Options of a foreign-key join of two tables: partitioners and a name. Kafka Streams' `TableJoined`.
 
     A partitioner is `(topic, key, None, partitions)` and gives a number, or `None` for the partition of the key; needed
     where a table's topic is not partitioned by Kafka's default.
@@ -109,7 +126,15 @@ class TableJoined:
         other_partitioner: Callable[[str, Any, None, int], Any] | None = None,
         name: str | None = None,
     ) -> TableJoined:
-        """All options at once."""
+        """Options of a foreign-key join, all at once; see the class.
+
+        Raises:
+            TopologyError: `INVALID_NAME`, `INVALID_FUNCTION`: a partitioner of other parameters.
+
+        Example:
+            >>> TableJoined.with_(name="orders-and-users").name
+            'orders-and-users'
+        """
         form = "(topic, key, None, partitions)"
         for function in (partitioner, other_partitioner):
             if function is not None:
@@ -118,5 +143,5 @@ class TableJoined:
 
     @classmethod
     def as_(cls, name: str) -> TableJoined:
-        """Only a name."""
+        """Options with a name and nothing else."""
         return cls(name=check_name(name))

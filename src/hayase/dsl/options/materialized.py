@@ -20,7 +20,7 @@ from hayase.state.stores.spec import StoreType
 
 @dataclass(frozen=True, slots=True)
 class Materialized(OptionalSerdes[K_co, V_co]):
-    """How the rows of a table are kept.
+    """Options of a table's store: name, serdes, caching, retention, changelog. Kafka Streams' `Materialized`.
 
     Attributes:
         name: of the store; a named store can be queried. `None`: a generated name, and stateless operations on tables
@@ -34,7 +34,7 @@ class Materialized(OptionalSerdes[K_co, V_co]):
         store_type: on disk or in memory; `None`: the setting `dsl.store.suppliers.class` or `default.dsl.store`, else
             disk.
         versioned: the versioned store that it was made of.
-        ttl_ms: how long a row is there after its timestamp; `None`: for ever.
+        ttl_ms: how long a row is there after its timestamp; `None`: forever.
     """
 
     name: str | None = None
@@ -68,7 +68,20 @@ class Materialized(OptionalSerdes[K_co, V_co]):
 
     @classmethod
     def with_(cls, key_serde: Serde[KN] | None = None, value_serde: Serde[VN] | None = None) -> Materialized[KN, VN]:
-        """Serdes, with a generated name."""
+        """Serdes of the store, with a generated name: the store cannot be queried.
+
+        Args:
+            key_serde: of the keys; `None`: that of the stream or table, else the default.
+            value_serde: of the stored values; `None`: as far as the operation knows them, else the default.
+
+        Raises:
+            TopologyError: `INVALID_SERDE`.
+
+        Example:
+            >>> from hayase import Serdes
+            >>> Materialized.with_(Serdes.string(), Serdes.long()).name is None
+            True
+        """
         return Materialized(
             key_serde=check_serde(key_serde, "key_serde"), value_serde=check_serde(value_serde, "value_serde")
         )
@@ -82,7 +95,25 @@ class Materialized(OptionalSerdes[K_co, V_co]):
         return dataclasses.replace(self, caching=False)
 
     def with_retention(self, retention: timedelta) -> Materialized[K_co, V_co]:
-        """The same, keeping windows that long after their start."""
+        """The same, with another retention: how long a window or session store keeps windows.
+
+        A window is kept until the task's stream time is `retention` beyond its start (of a session: its end); until
+        then queries and joins find it. Retention does not accept late records: that is the grace of the windows. By
+        default windows are kept for window size plus grace, sliding windows for twice the time difference plus grace,
+        sessions for inactivity gap plus grace. Expired windows are removed bit by bit, and nothing is sent. Kafka
+        Streams' `Materialized.withRetention`.
+
+        Args:
+            retention: in whole milliseconds; at least the default.
+
+        Raises:
+            TopologyError: `INVALID_DURATION`; and from the aggregation `INVALID_RETENTION`: less than the default.
+
+        Example:
+            >>> from datetime import timedelta
+            >>> Materialized.as_("counts").with_retention(timedelta(days=1)).retention_ms
+            86400000
+        """
         return dataclasses.replace(self, retention_ms=to_ms("retention", retention))
 
     def with_ttl(self, ttl: timedelta) -> Materialized[K_co, V_co]:
@@ -90,7 +121,7 @@ class Materialized(OptionalSerdes[K_co, V_co]):
 
         A row is there as long as the stream time of its task (the greatest timestamp that the task has read, from
         whatever topic) is less than the row's timestamp plus `ttl`. From then on it is hidden: neither the operation
-        that keeps it, for which its key is new again, nor joins, nor queries. An aggregate begins anew with its
+        that keeps it, for which its key is new again, nor joins, nor queries. An aggregate begins again with its
         initializer. By event time alone: without records nothing expires, one record from the future makes all rows
         expire at once, and one that is already too old when it comes leaves no row to be seen. So what an application
         gives does not depend on when it ran, where the input was cut into epochs, or whether it had to be restored. The
@@ -127,7 +158,7 @@ class Materialized(OptionalSerdes[K_co, V_co]):
         return dataclasses.replace(self, ttl_ms=to_ms("ttl", ttl, minimum_ms=1))
 
     def with_store_type(self, store_type: StoreType) -> Materialized[K_co, V_co]:
-        """The same, kept on disk or in memory (KIP-591); its name as text will do.
+        """The same, kept on disk or in memory (KIP-591); also by its name as text.
 
         What is in memory lasts as long as the application runs, and takes memory of every machine that works on it
         (`state.memory.dir`). With a changelog (the default) it is restored at every start. Stores of one

@@ -84,7 +84,7 @@ class NamedSerdes(OptionalSerdes[K_co, V_co]):
 
     @classmethod
     def as_(cls, name: str) -> Self:
-        """Only a name."""
+        """Options with a name and nothing else."""
         return cls(name=check_name(name))
 
     def with_name(self, name: str) -> Self:
@@ -94,7 +94,7 @@ class NamedSerdes(OptionalSerdes[K_co, V_co]):
 
 @dataclass(frozen=True, slots=True)
 class Consumed(NamedSerdes[K_co, V_co]):
-    """How a source topic is read.
+    """Options of a source topic: serdes, event time, where to begin, and a name. Kafka Streams' `Consumed`.
 
     Attributes:
         key_serde: of the keys; `None`: the setting `default.key.serde`, else bytes.
@@ -119,7 +119,24 @@ class Consumed(NamedSerdes[K_co, V_co]):
         reset: Reset | None = None,
         name: str | None = None,
     ) -> Consumed[K, V]:
-        """All options at once; a plain function as extractor is `callable_timestamp(function)`."""
+        """Options of a source topic, all at once; what is left out comes from the settings.
+
+        Args:
+            key_serde: of the keys; `None`: `default.key.serde`, else bytes.
+            value_serde: of the values; `None`: `default.value.serde`, else bytes.
+            timestamp_extractor: where event time comes from; a plain function of `(record, partition_time_ms)` is
+                `callable_timestamp(function)`. `None`: `default.timestamp.extractor`.
+            reset: where to begin without a position: `AutoOffsetReset`, or its name. `None`: `auto.offset.reset`.
+            name: of the source node; `None`: a generated one.
+
+        Raises:
+            TopologyError: `INVALID_SERDE`, `INVALID_TIMESTAMP_EXTRACTOR`, `INVALID_RESET`, `INVALID_NAME`.
+
+        Example:
+            >>> from hayase import Serdes
+            >>> str(Consumed.with_(Serdes.string(), Serdes.long(), reset="latest").reset)
+            'latest'
+        """
         if timestamp_extractor is not None and not isinstance(timestamp_extractor, TimestampExtractor):
             if not callable(timestamp_extractor):
                 raise TopologyError(
@@ -148,7 +165,7 @@ class Consumed(NamedSerdes[K_co, V_co]):
 
         @classmethod
         def as_(cls, name: str) -> Consumed[Any, Any]:
-            """Only a name."""
+            """Options with a name and nothing else."""
 
         def with_key_serde(self, serde: Serde[KR]) -> Consumed[KR, V_co]:
             """The same with another key serde."""
@@ -159,7 +176,9 @@ class Consumed(NamedSerdes[K_co, V_co]):
 
 @dataclass(frozen=True, slots=True)
 class Produced(NamedSerdes[K_co, V_co]):
-    """How a topic is written. Serdes that are `None` are those of the stream.
+    """Options of a sink topic: serdes, a partitioner, and a name. Kafka Streams' `Produced`.
+
+    Serdes that are `None` are those of the stream.
 
     Attributes:
         partitioner: chooses the partition of each record: `(topic, key, value, partitions)` gives a number, several
@@ -180,7 +199,22 @@ class Produced(NamedSerdes[K_co, V_co]):
         name: str | None = None,
         partitioner: Partitioner | None = None,
     ) -> Produced[KN, VN]:
-        """All options at once."""
+        """Options of a sink topic, all at once; what is left out comes from the stream.
+
+        Args:
+            key_serde: of the keys; `None`: that of the stream, else `default.key.serde`.
+            value_serde: of the values; `None`: that of the stream, or one for its schema, else `default.value.serde`.
+            name: of the sink node; `None`: a generated one.
+            partitioner: chooses the partition, see the class; `None`: Kafka's default, by the bytes of the key.
+
+        Raises:
+            TopologyError: `INVALID_SERDE`, `INVALID_NAME`, `INVALID_FUNCTION`: a partitioner of other parameters.
+
+        Example:
+            >>> from hayase import Serdes
+            >>> Produced.with_(Serdes.string(), name="totals-out").name
+            'totals-out'
+        """
         return Produced(
             check_serde(key_serde, "key_serde"),
             check_serde(value_serde, "value_serde"),
@@ -203,7 +237,7 @@ class Produced(NamedSerdes[K_co, V_co]):
 
 @dataclass(frozen=True, slots=True)
 class Repartitioned(NamedSerdes[K_co, V_co]):
-    """The topic that `KStream.repartition` goes through.
+    """Options of the topic that `KStream.repartition` goes through. Kafka Streams' `Repartitioned`.
 
     Attributes:
         name: of the topic: `<application.id>-<name>-repartition`.
@@ -223,7 +257,23 @@ class Repartitioned(NamedSerdes[K_co, V_co]):
         number_of_partitions: int | None = None,
         partitioner: Partitioner | None = None,
     ) -> Repartitioned[KN, VN]:
-        """All options at once."""
+        """Options of a repartition topic, all at once; what is left out comes from the stream.
+
+        Args:
+            key_serde: of the keys; `None`: that of the stream.
+            value_serde: of the values; `None`: that of the stream.
+            name: of the topic, `<application.id>-<name>-repartition`; `None`: a generated one, which changes when
+                operators are added before it.
+            number_of_partitions: see the class.
+            partitioner: as in `Produced`.
+
+        Raises:
+            TopologyError: `INVALID_SERDE`, `INVALID_NAME`, `INVALID_PARTITIONS`: less than 1, `INVALID_FUNCTION`.
+
+        Example:
+            >>> Repartitioned.with_(name="by-user", number_of_partitions=6).number_of_partitions
+            6
+        """
         return Repartitioned(
             check_serde(key_serde, "key_serde"),
             check_serde(value_serde, "value_serde"),
@@ -257,7 +307,7 @@ def _check_partitions(number: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Grouped(NamedSerdes[K_co, V_co]):
-    """Serdes of a grouped stream, used where it is repartitioned and for its stores.
+    """Options of a grouping: serdes of its repartition and its stores, and a name. Kafka Streams' `Grouped`.
 
     `name` names the repartition (`<name>-repartition`), and in `group_by` also the node that makes the new key.
     """
@@ -269,7 +319,21 @@ class Grouped(NamedSerdes[K_co, V_co]):
         value_serde: Serde[VN] | None = None,
         name: str | None = None,
     ) -> Grouped[KN, VN]:
-        """All options at once."""
+        """Options of a grouped stream or table, all at once; what is left out comes from the stream or table.
+
+        Args:
+            key_serde: of the new keys; `None`: as far as they are known, else `default.key.serde`.
+            value_serde: of the values; `None`: that of the stream or table.
+            name: of the repartition topic, if there is one, and its nodes; `None`: a generated one.
+
+        Raises:
+            TopologyError: `INVALID_SERDE`, `INVALID_NAME`.
+
+        Example:
+            >>> from hayase import Serdes
+            >>> Grouped.with_(Serdes.string(), name="by-product").name
+            'by-product'
+        """
         return Grouped(check_serde(key_serde, "key_serde"), check_serde(value_serde, "value_serde"), name_of(name))
 
     if TYPE_CHECKING:

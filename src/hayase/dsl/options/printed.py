@@ -37,12 +37,12 @@ class Printed:
 
     @classmethod
     def to_sys_out(cls) -> Printed:
-        """To the standard output of the process that runs the task."""
+        """Printing to the standard output of the process that runs the task."""
         return cls()
 
     @classmethod
     def to_file(cls, path: str | PathLike[str]) -> Printed:
-        """To the end of a file, which is made if need be.
+        """Printing to the end of a file, which is created if it does not exist.
 
         Unlike Kafka Streams it is not emptied first: tasks share it.
         """

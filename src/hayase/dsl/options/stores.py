@@ -40,7 +40,43 @@ class Stores:
         store_type: StoreType = StoreType.PERSISTENT,
         logging: bool = True,
     ) -> StoreSpec:
-        """Keys and values, in order of the keys' bytes."""
+        """A store of keys and values, without timestamps. Kafka Streams' `Stores.keyValueStoreBuilder`.
+
+        One store for each partition of the tasks that use it. `range` and `all` go by the bytes of the serialized key,
+        which is the order of the keys only where the serde keeps it: `Serdes.string()` does, `Serdes.json()` does not.
+        Putting `None` deletes. What a task writes is visible to queries, and restored after a crash, epoch by epoch.
+
+        Args:
+            name: of the store, unique in the topology.
+            key_serde: of the keys. A key must always serialize to the same bytes.
+            value_serde: of the values.
+            store_type: where it is kept: on disk, or in memory with the same contents.
+            logging: whether it has a changelog; without one it begins empty where its local files are lost.
+
+        Raises:
+            TopologyError: `INVALID_NAME`, `INVALID_SERDE`, `INVALID_STORE_TYPE`.
+
+        Example:
+            >>> from hayase import *
+            >>> from hayase.testing import TopologyTestDriver
+            >>> class LastTwo(Processor):
+            ...     def init(self, context):
+            ...         self.context, self.last = context, context.get_state_store("last")
+            ...
+            ...     def process(self, record):
+            ...         self.context.forward(record.with_value(f"{self.last.get(record.key)}, {record.value}"))
+            ...         self.last.put(record.key, record.value)
+            >>> builder = StreamsBuilder()
+            >>> _ = builder.add_state_store(Stores.key_value_store("last", Serdes.string(), Serdes.string()))
+            >>> clicks = builder.stream("clicks", Consumed.with_(Serdes.string(), Serdes.string()))
+            >>> clicks.process(LastTwo, "last").to("pairs", Produced.with_(Serdes.string(), Serdes.string()))
+            >>> with TopologyTestDriver(builder.build()) as driver:
+            ...     topic = driver.create_input_topic("clicks", Serdes.string(), Serdes.string())
+            ...     topic.pipe_input("ada", "home")
+            ...     topic.pipe_input("ada", "shop")
+            ...     driver.store("last").get("ada")
+            'shop'
+        """
         return _kept(_spec(name, "key_value", key_serde, value_serde), store_type, logging)
 
     @staticmethod
@@ -60,7 +96,7 @@ class Stores:
             key_serde: of the keys.
             value_serde: of the values.
             ttl: a row is there as long as the task's stream time (`ProcessingContext.current_stream_time_ms`) is less
-                than its timestamp plus this; see `Materialized.with_ttl`. `None`: for ever. Other kinds of stores have
+                than its timestamp plus this; see `Materialized.with_ttl`. `None`: forever. Other kinds of stores have
                 no such thing: those of windows, sessions and versions have a retention, and `key_value_store` has no
                 timestamps.
             store_type: where it is kept.

@@ -46,7 +46,23 @@ class StreamJoined(JoinSerdes[K_co, V_co, VO_co]):
         name: str | None = None,
         store_name: str | None = None,
     ) -> StreamJoined[KN, VN, VON]:
-        """Serdes and names at once."""
+        """Serdes and names of a stream-stream join, all at once; suppliers of its stores are set apart.
+
+        Args:
+            key_serde: of the keys of both sides.
+            value_serde: of the left values; `None`: that of the left stream.
+            other_value_serde: of the right values; `None`: that of the right stream.
+            name: begins the names of the nodes and repartitions.
+            store_name: begins the names of the two window stores; without it they cannot be queried by a fixed name.
+
+        Raises:
+            TopologyError: `INVALID_SERDE`, `INVALID_NAME`.
+
+        Example:
+            >>> from hayase import Serdes
+            >>> StreamJoined.with_(Serdes.string(), store_name="near").store_name
+            'near'
+        """
         return StreamJoined(
             check_serde(key_serde, "key_serde"),
             check_serde(value_serde, "value_serde"),

@@ -16,7 +16,7 @@ from hayase.core.windows import to_ms
 class BufferConfig:
     """How much a suppressed table may hold back, in each of its tasks, and what happens when it is more.
 
-    Made by `unbounded`, `max_records` or `max_bytes`. A bounded buffer emits early unless told to shut down.
+    Made by `unbounded`, `max_records` or `max_bytes`. A bounded buffer emits early, or shuts down if set so.
 
     Attributes:
         records: so many rows at most; `None`: any number.
@@ -76,7 +76,7 @@ def _limit(given: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Suppressed:
-    """When `KTable.suppress` passes updates on. Made by `until_window_closes` or `until_time_limit`.
+    """When `KTable.suppress` sends updates: made by `until_window_closes` or `until_time_limit`.
 
     Attributes:
         buffer: how much may be held back.

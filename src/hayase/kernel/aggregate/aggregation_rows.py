@@ -29,7 +29,7 @@ class RowAggregation(ABC):
 
     @abstractmethod
     def start(self) -> Any:
-        """The state of a row that is not there yet; made anew for each."""
+        """The state of a row that is not there yet; recreated for each."""
 
     @abstractmethod
     def step(self, state: Any, inputs: Any) -> Any:

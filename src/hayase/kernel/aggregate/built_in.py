@@ -3,7 +3,7 @@
 Those that keep inputs as they are, are in `built_in_values`.
 
 Both forms take the inputs of a row in record order, so that sums of fractions are equal to the last bit. Of fractions,
-min and max pass over NaN unless there is nothing else, and know one zero only.
+min and max skip NaN unless there is nothing else, and know one zero only.
 """
 
 from __future__ import annotations

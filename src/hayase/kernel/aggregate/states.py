@@ -21,7 +21,7 @@ State = list[Any]
 
 
 class States:
-    """The row form of built-in aggregates on states of which each one's values are together, and the columns of states."""
+    """The row form of built-in aggregates on states that hold each aggregate's values together, and their columns."""
 
     def __init__(self, parts: Sequence[BuiltIn]) -> None:
         self._parts = parts

@@ -55,7 +55,7 @@ class GroupUpdates:
             case Count():
                 change = self.into.astype(np.int64) - self.out if part.counts_all else self._counted(old, new)
                 return [pl.Series(self._added(_numbers(stored[0], pl.Int64()), change))]
-            case Sum(whole=True):  # wraps around silently; who calls has made sure that it does not
+            case Sum(whole=True):  # wraps around silently; the caller has made sure that it does not
                 minus, plus = np.where(self.out, _numbers(old, pl.Int64()), 0), _numbers(new, pl.Int64())
                 change = np.where(self.into, plus, 0) - minus
                 return [pl.Series(self._added(_numbers(stored[0], pl.Int64()), change))]

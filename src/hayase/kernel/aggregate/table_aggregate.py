@@ -84,7 +84,7 @@ class TableAggregateRows(OperatorRows[TableAggregate]):
         return None if stored is None else (self._shown(stored), timestamp_of(stored))
 
     def _shown(self, stored: bytes | None) -> Any:
-        """The value of a stored row, read anew: user code may have changed the object that was given to it."""
+        """The value of a stored row, read again: user code may have changed the object that was given to it."""
         return None if stored is None else self._aggregation.visible(self._aggregation.load(stored[8:]))
 
 

@@ -141,7 +141,7 @@ class AggregateRows:
         self._emitter.emit(Record(record.key, change, timestamp_ms, record.headers), place)
 
     def begin(self, place: tuple[object, ...], stored: bytes, record: Record) -> None:
-        """Make a row like another that is stored, with its timestamp, on behalf of a record under the key of the new row."""
+        """Copy a stored row, with its timestamp, to a new place, for a record under the key of the new row."""
         self._put_row(place, timestamp_of(stored), stored[8:])
         change = Change(self._visible(self._aggregation.load(stored[8:])))
         self._emitter.emit(Record(record.key, change, timestamp_of(stored), record.headers), place)

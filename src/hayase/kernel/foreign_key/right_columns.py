@@ -70,7 +70,7 @@ class PairCodec:
 
 @dataclass
 class Subscriptions(IndirectTable):
-    """What a ForeignKeyReceive is about to write, until the node that answers when right rows change has read the store.
+    """What a ForeignKeyReceive is about to write, until the node that answers changes of right rows has read the store.
 
     Attributes:
         frame: order columns and `__prefix` of each, in order.

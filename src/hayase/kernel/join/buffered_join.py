@@ -26,7 +26,7 @@ _DECODER = msgspec.msgpack.Decoder(_Waiting)
 
 
 class BufferedJoin:
-    """Records that wait until their own stream is `grace_ms` beyond them, by time, then key bytes, then arrival (KIP-923).
+    """Records that wait until their stream is `grace_ms` beyond them, by time, then key bytes, then arrival (KIP-923).
 
     Args:
         store: of the task; records of one time and key are one entry.

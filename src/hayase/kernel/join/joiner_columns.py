@@ -41,7 +41,7 @@ class JoinedValues(ABC):
         Args:
             stream: the left side.
             rows: the right side, aligned: its fields, and `__null` where there is no row.
-            ctx: is told of records on which the joiner fails.
+            ctx: handles records on which the joiner fails.
         """
 
 

@@ -75,10 +75,10 @@ def _last_change(stream: pl.DataFrame, numbers: pl.DataFrame, changes: pl.DataFr
     """Position of the last change that each row of the stream sees, null if none."""
     left, right = comparable_orders(stream, changes, order.shared)
     asked = numbers.with_columns(left)
-    told = changes.select(_NUMBER, right, pl.int_range(pl.len(), dtype=pl.Int64).alias(_CHANGE))
-    told = told.unique([_NUMBER, _WHEN], keep="last", maintain_order=True)
+    latest = changes.select(_NUMBER, right, pl.int_range(pl.len(), dtype=pl.Int64).alias(_CHANGE))
+    latest = latest.unique([_NUMBER, _WHEN], keep="last", maintain_order=True)
     return asked.join_asof(
-        told,
+        latest,
         on=_WHEN,
         by=_NUMBER,
         strategy="backward",

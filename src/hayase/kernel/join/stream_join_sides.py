@@ -63,7 +63,7 @@ class EpochSide:
 
     Its records, and its entries, which are these records, what its store held, and what waited.
 
-    Numbers of keys and positions are those of both sides together: who makes the sides sets them.
+    Numbers of keys and positions are those of both sides together: the maker of the sides sets them.
 
     Attributes:
         times: of the records.

@@ -1,4 +1,4 @@
-"""Joining each record of a stream with those of the same stream that are near in time, of which one store is kept (KIP-862)."""
+"""The join of a stream with itself: one window store instead of two (KIP-862)."""
 
 from __future__ import annotations
 

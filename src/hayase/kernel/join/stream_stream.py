@@ -106,7 +106,7 @@ class StreamStreamJoinRows(OperatorRows[StreamStreamJoin]):
                 alone = Record(key_of(waiting.key), left, waiting.timestamp_ms, record.headers)
                 try:
                     self._send_joined(alone, right)
-                except Exception as error:  # the joiner may raise anything; the record at hand must not suffer for it
+                except Exception as error:  # the joiner may raise anything; the current record must not suffer for it
                     if not is_fault(error):
                         raise
                     self.ctx.env.processing_failed(self.name, error)

@@ -171,7 +171,7 @@ class _Epoch:
         return _Pairs(own.usable[which], other.entry_rows[at], other.entry_times[at]).only(met)
 
     def _matches(self, side: JoinSide) -> tuple[pl.DataFrame, _Pairs, list[tuple[Order, Exception]]]:
-        """The results of a side's records with the other side's, up to the first one of each record on which the joiner fails."""
+        """Results of a side's records with the other side's; a record's end at the first on which the joiner fails."""
         pairs, failed = self._pairs(side), Failed()
         places = places_in_runs(pairs.records)
         times = np.maximum(self._sides[side].times[pairs.records], pairs.times)

@@ -59,7 +59,7 @@ class StreamTableJoinRows(LookupRows[StreamTableJoin]):
         for due in buffered.due():
             try:
                 self.look_up(due, due.key)
-            except Exception as error:  # the joiner may raise anything; the record at hand must not suffer for it
+            except Exception as error:  # the joiner may raise anything; the current record must not suffer for it
                 if not is_fault(error):
                     raise
                 self.ctx.env.processing_failed(self.name, error)

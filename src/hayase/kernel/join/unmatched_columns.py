@@ -1,6 +1,6 @@
 """Records of a left or outer join of two streams that have found no match yet, over one epoch, for the column form.
 
-What it does is what `Unmatched` does; whose records wait is told by their places among the entries of a side.
+What it does is what `Unmatched` does; whose records wait is known by their places among the entries of a side.
 """
 
 from __future__ import annotations

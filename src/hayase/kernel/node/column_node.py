@@ -94,7 +94,7 @@ class ColumnHolding(Protocol):
 
 
 class FailureHandler(Protocol):
-    """Is told of records that fail."""
+    """Handles records that fail."""
 
     def processing_failed(self, order: Order, error: Exception) -> None:
         """The record of a row failed; returns if it is to be dropped. `order` is what the row's order columns say."""
@@ -190,8 +190,8 @@ class CompileContext:
         tables: edge schemas of the table nodes that were compiled before, by node name.
         read_tables: names of nodes whose table another node of the task looks up (they must keep uncached changes).
         caching: whether caches are on at all (`statestore.cache.max.bytes` above 0).
-        nodes: the processors of the sub-topology in order; from them `kernel.frame.order` finds the order of records that
-            reach a node on several ways. Empty: as if no record did.
+        nodes: the processors of the sub-topology in order; from them `kernel.frame.order` finds the order of records
+            that reach a node on several ways. Empty: as if no record did.
     """
 
     stores: Mapping[str, StoreSpec]

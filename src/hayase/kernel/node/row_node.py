@@ -54,15 +54,15 @@ class RowEnvironment(Protocol):
         ...
 
     def metadata(self) -> RecordMetadata | None:
-        """Where the record at hand was read; `None` while flushing."""
+        """Where the current record was read; `None` while flushing."""
         ...
 
     def origin(self) -> object:
-        """The record at hand, to come back to it later in the epoch."""
+        """The current record, to come back to it later in the epoch."""
         ...
 
     def back_to(self, origin: object) -> None:
-        """Make what `origin` gave the record at hand: errors name it from now on."""
+        """Make what `origin` gave the current record: errors name it from now on."""
         ...
 
     def processing_failed(self, node: str, error: Exception) -> None:
@@ -200,7 +200,7 @@ class RowNode(ABC):
 
 
 class OperatorRows(RowNode, Generic[Op]):
-    """A node with one parent that is told what to do by its operator."""
+    """A node with one parent, whose operator says what it does."""
 
     def __init__(self, node: ProcessorNode, operator: Op) -> None:
         super().__init__(node.name)
@@ -235,7 +235,7 @@ class RowHolding(Protocol):
         ...
 
     def drain(self) -> Iterator[tuple[Record, object]]:
-        """The last update of each key and its origin, in order of last update, with the old value from the epoch's start."""
+        """Each key's last update and its origin, in order of last update, with the old value from the epoch's start."""
         ...
 
 
@@ -245,7 +245,7 @@ class TableEmitter:
     With the cache on: the last new value, with the old value from the epoch's start, in the order of last update;
     a row that was made and removed within the epoch sends nothing (Kafka Streams' caching stores do the same).
     Keys must be hashable or are kept by their serialized bytes, which `key_bytes` gives. While an update is sent at the
-    end, the record that made it is the one at hand: an error names it.
+    end, the record that made it is the current one: an error names it.
     """
 
     def __init__(self, ctx: RowContext, *, caching: bool, key_bytes: Callable[[Any], Any]) -> None:

@@ -40,7 +40,7 @@ class MergeColumns(ColumnNode):
 
 
 def merge_in_order(frames: Sequence[pl.DataFrame], order: MergeOrder) -> pl.DataFrame:
-    """One frame out of several, with the order columns that they share, the frame's rank, and the rest of the longest."""
+    """One frame out of several: the order columns that they share, the frame's rank, and the rest of the longest."""
     every = [ranked(frame, rank, order) for frame, rank in zip(frames, order.ranks, strict=True)]
     present = [frame for frame in every if frame.height] or every[:1]
     if len(present) == 1:

@@ -100,7 +100,7 @@ def user_code(what: str, ctx: RowContext) -> Iterator[None]:
     except Exception as error:
         raise ProcessingError(
             "PROCESSOR_FAILED",
-            f"{what} of the processor failed: {said(error)}; mend it, the epoch is run again then",
+            f"{what} of the processor failed: {said(error)}; fix it, the epoch is run again then",
             node=ctx.name,
             task=ctx.env.task_id,
         ) from error

@@ -18,7 +18,7 @@ fails go to the context's handler and are left out.
 
 
 class IndirectTable:
-    """Base of tables that have no rows of their own to look up (`TableColumns`): who reads them knows how."""
+    """Base of tables that have no rows of their own to look up (`TableColumns`): their readers know how."""
 
     def at_start(self, keys: pl.Series) -> pl.DataFrame:
         """Raises UnknownStoreError."""

@@ -1,4 +1,4 @@
-"""What aggregates of windows that a loop takes records into, sessions and sliding windows, have in common as nodes in column form."""
+"""The common part of windowed aggregates that process records one by one in column form: sessions, sliding windows."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class Update(NamedTuple):
 
     Attributes:
         row: the row that made it.
-        new: `None`: it is no more.
+        new: `None`: it is deleted.
         old: what it was before.
     """
 
@@ -70,7 +70,7 @@ class SessionMerge:
         store: the sessions, of which those of the epoch's keys are added.
         states: of the aggregate.
         keys: how many keys there are.
-        failed: told of each row on which the aggregate, or one of its inputs, fails.
+        failed: called with each row on which the aggregate, or one of its inputs, fails.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class SessionMerge:
         self._failed = failed
         self._made: list[Session] = []
         self.removed: list[Session] = []
-        """Sessions that were in the store and are no more; `row` is that which merged them away."""
+        """Sessions deleted from the store; `row` is the one that merged them."""
         self.late = 0
         """How many records were late."""
         self.updates: list[Update] | None = None

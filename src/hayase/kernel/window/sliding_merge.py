@@ -81,7 +81,7 @@ class SlidingMerge:
         store: the windows, of which those of the epoch's keys that its records may reach are added.
         states: of the aggregate.
         keys: how many keys there are.
-        failed: told of each row on which the aggregate, or one of its inputs, fails.
+        failed: called with each row on which the aggregate, or one of its inputs, fails.
     """
 
     def __init__(

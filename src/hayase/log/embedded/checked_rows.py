@@ -18,7 +18,7 @@ _CHECKSUM_BYTES = 4
 
 
 class CheckedRows:
-    """Databases within one transaction, whose values have checksums (but for those of `batches`). Not valid after it.
+    """Databases within one transaction, whose values have checksums, except those of `batches`. Not valid after it.
 
     Args:
         env: the environment.
@@ -136,9 +136,9 @@ def row_damaged(file: str, table: str, key: bytes, why: str, topic: str | None =
     """`LOG_DAMAGED` of a row; `topic` names the one that the key's id is of, if it can be found."""
     return LogError(
         "LOG_DAMAGED",
-        f"the {f'row {key!r} of the ' if key else ''}table {table!r} in {file} is damaged: {why}. Nothing was changed. Check the disk and "
-        "restore the log's folder from a copy; without one, records can be read by earlier offsets only, or the "
-        "topic made anew",
+        f"the {f'row {key!r} of the ' if key else ''}table {table!r} in {file} is damaged: {why}. Nothing was changed. "
+        "Check the disk and restore the log's folder from a copy; without one, records can be read by earlier offsets "
+        "only, or the topic recreated",
         location=file,
         table=table,
         **{**_names(table, key), **({} if topic is None else {"topic": topic})},

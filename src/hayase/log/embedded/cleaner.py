@@ -1,4 +1,4 @@
-"""The cleaner: retention, compaction and tiers of all topics, by one process at a time that gets on with it."""
+"""The cleaner: retention, compaction and tiers of all topics, by one process at a time that makes progress."""
 
 from __future__ import annotations
 
@@ -190,9 +190,7 @@ class BackgroundCleaner:
         self._stop.set()
         self._thread.join(_CLOSE_S)
         if self._thread.is_alive():
-            _LOG.warning(
-                "a cleaning of the log does not end; it is left alone, and does nothing more should it wake up"
-            )
+            _LOG.warning("a cleaning of the log does not end; it is left alone, and does nothing if it wakes up")
 
     def _run(self) -> None:
         while not self._stop.wait(self._interval_ms / 1000):

@@ -1,4 +1,4 @@
-"""The cleaner's lock: one cleaner of a log at a time, as long as it gets on.
+"""The cleaner's lock: one cleaner of a log at a time, as long as it makes progress.
 
 A record lock on a file over processes, which goes with its process and is not inherited over a fork, and a note of this
 process's own over its threads. Both are by file, not by process id: it does not matter in which containers the
@@ -30,7 +30,7 @@ _holders_lock = threading.Lock()
 
 
 class CleanerTurn:
-    """A turn of a cleaner: renewed between its steps, ended when it is through, or taken from it.
+    """A turn of a cleaner: renewed between its steps, ended when it is done, or taken from it.
 
     Args:
         path: of the locked file.
@@ -43,7 +43,7 @@ class CleanerTurn:
         self._lost = False
 
     def renew(self) -> bool:
-        """Say that the cleaner gets on; `False` if another has taken over."""
+        """Say that the cleaner makes progress; `False` if another has taken over."""
         if not self._lost:
             os.utime(self._descriptor)
             self._lost = not _is_at(self._path, self._descriptor)
@@ -131,8 +131,8 @@ class CleanerLock:
     def _busy(self) -> LogError:
         return LogError(
             "CLEANER_BUSY",
-            "another process or thread is cleaning this log; there is nothing to do, or try again later. Should it "
-            f"hang, its turn is over {self._timeout_s:.0f} s after its last step (cleaner.timeout.ms)",
+            "another process or thread is cleaning this log; there is nothing to do, or try again later. If it "
+            f"hangs, its turn ends {self._timeout_s:.0f} s after its last step (cleaner.timeout.ms)",
             location=str(self._path.parent),
         )
 

@@ -123,7 +123,7 @@ class _PartFile:
         group = self.groups[number]
         data = self._read(CheckedRange(group.start, group.length, 0), group.crc)
         with self._readable(f"row group {number}"):
-            # In this thread alone: a thread of Arrow's that frees a Python buffer while the interpreter ends aborts it.
+            # In this thread alone: a Arrow thread that frees a Python buffer while the interpreter ends aborts it.
             piece = _Piece(group.start, data, self.part.bytes)
             file = pq.ParquetFile(piece, metadata=self._metadata, pre_buffer=False)
             table = file.read_row_group(number, columns=columns, use_threads=False)
@@ -162,8 +162,8 @@ class _PartFile:
             raise self._damaged(f"it ends at byte {wanted.start + len(data)}, not {self.part.bytes}")
         if crc is not None and (computed := crc32c(data)) != crc:
             raise self._damaged(
-                f"the checksum of its bytes from {wanted.start} to {wanted.start + wanted.length} is {computed:08x}, not "
-                f"{crc:08x}"
+                f"the checksum of its bytes from {wanted.start} to {wanted.start + wanted.length} is {computed:08x}, "
+                f"not {crc:08x}"
             )
         return data
 

@@ -38,7 +38,7 @@ class ChangedMeanwhileError(LogError):
     def of(cls, topic: str, partition: int) -> ChangedMeanwhileError:
         """`PARTITION_CHANGED`.
 
-        Who changes a partition begins anew with what there is, or leaves it to the next cleaning.
+        A process that changes a partition reads it again, or leaves it to the next cleaning.
         """
         return cls("PARTITION_CHANGED", "the partition is cleaned by another", topic=topic, partition=partition)
 

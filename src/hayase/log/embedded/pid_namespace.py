@@ -49,7 +49,7 @@ def enter(folder: str) -> None:
 
 
 def leave(folder: str) -> None:
-    """Be a user no more."""
+    """Stop using it."""
     with _held_lock:
         descriptor = _held.pop((os.getpid(), folder), None)
         if descriptor is not None:

@@ -61,7 +61,7 @@ class EmbeddedReader:
                 key, state = tables.partition(partition)
                 if expected_key not in (None, key):
                     raise UnknownTopicError(
-                        "UNKNOWN_TOPIC", f"topic {partition.topic!r} was deleted and made anew", topic=partition.topic
+                        "UNKNOWN_TOPIC", f"topic {partition.topic!r} was deleted and recreated", topic=partition.topic
                     )
                 expected_key = key
                 if position >= end:

@@ -44,7 +44,7 @@ _users_lock = threading.Lock()
 
 
 class LogStore:
-    """Transactions on the log's folder. Made anew in every process; all of a process share one environment.
+    """Transactions on the log's folder. Recreated in every process; all of a process share one environment.
 
     Args:
         config: the log; its folder is made if absent.
@@ -125,7 +125,7 @@ class LogStore:
         if self._closed or self._user[0] != os.getpid():
             raise LogError(
                 "LOG_CLOSED",
-                "the log was closed, or inherited over a fork: open it anew from its LogConfig",
+                "the log was closed, or inherited over a fork: open it again from its LogConfig",
                 location=self.path,
             )
         try:

@@ -4,7 +4,7 @@
 |---|---|---|
 | `meta` | `format`, `cleaned_at` | version of this layout; when it was last cleaned |
 | `topics` | name | id, partition count, settings (JSON) |
-| `partitions` | topic id, partition | first offset, end offset, largest timestamp so far, bytes in `batches`, revision |
+| `partitions` | topic id, partition | first offset, end offset, largest timestamp, bytes in `batches`, revision |
 | `batches` | topic id, partition, base offset | blob (see `blob`) |
 | `times` | topic id, partition, timestamp | base offset of the first blob that reached that timestamp |
 | `remote` | topic id, partition, base offset | what is in a Parquet file, and where that is (MessagePack) |

@@ -30,7 +30,7 @@ class _Prepared:
 
 
 class _TopicsChangedError(LogError):
-    """A topic was made anew between encoding and writing."""
+    """A topic was recreated between encoding and writing."""
 
 
 class EmbeddedWriter:
@@ -91,7 +91,7 @@ class EmbeddedWriter:
             if marked is not None and _is_published(tables, *marked):
                 return False
             if any(tables.known_topic(info.name).topic_id != info.topic_id for info in prepared.topics.values()):
-                raise _TopicsChangedError("TOPIC_CHANGED", "a topic is deleted and made anew all the time; try again")
+                raise _TopicsChangedError("TOPIC_CHANGED", "a topic is deleted and recreated all the time; try again")
             now_ms = self._clock.now_ms() if prepared.stamped else 0
             for key, blobs in prepared.appends.items():
                 loaded = (blob.load() for blob in blobs)

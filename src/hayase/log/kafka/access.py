@@ -1,6 +1,6 @@
 """Finding out why a cluster does not answer.
 
-librdkafka tries a refused password or an untrusted certificate again for ever and tells the reason to a callback only.
+librdkafka tries a refused password or an untrusted certificate again forever and tells the reason to a callback only.
 So where security is set, a process asks the cluster something harmless before it first uses it, and again when it got
 no answer.
 """
@@ -136,7 +136,7 @@ def _refuses(failure: KafkaError) -> bool:
 
 
 def _of_tls(failure: KafkaError) -> bool:
-    """A broker that does not like the client's certificate says so after the handshake, which is then a lost connection."""
+    """Whether TLS failed. A broker refuses a client's certificate after the handshake: the connection is lost."""
     if failure.code() == KafkaError._TRANSPORT:
         return "SSL routines" in failure.str() and " alert " in failure.str()
     return bool(failure.code() == KafkaError._SSL)
@@ -149,9 +149,9 @@ def _refusal(failures: list[KafkaError]) -> LogError | None:
     if _of_tls(refusing):
         return LogError(
             "TLS_FAILED",
-            f"no TLS connection to the Kafka cluster: {_text(refusing)}. Check ssl.ca.location (who vouches for the "
-            "brokers), ssl.certificate.location and ssl.key.location (who you are), and the brokers' names in "
-            "bootstrap.servers",
+            f"no TLS connection to the Kafka cluster: {_text(refusing)}. Check ssl.ca.location (the authority that "
+            "signed the brokers' certificates), ssl.certificate.location and ssl.key.location (your own certificate), "
+            "and the brokers' names in bootstrap.servers",
         )
     return LogError(
         "AUTHENTICATION_FAILED",

@@ -242,7 +242,7 @@ class KafkaAdmin(ProcessBound):
         return descriptions
 
     def _configs(self, topic_ids: Mapping[str, str]) -> dict[str, Mapping[str, str]]:
-        """Settings made on the topics themselves. A topic made anew has a new id, so it is asked for."""
+        """Settings made on the topics themselves. A topic recreated has a new id, so it is asked for."""
         now = self._monotonic()
         kept = {key: entry for key, entry in self._topic_configs.items() if now - entry[0] < _CONFIG_KEPT_S}
         missing = [name for name, topic_id in topic_ids.items() if topic_id not in kept]
@@ -346,7 +346,7 @@ class KafkaAdmin(ProcessBound):
     def delete_group(self, group: str) -> None:
         """Forget a group and its offsets; nothing happens if there is none."""
         if _OFFSETS_TOPIC not in self._names():
-            return  # no group ever committed here, so groups have no coordinator and deleting one would wait for it in vain
+            return  # no group ever committed here, so groups have no coordinator: deleting one would wait for nothing
         future = self.client.delete_consumer_groups([group], request_timeout=self._timeout_s)[group]
         try:
             future.result()

@@ -26,7 +26,7 @@ ROLES = ("consumer", "producer", "admin")
 """Prefixes of options that are meant for one kind of client only."""
 
 _LOGGER = logging.getLogger("hayase.log.kafka")
-# Being fenced or meeting a broker that restarts is part of normal life; who wants to see it configures logging.
+# Being fenced or meeting a broker that restarts is part of normal life; configure logging to see it.
 _LOGGER.addHandler(logging.NullHandler())
 
 _RESERVED = {
@@ -274,7 +274,7 @@ def real_errors() -> Iterator[None]:
 class ProcessBound:
     """Something that holds clients. In a forked child it loses them, untouched, and makes new ones when used.
 
-    A client's threads do not exist in the child; closing or freeing it there would wait for them for ever.
+    A client's threads do not exist in the child; closing or freeing it there would wait for them forever.
     """
 
     def __init__(self) -> None:

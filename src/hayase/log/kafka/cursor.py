@@ -157,7 +157,7 @@ class Cursor:
         """As `LogReader.fetch`, of a range that is not empty."""
         if not (self.streaming and self.stands_at(partition, start)):
             self._assign(partition, start)
-        self._next = -1  # unknown until the range is through, in case it is given up half way
+        self._next = -1  # unknown until the range is read, in case it is given up half way
         self._at = start
         columns = _Columns()
         reached = False
@@ -251,7 +251,7 @@ class Cursor:
         """The messages without events; errors among these are raised.
 
         That an offset is not there may be said of one outside of the range: by the range before a jump, or because
-        the topic was made anew while the consumer was ahead. It halts the consumer, but is no error of this range.
+        the topic was recreated while the consumer was ahead. It halts the consumer, but is no error of this range.
         """
         if not any(map(_error, messages)):
             return messages
@@ -294,7 +294,7 @@ class Cursor:
     def _check_range(self, start: int, end: int, *, end_must_be_there: bool) -> None:
         """Nothing came for a while: is the range still there? A broker that does not answer is waited for.
 
-        A leader that has just taken over may know of less for a moment, hence `end_must_be_there`.
+        A leader that has just taken over may know of less for a moment: see `end_must_be_there`.
         """
         assert self.partition is not None
         try:
@@ -334,7 +334,7 @@ class Cursor:
         topic, number = self.partition or (None, None)
         return SourceRangeLostError(
             "SOURCE_RANGE_LOST",
-            f"a range that was to be read is gone: {what}. Was the topic made anew, or its retention shorter than "
+            f"a range that was to be read is gone: {what}. Was the topic recreated, or its retention shorter than "
             "the application was down? `hayase app reset` starts over with what is there",
             topic=topic,
             partition=number,

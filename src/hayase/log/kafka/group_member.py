@@ -36,7 +36,7 @@ class GroupMember:
     def commit(self, offsets: Mapping[TopicPartition, int], timeout_s: float) -> _Entries:
         """Commit offsets; returns them with the error that each of them met, if any.
 
-        The consumer's own commit waits for ever while the brokers are away, so this asks and waits apart.
+        The consumer's own commit waits forever while the brokers are away, so this asks and waits apart.
 
         Raises:
             KafkaException: all were refused, or there was no answer in time; it may be done all the same then.

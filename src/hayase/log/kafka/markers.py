@@ -168,7 +168,7 @@ class MarkerTopics(ProcessBound):
     def _close_reached(
         self, consumer: Consumer, open_ranges: dict[TopicPartition, int], started: set[TopicPartition]
     ) -> None:
-        """Take out the ranges that are through.
+        """Take out the completed ranges.
 
         Right after an assignment a position may be the one of an earlier read; it counts once it was seen before
         the end. Otherwise the end-of-partition event tells.

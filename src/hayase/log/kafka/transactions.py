@@ -191,7 +191,7 @@ class BundleProducer:
             before = left
 
     def _timed_out(self, error: KafkaError, began: float) -> bool:
-        """Whether the brokers had reason to abort it, which to the producer looks as if another one had taken its id."""
+        """Whether the brokers may have aborted it: to the producer that looks as if another one had taken its id."""
         return ownership_lost(error) and self._monotonic() - began >= self._transaction_timeout_s
 
     def _until_done(self, call: Callable[[float], None]) -> None:

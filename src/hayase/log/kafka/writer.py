@@ -239,7 +239,7 @@ class KafkaWriter(ProcessBound):
         return contiguous or sum(map(len, batches)) < _MUCH
 
     def _take(self, key: _Key) -> BundleProducer:
-        """Take the bundle's transactional id; the process that had it can write no more."""
+        """Take the bundle's transactional id; the process that had it can no longer write."""
         application_id, bundle = key
         producer = BundleProducer(
             self._config,

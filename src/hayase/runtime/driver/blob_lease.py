@@ -33,7 +33,7 @@ _START_TICKS = 19  # of the fields of `/proc/PID/stat` behind the name: `startti
 
 
 class Holder(msgspec.Struct, frozen=True):
-    """Who holds the lease.
+    """The holder of the lease.
 
     Attributes:
         token: another one for every time that it is taken.
@@ -65,7 +65,7 @@ class _Beat(NamedTuple):
 
 
 def blob_lease_holder(blobs: BlobStore) -> str | None:
-    """Who has the lease, as `pid 123 on host`; `None` if no process has.
+    """The holder of the lease, as `pid 123 on host`; `None` if no process has.
 
     A dead holder on another machine still counts.
     """
@@ -191,7 +191,7 @@ class BlobLease:
     def _take(self, term: int) -> None:
         first = _Beat(term, 0)
         won = self._blobs.put_if_absent(first.name, msgspec.json.encode(self._me))
-        # Read back: on a store that does not publish once, both of two may be told that they won.
+        # Read back: on a store that does not publish once, both of two may get the answer that they won.
         last, holder = _last_beat(self._blobs)
         if not won or last != first or holder is None or holder.token != self._me.token:
             raise self._refused(holder)

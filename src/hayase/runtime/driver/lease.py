@@ -17,7 +17,7 @@ from hayase.storage.posix_blobs import PosixBlobs
 
 
 def lease_holder(blobs: BlobStore) -> str | None:
-    """Who has the lease, as `pid 123 on host`; `None` if no process has."""
+    """The holder of the lease, as `pid 123 on host`; `None` if no process has."""
     if not isinstance(blobs, PosixBlobs):
         return blob_lease_holder(blobs)
     return lock_holder(blobs.root / "lease")

@@ -80,12 +80,12 @@ class Progress:
                 )
 
     def add_reports(self, lines: Iterable[bytes]) -> None:
-        """Add epochs of spans, which the planner tells of (`DriverControl.told`)."""
+        """Add epochs of spans, which the planner reports (`DriverControl.reports`)."""
         with self._lock:
             for line in lines:
-                told = msgspec.json.decode(line, type=EpochReport)
-                durations = {"triggerExecution": round(told.total_ms), "latestOffset": round(told.planning_ms)}
-                self._add([BundleSummary.from_bytes(data) for data in told.summaries], durations)
+                report = msgspec.json.decode(line, type=EpochReport)
+                durations = {"triggerExecution": round(report.total_ms), "latestOffset": round(report.planning_ms)}
+                self._add([BundleSummary.from_bytes(data) for data in report.summaries], durations)
 
     def counters(self) -> dict[str, int]:
         """Totals by metric name."""

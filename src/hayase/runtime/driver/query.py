@@ -38,9 +38,9 @@ def _level(options: Mapping[str, str], level: int) -> Callable[[Iterable[pa.Reco
 
 
 def wake_workers(spark: SparkSession, tasks: int) -> None:
-    """Start the process that Python workers are forked from, which takes seconds, while the query is still being planned.
+    """Start the process that Python workers are forked from, while the query is still being planned.
 
-    On a cluster there is one in every executor: as many tasks as there are slots reach those that are there by now.
+    It takes seconds. On a cluster every executor has one: as many tasks as there are slots reach those that are up.
     """
     try:
         spark.range(tasks, numPartitions=tasks).mapInArrow(_as_they_are, "id long").write.format("noop").mode(

@@ -31,10 +31,10 @@ _LOG = logging.getLogger("hayase.runtime")
 
 
 class QueryRunner:
-    """The query of a run, and what brings and takes frames of Spark's beside it.
+    """The query of a run, and what brings and takes Spark DataFrames beside it.
 
     A run to the end of the input takes what the frames have first, then runs the query, then writes what is left.
-    Spark's own log of epochs lives in the run's folder: which epochs are through is decided by our records alone, so it
+    Spark's own log of epochs lives in the run's folder: our records alone decide which epochs are complete, so it
     may be damaged or lost without harm.
 
     Args:
@@ -88,7 +88,7 @@ class QueryRunner:
         self._stopping = threading.Event()
         self._stopped = threading.Event()
         self._reopening = False
-        """Whether Spark has to be started anew, and has not been."""
+        """Whether Spark has to be started again, and has not been."""
         self._spark = self._open_spark(options=self._options)
 
     def start(self) -> None:
@@ -193,7 +193,7 @@ class QueryRunner:
         if end is None and isinstance(error, OSError) and not isinstance(error, ConnectionError):
             return StreamsStoppedError(
                 "SUPERVISOR_FAILED",
-                f"the application cannot be watched any more, so it ends ({type(error).__name__}: {error}). Mend that "
+                f"the application cannot be watched any more, so it ends ({type(error).__name__}: {error}). Fix that "
                 "and start it again; it goes on where it was",
             )
         return spark_gone(error, self.run.spark_log, end)

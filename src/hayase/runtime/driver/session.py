@@ -68,7 +68,7 @@ SETTINGS: Mapping[str, str] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.streaming.numRecentProgressUpdates": "1000",
-    # Spark's own log of epochs is made anew at every start; ours is the one that counts.
+    # Spark's own log of epochs is recreated at every start; ours is the one that counts.
     "spark.sql.streaming.minBatchesToRetain": "2",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     # A payload is up to 8 MB; the default of 10,000 rows a batch would not fit in memory.

@@ -24,7 +24,7 @@ SPARK_ERRORS: tuple[type[Exception], ...] = (*LOST, PySparkException)
 
 
 class SparkResources:
-    """Opened at the start of a run, and anew where Spark's JVM has ended.
+    """Opened at the start of a run, and again where Spark's JVM has ended.
 
     Args:
         run: the run.

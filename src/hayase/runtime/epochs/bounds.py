@@ -38,9 +38,10 @@ def fair_ends(starts: Offsets, ends: Offsets, records_max: int) -> dict[TopicPar
 
 
 class TimeCut:
-    """Chooses a time T and ends every range at the first record at or after T, so that an epoch is a prefix of the merged order.
+    """Chooses a time T and ends every range at the first record at or after T.
 
-    T is guessed from how much time the last epochs covered, and mended by halving and doubling.
+    So an epoch is a prefix of the merged order. T is guessed from how much time the last epochs covered, and corrected
+    by halving and doubling.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""What becomes of an epoch that every bundle is through with: its done mark, and what follows from it."""
+"""What becomes of an epoch that every bundle has completed: its done mark, and what follows from it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class EpochCompletion:
         internal: partitions of topics that the application writes for itself.
 
     Attributes:
-        last_done: the last epoch of which every bundle is through; -1 before the first.
+        last_done: the last epoch that every bundle has completed; -1 before the first.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class EpochCompletion:
         self._unsettled = record
 
     def settle(self) -> None:
-        """Do what can wait once an epoch is marked as done: commit the group's offsets, delete what is through.
+        """Do what can wait once an epoch is marked as done: commit the group's offsets, delete processed records.
 
         Raises:
             LeaseHeldError: `LEASE_LOST`: a later run has begun.
@@ -92,7 +92,7 @@ class EpochCompletion:
             forget_amendments(self._blobs, record.epoch)
 
     def _purge(self, record: EpochRecord) -> None:
-        """Delete from internal topics what is through: it is not read again, and time does not remove it."""
+        """Delete processed records from internal topics: they are not read again, and time does not remove them."""
         if not self._internal or time.monotonic() < self._purge_at:
             return
         self._purge_at = time.monotonic() + self._purge_interval_s

@@ -20,7 +20,7 @@ _ALL_AGAIN_S = 60.0
 
 
 class GroupOffsets:
-    """Commits the ends of epochs that are through.
+    """Commits the ends of completed epochs.
 
     No log fences such commits: a planner that was stopped while another run took over would set the offsets back when
     it wakes. So it looks for a higher term before it commits, unless it has looked a moment ago. A request that was on

@@ -33,8 +33,8 @@ OWNER = "@checkpoint"
 """What the claim of a checkpoint is called among the bundles."""
 _WAYS_OUT = (
     "restore the newest copy of the checkpoint; or give up what the log remembers with `hayase app reset "
-    "--markers-only` and the application's id, after which what was written since the checkpoint's last epoch is written again; or start over "
-    "with `hayase app reset`"
+    "--markers-only` and the application's id, after which what was written since the checkpoint's last epoch is "
+    "written again; or start over with `hayase app reset`"
 )
 
 
@@ -159,8 +159,8 @@ def _noted(blobs: BlobStore) -> tuple[int, Claim | None]:
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise CheckpointError(
             "CHECKPOINT_CORRUPT",
-            f"{_claim_name(term)} in the checkpoint is damaged ({len(data)} bytes: {error}). Restore the checkpoint from "
-            "a copy, or delete that file: then an older copy of the log is not told from the newest",
+            f"{_claim_name(term)} in the checkpoint is damaged ({len(data)} bytes: {error}). Restore the checkpoint "
+            "from a copy, or delete that file: then an older copy of the log passes for the newest",
         ) from error
 
 
@@ -219,8 +219,8 @@ def _check_marker(blobs: BlobStore, epochs: Epochs, newest: int, bundle: str, ma
         )
         raise CheckpointError(
             "CHECKPOINT_OLDER_THAN_LOG",
-            f"bundle {bundle} has written outputs of epoch {marker.epoch} to the log, but {state_of_checkpoint}: the checkpoint is "
-            f"an older copy. What is to be done: {_WAYS_OUT}",
+            f"bundle {bundle} has written outputs of epoch {marker.epoch} to the log, but {state_of_checkpoint}: the "
+            f"checkpoint is an older copy. What is to be done: {_WAYS_OUT}",
             bundle=bundle,
             epoch=marker.epoch,
         )

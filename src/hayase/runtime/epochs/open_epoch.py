@@ -30,9 +30,10 @@ def check_program(
 ) -> None:
     """Check that what sub-topologies without a journal send in an open epoch is what was already processed of it.
 
-    A sub-topology without a journal sends its rows anew in every attempt. If its expressions have changed while the
-    epoch was open, tasks that are through have processed other rows than those that are not. So the epoch is finished
-    with the new definition only if no task downstream is through, and that definition is published before any begins.
+    A sub-topology without a journal sends its rows again in every attempt. If its expressions have changed while the
+    epoch was open, tasks that have completed it have processed other rows than the others. So the epoch is finished
+    with the new definition only if no task downstream has completed it, and that definition is published before any
+    begins.
 
     Raises:
         CheckpointError: `OPEN_EPOCH_OF_ANOTHER_PROGRAM`.
@@ -88,7 +89,7 @@ def _amend(blobs: BlobStore, epoch: int, definitions: Mapping[str, str]) -> None
     number = len(_names(blobs, epoch))
     name = f"{AMENDMENTS_FOLDER}{epoch:0{EPOCH_DIGITS}d}-{number:06d}"
     if not blobs.put_if_absent(name, with_checksum(msgspec.json.encode(definitions))):
-        raise superseded(f"epoch {epoch} was begun anew by another run")
+        raise superseded(f"epoch {epoch} was begun again by another run")
 
 
 def _names(blobs: BlobStore, epoch: int) -> list[str]:
@@ -121,7 +122,7 @@ def _downstream(topology: Topology, subtopologies: list[str]) -> set[str]:
 def bundle_through(
     record: EpochRecord, subtopologies: set[str], plan: Plan, blobs: BlobStore, log: Log, application_id: str
 ) -> str | None:
-    """A bundle of those sub-topologies that is through with the epoch; `None` if none is."""
+    """A bundle of those sub-topologies that has completed the epoch; `None` if none has."""
     bundles = [bundle.id for bundle in plan.bundles if bundle.subtopology in subtopologies]
     for bundle in bundles:
         if Changelog(blobs, bundle).get(record.epoch, journal=False) is not None:

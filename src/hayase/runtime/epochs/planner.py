@@ -1,4 +1,4 @@
-"""Decides what each epoch reads, publishes it, and marks epochs that are through. Knows nothing of Spark."""
+"""Decides what each epoch reads, publishes it, and marks completed epochs. Knows nothing of Spark."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class _Open:
 class EpochPlanner:
     """One per running application.
 
-    Epochs are planned one after the other; each is through before the next is asked for.
+    Epochs are planned one after the other; each is complete before the next is requested.
     """
 
     def __init__(self, app: AppSpec, blobs: BlobStore, log: Log, clock: Clock, control: PlannerControl) -> None:
@@ -67,7 +67,7 @@ class EpochPlanner:
         self._input = EpochInput(app, blobs, log, clock)
         self._completion = EpochCompletion(app, blobs, log, clock, self._floor, self._input.internal)
         self.planning_s = 0.0
-        """How long it took to mark the epoch before as done and to plan the last one, waiting for input not included."""
+        """How long it took to complete the epoch before and to plan the last one, without waiting for input."""
         self._lost = self._lost_so_far()
         self._program = Program.of(app.plan, app.term)
         self._due = PunctuationTrigger(app.topology, control, self._wall)
@@ -96,7 +96,7 @@ class EpochPlanner:
         self._due.tell(epoch, summaries)
 
     def last_done(self) -> int:
-        """The last epoch of which every bundle is through; -1 before the first."""
+        """The last epoch that every bundle has completed; -1 before the first."""
         return self._completion.last_done
 
     def freeze(self) -> None:
@@ -122,7 +122,7 @@ class EpochPlanner:
         return self._last.record
 
     def next_epoch(self, after: int, *, settle: bool = True) -> int:
-        """The epoch to run after that one, which is through; `after` itself if there is nothing to do.
+        """The epoch to run after that one, which is complete; `after` itself if there is nothing to do.
 
         Args:
             after: the epoch.
@@ -302,13 +302,13 @@ class EpochPlanner:
         """Say how much the log holds beyond an epoch that takes its time."""
         try:
             lag = self._input.lag(record)
-        except LogError as error:  # who plans the next epoch waits for the brokers
+        except LogError as error:  # planning the next epoch waits for the brokers
             _LOG.debug("the lag is not known: %s", error)
             return
         self._say(record.epoch, lag)
 
     def _wanted_without_input(self, previous: EpochRecord | None) -> bool:
-        """The first that has a topic keeps where the begin was, so that nothing which comes from now on is passed over."""
+        """The first epoch with a topic records its start offset, so that no record written from now on is skipped."""
         if self._input.unrecorded(previous):
             return True
         after = previous.epoch if previous is not None else -1

@@ -8,9 +8,9 @@ from hayase.task.epoch_record import EpochRecord
 
 
 class LostOffsets(msgspec.Struct):
-    """A count over the epochs of a run, which goes from one planner's process to the next through the run's control folder.
+    """A count over the epochs of a run, passed from planner process to planner process in the run's control folder.
 
-    What was passed over is read from epoch records, so it counts once, whenever a planner ends: where an epoch begins
+    What was skipped is read from epoch records, so it counts once, whenever a planner ends: where an epoch begins
     behind the end of the one before. What was gone of an epoch that an earlier run had left open shows in no record; it
     counts with the first planner that adopts that epoch.
 
@@ -50,7 +50,7 @@ class PlannerStatus(msgspec.Struct, frozen=True):
         lag_records: what the log holds beyond it.
         waiting: why no epoch can be planned at the moment, e.g. that the brokers do not answer; empty if nothing is
             amiss.
-        lost_offsets: how many offsets were passed over in this run, because records that were not read are gone.
+        lost_offsets: how many offsets were skipped in this run, because records that were not read are gone.
         lost: what of that epoch records show: the planner that takes this one's place goes on from there.
     """
 

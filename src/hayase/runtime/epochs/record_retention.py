@@ -13,7 +13,7 @@ from hayase.task.epoch_record import EPOCH_DIGITS, done_name, record_name
 from hayase.task.epochs import Epochs
 
 RECORDS_KEPT = 1_000
-"""Epoch records that are kept behind the last one that is through, however old they are; younger ones than
+"""Epoch records that are kept behind the last completed one, however old they are; younger ones than
 `state.history.retention.ms` are kept as well."""
 _FORGOTTEN_AT_ONCE = 16
 _FLOOR_STEP = 64
@@ -57,7 +57,7 @@ class Floor:
             self._blobs.delete(self._name(lower))
 
     def check(self, epoch: int) -> None:
-        """Check that an epoch, whose record was just created, was not done and forgotten before, and is of this checkpoint.
+        """Check that an epoch whose record was just created is of this checkpoint, and was not done and deleted before.
 
         Raises:
             LeaseHeldError: `LEASE_LOST`: it was, so another run has gone on for long, or started over. The record is
@@ -75,7 +75,7 @@ class Floor:
             )
 
     def check_checkpoint(self) -> None:
-        """Check that the checkpoint was not started over, if it was not looked at for a while, as in a run that was stopped.
+        """Check that the checkpoint was not started over, if the last check was long ago, as in a run that was stopped.
 
         Raises:
             LeaseHeldError: `LEASE_LOST`.
@@ -116,7 +116,7 @@ class EpochRecordRetention:
         self._raised_to: int | None = None
 
     def forget(self, last: int) -> None:
-        """Delete some of what is too old, when epoch `last` is through."""
+        """Delete some of what is too old, when epoch `last` is complete."""
         for _ in range(_FORGOTTEN_AT_ONCE):
             epoch, ended_ms = self._oldest or self._find_oldest()
             self._oldest = epoch, ended_ms

@@ -51,7 +51,7 @@ def check_topics(log: Log, topics: Mapping[str, int], previous: EpochRecord | No
         if previous is not None and previous.topic_ids.get(topic, info.topic_id) != info.topic_id:
             raise SourceRangeLostError(
                 "SOURCE_RANGE_LOST",
-                f"topic {topic!r} was deleted and made anew, so offsets mean other records now; start over with "
+                f"topic {topic!r} was deleted and recreated, so offsets mean other records now; start over with "
                 "`hayase app reset`",
                 topic=topic,
             )
@@ -89,7 +89,7 @@ class RangeCheck:
         self._replaced: dict[TopicPartition, tuple[int, int]] = {}
 
     def starts(self, starts: Offsets, ends: Offsets) -> dict[TopicPartition, int]:
-        """Where the epoch begins: at `starts`, but for partitions whose records there are gone and that may be reset.
+        """Where the epoch begins: at `starts`, except partitions whose records there are gone and that may be reset.
 
         Raises:
             SourceRangeLostError: SOURCE_RANGE_LOST: records between the last epoch and now are gone.
@@ -120,7 +120,7 @@ class RangeCheck:
 
     @property
     def passed_over(self) -> int:
-        """Offsets that are passed over and of which no epoch record says so yet."""
+        """Offsets that are skipped and of which no epoch record says so yet."""
         return sum(max(0, now - before) for before, now in self._replaced.values())
 
     def recorded(self, record: EpochRecord) -> None:
@@ -130,7 +130,7 @@ class RangeCheck:
                 self._replaced.pop(TopicPartition(topic, partition), None)
 
     def open_epoch(self, record: EpochRecord) -> int:
-        """Check what an epoch reads that an earlier run left open. What is gone of it is passed over if it may be.
+        """Check what an epoch reads that an earlier run left open. What is gone of it is skipped if it may be.
 
         Returns:
             How many offsets that are.

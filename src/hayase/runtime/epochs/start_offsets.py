@@ -76,7 +76,7 @@ def record_positions(
 ) -> None:
     """Keep where topics are begun whose place to begin moves on, unless that was kept before.
 
-    What arrives between the moment a topic is first seen and the first epoch that reads it is not passed over then.
+    What arrives between the moment a topic is first seen and the first epoch that reads it is not skipped then.
     """
     for info in topics:
         name = f"{POSITIONS_FOLDER}{info.topic_id}"

@@ -46,7 +46,7 @@ def task_inputs(topology: Topology, plan: Plan) -> list[tuple[Input, ...]]:
 
 
 class TaskIdling:
-    """Says how far the inputs may be read. One per running application; a restart begins to wait anew.
+    """Says how far the inputs may be read. One per running application; a restart begins to wait again.
 
     Args:
         tasks: the inputs of each task that has several (see `task_inputs`).

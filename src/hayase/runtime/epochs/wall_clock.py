@@ -21,8 +21,8 @@ class WallClock:
 
     Where the machine's clock was set back by a little it stands still, or goes at half speed, until it agrees with it
     again. Where that would take long, because the machine's clock was once far ahead, by years perhaps, it goes on at
-    its own speed instead: what is due at intervals stays due at those, and times are ahead of the machine's from then
-    on, also after a restart.
+    its own speed instead: what is due at intervals stays due at those, and times are ahead of the machine's clock from
+    then on, also after a restart.
 
     Args:
         clock: the machine's.
@@ -37,7 +37,7 @@ class WallClock:
         self._warned = False
 
     def now_ms(self) -> int:
-        """Milliseconds since the epoch, not less than any that it gave or was told of before."""
+        """Milliseconds since the epoch, not less than any that it gave or took over before."""
         now, at_s = self._clock.now_ms(), self._monotonic_s()
         if self._last_ms is None:
             self._last_ms = float(now)

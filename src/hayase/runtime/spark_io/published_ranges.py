@@ -1,6 +1,6 @@
 """What a `to_spark` writes.
 
-Numbered ranges of its topic, recorded before they are written and marked when they are through.
+Numbered ranges of its topic, recorded before they are written and marked when they are completed.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class SparkRanges:
             self._find_last()
         info = self._log.describe([self._topic]).get(self._topic)
         if info is None or (self._last is not None and info.topic_id != self._last.topic_id):
-            raise self._lost("was deleted" if info is None else "was deleted and made anew")
+            raise self._lost("was deleted" if info is None else "was deleted and recreated")
         partitions = [TopicPartition(self._topic, number) for number in range(info.partitions)]
         there = self._log.start_offsets(partitions)
         if self._last is not None and self._open:

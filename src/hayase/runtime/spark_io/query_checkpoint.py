@@ -1,7 +1,7 @@
 """Spark's own checkpoint of a query, kept in the application's: so it is as durable, and wherever that is.
 
 Spark writes its files without fsync and needs a file system. Here it works in a folder of the run, and each file is
-published as a blob before anything is done that rests on it. A start makes the folder anew from the blobs.
+published as a blob before anything is done that rests on it. A start recreates the folder from the blobs.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class QueryCheckpoint:
     def keep(self, batch: int) -> str:
         """Publish what Spark knows as a batch begins, and above all its offsets; the digest of these.
 
-        Offsets go last: without them Spark plans the batch anew, and nothing of it has been written yet.
+        Offsets go last: without them Spark plans the batch again, and nothing of it has been written yet.
 
         Raises:
             CheckpointError: Spark has no offsets of the batch, or other ones than were kept for it.
@@ -69,9 +69,9 @@ class QueryCheckpoint:
         return hashlib.blake2b(offsets, digest_size=16).hexdigest()
 
     def settle(self) -> None:
-        """The query has ended in order: if its last batch is through, keep that too, so that it is not run again.
+        """The query has ended in order: if its last batch is complete, keep that too, so that it is not run again.
 
-        A batch that was planned and not begun is not kept: it is planned anew.
+        A batch that was planned and not begun is not kept: it is planned again.
         """
         files = self._files()
         last = max((int(file.removeprefix(OFFSETS)) for file in self._kept if file.startswith(OFFSETS)), default=None)

@@ -135,8 +135,8 @@ class SparkSinkThread:
             self._failure = error
         except Exception as error:  # Spark may be torn down beneath us
             what = f"to_spark {self._sink.name!r}"
-            told = f"{type(error).__name__}: {error}"
-            self._failure = None if self._stopping else part_failure(told, "SPARK_SINK_FAILED", what, self._spark_log)
+            reason = f"{type(error).__name__}: {error}"
+            self._failure = None if self._stopping else part_failure(reason, "SPARK_SINK_FAILED", what, self._spark_log)
         finally:
             if log is not None:
                 log.close()
@@ -175,9 +175,9 @@ class SparkSinkThread:
         except Exception as error:  # the user's function may raise anything
             if self._interrupted:
                 return False
-            told = str(error) if isinstance(error, PySparkException) else f"{type(error).__name__}: {error}"
+            reason = str(error) if isinstance(error, PySparkException) else f"{type(error).__name__}: {error}"
             what = f"the writer of to_spark {self._sink.name!r}, at number {wanted.number},"
-            raise part_failure(told, "SPARK_SINK_FAILED", what, self._spark_log) from error
+            raise part_failure(reason, "SPARK_SINK_FAILED", what, self._spark_log) from error
         reach("after_spark_write", bundle=self._sink.name, epoch=wanted.number)
         return not self._interrupted
 

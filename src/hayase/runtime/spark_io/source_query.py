@@ -209,7 +209,7 @@ class SparkSourceQuery:
         raise AssertionError(self._source.topic)
 
     def _take(self, frame: DataFrame, batch: int) -> None:
-        """A micro-batch, in a thread of Py4J's."""
+        """A micro-batch, in a Py4J thread."""
         with self._batch:
             try:
                 while self._control.pause_requested() and not self._stopping:

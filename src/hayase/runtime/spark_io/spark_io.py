@@ -43,7 +43,7 @@ def has_spark_io(topology: Topology) -> bool:
 
 
 class SparkIO:
-    """Source queries and sink threads of one run. One thread at a time, but for `request_stop`.
+    """Source queries and sink threads of one run. One thread at a time, except for `request_stop`.
 
     Args:
         topology: with the functions, which are not shipped.

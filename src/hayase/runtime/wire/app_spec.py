@@ -62,7 +62,7 @@ class AppSpec:
         cluster: whether workers may be on other machines.
         state_root: the setting `state.dir`, which `folders.disk` and `followers_dir` are below.
         snapshots: when a bundle's snapshot is due.
-        slots: how many Python tasks run at once; bundles of a level are dealt out to them.
+        slots: how many Python tasks run at once; bundles of a level are assigned to them.
         spark_serdes: topic of a `to_spark` → serdes that read keys and values.
     """
 
@@ -126,7 +126,7 @@ class AppSpec:
         return (*client_secrets(self.log.options), *given)
 
     def slot_of_bundles(self) -> dict[str, int]:
-        """Which slot runs a bundle: those of a level are dealt out in turn."""
+        """Which slot runs a bundle: those of a level are assigned in turn."""
         levels: dict[int, list[str]] = {}
         for bundle in self.plan.bundles:
             levels.setdefault(bundle.level, []).append(bundle.id)
@@ -216,7 +216,7 @@ def load_app_spec(blobs: BlobStore, digest: str) -> AppSpec:
         raise CheckpointError(
             "PROGRAM_DAMAGED",
             f"{program_name(digest)} in the checkpoint is damaged ({len(data)} bytes, wrong digest). Start the "
-            "application again: every start writes its program anew",
+            "application again: every start writes its program again",
         )
     loaded = unpickled(data)
     assert isinstance(loaded, AppSpec)

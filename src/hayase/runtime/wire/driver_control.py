@@ -1,4 +1,4 @@
-"""The driver's side of a run: what it requests of the planner, and reads of it. Commands of other processes use it, too."""
+"""The driver's side of a run: what it requests of the planner and reads from it. Command-line tools use it, too."""
 
 from __future__ import annotations
 

@@ -142,12 +142,12 @@ def _split_context(text: str) -> tuple[str, dict[str, str]]:
 
 def _reason(text: str) -> str:
     """What a person can do something with: the last Python error, else what Spark says first."""
-    told = text.partition(_STATE_OF_QUERY)[0]
-    python = _PYTHON.findall(told)
+    before_state = text.partition(_STATE_OF_QUERY)[0]
+    python = _PYTHON.findall(before_state)
     if python:
         name, message = python[-1]
         return one_line(f"{name}: {message}")
-    lines = [line.strip() for line in told.splitlines() if line.strip() and not line.startswith("\tat ")]
+    lines = [line.strip() for line in before_state.splitlines() if line.strip() and not line.startswith("\tat ")]
     return one_line(" ".join(lines[:2]) or "Spark gives no reason")
 
 

@@ -74,7 +74,7 @@ class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
     block_on_close = False
 
     def __init__(self, address: str, handler: type[socketserver.BaseRequestHandler]) -> None:
-        self.told: set[str] = set()
+        self.logged_once: set[str] = set()
         super().__init__(address, handler)
 
     def handle_error(self, request: object, client_address: object) -> None:
@@ -88,7 +88,7 @@ class _TcpServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
     def __init__(self, address: tuple[str, int], family: socket.AddressFamily, token: str) -> None:
         self.address_family = family
         self.token = token.encode()
-        self.told: set[str] = set()
+        self.logged_once: set[str] = set()
         super().__init__(address, _TokenReceiver)
 
     def handle_error(self, request: object, client_address: object) -> None:
@@ -100,14 +100,14 @@ class _Receiver(socketserver.StreamRequestHandler):
         """Lines until the worker ends."""
         while line := self.rfile.readline(_LINE_MAX):
             with contextlib.suppress(ValueError, TypeError, KeyError):  # cut off in the middle
-                told = json.loads(line)
-                if (once := told.pop("once", None)) is not None:  # several workers may find the same
+                fields = json.loads(line)
+                if (once := fields.pop("once", None)) is not None:  # several workers may find the same
                     assert isinstance(self.server, _Server | _TcpServer)
                     with _once_lock:
-                        if once in self.server.told:
+                        if once in self.server.logged_once:
                             continue
-                        self.server.told.add(once)
-                _log(told)
+                        self.server.logged_once.add(once)
+                _log(fields)
 
 
 class _TokenReceiver(_Receiver):
@@ -120,8 +120,8 @@ class _TokenReceiver(_Receiver):
             super().handle()
 
 
-def _log(told: Mapping[str, object]) -> None:
-    record = logging.makeLogRecord(dict(told))
+def _log(fields: Mapping[str, object]) -> None:
+    record = logging.makeLogRecord(dict(fields))
     logger = logging.getLogger(record.name)
     if logger.isEnabledFor(record.levelno):
         logger.handle(record)
@@ -147,7 +147,7 @@ class RelayHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Send one record; what cannot be sent is dropped."""
-        told = {
+        fields = {
             "name": record.name,
             "levelno": record.levelno,
             "levelname": record.levelname,
@@ -160,7 +160,7 @@ class RelayHandler(logging.Handler):
             **self._fields,
             **place_of(record),
         }
-        line = json.dumps(told, default=str).encode()
+        line = json.dumps(fields, default=str).encode()
         if len(line) < _LINE_MAX:
             self._send(line + b"\n")
 

@@ -5,7 +5,7 @@ survive:
 
 * `dataclasses.MISSING` and its like stay the objects they are, by which the standard library knows fields without a
   default.
-* A `msgspec.Struct` is made anew with its fields and settings; they belong to the making of the class and cannot be set
+* A `msgspec.Struct` is recreated with its fields and settings; they belong to the making of the class and cannot be set
   later.
 * Annotations are evaluated before they travel: the names they consist of are not there where the module is not.
 * What msgspec keeps in classes for itself stays behind.

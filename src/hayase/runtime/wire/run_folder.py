@@ -1,4 +1,4 @@
-"""The folder of one run, in which the driver, the process that plans epochs, and commands leave small files for each other."""
+"""The folder of one run: small files through which the driver, the planner and command-line tools communicate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The error of a step that gets on no more, and how it comes out of a worker that died of it (see `watchdog`)."""
+"""The error of a step that makes no progress, and its way out of the worker that ended (see `watchdog`)."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def launch_jvm(settings: Mapping[str, str], umask: int) -> None:
     """Start the JVM, unless this process has one. What Spark writes (shuffled rows above all) has no access for others.
 
     Settings that hold secrets are left out: they would be on a command line, which every user of the machine can read.
-    Spark gets all settings anew over the connection to the JVM when the session is made.
+    Spark gets all settings again over the connection to the JVM when the session is made.
 
     Args:
         settings: Spark's.

@@ -10,9 +10,9 @@ from hayase.log.protocol import Log, LogReader, RecordBatch
 
 
 class SkippingReader:
-    """A `LogReader` that passes over records that are gone, where `source.range.lost=reset` allows it.
+    """A `LogReader` that skips records that are gone, where `source.range.lost=reset` allows it.
 
-    The epoch planner logs and counts what an epoch passes over; here it is only read around.
+    The epoch planner logs and counts what an epoch skips; here it is only read around.
 
     Args:
         log: says where a partition begins.

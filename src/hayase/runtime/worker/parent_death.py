@@ -36,7 +36,7 @@ def end_with_forker() -> None:
             watch_parent(forker)
         else:
             prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-            if os.getppid() != forker:  # it has ended before the kernel was told
+            if os.getppid() != forker:  # it ended before the kernel knew of this process
                 os._exit(1)
 
     os.register_at_fork(before=before_fork, after_in_child=after_fork)

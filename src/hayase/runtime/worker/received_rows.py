@@ -24,7 +24,7 @@ class StoredRow:
 
     @property
     def payload(self) -> bytes:
-        """Read anew at every call."""
+        """Read again at every call."""
         return self.file.read(self.place)
 
     @property

@@ -1,4 +1,4 @@
-"""Ends a worker process whose step gets on no more (`max.poll.interval.ms`), so that Spark tries the task again.
+"""Ends a worker process whose step makes no progress (`max.poll.interval.ms`), so that Spark tries the task again.
 
 A thread looks a few times within the interval whether there was a sign of life; only it says where the worker hangs. A
 call that never lets go of Python's lock stops this thread as well, so it keeps a timer of `faulthandler`'s wound up,
@@ -104,7 +104,7 @@ class Watchdog:
         threading.Thread(target=self._watch, name="hayase-watchdog", daemon=True).start()
 
     def stop(self) -> None:
-        """Watch no more."""
+        """Stop watching."""
         if STEPS.on_step == self.begin:
             STEPS.on_step = None
         self._stopped.set()
@@ -132,7 +132,7 @@ class Watchdog:
     def look(self) -> None:
         """Look once; ends the process if there has been no sign of life for too long."""
         now = self._monotonic()
-        # A process that was stopped meanwhile, or had no core, was given no time to get on.
+        # A process that was stopped meanwhile, or had no core, had no time to make progress.
         passed_s, self._looked = min(now - self._looked, 2 * self._look_s), now
         sign, before = _sign(), self._last
         self._last = sign
@@ -160,7 +160,7 @@ class Watchdog:
         self._kill()
 
     def _wind(self) -> None:
-        """The timer begins anew."""
+        """The timer begins again."""
         faulthandler.dump_traceback_later(
             _TIMER_MORE * self._patience_s() + _TIMER_MORE_S, exit=True, file=self._account.behind_head()
         )
@@ -264,7 +264,7 @@ def _node(frame: FrameType | None) -> str | None:
 
 
 def _record(frame: FrameType | None) -> dict[str, Any]:
-    """Where the record at hand was read."""
+    """Where the current record was read."""
     owners = (each.f_locals.get("self") for each in _frames(frame))
     task = next((owner for owner in owners if isinstance(owner, RowNodes)), None)
     try:

@@ -179,7 +179,7 @@ class WorkerHost:
         return runner
 
     def _settle_on_this_machine(self) -> None:
-        """On a cluster: find out whether this machine will do, and say to its readers that bundles come and go."""
+        """On a cluster: check that this machine is fit, and tell its readers that bundles move."""
         if self._app.log.kind == "embedded" and self._app.machine != current_boot_id():
             raise ConfigError(
                 "LOG_ON_ANOTHER_MACHINE",

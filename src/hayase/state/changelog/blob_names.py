@@ -1,6 +1,6 @@
 """Names of a bundle's blobs in the checkpoint, which say of which epoch they are.
 
-Names that Hayase does not give are passed over: file managers and tools for backups leave files of their own in a
+Names that Hayase does not give are skipped: file managers and tools for backups leave files of their own in a
 folder.
 """
 

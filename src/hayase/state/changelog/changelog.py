@@ -358,7 +358,7 @@ class Changelog:
         except StateError as error:
             if error.condition != "SNAPSHOT_CORRUPT":
                 raise
-            _LOG.warning("a snapshot is passed over, an older one or deltas are read instead: %s", error)
+            _LOG.warning("a snapshot is skipped, an older one or deltas are read instead: %s", error)
             return False
         return True
 

@@ -115,7 +115,7 @@ def open_past_states(folder: Path, epoch: int) -> PastStates:
 
 
 def _close_unused() -> None:
-    """Close environments that this process opened for epochs it reads no more.
+    """Close environments that this process opened for epochs that it no longer reads.
 
     Each takes a part of its address space.
     """
@@ -133,7 +133,7 @@ def _used(folder: Path) -> float:
 
 
 def _locked(folder: Path) -> int:
-    """Hold the folder; made anew if it is removed at this moment."""
+    """Hold the folder; recreated if it is removed at this moment."""
     while True:
         make_folder(folder)
         try:
@@ -156,7 +156,7 @@ def _remove_unused(folder: Path) -> None:
             if bundle.is_dir():
                 close_environment(bundle)
                 shutil.rmtree(bundle, ignore_errors=True)
-        # Last, and while it is locked: who waits for the lock sees that its file is gone.
+        # Last, and while it is locked: a process that waits for the lock sees that its file is gone.
         (folder / _LOCK).unlink(missing_ok=True)
         shutil.rmtree(folder, ignore_errors=True)
     except BlockingIOError:

@@ -105,13 +105,13 @@ class Snapshots:
             raise self._corrupt(epoch, f"its manifest {self._name(epoch)} cannot be read ({error})") from error
 
     def newest_first(self, above: int = -1, up_to: int | None = None) -> Iterator[Manifest]:
-        """Those with `above < epoch <= up_to`; damaged manifests are passed over, which the log says."""
+        """Those with `above < epoch <= up_to`; damaged manifests are skipped, which the log says."""
         for epoch in reversed(self.epochs()):
             if epoch > above and (up_to is None or epoch <= up_to):
                 try:
                     manifest = self.manifest(epoch)
                 except StateError as error:
-                    _log.warning("A snapshot is passed over: %s", error)
+                    _log.warning("A snapshot is skipped: %s", error)
                     continue
                 if manifest is not None:
                     yield manifest
@@ -154,7 +154,8 @@ class Snapshots:
     def delete_below(self, base: Manifest) -> None:
         """Delete the snapshots of earlier epochs, and the parts up to the base's epoch that belong to no snapshot.
 
-        Of the base's own epoch too: who has not published a copy of it by now never will, since the base is there.
+        Of the base's own epoch too: a process that has not published a copy of it yet will not do so, since
+        the base is there.
         """
         for earlier in self.epochs():
             if earlier < base.epoch:

@@ -90,7 +90,7 @@ class SnapshotPolicy:
 def maybe_snapshot(state: BundleState, changelog: Changelog, policy: SnapshotPolicy) -> Manifest | None:
     """Take a snapshot as `snapshot_if_due`.
 
-    Nothing is raised, `policy.report` is told, and the next call tries again.
+    Nothing is raised, `policy.report` is called, and the next call tries again.
     """
     try:
         return snapshot_if_due(state, changelog, policy)

@@ -42,12 +42,12 @@ class SnapshotThread:
     `offer` neither waits nor raises. A state that is offered while its own snapshot is made is looked at again
     afterwards; offered twice before that, once. A snapshot that fails, for whatever reason, is reported, counted
     (`snapshots-failed-total`) and tried again when the state is offered after a pause, which doubles from 1 s to 5 min;
-    a thread that ended is begun again. In a forked child the object begins anew: the parent's thread is not there, and
+    a thread that ended is begun again. In a forked child the object begins again: the parent's thread is not there, and
     nothing of it is waited for.
 
     Args:
         blobs: where snapshots go.
-        policy: when one is due, and who is told of failures.
+        policy: when one is due, and where failures are reported.
         take: makes the snapshot if it is due; for tests.
         clock: in seconds; for tests.
     """
@@ -78,7 +78,7 @@ class SnapshotThread:
             self._failed(state, error)
 
     def close(self) -> None:
-        """Make no more; wait for the one at work. Calling it again does nothing."""
+        """Make no further snapshot; wait for the one at work. Calling it again does nothing."""
         if os.getpid() != self._pid:
             return
         with self._changed:

@@ -59,7 +59,7 @@ class ReceivedRow(Protocol):
 
     @property
     def payload(self) -> bytes:
-        """Read anew at every call."""
+        """Read again at every call."""
         ...
 
     @property

@@ -19,8 +19,8 @@ _POLL_S = 0.002
 class EpochLock:
     """Two locked files in a folder. The system lets go of them when a process ends.
 
-    The mover is alone while it is in; readers are in together. Who comes first to the turn goes in first, so that
-    neither keeps the other out for ever.
+    The mover is alone while it is in; readers are in together. The first to ask goes in first, so that
+    neither keeps the other out forever.
 
     Args:
         folder: where the files are.

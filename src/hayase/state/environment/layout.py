@@ -11,7 +11,7 @@ slower, beginning a transaction seven times cheaper, and no database handles hav
 beside other transactions of the process, nor be limited by a number given when the environment is opened.
 
 LMDB keys have at most 511 bytes. A key of more than `HEAD` bytes is kept under its first `HEAD` bytes and a digest, its
-rest in front of the value. Entries therefore come in the order of their keys but for long ones with the same head, and
+rest in front of the value. Entries therefore come in the order of their keys except long ones with the same head, and
 those lie side by side, so that reading a range sorts them as it goes.
 """
 

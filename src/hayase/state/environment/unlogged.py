@@ -97,7 +97,7 @@ class UnloggedStores:
             return EpochState(*position, base_of, stack.pop_all().close, self._names, left_over)
 
     def apply(self, epoch: EpochState, delta: Delta) -> None:
-        """Write what an epoch changed in these stores, its delta having been published and not applied to the state yet.
+        """Write what an epoch changed in these stores, after its delta is published and before it is applied.
 
         Nothing is written where another attempt has made the stores begin empty.
 

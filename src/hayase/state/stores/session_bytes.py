@@ -46,9 +46,9 @@ class SessionBytes(SegmentedBytes):
         return True
 
     def find_many(self, keys: Sequence[bytes], earliest_ends_ms: Sequence[int]) -> list[list[tuple[int, int, bytes]]]:
-        """Start, end and value of each key's sessions that end at its `earliest_ends_ms` or later, in order of end, then start.
+        """Start, end, value of each key's sessions that end at its `earliest_ends_ms` or later, by end, then start.
 
-        Sessions that are hidden now are left out, but for those that end at `hidden_until_ms`, which `get_hidden` would
+        Sessions that are hidden now are left out, except those that end at `hidden_until_ms`, which `get_hidden` would
         find.
         """
         if self._observed_ms == NO_TIME:
@@ -98,7 +98,7 @@ class SessionBytes(SegmentedBytes):
     def find(
         self, key: bytes, earliest_end_ms: int, latest_start_ms: int, *, reverse: bool = False
     ) -> Iterator[tuple[int, int, bytes]]:
-        """Start, end and value of a key's sessions that end at `earliest_end_ms` or later and start at `latest_start_ms` or earlier.
+        """Start, end, value of a key's sessions: end from `earliest_end_ms` on, start up to `latest_start_ms`.
 
         In order of end, then start.
         """

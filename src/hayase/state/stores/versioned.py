@@ -61,7 +61,7 @@ class ReadOnlyVersionedKeyValueStore(Generic[K, V]):
         return self._record(version)
 
     def get_versions(self, key: K, from_ms: int, to_ms: int, *, reverse: bool = False) -> Iterator[VersionedRecord[V]]:
-        """The versions of a key that were valid at some time from `from_ms` to `to_ms`, both included, by their timestamps.
+        """The versions of a key that were valid at some time from `from_ms` to `to_ms`, both included, by timestamp.
 
         They are those that `get` gives for these times, each once: deletes, and what is forgotten, are left out.
         """

@@ -104,7 +104,7 @@ class VersionedBytes:
         return None if valid is None or valid.value is None else valid
 
     def between(self, key: bytes, from_ms: int, to_ms: int, *, reverse: bool = False) -> list[Version]:
-        """The versions of a key that `get_as_of` gives for the times from `from_ms` to `to_ms`, both included, by begin."""
+        """The versions of a key that `get_as_of` gives for times from `from_ms` to `to_ms`, both included, by start."""
         latest = self._latest(key)
         if latest is None or from_ms > to_ms:
             return []
@@ -160,7 +160,7 @@ class VersionedBytes:
     def all(
         self, key_from: bytes | None = None, key_to: bytes | None = None, *, reverse: bool = False
     ) -> Iterator[tuple[bytes, Version]]:
-        """Keys from `key_from` to `key_to`, both included, and their latest versions, without those that are deletes."""
+        """Keys from `key_from` to `key_to`, both included, and their latest versions; deleted keys are left out."""
         start = _LATEST + (key_from or b"")
         end = _LATEST_END if key_to is None else _LATEST + key_to + b"\x00"
         for place, data in self._store.range(start, end, reverse=reverse):
@@ -173,7 +173,7 @@ class VersionedBytes:
         return None if data is None else _latest_of(data)
 
     def _observed_ms(self) -> int:
-        """Read anew each time: there may be several views of one store."""
+        """Read again each time: there may be several views of one store."""
         data = self._store.get(_OBSERVED_KEY)
         return -1 if data is None else int(_LONG.unpack(data)[0])
 

@@ -22,7 +22,7 @@ class FieldAggregate:
     whole numbers are 64-bit and overflowing is a processing error. min, max, avg: of non-null inputs, null if there are
     none. earliest, latest: the first or last input in the order of processing, or with a `size` the list of the first
     or last so many. collect_list, collect_set: all inputs, or the different ones, in that order, at most `size`; what
-    comes after is passed over.
+    comes after is skipped.
 
     Attributes:
         ignore_nulls: null inputs do not count; earliest, latest, collect_list and collect_set only.
@@ -110,9 +110,9 @@ class StreamWindowedAggregate(WindowedOperator):
 
 @dataclass(frozen=True, slots=True)
 class StreamSlidingAggregate(WindowedOperator):
-    """Aggregate a grouped stream per key and sliding window, which is closed once stream time is more than its end + grace.
+    """Aggregate a grouped stream per key and sliding window.
 
-    Null keys and null values are dropped and counted.
+    A window is closed once stream time is more than its end + grace. Null keys and null values are dropped and counted.
     """
 
     windows: SlidingWindows = field(kw_only=True)
@@ -144,7 +144,7 @@ class CogroupMerge(Operator):
 
 @dataclass(frozen=True, slots=True)
 class LateRecords(Operator):
-    """The late records of the windowed aggregate that is its parent, as they came, under key and window that refused them."""
+    """The late records of its parent, a windowed aggregate, as they came, under key and window that refused them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,7 +102,7 @@ class Merge(Operator):
 
 @dataclass(frozen=True, slots=True)
 class Split(Operator):
-    """Send each record to the child `Branch` of the first predicate that holds, else to the default branch, else nowhere.
+    """Send each record to the child `Branch` of the first predicate that holds, else to the default branch, if any.
 
     Predicates as in Filter. `default` says whether there is a default branch; its index is `len(predicates)`.
     """
@@ -130,7 +130,7 @@ class RepartitionFilter(Operator):
 
 @dataclass(frozen=True, slots=True)
 class Process(UserCode):
-    """A processor of the user, made anew for each task and epoch. `fixed_key`: it is a FixedKeyProcessor."""
+    """A processor of the user, recreated for each task and epoch. `fixed_key`: it is a FixedKeyProcessor."""
 
     supplier: Callable[[], Any]
     fixed_key: bool = False
