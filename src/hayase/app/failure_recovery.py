@@ -12,7 +12,7 @@ from hayase.core.errors import HayaseError
 _LOG = logging.getLogger("hayase.app")
 
 REPLACEMENTS_MAX = 10
-"""Replacements in a row, without an epoch that came through in between, before the application gives up."""
+"""Replacements in a row, without a completed epoch in between, before the application gives up."""
 _FIRST_DELAY_S = 0.5
 _DELAY_MAX_S = 30.0
 _TRANSIENT = frozenset(
@@ -92,7 +92,7 @@ class Recovery:
 
         Args:
             error: why the query ended.
-            epochs: how many epochs have come through so far: an error after progress is the first of a new row.
+            epochs: how many epochs have completed so far: an error after progress is the first of a new row.
         """
         self.failed += 1
         if epochs > self._epochs:
