@@ -1,4 +1,4 @@
-"""What happens when a running application fails: end, or go on with the epoch that is open."""
+"""Recovery of a running application that fails: it ends, or continues with the open epoch."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _FINAL = frozenset({"SPARK_GONE"})
 
 
 class StreamThreadExceptionResponse(Enum):
-    """What to do about an error that no exception handler of a record took care of (Kafka Streams' KIP-671).
+    """The reaction to an error that no exception handler of a record handled (Kafka Streams' KIP-671).
 
     REPLACE_THREAD: the query is started again, in the same process, and goes on with the epoch that is open; where
         Spark's JVM died (SPARK_DIED), in a new session. An error that comes back, such as a poison record, comes back

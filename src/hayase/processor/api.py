@@ -51,20 +51,20 @@ class FixedKeyRecord(msgspec.Struct, Generic[K, V], frozen=True, gc=False):
     headers: Headers = ()
 
     def with_value(self, value: VR) -> FixedKeyRecord[K, VR]:
-        """The same record with another value."""
+        """A copy of the record with another value."""
         return FixedKeyRecord(self.key, value, self.timestamp_ms, self.headers)
 
     def with_timestamp(self, timestamp_ms: int) -> FixedKeyRecord[K, V]:
-        """The same record at another time."""
+        """A copy of the record at another time."""
         return FixedKeyRecord(self.key, self.value, timestamp_ms, self.headers)
 
     def with_headers(self, headers: Headers) -> FixedKeyRecord[K, V]:
-        """The same record with other headers."""
+        """A copy of the record with other headers."""
         return FixedKeyRecord(self.key, self.value, self.timestamp_ms, headers)
 
 
 class ProcessingContext(ABC):
-    """What a processor may know and do, whichever kind it is."""
+    """The common context of all kinds of processors: stores, time, settings, metrics."""
 
     @property
     @abstractmethod

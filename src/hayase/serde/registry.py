@@ -290,7 +290,7 @@ def check_references(count: int) -> None:
 
 
 class Refusals:
-    """What a registry does not have, or has and cannot be used.
+    """Schemas that the registry does not have, or that cannot be used.
 
     Asked for again after 5 seconds, then 10, up to 5 minutes.
 
