@@ -57,6 +57,10 @@ RULES = (
     Rule(r"\bcomes? to the same\b", "are equal, have the same result"),
     Rule(r"\bshould (?:it|they)\b", "if it …"),
     Rule(r"\bin vain\b", "without result"),
+    Rule(r"\bfor want of\b", "for lack of"),
+    Rule(r"\bfor good\b", "permanently"),
+    Rule(r"\bwhat there (?:is|was|are|were)\b", "name the thing"),
+    Rule(r"\b(?:come|comes|came|coming) through\b(?! (?:the|an?|this)\b)", "complete, succeed"),
 )
 _FOLDERS = ("src", "tests", "docs", "bench", "scripts", "examples")
 _LINK_TARGET = re.compile(r"\]\([^)]*\)")

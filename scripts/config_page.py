@@ -64,8 +64,7 @@ def page() -> str:
     out.append("\n## Deprecated settings\n\n| deprecated name | name |\n|---|---|\n")
     out += [_row(f"`{old}`", f"`{new}`") for old, new in sorted(RENAMED.items())]
     out.append(
-        "\n## Settings without effect\n\n"
-        "They are accepted, so that a configuration of Kafka Streams can be used as it is.\n"
+        "\n## Settings without effect\n\nThey are accepted, so that a configuration of Kafka Streams works as it is.\n"
         "\n| key | why it has no effect |\n|---|---|\n"
     )
     every = {**WITHOUT_EFFECT, **{f"{prefix}*": why for prefix, why in PREFIXES_WITHOUT_EFFECT.items()}}

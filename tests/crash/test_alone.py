@@ -192,7 +192,7 @@ def test_processes_that_stand_still_for_a_while_lose_nothing(
 
 
 def at_rest(scene: Scene) -> None:
-    """No epoch has come through for a second."""
+    """No epoch has completed for a second."""
     marks = Path(scene.checkpoint) / "epochs"
     seen: list[str] = []
     since = [time.monotonic()]

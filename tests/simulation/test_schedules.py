@@ -1,4 +1,4 @@
-"""Schedules that once lost records, or doubled them, or stopped an application for good; written down step by step."""
+"""Schedules that once lost records, or doubled them, or stopped an application; written down step by step."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A program, its input, and what an earlier version left behind of it in mid input (`tests/data/before`).
 
-The log and the checkpoint in that archive guard formats on disk: the version of today goes on with them. It was made by
+The log and the checkpoint in that archive guard formats on disk: the current version goes on with them. It was made by
 `python -m tests.spark.before FOLDER` with that earlier version, and is not to be recreated when a format changes.
 """
 

@@ -1,4 +1,4 @@
-"""What an application finds in its checkpoint when it starts: its id and the plan."""
+"""The id and the plan of a checkpoint, which every start compares with its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens when a running application fails: end, or go on with the epoch that is open."""
+"""Recovery of a running application that fails: it ends, or continues with the open epoch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hayase.core.errors import HayaseError
 _LOG = logging.getLogger("hayase.app")
 
 REPLACEMENTS_MAX = 10
-"""Replacements in a row, without an epoch that came through in between, before the application gives up."""
+"""Replacements in a row, without a completed epoch in between, before the application gives up."""
 _FIRST_DELAY_S = 0.5
 _DELAY_MAX_S = 30.0
 _TRANSIENT = frozenset(
@@ -36,7 +36,7 @@ _FINAL = frozenset({"SPARK_GONE"})
 
 
 class StreamThreadExceptionResponse(Enum):
-    """What to do about an error that no exception handler of a record took care of (Kafka Streams' KIP-671).
+    """The reaction to an error that no exception handler of a record handled (Kafka Streams' KIP-671).
 
     REPLACE_THREAD: the query is started again, in the same process, and goes on with the epoch that is open; where
         Spark's JVM died (SPARK_DIED), in a new session. An error that comes back, such as a poison record, comes back
@@ -92,7 +92,7 @@ class Recovery:
 
         Args:
             error: why the query ended.
-            epochs: how many epochs have come through so far: an error after progress is the first of a new row.
+            epochs: how many epochs have completed so far: an error after progress is the first of a new row.
         """
         self.failed += 1
         if epochs > self._epochs:

@@ -37,7 +37,7 @@ _CHECKPOINT = (
     "spark",
     "terms",
 )
-"""What is in the folder of a checkpoint."""
+"""The entries of a checkpoint's folder."""
 
 
 def settle_folders(topology: Topology, config: StreamsConfig, blobs: BlobStore) -> None:

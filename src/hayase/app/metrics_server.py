@@ -143,7 +143,7 @@ class _StreamsCollector(Collector):
 
 
 def family_name(name: MetricName) -> str:
-    """What Prometheus calls a metric.
+    """The name of a metric in Prometheus.
 
     Example:
         >>> family_name(MetricName("stream-task-metrics", "process-total"))

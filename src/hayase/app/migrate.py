@@ -60,7 +60,7 @@ class Failure(NamedTuple):
 
 @dataclass(slots=True)
 class StoreMigration:
-    """What a migration does to one store.
+    """The changes of one store by a migration.
 
     Attributes:
         store: its name.
@@ -87,7 +87,7 @@ class StoreMigration:
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """What a migration did, or would do.
+    """The result of a migration, or of its dry run.
 
     Attributes:
         stores: that changed, by name; none if there is nothing to do.

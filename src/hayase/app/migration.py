@@ -22,7 +22,7 @@ _DELTAS = f"{FOLDER}deltas/"
 
 
 class Commit(msgspec.Struct, frozen=True):
-    """What a migration does to the checkpoint, besides its deltas.
+    """The commit record of a migration: its changes of the checkpoint besides the deltas.
 
     Attributes:
         record: of the epoch that it is.

@@ -1,4 +1,4 @@
-"""What differs between the plan of a checkpoint and that of a program, in words; and what to do about it."""
+"""Differences between the plan of a checkpoint and that of a program, in words."""
 
 from __future__ import annotations
 

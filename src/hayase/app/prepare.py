@@ -52,7 +52,7 @@ def prepare(
     endpoints: RunEndpoints,
     spark_settings: Mapping[str, str],
 ) -> AppSpec:
-    """What workers and the planner of epochs need to know.
+    """The description of an application that workers and the planner of epochs get.
 
     Internal topics and the plan in the checkpoint are made if need be.
 

@@ -13,7 +13,7 @@ class ProgressReport:
 
     Attributes:
         state: of the application.
-        epochs: number of epochs that came through since the start.
+        epochs: number of epochs completed since the start.
         last_epoch: number of the last of them, -1 if there was none.
         consumed: records read since the start.
         produced: records written.

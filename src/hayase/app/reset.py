@@ -38,12 +38,12 @@ _FOLDERS = (
     "amendments/",
     "positions/",
 )
-"""What a checkpoint holds besides the lease."""
+"""The entries of a checkpoint besides the lease."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResetPlan:
-    """What a reset removes.
+    """The data that a reset removes.
 
     Attributes:
         application_id: of the application.
@@ -61,7 +61,7 @@ class ResetPlan:
 
 
 def plan_reset(config: StreamsConfig) -> ResetPlan:
-    """What a reset of the application with these settings would remove.
+    """The data that a reset of the application with these settings would remove.
 
     Raises:
         ConfigError, StorageError: the checkpoint cannot be looked at.

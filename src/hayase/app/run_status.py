@@ -35,7 +35,7 @@ class RunStatus(msgspec.Struct, frozen=True):
 
     Attributes:
         state: name of its state.
-        epochs: number of epochs that came through in this run.
+        epochs: number of epochs completed in this run.
         last_epoch: number of the last of them, -1 if there was none.
         consumed, produced, late, dropped, dead_letters: records; see ProgressReport.
         lag_records: records that no epoch covers yet.

@@ -23,7 +23,7 @@ _STOP_AT_RESTART_S = 60.0
 
 
 class Supervised(Protocol):
-    """What the supervisor sees of an application."""
+    """The part of an application that the supervisor uses."""
 
     @property
     def state(self) -> State:

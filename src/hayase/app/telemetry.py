@@ -104,13 +104,13 @@ class Telemetry:
         progress.on_epoch = on_epoch
 
     def count_epoch(self, took_ms: float) -> None:
-        """An epoch came through."""
+        """Count a completed epoch."""
         self._count_epochs(1)
         took = float(took_ms)
         self.registry.measure(EPOCH, "epoch-latency", self._tags, (1, took, took, took), "time of an epoch, in ms")
 
     def _count_epochs(self, number: int) -> None:
-        self.registry.count(EPOCH, "epoch", self._tags, number, "epochs that came through")
+        self.registry.count(EPOCH, "epoch", self._tags, number, "completed epochs")
 
     def close(self) -> None:
         """Stop the server."""

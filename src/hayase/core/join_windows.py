@@ -58,7 +58,7 @@ class JoinWindows:
         return cls.of_time_difference_and_grace(time_difference, timedelta(0))
 
     def before(self, time_difference: timedelta) -> JoinWindows:
-        """The same, but right records may be at most so much earlier than the left one.
+        """A copy in which right records may be at most so much earlier than the left one.
 
         Negative: at least that much later.
 
@@ -68,7 +68,7 @@ class JoinWindows:
         return dataclasses.replace(self, before_ms=_signed_ms(time_difference))
 
     def after(self, time_difference: timedelta) -> JoinWindows:
-        """The same, but right records may be at most so much later than the left one.
+        """A copy in which right records may be at most so much later than the left one.
 
         Negative: at least that much earlier.
 

@@ -51,19 +51,19 @@ class Record(msgspec.Struct, Generic[K, V], frozen=True, gc=False):
     headers: Headers = ()
 
     def with_key(self, key: KR) -> Record[KR, V]:
-        """The same record under another key."""
+        """A copy of the record under another key."""
         return Record(key, self.value, self.timestamp_ms, self.headers)
 
     def with_value(self, value: VR) -> Record[K, VR]:
-        """The same record with another value."""
+        """A copy of the record with another value."""
         return Record(self.key, value, self.timestamp_ms, self.headers)
 
     def with_timestamp(self, timestamp_ms: int) -> Record[K, V]:
-        """The same record at another time."""
+        """A copy of the record at another time."""
         return Record(self.key, self.value, timestamp_ms, self.headers)
 
     def with_headers(self, headers: Headers) -> Record[K, V]:
-        """The same record with other headers."""
+        """A copy of the record with other headers."""
         return Record(self.key, self.value, self.timestamp_ms, headers)
 
 

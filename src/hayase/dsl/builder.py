@@ -305,7 +305,7 @@ class StreamsBuilder:
         return with_single_stores(topology, same) if "single.store.self.join" in words else topology
 
     def _earlier(self, topology: Topology, words: Collection[str]) -> Topology | None:
-        """What earlier releases made of the program; `None` if that is the same, or if they refused it."""
+        """The topology of earlier releases; `None` if that is the same, or if they refused the program."""
         if not (self._graph.was_built_otherwise or words):
             return None
         try:
@@ -350,7 +350,7 @@ def _source(name: str, topic: str, options: Consumed[Any, Any]) -> SourceNode:
 
 
 def _known(options: Consumed[Any, Any], owner: str) -> tuple[Known, Known]:
-    """What a source knows about keys and values; where no serde is named they are bytes."""
+    """The serdes of a source; where none is named keys and values are bytes."""
     return (
         Known(options.key_serde or DefaultSerde("key", Serdes.bytes(), owner)),
         Known(options.value_serde or DefaultSerde("value", Serdes.bytes(), owner)),

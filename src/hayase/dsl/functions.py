@@ -122,7 +122,7 @@ def joiner(function: Joiner, what: str) -> Callable[[Any, Any, Any], Any] | pl.E
 
 
 def declarative(function: object, what: str) -> pl.Expr | Fields | None:
-    """What an expression, a field's name or fields mean; `None` for a callable."""
+    """The expression, or fields, of a declarative function; `None` for a callable."""
     match function:
         case pl.Expr():
             return function

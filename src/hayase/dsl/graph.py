@@ -302,7 +302,7 @@ class Graph:
         serdes: tuple[Serde, Serde],
         partitioner: Partitioner | None,
     ) -> str:
-        """The same with a topic of the log: it is read in a later epoch than it is written."""
+        """A copy with a topic of the log: it is read in a later epoch than it is written."""
         self._check_repartition(names[0])
         self._internal_topics[names[0]] = InternalTopic(names[0])
         return self._between(parents, names, serdes, partitioner, record_timestamp())

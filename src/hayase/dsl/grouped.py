@@ -51,7 +51,7 @@ class _Kind:
 
 
 class _Aggregating(Generic[K, V, KR]):
-    """What grouped and windowed streams have in common; `KR` is the type of the keys of their tables."""
+    """The aggregations of grouped and windowed streams; `KR` is the type of the keys of their tables."""
 
     def __init__(self, group: Group, windowing: Windowing | None) -> None:
         self._group = group

@@ -196,7 +196,7 @@ class KGroupedTable(Generic[K, V]):
         """Several built-in aggregates per group as one record of fields: `count`, `sum_` and `avg`.
 
         Only what can take a value out again works on a table; of a smallest, largest, first or last value no function
-        knows the next one. Sums of fractions are exact up to rounding, and a NaN or infinity stays in a sum for good.
+        knows the next one. Sums of fractions are exact up to rounding, and a NaN or infinity stays in a sum.
         `materialized=` and `name=` may be keywords, as in `KGroupedStream.agg`.
 
         Raises:

@@ -23,7 +23,7 @@ from hayase.topology.operators import FieldAggregate, Fields
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known about one side, key or value, of a stream or table.
+    """The serde and schema of one side, key or value, of a stream or table, as far as they are known.
 
     Attributes:
         serde: that it was read with or is to be written with; `None` after a mapping.
@@ -48,7 +48,7 @@ class Known:
         return self if self.serde is not None or self.inferred is not None else other
 
     def common(self, other: Known) -> Known:
-        """What holds for both of two streams that are merged."""
+        """The serde and schema that two merged streams have in common."""
         serde = self.serde if self.serde == other.serde or _same(self, other) else None
         return Known(serde, self.inferred if self.schema == other.schema else None)
 

@@ -51,7 +51,7 @@ class TableState:
 
 @dataclass(frozen=True)
 class GlobalTableState:
-    """What a global table knows of itself; `store` holds its rows."""
+    """The state of a global table while the topology is built; `store` holds its rows."""
 
     graph: Graph
     store: str

@@ -249,7 +249,7 @@ class EpochWriter(Protocol):
 
         Raises:
             CheckpointError: `CHECKPOINT_OLDER_THAN_LOG`: the bundle's marker is of this epoch with another digest.
-            ProductionError: a record was refused for good.
+            ProductionError: a record was refused permanently.
             LogError: the log could not be reached in time; calling again is safe.
         """
         ...

@@ -51,20 +51,20 @@ class FixedKeyRecord(msgspec.Struct, Generic[K, V], frozen=True, gc=False):
     headers: Headers = ()
 
     def with_value(self, value: VR) -> FixedKeyRecord[K, VR]:
-        """The same record with another value."""
+        """A copy of the record with another value."""
         return FixedKeyRecord(self.key, value, self.timestamp_ms, self.headers)
 
     def with_timestamp(self, timestamp_ms: int) -> FixedKeyRecord[K, V]:
-        """The same record at another time."""
+        """A copy of the record at another time."""
         return FixedKeyRecord(self.key, self.value, timestamp_ms, self.headers)
 
     def with_headers(self, headers: Headers) -> FixedKeyRecord[K, V]:
-        """The same record with other headers."""
+        """A copy of the record with other headers."""
         return FixedKeyRecord(self.key, self.value, self.timestamp_ms, headers)
 
 
 class ProcessingContext(ABC):
-    """What a processor may know and do, whichever kind it is."""
+    """The common context of all kinds of processors: stores, time, settings, metrics."""
 
     @property
     @abstractmethod
@@ -121,7 +121,7 @@ class ProcessingContext(ABC):
     def get_state_store(self, name: str) -> Any:
         """A store that the processor is connected with, to read and write; of a global table, to read.
 
-        The object is good until `close`. A store of the DSL gives and takes `ValueAndTimestamp`, a versioned one
+        The object is valid until `close`. A store of the DSL gives and takes `ValueAndTimestamp`, a versioned one
         gives `VersionedRecord` and takes a timestamp with each write.
 
         Raises:
@@ -232,7 +232,7 @@ class Processor(ABC, Generic[K, V, KR, VR]):
         """Called once for each object, before its first record and its first punctuation.
 
         The place to open connections, fetch stores and schedule punctuations (`context.schedule`). The context, and
-        stores fetched from it, are good until `close`, over all epochs. It is called again, on a new object, whenever
+        stores fetched from it, are valid until `close`, over all epochs. It is called again, on a new object, whenever
         the task comes to another process or an attempt at an epoch failed; so it must not count on being called once
         for each application, and what it did to stores in a failed attempt is undone. There is no current record here:
         `record_metadata()` is `None`.

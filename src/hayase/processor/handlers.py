@@ -1,4 +1,4 @@
-"""What happens to a record that fails.
+"""Exception handlers: what happens to a record that fails.
 
 Continue, fail or dead-letter (Kafka Streams' exception handlers, KIP-1033, KIP-1034).
 """

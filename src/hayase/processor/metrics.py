@@ -20,7 +20,7 @@ _OURS = ("application-id", "thread-id", "task-id")
 
 
 class Sensor:
-    """Takes the values of one metric; from `StreamsMetrics`. Good until the processor's `close`."""
+    """Takes the values of one metric; from `StreamsMetrics`. Valid until the processor's `close`."""
 
     def __init__(
         self, metrics: Callable[[], Metrics], level: RecordingLevel, name: str, latency: str | None, entity: str
@@ -36,7 +36,7 @@ class Sensor:
 
         `value` is how long it took, where that is measured, else it makes no difference.
 
-        What an epoch records is reported when the epoch came through, and only then: one that is run again after a
+        What an epoch records is reported when the epoch is complete, and only then: one that is run again after a
         crash does not count twice. Where it is measured, a value that is no number raises, as any other fault in a
         processor.
         """

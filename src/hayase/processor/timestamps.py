@@ -10,7 +10,7 @@ OnInvalid = Literal["fail", "skip", "partition_time"]
 
 
 class ConsumedRecord(NamedTuple):
-    """What a callable extractor sees."""
+    """The record that a callable timestamp extractor gets."""
 
     topic: str
     partition: int

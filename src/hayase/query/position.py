@@ -31,7 +31,7 @@ class Position:
         return Position()
 
     def with_component(self, topic: str, partition: int, offset: int) -> Position:
-        """The same with another offset, which replaces the one that is there."""
+        """A copy with another offset, which replaces the one that is there."""
         return Position({**self.offsets, topic: {**self.offsets.get(topic, {}), partition: offset}})
 
     def merge(self, other: Position) -> Position:

@@ -130,7 +130,7 @@ class ChangeSerde(Serde[Change[V]]):
         return ChangeSerde(replace(self._inner))
 
     def for_topic(self, topic: str, side: Side, settings: Mapping[str, object]) -> ChangeSerde[V]:
-        """With the inner serde for that topic."""
+        """The serde with the inner serde for that topic."""
         return ChangeSerde(self._inner.for_topic(topic, side, settings))
 
     def to_bytes(self, value: Change[V]) -> bytes:

@@ -52,11 +52,11 @@ class HeadersSerde(Serde["ValueAndHeaders[T]"]):
         return self._inner
 
     def for_topic(self, topic: str, side: Side, settings: Mapping[str, object]) -> HeadersSerde[T]:
-        """With the inner serde for that topic."""
+        """The serde with the inner serde for that topic."""
         return HeadersSerde(self._inner.for_topic(topic, side, settings))
 
     def map_inner(self, replace: Callable[[Serde], Serde]) -> HeadersSerde[T]:
-        """With another serde of the values."""
+        """The serde with another serde of the values."""
         return HeadersSerde(replace(self._inner))
 
     def to_bytes(self, value: ValueAndHeaders[T]) -> bytes:

@@ -59,7 +59,7 @@ class ListSerde(Serde[list[T]]):
         return self if inner is self._inner else ListSerde(inner)
 
     def for_topic(self, topic: str, side: Side, settings: Mapping[str, object]) -> ListSerde[T]:
-        """With the inner serde for that topic."""
+        """The serde with the inner serde for that topic."""
         return ListSerde(self._inner.for_topic(topic, side, settings))
 
     def to_bytes(self, value: list[T]) -> bytes:

@@ -1,4 +1,4 @@
-"""What a serde must do: one value at a time, and, where it has a schema, a column at a time."""
+"""The contract of serdes: one value at a time, and, where there is a schema, a column at a time."""
 
 from __future__ import annotations
 

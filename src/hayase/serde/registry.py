@@ -232,7 +232,7 @@ class SchemaRegistry:
         """Delete a subject with all versions; records that carry their ids can still be read unless `permanent`."""
         self._ask(lambda client: client.delete_subject(subject), f"delete {subject!r}")
         if permanent:
-            self._ask(lambda client: client.delete_subject(subject, True), f"delete {subject!r} for good")
+            self._ask(lambda client: client.delete_subject(subject, True), f"delete {subject!r} permanently")
 
     @property
     def held(self) -> Held:
@@ -290,7 +290,7 @@ def check_references(count: int) -> None:
 
 
 class Refusals:
-    """What a registry does not have, or has and cannot be used.
+    """Schemas that the registry does not have, or that cannot be used.
 
     Asked for again after 5 seconds, then 10, up to 5 minutes.
 

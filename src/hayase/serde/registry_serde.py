@@ -1,4 +1,4 @@
-"""What the serdes of a schema registry share: Confluent's wire format, subjects, and the ids of what they write.
+"""The common base of serdes with a schema registry: Confluent's wire format, subjects, schema ids.
 
 Wire format: a zero byte, the id of the writer's schema (4 bytes, big-endian), the payload.
 """

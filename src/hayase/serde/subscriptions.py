@@ -87,7 +87,7 @@ class _Wrapper(Serde[Any]):
         return type(self)(replace(self._inner))
 
     def for_topic(self, topic: str, side: Side, settings: Mapping[str, object]) -> Serde:
-        """With the inner serde for that topic."""
+        """The serde with the inner serde for that topic."""
         return type(self)(self._inner.for_topic(topic, side, settings))
 
     def _pack(self, number: int, partition: int, digest: bytes | None, rest: bytes | None) -> bytes:

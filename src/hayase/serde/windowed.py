@@ -89,7 +89,7 @@ class TimeWindowedSerde(_WindowedSerde[K]):
         return TimeWindowedSerde(replace(self._inner), self._size_ms)
 
     def for_topic(self, topic: str, side: Side, settings: Mapping[str, object]) -> TimeWindowedSerde[K]:
-        """With the inner serde for that topic."""
+        """The serde with the inner serde for that topic."""
         return TimeWindowedSerde(self._inner.for_topic(topic, side, settings), self._size_ms)
 
     @property
@@ -125,7 +125,7 @@ class SessionWindowedSerde(_WindowedSerde[K]):
         return SessionWindowedSerde(replace(self._inner))
 
     def for_topic(self, topic: str, side: Side, settings: Mapping[str, object]) -> SessionWindowedSerde[K]:
-        """With the inner serde for that topic."""
+        """The serde with the inner serde for that topic."""
         return SessionWindowedSerde(self._inner.for_topic(topic, side, settings))
 
     def to_bytes(self, value: Windowed[K]) -> bytes:

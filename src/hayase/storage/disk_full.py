@@ -28,7 +28,7 @@ def disk_full(what: str, where: object, error: Exception | str) -> StateError:
 
 @contextmanager
 def naming_full_disk(what: str, where: object) -> Iterator[None]:
-    """Make an `OSError` for want of space `DISK_FULL`; other errors are passed on."""
+    """Make an `OSError` for lack of space `DISK_FULL`; other errors are passed on."""
     try:
         yield
     except OSError as error:

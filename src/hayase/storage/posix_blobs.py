@@ -62,7 +62,7 @@ class PosixBlobs:
                 self._prepare()
             self._make_folder(path.parent)
             created = self._link_new(path, data)
-            # The loser syncs as well: the winner may not have got that far, and we go on as if it were there for good.
+            # The loser syncs as well: the winner may not have got that far, and we go on as if it were durable.
             if self.fsync:
                 _sync_folder(path.parent)
             return created

@@ -114,7 +114,7 @@ class BundleRunner:
         self._in_memory = logged_in_memory(own)
         self._unlogged: UnloggedStores | None = None
         self._globals: dict[str, BundleState] = {}
-        # Of tasks, for measurements: as of the last epoch that came through here, and of the one at work.
+        # Of tasks, for measurements: as of the last epoch that completed here, and of the one at work.
         self._stream_times_ms: dict[str, int] = {}
         self._new_stream_times_ms: dict[str, int] = {}
         self._due_ms = NEVER

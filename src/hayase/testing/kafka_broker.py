@@ -222,7 +222,7 @@ class KafkaBroker:
 
         Not guaranteed: that a transaction committed in the last moment becomes visible. Kafka 4.3 as a single
         node can drop the commit markers it still has to write after such a start ("Couldn't find leader
-        endpoint" in its log); `read_committed` readers then wait at that transaction for good.
+        endpoint" in its log); `read_committed` readers then wait at that transaction forever.
         """
         if self._process is not None:
             self._end(by_force=True)

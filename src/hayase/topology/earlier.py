@@ -2,7 +2,7 @@
 
 What was started by one of those goes on with its numbers and names.
 
-Format 1 of the plan in a checkpoint, of which it says nothing, is theirs; format 2 is that of today, as Kafka Streams
+Format 1 of the plan in a checkpoint, of which it says nothing, is theirs; format 2 is the current one, as Kafka Streams
 has it. They numbered sub-topologies by the names of sources, gave the store of an unnamed reduce of a grouped table
 another name, and shared fewer repartitions, so that later nodes had other numbers
 (docs/decisions/20261123-parity-on-random-topologies.md).
@@ -30,7 +30,7 @@ from hayase.topology.topology import Topology
 T = TypeVar("T")
 
 FORMAT = 2
-"""Of the plans of today."""
+"""The current format of plans."""
 
 _NAMING = (
     SourceNode, ProcessorNode, SinkNode, GlobalTable, RepartitionTopic, InternalTopic, StoreSpec, Operator,

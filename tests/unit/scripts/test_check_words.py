@@ -31,6 +31,10 @@ def found(*lines, **options):
         "An epoch that is through is not read.",
         "All but for one.",
         "It waits for ever.",
+        "It ended for want of memory.",
+        "The record is dropped for good.",
+        "It shows what there is.",
+        "The epoch came through.",
     ],
 )
 def test_a_construction_of_the_list_is_refused_in_code_and_in_pages(line):
@@ -48,7 +52,7 @@ def test_a_construction_of_the_list_is_refused_in_code_and_in_pages(line):
         "There is no more input than that.",
         "## Who is the owner?",
         "A user who can write it is trusted.",
-        "The chapter goes through all of them.",
+        "The rows come through the reader.",
         'REPORTS = "told-"',
     ],
 )

@@ -36,7 +36,7 @@ def aggregate_arguments(
     named: Named | None,
     fields: dict[str, Aggregate | Materialized[Any, Any] | Named | str],
 ) -> tuple[Materialized[Any, Any] | None, Named | None, tuple[FieldAggregate, ...]]:
-    """What `agg` was given: its options, which may be among the keywords, and the fields.
+    """The arguments of `agg`: its options, which may be among the keywords, and the fields.
 
     Raises:
         TopologyError: `INVALID_FIELDS`, `INVALID_FIELD_NAME`, `INVALID_AGGREGATE`.

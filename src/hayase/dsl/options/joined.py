@@ -18,12 +18,12 @@ from hayase.serde.protocol import Serde
 
 @dataclass(frozen=True, slots=True)
 class JoinSerdes(NamedSerdes[K_co, V_co], Generic[K_co, V_co, VO_co]):
-    """What the options of joins share: serdes of the keys and of the values of both sides, and a name."""
+    """The common options of joins: serdes of the keys and of the values of both sides, and a name."""
 
     other_value_serde: Serde[VO_co] | None = None
 
     def with_other_value_serde(self, serde: Any) -> Any:
-        """The same with another serde of the right values."""
+        """A copy with another serde of the right values."""
         return dataclasses.replace(self, other_value_serde=check_serde(serde, "other_value_serde"))
 
 
@@ -76,7 +76,7 @@ class Joined(JoinSerdes[K_co, V_co, VO_co]):
         )
 
     def with_grace_period(self, grace_period: timedelta) -> Joined[K_co, V_co, VO_co]:
-        """The same, with records waiting for rows of the versioned table that come late (KIP-923).
+        """A copy with a grace period: records wait for rows of the versioned table that come late (KIP-923).
 
         A record is joined as soon as a record of the stream is processed whose timestamp is greater by the grace period
         or more; records of the table do not count. What is due comes by time, then by the bytes of the key, then in the
@@ -93,13 +93,13 @@ class Joined(JoinSerdes[K_co, V_co, VO_co]):
     if TYPE_CHECKING:
 
         def with_key_serde(self, serde: Serde[KR]) -> Joined[KR, V_co, VO_co]:
-            """The same with another key serde."""
+            """A copy with another key serde."""
 
         def with_value_serde(self, serde: Serde[VR]) -> Joined[K_co, VR, VO_co]:
-            """The same with another value serde."""
+            """A copy with another value serde."""
 
         def with_other_value_serde(self, serde: Serde[VR]) -> Joined[K_co, V_co, VR]:
-            """The same with another serde of the right values."""
+            """A copy with another serde of the right values."""
 
 
 @dataclass(frozen=True, slots=True)

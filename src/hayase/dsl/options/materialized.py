@@ -87,15 +87,15 @@ class Materialized(OptionalSerdes[K_co, V_co]):
         )
 
     def with_caching_enabled(self) -> Materialized[K_co, V_co]:
-        """The same, passing on the last update of a key of each epoch."""
+        """A copy with a cache: in each epoch only the last update of a key is sent on."""
         return dataclasses.replace(self, caching=True)
 
     def with_caching_disabled(self) -> Materialized[K_co, V_co]:
-        """The same, passing on every update."""
+        """A copy without a cache: every update is sent on."""
         return dataclasses.replace(self, caching=False)
 
     def with_retention(self, retention: timedelta) -> Materialized[K_co, V_co]:
-        """The same, with another retention: how long a window or session store keeps windows.
+        """A copy with another retention: how long a window or session store keeps windows.
 
         A window is kept until the task's stream time is `retention` beyond its start (of a session: its end); until
         then queries and joins find it. Retention does not accept late records: that is the grace of the windows. By
@@ -117,7 +117,7 @@ class Materialized(OptionalSerdes[K_co, V_co]):
         return dataclasses.replace(self, retention_ms=to_ms("retention", retention))
 
     def with_ttl(self, ttl: timedelta) -> Materialized[K_co, V_co]:
-        """The same, forgetting rows whose last update is older than a time to live. Not in Kafka Streams.
+        """A copy with a time to live: rows expire that long after their last update. Not in Kafka Streams.
 
         A row is there as long as the stream time of its task (the greatest timestamp that the task has read, from
         whatever topic) is less than the row's timestamp plus `ttl`. From then on it is hidden: neither the operation
@@ -158,7 +158,7 @@ class Materialized(OptionalSerdes[K_co, V_co]):
         return dataclasses.replace(self, ttl_ms=to_ms("ttl", ttl, minimum_ms=1))
 
     def with_store_type(self, store_type: StoreType) -> Materialized[K_co, V_co]:
-        """The same, kept on disk or in memory (KIP-591); also by its name as text.
+        """A copy whose store is kept on disk or in memory (KIP-591); the type may be its name as text.
 
         What is in memory lasts as long as the application runs, and takes memory of every machine that works on it
         (`state.memory.dir`). With a changelog (the default) it is restored at every start. Stores of one
@@ -178,7 +178,7 @@ class Materialized(OptionalSerdes[K_co, V_co]):
         return dataclasses.replace(self, store_type=StoreType(store_type))
 
     def with_logging_enabled(self, config: Mapping[str, str] | None = None) -> Materialized[K_co, V_co]:
-        """The same, with a changelog, which is the default.
+        """A copy whose store has a changelog, which is the default.
 
         Args:
             config: must be empty. In Kafka Streams these are settings of the changelog's topic; here the changelog
@@ -197,7 +197,7 @@ class Materialized(OptionalSerdes[K_co, V_co]):
         return dataclasses.replace(self, logging=True)
 
     def with_logging_disabled(self) -> Materialized[K_co, V_co]:
-        """The same, without a changelog: where the store is lost it begins empty, as in Kafka Streams.
+        """A copy whose store has no changelog: a lost store begins empty, as in Kafka Streams.
 
         It is lost when its machine is, when it was in memory and the application has stopped, when its tasks move to
         another machine, and when an epoch has to be finished that another attempt had begun. What was sent before
@@ -210,7 +210,7 @@ class Materialized(OptionalSerdes[K_co, V_co]):
     if TYPE_CHECKING:
 
         def with_key_serde(self, serde: Serde[KR]) -> Materialized[KR, V_co]:
-            """The same with another key serde."""
+            """A copy with another key serde."""
 
         def with_value_serde(self, serde: Serde[VR]) -> Materialized[K_co, VR]:
-            """The same with another value serde."""
+            """A copy with another value serde."""

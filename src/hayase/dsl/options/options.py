@@ -59,7 +59,7 @@ def check_serde(serde: Serde[T] | None, what: str) -> Serde[T] | None:
 
 @dataclass(frozen=True, slots=True)
 class OptionalSerdes(Generic[K_co, V_co]):
-    """What all options of keys and values have.
+    """The common options of keys and values: their serdes.
 
     Each kind of option says under `TYPE_CHECKING` which type another serde gives it.
     """
@@ -68,11 +68,11 @@ class OptionalSerdes(Generic[K_co, V_co]):
     value_serde: Serde[V_co] | None = None
 
     def with_key_serde(self, serde: Any) -> Any:
-        """The same with another key serde."""
+        """A copy with another key serde."""
         return dataclasses.replace(self, key_serde=check_serde(serde, "key_serde"))
 
     def with_value_serde(self, serde: Any) -> Any:
-        """The same with another value serde."""
+        """A copy with another value serde."""
         return dataclasses.replace(self, value_serde=check_serde(serde, "value_serde"))
 
 
@@ -88,7 +88,7 @@ class NamedSerdes(OptionalSerdes[K_co, V_co]):
         return cls(name=check_name(name))
 
     def with_name(self, name: str) -> Self:
-        """The same with another name."""
+        """A copy with another name."""
         return dataclasses.replace(self, name=check_name(name))
 
 
@@ -154,11 +154,11 @@ class Consumed(NamedSerdes[K_co, V_co]):
         )
 
     def with_timestamp_extractor(self, extractor: Extractor) -> Consumed[K_co, V_co]:
-        """The same with another timestamp extractor."""
+        """A copy with another timestamp extractor."""
         return Consumed.with_(self.key_serde, self.value_serde, extractor, self.reset, self.name)
 
     def with_offset_reset_policy(self, reset: Reset) -> Consumed[K_co, V_co]:
-        """The same with another begin where there is no position: an `AutoOffsetReset`, or its name."""
+        """A copy with another begin where there is no position: an `AutoOffsetReset`, or its name."""
         return Consumed.with_(self.key_serde, self.value_serde, self.timestamp_extractor, reset, self.name)
 
     if TYPE_CHECKING:
@@ -168,10 +168,10 @@ class Consumed(NamedSerdes[K_co, V_co]):
             """Options with a name and nothing else."""
 
         def with_key_serde(self, serde: Serde[KR]) -> Consumed[KR, V_co]:
-            """The same with another key serde."""
+            """A copy with another key serde."""
 
         def with_value_serde(self, serde: Serde[VR]) -> Consumed[K_co, VR]:
-            """The same with another value serde."""
+            """A copy with another value serde."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,16 +223,16 @@ class Produced(NamedSerdes[K_co, V_co]):
         )
 
     def with_stream_partitioner(self, partitioner: Partitioner) -> Produced[K_co, V_co]:
-        """The same with a partitioner."""
+        """A copy with a partitioner."""
         return dataclasses.replace(self, partitioner=functions.partitioner(partitioner))
 
     if TYPE_CHECKING:
 
         def with_key_serde(self, serde: Serde[KR]) -> Produced[KR, V_co]:
-            """The same with another key serde."""
+            """A copy with another key serde."""
 
         def with_value_serde(self, serde: Serde[VR]) -> Produced[K_co, VR]:
-            """The same with another value serde."""
+            """A copy with another value serde."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,20 +283,20 @@ class Repartitioned(NamedSerdes[K_co, V_co]):
         )
 
     def with_number_of_partitions(self, number: int) -> Repartitioned[K_co, V_co]:
-        """The same with so many partitions."""
+        """A copy with so many partitions."""
         return dataclasses.replace(self, number_of_partitions=_check_partitions(number))
 
     def with_stream_partitioner(self, partitioner: Partitioner) -> Repartitioned[K_co, V_co]:
-        """The same with a partitioner."""
+        """A copy with a partitioner."""
         return dataclasses.replace(self, partitioner=functions.partitioner(partitioner))
 
     if TYPE_CHECKING:
 
         def with_key_serde(self, serde: Serde[KR]) -> Repartitioned[KR, V_co]:
-            """The same with another key serde."""
+            """A copy with another key serde."""
 
         def with_value_serde(self, serde: Serde[VR]) -> Repartitioned[K_co, VR]:
-            """The same with another value serde."""
+            """A copy with another value serde."""
 
 
 def _check_partitions(number: int) -> int:
@@ -339,7 +339,7 @@ class Grouped(NamedSerdes[K_co, V_co]):
     if TYPE_CHECKING:
 
         def with_key_serde(self, serde: Serde[KR]) -> Grouped[KR, V_co]:
-            """The same with another key serde."""
+            """A copy with another key serde."""
 
         def with_value_serde(self, serde: Serde[VR]) -> Grouped[K_co, VR]:
-            """The same with another value serde."""
+            """A copy with another value serde."""

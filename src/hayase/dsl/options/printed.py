@@ -51,17 +51,17 @@ class Printed:
         return cls(fspath(path))
 
     def with_label(self, label: str) -> Printed:
-        """The same with another label."""
+        """A copy with another label."""
         return dataclasses.replace(self, label=label)
 
     def with_key_value_mapper(self, mapper: Callable[[Any, Any], Any]) -> Printed:
-        """The same with other text: what `mapper(key, value)` returns."""
+        """A copy with other text: what `mapper(key, value)` returns."""
         return dataclasses.replace(
             self, mapper=functions.callable_of(mapper, 2, "with_key_value_mapper", "(key, value)")
         )
 
     def with_name(self, name: str) -> Printed:
-        """The same with another name of the node."""
+        """A copy with another name of the node."""
         return dataclasses.replace(self, name=check_name(name))
 
     def printer(self, node: str) -> Printer:

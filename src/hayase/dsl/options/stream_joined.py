@@ -77,11 +77,11 @@ class StreamJoined(JoinSerdes[K_co, V_co, VO_co]):
         return cls(store_name=check_name(store_name))
 
     def with_store_name(self, store_name: str) -> StreamJoined[K_co, V_co, VO_co]:
-        """The same with another beginning of the stores' names."""
+        """A copy with another beginning of the stores' names."""
         return dataclasses.replace(self, store_name=check_name(store_name))
 
     def with_this_store_supplier(self, supplier: WindowStoreSupplier) -> StreamJoined[K_co, V_co, VO_co]:
-        """The same with a store for the left side: see `Stores.persistent_window_store`.
+        """A copy with a store for the left side: see `Stores.persistent_window_store`.
 
         Raises:
             TopologyError: `INVALID_STORE`: no supplier of a window store that keeps duplicates.
@@ -89,16 +89,16 @@ class StreamJoined(JoinSerdes[K_co, V_co, VO_co]):
         return dataclasses.replace(self, this_store=check_supplier(supplier))
 
     def with_other_store_supplier(self, supplier: WindowStoreSupplier) -> StreamJoined[K_co, V_co, VO_co]:
-        """The same with a store for the right side."""
+        """A copy with a store for the right side."""
         return dataclasses.replace(self, other_store=check_supplier(supplier))
 
     if TYPE_CHECKING:
 
         def with_key_serde(self, serde: Serde[KR]) -> StreamJoined[KR, V_co, VO_co]:
-            """The same with another key serde."""
+            """A copy with another key serde."""
 
         def with_value_serde(self, serde: Serde[VR]) -> StreamJoined[K_co, VR, VO_co]:
-            """The same with another value serde."""
+            """A copy with another value serde."""
 
         def with_other_value_serde(self, serde: Serde[VR]) -> StreamJoined[K_co, V_co, VR]:
-            """The same with another serde of the right values."""
+            """A copy with another serde of the right values."""

@@ -48,23 +48,23 @@ class BufferConfig:
         return cls(size_bytes=_limit(limit), when_full="emit")
 
     def with_max_records(self, limit: int) -> BufferConfig:
-        """The same with another limit of rows."""
+        """A copy with another limit of rows."""
         return dataclasses.replace(self, records=_limit(limit))
 
     def with_max_bytes(self, limit: int) -> BufferConfig:
-        """The same with another limit of bytes."""
+        """A copy with another limit of bytes."""
         return dataclasses.replace(self, size_bytes=_limit(limit))
 
     def with_no_bound(self) -> BufferConfig:
-        """The same without limits."""
+        """A copy without limits."""
         return BufferConfig()
 
     def shut_down_when_full(self) -> BufferConfig:
-        """The same, failing with `SUPPRESSION_BUFFER_FULL` rather than sending a row early."""
+        """A copy that fails with `SUPPRESSION_BUFFER_FULL` rather than sending a row early."""
         return dataclasses.replace(self, when_full="shutdown")
 
     def emit_early_when_full(self) -> BufferConfig:
-        """The same, sending the oldest rows early."""
+        """A copy that sends the oldest rows early when it is full."""
         return dataclasses.replace(self, when_full="emit")
 
 
@@ -128,5 +128,5 @@ class Suppressed:
         return cls(buffer, to_ms("time_to_wait", time_to_wait))
 
     def with_name(self, name: str) -> Suppressed:
-        """The same with a name for the node."""
+        """A copy with a name for the node."""
         return dataclasses.replace(self, name=check_name(name))

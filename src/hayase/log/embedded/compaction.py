@@ -83,7 +83,7 @@ def compact(partition: CleanedPartition, now_ms: int, stop: Callable[[], bool]) 
         rewriter.flush()
         _finish(partition, Cleaned(end, rewriter.clean_bytes, rewriter.horizon_ms))
     except ChangedMeanwhileError:
-        pass  # what was done is done; the next pass begins with what there is
+        pass  # what was done is done; the next pass reads the partition again
     return rewriter.report
 
 

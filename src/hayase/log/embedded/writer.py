@@ -52,7 +52,7 @@ class EmbeddedWriter:
         """Write all batches in one transaction: readers see all of them or none.
 
         Raises:
-            ProductionError: a record was refused for good; nothing was written.
+            ProductionError: a record was refused permanently; nothing was written.
             UnknownTopicError: a topic does not exist; nothing was written.
             LogError: `DISK_FULL`, `LOG_FAILED`: nothing was written; calling again is safe.
         """

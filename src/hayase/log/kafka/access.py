@@ -67,7 +67,7 @@ def why_unanswered(settings: Mapping[str, object], error: LogError) -> LogError:
 
     Args:
         settings: of the client that got none, as librdkafka takes them.
-        error: what there is to say otherwise.
+        error: the error if the reason is not security.
     """
     try:
         answered, failures = _ask(_needed(settings), _WHY_S)

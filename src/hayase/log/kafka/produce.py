@@ -139,7 +139,7 @@ class Sender:
             self.failures.append((error, message.topic(), message.partition()))
 
     def raise_refused(self) -> None:
-        """Raise ProductionError if one of the records that failed so far was refused for good."""
+        """Raise ProductionError if one of the records that failed so far was refused permanently."""
         for error, topic, partition in self.failures:
             if error.code() in _REFUSED:
                 raise refused(error, topic, partition)

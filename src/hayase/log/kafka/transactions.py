@@ -150,7 +150,7 @@ class BundleProducer:
         After an error the outcome is open and the producer must be discarded: the next owner finds out.
 
         Raises:
-            ProductionError: a record was refused for good.
+            ProductionError: a record was refused permanently.
             TransactionTimeoutError: it took longer than a transaction may.
             LogError, KafkaException: anything else.
         """

@@ -1,4 +1,4 @@
-"""How far a running query is: counters of all bundles, added up as epochs come through."""
+"""How far a running query is: counters of all bundles, added up as epochs complete."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Progress:
     """Counters since this run began. Thread-safe.
 
     Attributes:
-        on_epoch: called with each epoch that came through; with one that a span left open, when the span has ended, and
+        on_epoch: called with each completed epoch; with one that a span left open, when the span has ended, and
             again when the job that finished it has.
     """
 

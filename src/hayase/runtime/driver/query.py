@@ -55,7 +55,7 @@ def _as_they_are(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def start_query(frame: DataFrame, name: str, spark_log: str, *, interval_ms: int, bounded: bool) -> StreamingQuery:
-    """Start it: to the end of the input as it is now (`bounded`), or for good."""
+    """Start it: to the end of the input as it is now (`bounded`), or without end."""
     writer = frame.writeStream.format("noop").queryName(name).option("checkpointLocation", spark_log)
     if bounded:
         return writer.trigger(availableNow=True).start()

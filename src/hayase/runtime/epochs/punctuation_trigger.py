@@ -39,7 +39,7 @@ class PunctuationTrigger:
             self._told = (epoch, min(known)) if known else None
 
     def wanted(self, after: int, *, first: bool) -> bool:
-        """Of a run's first epoch: yes, it schedules what there is.
+        """Of a run's first epoch: yes, it schedules the punctuations.
 
         Later, if something is due as of the epoch before.
         """

@@ -61,7 +61,7 @@ def check_topics(log: Log, topics: Mapping[str, int], previous: EpochRecord | No
 
 
 class RangeCheck:
-    """Compares where an epoch is to begin with what the log holds, before the epoch record says so for good.
+    """Compares where an epoch is to begin with what the log holds, before the epoch record fixes it.
 
     Args:
         log: the log.

@@ -167,7 +167,7 @@ class SparkSinkThread:
                 self._woken.wait(max(0.0, begun + self._sink.interval_ms / 1000 - time.monotonic()))
 
     def _write(self, wanted: SparkRange) -> bool:
-        """Call the user's writer; whether it came through. If it was interrupted, it has not, whatever it says."""
+        """Call the user's writer; whether it succeeded. If it was interrupted, it has not, whatever it says."""
         assert self._frames is not None
         reach("before_spark_write", bundle=self._sink.name, epoch=wanted.number)
         try:

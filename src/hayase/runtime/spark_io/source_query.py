@@ -117,7 +117,7 @@ class SparkSourceQuery:
         self._checkpoint.restore()
 
     def start(self, *, interval_ms: int, bounded: bool) -> None:
-        """Start the query: to the end of what the source has now (`bounded`), or for good.
+        """Start the query: to the end of what the source has now (`bounded`), or without end.
 
         Raises:
             TopologyError: `INVALID_SPARK_FRAME`: Spark cannot run the frame as a stream.

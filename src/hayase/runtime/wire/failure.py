@@ -40,7 +40,7 @@ def query_failure(text: str, spark_log: Path, *, planner_lost: bool = False) -> 
     ):  # Spark ends the planner with a query that failed for another reason
         return ProcessingError(
             "PLANNER_LOST",
-            "the process that plans epochs died without a word; it may have been killed, for want of memory perhaps. "
+            "the process that plans epochs died without a word; it may have been killed, perhaps for lack of memory. "
             f"Trying again is safe; Spark's account is in {spark_log}",
         )
     if _NO_START in text:
@@ -53,7 +53,7 @@ def query_failure(text: str, spark_log: Path, *, planner_lost: bool = False) -> 
         return ProcessingError(
             "EXECUTOR_LOST",
             "Spark lost executors again and again while it ran one epoch: their machines went, or they were killed, "
-            f"for want of memory perhaps. Trying again is safe; Spark's account is in {spark_log}, and in the folder "
+            f"for lack of memory perhaps. Trying again is safe; Spark's account is in {spark_log}, and in the folder "
             "of its workers",
         )
     return ProcessingError(
@@ -101,7 +101,7 @@ def spark_gone(error: BaseException, spark_log: Path, end: str | None = None) ->
     if end is not None:
         return ProcessingError(
             "SPARK_DIED",
-            f"Spark's JVM ended beneath the application ({end}). The system may have ended it for want of memory; "
+            f"Spark's JVM ended beneath the application ({end}). The system may have ended it for lack of memory; "
             f"what it said last is in {spark_log}. Start the application again, or have an uncaught exception handler "
             "answer REPLACE_THREAD: either goes on with the epoch that is open",
         )

@@ -71,7 +71,7 @@ class SnapshotThread:
         try:
             if os.getpid() != self._pid:
                 self._begin_anew()
-            # Most epochs end here: what there is on disk is looked at by the thread.
+            # Most epochs end here: the thread looks at the files on disk.
             if self._may_be_due(state):
                 self._hand_over(state)
         except Exception as error:

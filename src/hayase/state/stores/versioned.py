@@ -52,7 +52,7 @@ class ReadOnlyVersionedKeyValueStore(Generic[K, V]):
     def get(self, key: K, as_of_ms: int | None = None) -> VersionedRecord[V] | None:
         """The latest version of a key, or the one that was valid at a time; `None` if there is none or it was deleted.
 
-        The latest version is kept for good. What was before is kept as long as the history reaches back from the
+        The latest version is kept. What was before is kept as long as the history reaches back from the
         store's own time, the greatest timestamp ever written to it: for an earlier time the answer is `None`, unless
         the latest version is older still.
         """

@@ -58,7 +58,7 @@ def segment_interval_ms(history_ms: int) -> int:
 class VersionedBytes:
     """A versioned store of one task in bytes, during one epoch (KIP-889).
 
-    The latest version of a key is there for good, unless it is a delete; the others form its history. The store has a
+    The latest version of a key is kept, unless it is a delete; the others form its history. The store has a
     time of its own: the greatest timestamp ever written to it, whatever the key. Versions older than that time less the
     history are refused, and times before it can be asked for only where the latest version is older still.
 
