@@ -100,6 +100,9 @@ def test_an_application_runs_to_the_end_and_on_from_there_until_sigterm(tmp_path
     done = run_hayase("run", program, "--to-end", folder=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "stopped: 2 records read, 2 written, 0 dropped" in done.stdout
+    # What Spark's JVM logs is in its file.
+    assert "log4j" not in done.stderr and " WARN " not in done.stderr
+    assert list(tmp_path.rglob("spark.log"))
 
     run_hayase("topics", "produce", "purchases", stdin='ada:{"item": "lamp", "cents": 50}\n', folder=tmp_path)
     with subprocess.Popen(
