@@ -192,7 +192,7 @@ class Chaos:
         world = self.world
         if condition in _OTHER_PROGRAM and len(world.program.versions) > 1:
             world.version = next(each for each in world.program.versions if each != run.version)
-        elif condition in _START_OVER and (self._restored or self._expired):
+        elif condition in _START_OVER and (self._restored or self._expired) and not self._overtaken(run):
             # The way out that the error names; up to here nothing may be lost or doubled.
             world.check(complete=False)
             self._starting_over = True  # by a command that holds the lease: nothing is started or put back meanwhile
@@ -212,6 +212,10 @@ class Chaos:
             recent = self._refused[-_PATIENCE:]
             if len(recent) == _PATIENCE and len(set(recent)) <= 2:
                 raise Violation(f"the application makes no progress: {_PATIENCE} starts ended with {error}")
+
+    def _overtaken(self, run: Run) -> bool:
+        """Whether a copy that was started since is running: there is nothing to start over."""
+        return self._superseded(run) and bool(self.world.running)
 
     def _superseded(self, run: Run) -> bool:
         """Whether another copy was started since: what this one finds is of that one's doing."""

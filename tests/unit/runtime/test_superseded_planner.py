@@ -9,6 +9,7 @@ import pytest
 from tests.unit.runtime.planner_scene import Scene
 
 from hayase.core.errors import CheckpointError, LeaseHeldError
+from hayase.core.records import TopicPartition
 from hayase.runtime.epochs import record_retention
 from hayase.runtime.epochs.planner import EpochPlanner
 from hayase.runtime.epochs.record_retention import FLOOR_FOLDER, Floor
@@ -160,3 +161,15 @@ def test_two_runs_that_begin_at_once_never_have_one_term(scene: Scene, monkeypat
         begin_term(scene.blobs)
     assert others == [0, 2, 3] and refused.value.condition == "LEASE_LOST"
     assert begin_term(scene.blobs) == 4
+
+
+def test_input_that_a_later_run_has_purged_does_not_count_as_lost(scene: Scene) -> None:
+    frozen = scene.planner(term=1)
+    after = go_on(scene, frozen, -1, 1)
+    assert (begin_term(scene.blobs), begin_term(scene.blobs)) == (1, 2)
+    scene.put(50, 51, 52, 53)
+    partitions = [TopicPartition("in", number) for number in range(2)]
+    scene.log.delete_records(scene.log.end_offsets(partitions))
+    with pytest.raises(LeaseHeldError, match="removed by a later run") as refused:
+        frozen.next_epoch(after)
+    assert refused.value.condition == "LEASE_LOST"

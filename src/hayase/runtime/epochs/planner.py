@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from hayase.core.errors import CheckpointError, LogError
+from hayase.core.errors import CheckpointError, LogError, SourceRangeLostError
 from hayase.core.failpoints import reach
 from hayase.core.time import Clock, SystemClock
 from hayase.log.open import open_log
@@ -23,6 +23,7 @@ from hayase.runtime.epochs.planner_status import LostOffsets, PlannerStatus
 from hayase.runtime.epochs.punctuation_trigger import PunctuationTrigger
 from hayase.runtime.epochs.record_retention import Floor, superseded
 from hayase.runtime.epochs.source_checks import check_topics
+from hayase.runtime.epochs.terms import newest_term
 from hayase.runtime.epochs.wall_clock import WallClock
 from hayase.runtime.wire.app_spec import AppSpec, load_app_spec
 from hayase.runtime.wire.patient import patience_of
@@ -152,6 +153,10 @@ class EpochPlanner:
                 # asked first: what becomes visible after the ends were read must not be taken for nothing
                 more = self.bounded and self._input.unfinished()
                 record = self._plan(after, waited=waited)
+            except SourceRangeLostError as error:
+                if newest_term(self._blobs) > self.app.term:  # what is gone, the other run has read and purged
+                    raise superseded("records that were to be read were removed by a later run") from error
+                raise
             except LogError as error:
                 if error.condition != "BROKER_UNAVAILABLE":
                     raise
