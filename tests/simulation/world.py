@@ -46,7 +46,7 @@ class World:
     """See the module. Used as a context: `with World(...) as world`.
 
     Attributes:
-        generation: outputs before these offsets are of an application that was reset since.
+        generation: outputs before these offsets are of an application that was reset, or forgot its markers, since.
         optional: ids of input that retention removed before it was read.
     """
 
@@ -68,6 +68,8 @@ class World:
         self.expired = False
         self.counted: dict[str, int] = {}
         self.generation: dict[str, dict[int, int]] = {}
+        self._reset_at: dict[str, dict[int, int]] = {}
+        self._gone_at_reset: set[int] = set()
         self._asked_at = 0.0
         self._next_id = 0
         self._added: list[str] = []
@@ -263,7 +265,8 @@ class World:
             log.delete_markers(APPLICATION)
             blobs.delete_below("lease/")
         self.generation = {topic: self.log.ends(topic) for topic in ("out", "other")}
-        gone = self._expired_ids()
+        self._reset_at = self.generation
+        self._gone_at_reset = gone = self._expired_ids()
         self.inputs = [each for each in self.written if each.id not in gone]
         self.optional = set()
         self.counted = {}
@@ -289,8 +292,15 @@ class World:
         kept = []
         self.counted = {}
         # Of what expired before it was done some was read all the same: its epoch was open.
-        came_out = {Output.of(each).value.get("id") for topic in ("out", "other") for each in self.log.read(topic)}
+        came_out = {
+            Output.of(each).value.get("id")
+            for topic in ("out", "other")
+            for each in self.log.read(topic)
+            if each.offset >= self._reset_at.get(topic, {}).get(each.partition, 0)
+        }
         for each in self.written:
+            if each.id in self._gone_at_reset:
+                continue  # the state that began at the reset has never met it
             partitions = record.ranges.get(each.topic, {}) if record is not None else {}
             if each.topic == "rows" or each.offset >= partitions.get(each.partition, (0, 0))[1]:
                 kept.append(each)
