@@ -250,9 +250,8 @@ def _rows_lost(real: Any) -> Any:
 
 
 def _not_journalled(real: Any) -> Any:
-    def init(self: Any, program: Any, *args: Any, **kwargs: Any) -> None:
-        plan = dataclasses.replace(program.plan, journalled=program.plan.stateful)
-        real(self, dataclasses.replace(program, plan=plan), *args, **kwargs)
+    def init(self: Any, subtopology: Any, *args: Any, **kwargs: Any) -> None:
+        real(self, dataclasses.replace(subtopology, journalled=subtopology.stateful), *args, **kwargs)
 
     return init
 

@@ -46,7 +46,7 @@ def test_the_mark_of_an_open_state_has_the_names_of_earlier_releases() -> None:
 
 
 def test_plans_have_the_names_of_earlier_releases() -> None:
-    subtopology = SubtopologyPlan("0", 0, "rows", "", ("a",), 1, stateful=True, pure=False)
+    subtopology = SubtopologyPlan("0", 0, ("a",), 1)
     bundle = BundlePlan("0-0", 0, "0", (TaskPlan("0_0", "0", 0, (), ()),))
     assert Plan({"0": subtopology}, (bundle,), {"in": 1}, {}).to_json() == (
         '{"bundles":{"0-0":{"level":0,"tasks":["0_0"],"unit":"0"}},"repartitions":{},"topics":{"in":1},'

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hayase.app.plan_changes import plan_changed
-from hayase.compiler.build import levels_of, make_plan, source_topics
+from hayase.compiler.build import make_plan, source_topics
 from hayase.compiler.compile import compile_subtopologies
 from hayase.compiler.options import compile_options
 from hayase.core.config import StreamsConfig
@@ -121,7 +121,7 @@ def check_plan(blobs: BlobStore, topology: Topology, config: StreamsConfig) -> N
     topology = stored.names(topology)
     plan = json.loads(stored.text)
     known = {**plan["topics"], **plan.get("internal", {})}
-    compiled = compile_subtopologies(topology, levels_of(topology), compile_options(config))
+    compiled = compile_subtopologies(topology, compile_options(config))
     topics = {topic: known.get(topic, 1) for topic in source_topics(topology)}
     plan_now = make_plan(topology, topics, compiled, threads=1, bundles_per_subtopology=stored.bundles_per_subtopology)
     fix_plan(blobs, config.application_id, plan_now.to_json(), new_names=False)  # it has one already

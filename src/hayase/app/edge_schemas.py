@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from hayase.compiler.compile import AnalyzedSubtopology
 from hayase.core.errors import CheckpointError
 from hayase.core.records import TopicPartition
 from hayase.log.protocol import Log
@@ -19,6 +18,7 @@ from hayase.serde.evolution import Description, described, shown, unreadable
 from hayase.serde.protocol import Serde, inner_serdes
 from hayase.storage.blobs import BlobStore
 from hayase.storage.numbered_names import numbers_of
+from hayase.task.compiled_subtopology import CompiledSubtopology
 from hayase.task.epoch_record import EpochRecord
 from hayase.task.epochs import Epochs
 from hayase.task.plan import Plan
@@ -37,7 +37,7 @@ def check_edge_schemas(
     log: Log,
     topology: Topology,
     plan: Plan,
-    compiled: Mapping[str, AnalyzedSubtopology],
+    compiled: Mapping[str, CompiledSubtopology],
     application_id: str,
 ) -> None:
     """Check that this program reads what is in flight between sub-topologies, and record how it writes that itself.
@@ -120,7 +120,7 @@ def _changes(before: EdgeSchemas, now: EdgeSchemas) -> Iterator[tuple[str, str]]
                     yield topic, f"of its {side}s, {reason} ({shown(was)}, now {shown(to_be)})"
 
 
-def _schemas_of(topology: Topology, compiled: Mapping[str, AnalyzedSubtopology]) -> EdgeSchemas:
+def _schemas_of(topology: Topology, compiled: Mapping[str, CompiledSubtopology]) -> EdgeSchemas:
     inside = {
         node.name: topic
         for node in topology.nodes

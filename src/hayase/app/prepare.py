@@ -15,10 +15,10 @@ from hayase.app.edge_schemas import check_edge_schemas
 from hayase.app.migration import finish_migration
 from hayase.app.store_schemas import check_store_schemas
 from hayase.app.topics import ensure_dead_letter_topic, prepare_topics, resets_of
-from hayase.compiler.build import levels_of, make_plan, source_topics
+from hayase.compiler.build import make_plan, source_topics
 from hayase.compiler.compile import compile_subtopologies
+from hayase.compiler.endpoints import written_serdes
 from hayase.compiler.options import compile_options, failure_policy, log_config
-from hayase.compiler.subtopologies import written_serdes
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import ConfigError
 from hayase.core.offset_reset import AutoOffsetReset
@@ -89,7 +89,7 @@ def prepare(
             check_resets(resets)
         compacted = frozenset(n for n, info in infos.items() if "compact" in info.config.get("cleanup.policy", ""))
         options = compile_options(config, compacted)
-        compiled = compile_subtopologies(topology, levels_of(topology), options)
+        compiled = compile_subtopologies(topology, options)
         bundles = stored.bundles_per_subtopology if stored is not None else config.num_bundles
         topics = {name: infos[name].partitions for name in source_topics(topology)}
         if stored is not None:

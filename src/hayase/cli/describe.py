@@ -12,7 +12,6 @@ from hayase.cli.described_topics import described_topics
 from hayase.cli.load import load
 from hayase.cli.options import BootstrapServers, Config, ConfigFile, LogDir, log_settings, read_settings
 from hayase.cli.run import Target, topology_settings
-from hayase.compiler.build import levels_of
 from hayase.compiler.compile import compile_subtopologies
 from hayase.compiler.options import compile_options, configured
 from hayase.core.config import StreamsConfig
@@ -74,13 +73,12 @@ def spark_lines(topology: Topology) -> list[str]:
 
 def form_lines(topology: Topology, config: StreamsConfig) -> list[str]:
     """One line for each sub-topology and global table: its form, and why."""
-    levels = levels_of(topology)
     lines = ["Forms:"]
-    for subtopology, compiled in compile_subtopologies(topology, levels, compile_options(config)).items():
+    for subtopology, compiled in compile_subtopologies(topology, compile_options(config)).items():
         if subtopology.startswith("global"):
             number = topology.global_table_ids[topology.global_tables[int(subtopology.removeprefix("global"))].store]
             name = f"Sub-topology {number} (global)"
         else:
             name = f"Sub-topology {subtopology}"
-        lines.append(f"  {name}: level {levels[subtopology]}, {compiled.shown_form}")
+        lines.append(f"  {name}: level {compiled.level}, {compiled.shown_form}")
     return lines

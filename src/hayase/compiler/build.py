@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping
 
-from hayase.compiler.compile import AnalyzedSubtopology
 from hayase.compiler.partitions import partition_counts, task_count
 from hayase.core.errors import TopologyError, UnknownTopicError
+from hayase.task.compiled_subtopology import CompiledSubtopology
 from hayase.task.plan import BundlePlan, Plan, SubtopologyPlan, TaskPlan
 from hayase.topology import operators as op
 from hayase.topology.graph import SubTopology
@@ -61,6 +61,15 @@ def global_subtopology_id(position: int) -> str:
     return f"global{position}"
 
 
+def subtopologies_by_id(topology: Topology) -> dict[str, SubTopology]:
+    """Every sub-topology, and the source and the processor of every global table."""
+    of_tables = {
+        global_subtopology_id(position): SubTopology(position, (table.source, table.processor))
+        for position, table in enumerate(topology.global_tables)
+    }
+    return {**of_tables, **{str(sub.id): sub for sub in topology.subtopologies}}
+
+
 def levels_of(topology: Topology) -> dict[str, int]:
     """Level of every sub-topology: one above all it gets rows of, or whose global tables it reads."""
     writer = {
@@ -98,7 +107,7 @@ def global_stores_of(topology: Topology, sub: SubTopology) -> tuple[str, ...]:
 def make_plan(
     topology: Topology,
     topics: Mapping[str, int],
-    compiled: Mapping[str, AnalyzedSubtopology],
+    compiled: Mapping[str, CompiledSubtopology],
     *,
     threads: int,
     bundles_per_subtopology: int | None = None,
@@ -108,7 +117,7 @@ def make_plan(
     Args:
         topology: what runs.
         topics: partition count of every source topic of the log, internal ones included.
-        compiled: form of every sub-topology.
+        compiled: every sub-topology.
         threads: slots of the first start.
         bundles_per_subtopology: at most so many; default `2 * threads`, never more than a sub-topology has tasks.
 
@@ -118,27 +127,21 @@ def make_plan(
     """
     check_sources(topology, topics)
     counts = partition_counts(topology, topics)
-    levels = levels_of(topology)
     subtopologies: dict[str, SubtopologyPlan] = {}
     bundles: list[BundlePlan] = []
     most = bundles_per_subtopology or 2 * threads
     for position, table in enumerate(topology.global_tables):
         subtopology_id = global_subtopology_id(position)
-        subtopologies[subtopology_id] = _subtopology(
-            subtopology_id, 0, compiled[subtopology_id], (table.source.name, table.processor.name), 1, (), table.store
-        )
+        subtopologies[subtopology_id] = _subtopology(compiled[subtopology_id], 1)
         bundles.append(BundlePlan(subtopology_id, 0, subtopology_id, (_global_task(subtopology_id, table, topics),)))
     for sub in topology.subtopologies:
         subtopology_id, count = str(sub.id), task_count(sub, topics, counts)
-        reads = global_stores_of(topology, sub)
-        nodes = tuple(node.name for node in sub.nodes)
-        subtopologies[subtopology_id] = _subtopology(
-            subtopology_id, levels[subtopology_id], compiled[subtopology_id], nodes, count, reads, None
-        )
+        level = compiled[subtopology_id].level
+        subtopologies[subtopology_id] = _subtopology(compiled[subtopology_id], count)
         tasks = [_task(sub, partition, topics, topology) for partition in range(count)]
         for number in range(min(most, count)):
             members = tuple(tasks[number :: min(most, count)])
-            bundles.append(BundlePlan(f"{subtopology_id}-{number}", levels[subtopology_id], subtopology_id, members))
+            bundles.append(BundlePlan(f"{subtopology_id}-{number}", level, subtopology_id, members))
     edges = {name: counts[name] for name in topology.repartitions}
     matched = frozenset(
         topic for n in topology.nodes if isinstance(n, SourceNode) and n.pattern is not None for topic in n.topics
@@ -147,18 +150,10 @@ def make_plan(
     return Plan(subtopologies, tuple(bundles), dict(topics), edges, matched, internal)
 
 
-def _subtopology(
-    subtopology_id: str,
-    level: int,
-    compiled: AnalyzedSubtopology,
-    nodes: tuple[str, ...],
-    count: int,
-    reads: tuple[str, ...],
-    store: str | None,
-) -> SubtopologyPlan:
+def _subtopology(compiled: CompiledSubtopology, partitions: int) -> SubtopologyPlan:
     return SubtopologyPlan(
-        subtopology_id, level, compiled.form, compiled.reason, nodes, count, compiled.stateful, compiled.pure, reads,
-        store, compiled.journalled, compiled.definition,
+        compiled.id, compiled.level, compiled.order, partitions, compiled.global_store, compiled.journalled,
+        compiled.definition,
     )  # fmt: skip
 
 

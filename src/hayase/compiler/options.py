@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
-from hayase.compiler.compile import CompileOptions
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import TopologyError
 from hayase.log.protocol import LogConfig
@@ -17,6 +18,7 @@ from hayase.processor.timestamps import (
     wall_clock_timestamp,
 )
 from hayase.serde import Serde, Serdes
+from hayase.serde.protocol import Side
 from hayase.state.stores.spec import StoreType
 from hayase.task.compiled_subtopology import FailurePolicy
 from hayase.topology.defaults import with_default_serdes, with_store_type, with_topics
@@ -36,6 +38,32 @@ _EXTRACTORS: dict[str, TimestampExtractor] = {
     "use_partition_time": record_timestamp("partition_time"),
     "wall_clock": wall_clock_timestamp(),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class CompileOptions:
+    """Settings that decide how nodes are compiled."""
+
+    default_key_serde: Serde | None = None
+    default_value_serde: Serde | None = None
+    default_extractor: TimestampExtractor = field(default_factory=record_timestamp)
+    caching: bool = True
+    form: Literal["auto", "rows", "columns"] = "auto"
+    compacted: frozenset[str] = frozenset()
+    """Source topics with compaction: a replay may find fewer records, so nothing that reads them is pure."""
+    own_handlers: bool = True
+    """Exception handlers are Hayase's own, which answer the same when an epoch is replayed."""
+    prefix: bool = True
+    """In rows, run the expressions right below the sources in columns (`hayase.task.prefix`)."""
+    registry_settings: Mapping[str, object] = field(default_factory=dict)
+    """For the default serdes of sinks and edges, see `Serde.for_topic`."""
+    app_configs: Mapping[str, object] = field(default_factory=dict)
+    """For processors, see `ProcessingContext.app_configs`."""
+
+    def default_serde(self, side: Side, topic: str | None) -> Serde | None:
+        """The default serde for keys or values of a topic (`None`: chosen record by record), if there is one."""
+        default = self.default_key_serde if side == "key" else self.default_value_serde
+        return default if default is None or topic is None else default.for_topic(topic, side, self.registry_settings)
 
 
 def configured(topology: Topology, config: StreamsConfig) -> Topology:

@@ -14,7 +14,7 @@ from hayase.kernel.node.column_node import ColumnNode
 from hayase.kernel.node.edge import EdgeSchema
 from hayase.processor.timestamps import TimestampExtractor
 from hayase.serde.protocol import Schema
-from hayase.task.compiled_subtopology import Prefix, PrefixNode, SourceProgram
+from hayase.task.compiled_subtopology import CompiledSource, Prefix, PrefixNode
 from hayase.topology import operators as op
 from hayase.topology.nodes import ProcessorNode
 
@@ -28,7 +28,7 @@ Child = PrefixNode | str
 
 
 def find_prefix(
-    source: SourceProgram,
+    source: CompiledSource,
     schema: EdgeSchema | None,
     nodes: Sequence[ProcessorNode],
     children: Mapping[str, tuple[str, ...]],
@@ -141,13 +141,6 @@ def _has_time_in_columns(extractor: TimestampExtractor, schema: Schema | None) -
     return True
 
 
-def _nodes(children: Sequence[Child]) -> Iterator[PrefixNode]:
-    for child in children:
-        if isinstance(child, PrefixNode):
-            yield child
-            yield from _nodes(child.children)
-
-
 def _targets(children: Sequence[Child]) -> Iterator[tuple[str, ...]]:
     for in_rows, group in groupby(children, key=lambda child: isinstance(child, str)):
         members = list(group)
@@ -157,12 +150,6 @@ def _targets(children: Sequence[Child]) -> Iterator[tuple[str, ...]]:
         for child in members:
             assert isinstance(child, PrefixNode)
             yield from _targets(child.children)
-
-
-def prefix_nodes(sources: Sequence[SourceProgram]) -> tuple[str, ...]:
-    """Names of the nodes that run in columns, for `describe`."""
-    names = (node.name for source in sources if source.prefix for node in _nodes(source.prefix.children))
-    return tuple(dict.fromkeys(names))
 
 
 def prefix_fields(prefix: Prefix, nodes: Mapping[str, ProcessorNode]) -> Fields:

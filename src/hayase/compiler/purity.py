@@ -16,7 +16,7 @@ from hayase.serde.pickled import PickleSerde
 from hayase.serde.protocol import Schema, Serde, inner_serdes
 from hayase.serde.python_types import defaults_text, is_plain_type
 from hayase.serde.registry_serde import RegistrySerde
-from hayase.task.compiled_subtopology import SinkProgram, SourceProgram
+from hayase.task.compiled_subtopology import CompiledSink, CompiledSource
 from hayase.topology import operators as op
 from hayase.topology.nodes import ProcessorNode, SinkNode, SourceNode
 
@@ -25,10 +25,10 @@ _OWN = "hayase."
 
 def is_pure(
     source_nodes: Sequence[SourceNode],
-    sources: Sequence[SourceProgram],
+    sources: Sequence[CompiledSource],
     processors: Sequence[ProcessorNode],
     sinks: Sequence[SinkNode],
-    sent: Sequence[SinkProgram],
+    sent: Sequence[CompiledSink],
     compacted: frozenset[str],
 ) -> bool:
     """Whether outputs are a function of the input ranges alone: no code of the application is called on the way.
@@ -88,7 +88,7 @@ def calls_python(value: object) -> bool:
 
 
 def definition_digest(
-    sources: Sequence[SourceProgram], processors: Sequence[ProcessorNode], sent: Sequence[SinkProgram]
+    sources: Sequence[CompiledSource], processors: Sequence[ProcessorNode], sent: Sequence[CompiledSink]
 ) -> str:
     """Digest of what a pure sub-topology does to its records: nodes, expressions, serdes and extractors."""
     digest = hashlib.blake2b(digest_size=16)

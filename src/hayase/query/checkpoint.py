@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hayase.compiler.build import global_subtopology_id, levels_of
-from hayase.compiler.compile import subtopologies_of
+from hayase.compiler.build import subtopologies_by_id
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import CheckpointError, StateError, UnknownStoreError
 from hayase.core.private_files import is_own_folder, make_folder, private_folder
@@ -133,12 +132,9 @@ def subtopology_of_store(topology: Topology, store: str) -> str:
             f"the topology has no store {store!r}; it has {sorted(topology.stores)}. Name one with "
             "Materialized.as_(...)",
         )
-    for position, table in enumerate(topology.global_tables):
-        if table.store == store:
-            return global_subtopology_id(position)
-    for subtopology in subtopologies_of(topology, levels_of(topology)):
-        if any(store in node.stores for node in subtopology.processors):
-            return subtopology.id
+    for subtopology, part in subtopologies_by_id(topology).items():
+        if store in part.store_names:
+            return subtopology
     raise UnknownStoreError("UNKNOWN_STORE", f"no node uses the store {store!r}")
 
 
@@ -154,10 +150,8 @@ def check_store(topology: Topology, store: str) -> None:
 
 def stores_of_subtopology(topology: Topology, subtopology: str) -> list[StoreSpec]:
     """The stores that a sub-topology's nodes write."""
-    for each in subtopologies_of(topology, levels_of(topology)):
-        if each.id == subtopology:
-            return [topology.stores[name] for node in each.processors for name in node.stores]
-    return []
+    part = subtopologies_by_id(topology).get(subtopology)
+    return [] if part is None else [topology.stores[name] for name in part.store_names]
 
 
 def state_of_store(topology: Topology, store: str, bundle: str) -> str:

@@ -88,7 +88,7 @@ class BundleRunner:
 
     def __init__(
         self,
-        program: CompiledSubtopology,
+        subtopology: CompiledSubtopology,
         bundle: BundlePlan,
         host: WorkerServices,
         global_bundles: Mapping[str, str],
@@ -97,19 +97,19 @@ class BundleRunner:
         """Prepare; opens nothing yet.
 
         Args:
-            program: of the bundle's sub-topology.
+            subtopology: that of the bundle.
             bundle: the bundle.
             host: see WorkerServices.
             global_bundles: global store name → the bundle (and sub-topology) that holds it.
             place: of the bundle in the plan (see `EpochWriter.publish_epoch`).
         """
-        self._program = program
+        self._subtopology = subtopology
         self._bundle = bundle
         self._host = host
         self._global_bundles = global_bundles
         self._place = place
         self._state: BundleState | None = None
-        own = [program.stores[name] for node in program.processors for name in node.stores]
+        own = [subtopology.stores[name] for node in subtopology.processors for name in node.stores]
         self._unlogged_folders = unlogged_folders(host.folders, bundle.id, own)
         self._in_memory = logged_in_memory(own)
         self._unlogged: UnloggedStores | None = None
@@ -118,7 +118,7 @@ class BundleRunner:
         self._stream_times_ms: dict[str, int] = {}
         self._new_stream_times_ms: dict[str, int] = {}
         self._due_ms = NEVER
-        self._tasks = LivingTasks(program)
+        self._tasks = LivingTasks(subtopology)
         self._at_work = False
         self._changelog = Changelog(host.blobs, bundle.id)
         self._space: EpochSpace | None = None
@@ -166,7 +166,7 @@ class BundleRunner:
         self._due_ms = NEVER
         reach("before_process", bundle=self._bundle.id, epoch=record.epoch)
         # An epoch that was begun with a journal is finished with it, though the program may need none any more.
-        if self._program.plan.journalled or record.journals(self._bundle.id):
+        if self._subtopology.journalled or record.journals(self._bundle.id):
             sent, adopted, metrics = self._run_journalled(record, rows, space, steps)
         else:
             self._tasks.leave()  # nothing would tell that another process has run an epoch in between
@@ -185,7 +185,7 @@ class BundleRunner:
         return BundleResult(sent.rows, summary)
 
     def _due(self, *, adopted: bool) -> int | None:
-        if not self._program.timed:
+        if not self._subtopology.timed:
             return None
         # Only the attempt that ran the adopted epoch knows; the next epoch tells.
         return 0 if adopted else None if self._due_ms == NEVER else self._due_ms
@@ -324,7 +324,7 @@ class BundleRunner:
                 if epoch is not None:
                     epoch.spill(space.maps, space.share)
 
-        stored = self._program.stores
+        stored = self._subtopology.stores
         globals_ = {
             name: self._global_state(bundle, record.epoch, in_memory=stored[name].in_memory)
             for name, bundle in self._needed_globals().items()
@@ -361,10 +361,10 @@ class BundleRunner:
         for received in edge_inputs.values():
             received.sort(key=lambda row: row.seq)
         topic_inputs = fetch_inputs(self._host.reader(), record, task)
-        if not (topic_inputs or edge_inputs or self._program.timed):
+        if not (topic_inputs or edge_inputs or self._subtopology.timed):
             return
         services = TaskContext.make(
-            self._program,
+            self._subtopology,
             task.id,
             state=epoch.task(task.id) if epoch is not None else None,
             global_stores=global_stores,
@@ -412,7 +412,7 @@ class BundleRunner:
         return self._state
 
     def _needed_globals(self) -> Mapping[str, str]:
-        return {name: self._global_bundles[name] for name in self._program.plan.reads_global}
+        return {name: self._global_bundles[name] for name in self._subtopology.reads_global}
 
     def _global_state(self, bundle: str, epoch: int, *, in_memory: bool) -> BundleState:
         """A global table's state at the epoch: its own bundle is a level below, so its delta is there."""

@@ -20,7 +20,7 @@ from hayase.serde.protocol import BARE_FIELD, Serde
 from hayase.serde.subscription_columns import INSTRUCTION
 from hayase.serde.subscriptions import Instruction, Subscription, SubscriptionSerde
 from hayase.task.chunks import Chunk
-from hayase.task.compiled_subtopology import SourceProgram
+from hayase.task.compiled_subtopology import CompiledSource
 from hayase.task.edges import EDGE_HEADERS, read_headers
 from hayase.task.event_time import extract_times
 from hayase.task.meter import count_consumed
@@ -34,7 +34,7 @@ class FrameRecords:
 
     def __init__(
         self,
-        source: SourceProgram,
+        source: CompiledSource,
         partition: int,
         frame: pl.DataFrame,
         offsets: Int64Array,
@@ -79,7 +79,7 @@ class FrameRecords:
     def __reduce__(self) -> tuple[object, ...]:
         # Of the source only what a record is serialized with: its extractor may be any function.
         source = self._source
-        bare = SourceProgram(source.name, source.key_serde, source.value_serde, record_timestamp(), source.edge)
+        bare = CompiledSource(source.name, source.key_serde, source.value_serde, record_timestamp(), source.edge)
         return FrameRecords, (bare, self._partition, self._frame, self._offsets)
 
 
@@ -152,7 +152,7 @@ class ColumnInputs:
 def decode_frame(
     services: TaskContext,
     position: int,
-    source: SourceProgram,
+    source: CompiledSource,
     partition: int,
     frame: pl.DataFrame,
     offsets: Int64Array,
@@ -165,7 +165,7 @@ def decode_frame(
     return Queue(position, raw, np.arange(frame.height), times, content)
 
 
-def decode_columns(services: TaskContext, position: int, source: SourceProgram, raw: RecordBatch) -> Queue:
+def decode_columns(services: TaskContext, position: int, source: CompiledSource, raw: RecordBatch) -> Queue:
     """The frame of some records of a queue; records that fail go to the deserialization handler."""
     count_consumed(services.metrics, raw)
     services.meter.received_bytes(raw)
@@ -202,7 +202,7 @@ def merge_chunk(services: TaskContext, chunk: Chunk) -> ColumnInputs:
     queues, order, count = chunk.queues, chunk.order, len(chunk)
     origins = [queue.raw for queue in queues]
     any_headers = any(origin.headers is not None for origin in origins)
-    placed: list[list[pl.DataFrame]] = [[] for _ in services.program.sources]
+    placed: list[list[pl.DataFrame]] = [[] for _ in services.subtopology.sources]
     for number, queue in enumerate(queues):
         if len(queues) == 1:
             where = np.arange(count)
@@ -215,7 +215,7 @@ def merge_chunk(services: TaskContext, chunk: Chunk) -> ColumnInputs:
             extra.append(pl.Series(HEADERS, where, pl.Int64))
         placed[queue.source].append(queue.content.with_columns(extra))
     frames = [
-        _joined(rows_of_queue, services.program.sources[position], headers=any_headers)
+        _joined(rows_of_queue, services.subtopology.sources[position], headers=any_headers)
         for position, rows_of_queue in enumerate(placed)
     ]
     headers: list[Headers] | None = None
@@ -230,11 +230,11 @@ def merge_chunk(services: TaskContext, chunk: Chunk) -> ColumnInputs:
 
 def no_inputs(services: TaskContext, last: ColumnInputs, headers: list[Headers] | None) -> ColumnInputs:
     """Inputs without records, behind those of a chunk; `headers` are of what caches held back."""
-    frames = [empty_frame(source, headers=headers is not None) for source in services.program.sources]
+    frames = [empty_frame(source, headers=headers is not None) for source in services.subtopology.sources]
     return replace(last, frames=frames, headers=headers, _at_end={})
 
 
-def _joined(frames: list[pl.DataFrame], source: SourceProgram, *, headers: bool) -> pl.DataFrame:
+def _joined(frames: list[pl.DataFrame], source: CompiledSource, *, headers: bool) -> pl.DataFrame:
     if len(frames) == 1:
         return frames[0]
     if not frames:
@@ -242,7 +242,7 @@ def _joined(frames: list[pl.DataFrame], source: SourceProgram, *, headers: bool)
     return pl.concat(frames).sort("__o0")
 
 
-def empty_frame(source: SourceProgram, *, headers: bool) -> pl.DataFrame:
+def empty_frame(source: CompiledSource, *, headers: bool) -> pl.DataFrame:
     """What a source sends when it has nothing to send."""
     schema = source.schema
     assert schema is not None and schema.key is not None and schema.value is not None

@@ -35,7 +35,7 @@ from hayase.state.stores.protocol import ByteStore
 from hayase.state.stores.spec import StoreSpec
 from hayase.task.chunks import EdgeInputs, InputBuffer, TopicInputs, chunks
 from hayase.task.column_inputs import ColumnInputs, decode_columns, decode_frame, merge_chunk, no_inputs
-from hayase.task.compiled_subtopology import CompiledSubtopology, SinkProgram
+from hayase.task.compiled_subtopology import CompiledSink, CompiledSubtopology
 from hayase.task.edges import headers_series, send_rows, strip_order
 from hayase.task.feeds import input_feeds
 from hayase.task.outputs import stable_groups
@@ -114,57 +114,57 @@ class ColumnTask:
 
     form: Form = "columns"
 
-    def __init__(self, program: CompiledSubtopology, partition: int) -> None:
-        self._program = program
+    def __init__(self, subtopology: CompiledSubtopology, partition: int) -> None:
+        self._subtopology = subtopology
         self._partition = partition
 
     def run_epoch(self, services: TaskContext, topic_inputs: TopicInputs, edge_inputs: EdgeInputs) -> None:
         """See `Task`."""
         partition = self._partition
         inputs = input_feeds(services, topic_inputs, edge_inputs, partition, decode_columns, decode_frame)
-        _run_epoch(self._program, services, inputs)
+        _run_epoch(self._subtopology, services, inputs)
 
     def close(self) -> None:
         """See `Task`; no user code needs closing."""
 
 
-def _run_epoch(program: CompiledSubtopology, services: TaskContext, feeds: Sequence[InputBuffer]) -> None:
+def _run_epoch(subtopology: CompiledSubtopology, services: TaskContext, feeds: Sequence[InputBuffer]) -> None:
     held: dict[str, SpilledFrameCache] = {}
     last: ColumnInputs | None = None
     for chunk in chunks(feeds, services):
         inputs = merge_chunk(services, chunk)
         if not chunk.whole and not held:
             assert services.space is not None
-            held = {node.name: SpilledFrameCache(services.space) for node in program.processors}
-        _run_nodes(program, services, inputs, held)
+            held = {node.name: SpilledFrameCache(services.space) for node in subtopology.processors}
+        _run_nodes(subtopology, services, inputs, held)
         last = inputs if last is None or inputs.count else last
         services.after_chunk()
     assert last is not None
     for name, holding in held.items():
         for rows in holding.drain():
-            _run_nodes(program, services, no_inputs(services, last, rows.headers), held, (name, rows))
+            _run_nodes(subtopology, services, no_inputs(services, last, rows.headers), held, (name, rows))
             services.after_chunk()
 
 
 def _run_nodes(
-    program: CompiledSubtopology,
+    subtopology: CompiledSubtopology,
     services: TaskContext,
     inputs: ColumnInputs,
     held: Mapping[str, SpilledFrameCache],
     flushed: tuple[str, HeldRows] | None = None,
 ) -> None:
     """One frame through each node, then the sinks; `flushed` is what a node sends from its cache."""
-    assert program.columns is not None
+    assert subtopology.columns is not None
     sent: dict[str, pl.DataFrame] = {
-        source.name: frame for source, frame in zip(program.sources, inputs.frames, strict=True)
+        source.name: frame for source, frame in zip(subtopology.sources, inputs.frames, strict=True)
     }
     tables: dict[str, TableColumns] = {}
     shared: dict[str, Any] = {}
-    for node in program.processors:
-        compiled, holding = program.columns[node.name], held.get(node.name)
+    for node in subtopology.processors:
+        compiled, holding = subtopology.columns[node.name], held.get(node.name)
         if holding is not None:
             holding.inputs = inputs
-        position = program.order.index(node.name)
+        position = subtopology.order.index(node.name)
         context = NodeContext(node.name, position, services, inputs, tables, sent, shared, holding)
         sent[node.name] = compiled.run([sent[parent] for parent in node.parents], context)
         if flushed is not None and flushed[0] == node.name:
@@ -176,32 +176,32 @@ def _run_nodes(
         if table is not None:
             tables[node.name] = table
     services.clocks.save()
-    _run_sinks(program, services, inputs, sent, tables)
+    _run_sinks(subtopology, services, inputs, sent, tables)
 
 
 def _run_sinks(
-    program: CompiledSubtopology,
+    subtopology: CompiledSubtopology,
     services: TaskContext,
     inputs: ColumnInputs,
     sent: Mapping[str, pl.DataFrame],
     tables: Mapping[str, TableColumns],
 ) -> None:
     by_topic: dict[str, list[pl.DataFrame]] = {}
-    groups = merge_groups([(sink.topic, sink.edge) for sink in program.sinks])
-    routed = any(is_routed(sink) for sink in program.sinks)
-    for sink, group in zip(program.sinks, groups, strict=True):
+    groups = merge_groups([(sink.topic, sink.edge) for sink in subtopology.sinks])
+    routed = any(is_routed(sink) for sink in subtopology.sinks)
+    for sink, group in zip(subtopology.sinks, groups, strict=True):
         frames = [sent[parent] for parent in sink.parents]
         if sink.edge:
-            frame = _merged(program, sink.topic, frames)
+            frame = _merged(subtopology, sink.topic, frames)
             if frame.height:
                 _send_edge(sink, services, inputs, frame)
             continue
         if routed:
-            context = NodeContext(sink.name, program.order.index(sink.name), services, inputs, tables, sent, {})
+            context = NodeContext(sink.name, subtopology.order.index(sink.name), services, inputs, tables, sent, {})
             frames = [
                 FrameRoute(
                     sink,
-                    program.schemas[parent],
+                    subtopology.schemas[parent],
                     inputs,
                     lambda rows: _headers_of(rows, inputs),
                     services.partitions_of,
@@ -213,7 +213,7 @@ def _run_sinks(
             services.meter.sent(sink.name, written[TS].to_numpy())
             by_topic.setdefault(group, []).append(written)
     for group, frames in by_topic.items():
-        merged = _merged(program, group, frames)
+        merged = _merged(subtopology, group, frames)
         if not routed:
             _write(services, inputs, group, merged)
             continue
@@ -234,9 +234,9 @@ def _write(services: TaskContext, inputs: ColumnInputs, topic: str, rows: pl.Dat
     services.metrics.add(BYTES_PRODUCED, topic, int(size))
 
 
-def _merged(program: CompiledSubtopology, topic: str, frames: list[pl.DataFrame]) -> pl.DataFrame:
+def _merged(subtopology: CompiledSubtopology, topic: str, frames: list[pl.DataFrame]) -> pl.DataFrame:
     """Frames on their way into one topic, in the order in which the row form would send their rows."""
-    return frames[0] if len(frames) == 1 else merge_in_order(frames, program.merges[topic])
+    return frames[0] if len(frames) == 1 else merge_in_order(frames, subtopology.merges[topic])
 
 
 def _headers_of(frame: pl.DataFrame, inputs: ColumnInputs) -> list[Headers] | None:
@@ -245,7 +245,7 @@ def _headers_of(frame: pl.DataFrame, inputs: ColumnInputs) -> list[Headers] | No
     return [inputs.headers[i] if i is not None else () for i in frame[HEADERS].to_list()]
 
 
-def _serialized(sink: SinkProgram, services: TaskContext, inputs: ColumnInputs, frame: pl.DataFrame) -> pl.DataFrame:
+def _serialized(sink: CompiledSink, services: TaskContext, inputs: ColumnInputs, frame: pl.DataFrame) -> pl.DataFrame:
     """Bytes of keys and values beside the columns that decide order; failing rows go to the production handler."""
     try:
         encoded = pl.DataFrame(
@@ -266,7 +266,7 @@ def _serialized(sink: SinkProgram, services: TaskContext, inputs: ColumnInputs, 
     return frame.select(kept).with_columns(encoded.get_columns())
 
 
-def _key_bytes(sink: SinkProgram, frame: pl.DataFrame) -> list[bytes | None]:
+def _key_bytes(sink: CompiledSink, frame: pl.DataFrame) -> list[bytes | None]:
     codec = sink.key_codec
     assert codec is not None
     keys = codec.encode_packed(frame[KEY])
@@ -278,14 +278,14 @@ def _key_bytes(sink: SinkProgram, frame: pl.DataFrame) -> list[bytes | None]:
     return keys
 
 
-def _value_bytes(sink: SinkProgram, frame: pl.DataFrame) -> list[bytes | None]:
+def _value_bytes(sink: CompiledSink, frame: pl.DataFrame) -> list[bytes | None]:
     codec = sink.value_codec
     assert codec is not None
     names = codec.names if isinstance(codec, ChangeCodec) else codec.schema.names
     return codec.encode(frame.select(names), frame[NULL])
 
 
-def _send_edge(sink: SinkProgram, services: TaskContext, inputs: ColumnInputs, frame: pl.DataFrame) -> None:
+def _send_edge(sink: CompiledSink, services: TaskContext, inputs: ColumnInputs, frame: pl.DataFrame) -> None:
     """Rows for the tasks of the next level; a null key goes to the partition of its position among the epoch's."""
     first = services.outputs.take_numbers(0, sink.name, services.task)
     if sink.frames:
@@ -306,7 +306,7 @@ def _send_edge(sink: SinkProgram, services: TaskContext, inputs: ColumnInputs, f
 
 
 def _targeted(
-    sink: SinkProgram, services: TaskContext, inputs: ColumnInputs, frame: pl.DataFrame, first: int
+    sink: CompiledSink, services: TaskContext, inputs: ColumnInputs, frame: pl.DataFrame, first: int
 ) -> tuple[pl.DataFrame, np.ndarray]:
     """Rows and their partitions; those whose key cannot be serialized go to the production handler instead."""
     if isinstance(sink.key_serde, StringSerde) and frame[KEY].dtype == pl.String:
@@ -326,12 +326,12 @@ def _targeted(
     return _targeted(sink, services, inputs, pl.concat(parts), first)
 
 
-def _good_keys(sink: SinkProgram, services: TaskContext, inputs: ColumnInputs, frame: pl.DataFrame) -> pl.DataFrame:
+def _good_keys(sink: CompiledSink, services: TaskContext, inputs: ColumnInputs, frame: pl.DataFrame) -> pl.DataFrame:
     return _targeted(sink, services, inputs, frame, 0)[0]
 
 
 def _production_failed(
-    sink: SinkProgram, services: TaskContext, inputs: ColumnInputs, frame: pl.DataFrame, error: Exception
+    sink: CompiledSink, services: TaskContext, inputs: ColumnInputs, frame: pl.DataFrame, error: Exception
 ) -> None:
     services.failures.handle("production", sink.name, inputs.record(order_of(frame, 0)), error, sink.topic or None)
 

@@ -1,8 +1,8 @@
-"""A sub-topology or a global table made ready to run: serdes resolved, columns compiled."""
+"""A sub-topology or a global table as compiled: its form, its serdes, its column nodes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -13,7 +13,7 @@ from hayase.processor.handlers import ExceptionHandler
 from hayase.processor.timestamps import TimestampExtractor
 from hayase.serde.protocol import ColumnCodec, Serde
 from hayase.state.stores.spec import StoreSpec
-from hayase.task.plan import SubtopologyPlan
+from hayase.task.plan import Form
 from hayase.topology.nodes import Partitioner, ProcessorNode, TopicExtractor
 from hayase.topology.operators import UserCode
 
@@ -52,7 +52,7 @@ class Prefix:
 
 
 @dataclass(frozen=True, slots=True)
-class SourceProgram:
+class CompiledSource:
     """A source of a sub-topology.
 
     Attributes:
@@ -75,15 +75,15 @@ class SourceProgram:
 
 
 @dataclass(frozen=True, slots=True)
-class SinkProgram:
+class CompiledSink:
     """A sink of a sub-topology.
 
     Attributes:
         topic: empty if the extractor chooses it for each record.
         edge: whether `topic` is a repartition topic, a shuffle to other tasks.
-        partitions: of the repartition topic (0 for topics of the log).
+        partitions: of the repartition topic; 0 for topics of the log, and where the counts are not known.
         target_subtopology: the sub-topology that reads the repartition topic.
-        frames: see SourceProgram.
+        frames: see CompiledSource.
         fields: the value fields that the receiver of typed columns looks at; `None`: all.
         key_codec, value_codec: column forms of the serdes, for a sub-topology that runs in columns.
     """
@@ -106,28 +106,65 @@ class SinkProgram:
 
 @dataclass(frozen=True)
 class CompiledSubtopology:
-    """All that a task of the sub-topology needs.
+    """All that the plan, and a task of the sub-topology, need to know of it.
 
     Attributes:
+        id: number of the sub-topology, or `global0`, `global1`, … of global tables.
+        level: see `levels_of`.
+        reason: why this form, for `describe` and error messages.
         order: names of all nodes in the order they were added.
-        columns: the compiled nodes, if the sub-topology runs in columns.
-        schemas: what nodes send, as far as it is known, by name.
-        merges: how the frames of several sinks of one topic, or of several parents of a sink, are merged, by topic.
+        children: of each node, in the order they were added.
         stores: specs of the sub-topology's own stores and of the global stores it reads.
+        columns: the compiled nodes, if the sub-topology runs in columns.
+        schemas: what nodes send, as far as it is known, also where the sub-topology runs in rows.
+        merges: how the frames of several sinks of one topic, or of several parents of a sink, are merged, by topic.
+        stateful: has stores or clocks.
+        pure: outputs are a function of the input ranges alone (expressions only), so nothing needs journalling.
+        journalled: its bundles publish a delta in every epoch: what they send is made once, whatever its code does when
+            an epoch is replayed.
+        definition: digest of a sub-topology that sends rows and is not journalled, since every attempt makes them
+            again; empty for others.
+        reads_global: names of global stores it looks up.
+        global_store: of a global table.
         app_configs: see `ProcessingContext.app_configs`.
     """
 
-    plan: SubtopologyPlan
-    sources: tuple[SourceProgram, ...]
+    id: str
+    level: int
+    reason: str
+    sources: tuple[CompiledSource, ...]
     processors: tuple[ProcessorNode, ...]
-    sinks: tuple[SinkProgram, ...]
+    sinks: tuple[CompiledSink, ...]
     order: tuple[str, ...]
     children: Mapping[str, tuple[str, ...]]
     stores: Mapping[str, StoreSpec]
-    columns: Mapping[str, ColumnNode] | None = None
-    schemas: Mapping[str, EdgeSchema] = field(default_factory=dict)
-    merges: Mapping[str, MergeOrder] = field(default_factory=dict)
+    columns: Mapping[str, ColumnNode] | None
+    schemas: Mapping[str, EdgeSchema]
+    merges: Mapping[str, MergeOrder]
+    stateful: bool
+    pure: bool
+    journalled: bool
+    definition: str = ""
+    reads_global: tuple[str, ...] = ()
+    global_store: str | None = None
     app_configs: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def form(self) -> Form:
+        """How its tasks run."""
+        return "rows" if self.columns is None else "columns"
+
+    @property
+    def prefix(self) -> tuple[str, ...]:
+        """Names of the nodes that run in columns although the sub-topology runs in rows."""
+        names = (node.name for source in self.sources if source.prefix for node in _nodes(source.prefix.children))
+        return tuple(dict.fromkeys(names))
+
+    @property
+    def shown_form(self) -> str:
+        """The form and its reason, for people."""
+        in_columns = f", prefix in columns: {', '.join(self.prefix)}" if self.prefix else ""
+        return f"{self.form}{in_columns} ({self.reason})"
 
     @cached_property
     def timed(self) -> bool:
@@ -140,6 +177,13 @@ class CompiledSubtopology:
         return self.timed or any(
             self.stores[name].ttl_ms is not None for node in self.processors for name in node.stores
         )
+
+
+def _nodes(children: Sequence[PrefixNode | str]) -> Iterator[PrefixNode]:
+    for child in children:
+        if isinstance(child, PrefixNode):
+            yield child
+            yield from _nodes(child.children)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from hayase.log.protocol import RecordBatch
 from hayase.serde.faults import is_fault, said
 from hayase.serde.murmur2 import partition_for_key
 from hayase.state.delta.journal import EdgeRow, ReceivedRow
-from hayase.task.compiled_subtopology import SinkProgram
+from hayase.task.compiled_subtopology import CompiledSink
 from hayase.task.outputs import Outputs
 
 PAYLOAD_BYTES_MAX = 8_000_000
@@ -46,7 +46,7 @@ def origin_order(origin: str) -> tuple[int, int]:
 class EdgeBuffer:
     """Serialized records of one task for one edge, kept apart by target partition until `flush`."""
 
-    def __init__(self, sink: SinkProgram, origin: str) -> None:
+    def __init__(self, sink: CompiledSink, origin: str) -> None:
         self._sink = sink
         self._origin = origin
         self._sent = 0
@@ -86,7 +86,7 @@ class EdgeBuffer:
         self._targets.clear()
 
 
-def send_rows(outputs: Outputs, sink: SinkProgram, origin: str, target: int, frame: pl.DataFrame) -> None:
+def send_rows(outputs: Outputs, sink: CompiledSink, origin: str, target: int, frame: pl.DataFrame) -> None:
     """Send a frame to a target partition, behind what was sent there before, in rows cut by size."""
     pieces = max(1, -(-int(frame.estimated_size()) // PAYLOAD_BYTES_MAX))
     step = max(1, -(-frame.height // pieces))

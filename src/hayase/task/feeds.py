@@ -14,14 +14,14 @@ from hayase.core.errors import CheckpointError
 from hayase.log.protocol import RecordBatch
 from hayase.state.delta.journal import ReceivedRow
 from hayase.task.chunks import EdgeInputs, InputBuffer, TopicInput, TopicInputs, batches_of, record_bytes
-from hayase.task.compiled_subtopology import SourceProgram
+from hayase.task.compiled_subtopology import CompiledSource
 from hayase.task.edges import is_typed, origin_order, raw_records, read_payloads
 from hayase.task.queues import Int64Array, Queue
 from hayase.task.task_context import TaskContext
 
-Decode = Callable[[TaskContext, int, SourceProgram, RecordBatch], Queue]
+Decode = Callable[[TaskContext, int, CompiledSource, RecordBatch], Queue]
 """Services, the position of the source, the source, records of one queue."""
-DecodeFrame = Callable[[TaskContext, int, SourceProgram, int, pl.DataFrame, Int64Array], Queue]
+DecodeFrame = Callable[[TaskContext, int, CompiledSource, int, pl.DataFrame, Int64Array], Queue]
 """The same for a typed frame of an edge: before it the task's partition, behind it the records' offsets."""
 _EPOCH_BITS = 32
 
@@ -55,7 +55,7 @@ def input_feeds(
         decode_frame: for edges that carry typed columns.
     """
     feeds: list[InputBuffer] = []
-    for position, source in enumerate(services.program.sources):
+    for position, source in enumerate(services.subtopology.sources):
         if source.edge is None:
             given_records = [given for name, given in topic_inputs if name == source.name]
             feeds += [_topic_feed(services, position, source, given, decode) for given in given_records]
@@ -70,7 +70,7 @@ def input_feeds(
 
 
 def _topic_feed(
-    services: TaskContext, position: int, source: SourceProgram, given: TopicInput, decode: Decode
+    services: TaskContext, position: int, source: CompiledSource, given: TopicInput, decode: Decode
 ) -> InputBuffer:
     def decoded(batches: list[RecordBatch]) -> Queue:
         raw = RecordBatch.of(batches[0].topic, batches[0].partition, batches)
@@ -82,7 +82,7 @@ def _topic_feed(
 def _edge_feed(
     services: TaskContext,
     position: int,
-    source: SourceProgram,
+    source: CompiledSource,
     rows: Sequence[ReceivedRow],
     partition: int,
     first: int,
@@ -106,7 +106,7 @@ def _edge_feed(
     return InputBuffer(rows, lambda row: row.size_bytes, decoded)
 
 
-def _check_typed(source: SourceProgram, frame: pl.DataFrame, *, taken: bool) -> None:
+def _check_typed(source: CompiledSource, frame: pl.DataFrame, *, taken: bool) -> None:
     """Check that this program can take typed columns.
 
     Those of an epoch that an earlier program began may come to a task that runs in rows by now, or lack a field that no

@@ -20,18 +20,18 @@ class LivingTasks:
     that another process has run meanwhile. The next epoch then begins with new ones.
     """
 
-    def __init__(self, program: CompiledSubtopology) -> None:
-        self._program = program
+    def __init__(self, subtopology: CompiledSubtopology) -> None:
+        self._subtopology = subtopology
         self._tasks: dict[str, Task] = {}
         self._seen_to: int | None = None
 
     def get(self, plan: TaskPlan) -> Task:
         """A task of the bundle; a new one in every epoch if there are no processors in it."""
-        if not self._program.timed:
-            return make_task(self._program, plan.partition)
+        if not self._subtopology.timed:
+            return make_task(self._subtopology, plan.partition)
         task = self._tasks.get(plan.id)
         if task is None:
-            task = self._tasks[plan.id] = make_task(self._program, plan.partition)
+            task = self._tasks[plan.id] = make_task(self._subtopology, plan.partition)
         return task
 
     def continue_from(self, epoch: int) -> None:

@@ -33,25 +33,16 @@ class TaskPlan:
 
 @dataclass(frozen=True, slots=True)
 class SubtopologyPlan:
-    """A sub-topology or a global table.
+    """A sub-topology or a global table: what planning epochs needs of it. How it runs says `CompiledSubtopology`.
 
     Attributes:
-        pure: outputs are a function of the input ranges alone (expressions only), so nothing needs journalling.
-        stateful: has stores or clocks.
-        reads_global: names of global stores it looks up.
-        journalled: its bundles publish a delta in every epoch.
-        definition: digest of a sub-topology that sends rows without a delta; empty for others.
+        global_store, journalled, definition: see CompiledSubtopology.
     """
 
     id: str
     level: int
-    form: Form
-    form_reason: str
     nodes: tuple[str, ...]
     partitions: int
-    stateful: bool
-    pure: bool
-    reads_global: tuple[str, ...] = ()
     global_store: str | None = None
     journalled: bool = False
     definition: str = ""
@@ -95,7 +86,7 @@ class Plan:
         raise KeyError(task)
 
     def to_json(self) -> str:
-        """Canonical text; equal plans have equal texts. The form is left out: it may change from start to start."""
+        """Canonical text; equal plans have equal texts. What may change from start to start is left out."""
         return json.dumps(_canonical(self), sort_keys=True, separators=(",", ":"))
 
     @property

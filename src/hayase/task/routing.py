@@ -19,7 +19,7 @@ from hayase.kernel.frame.python_values import has_python_records, record_keys, r
 from hayase.kernel.frame.row_functions import row_mapper
 from hayase.kernel.node.column_node import ORDER, TS, ColumnContext, Order, evaluate
 from hayase.kernel.node.edge import EdgeSchema
-from hayase.task.compiled_subtopology import SinkProgram
+from hayase.task.compiled_subtopology import CompiledSink
 
 TOPIC = "__topic"
 PARTITIONS = "__partitions"
@@ -34,7 +34,7 @@ PartitionsOf = Callable[[str], int]
 """How many partitions a topic has; raises UnknownTopicError."""
 
 
-def is_routed(sink: SinkProgram) -> bool:
+def is_routed(sink: CompiledSink) -> bool:
     """Whether a function decides where the records go."""
     return sink.extractor is not None or sink.partitioner is not None
 
@@ -51,7 +51,7 @@ def merge_groups(sinks: Sequence[tuple[str | None, bool]]) -> list[str]:
     return [topic if topic and (edge or not dynamic) else "" for topic, edge in sinks]
 
 
-def routing_without_columns(sink: SinkProgram, edge: EdgeSchema) -> str | None:
+def routing_without_columns(sink: CompiledSink, edge: EdgeSchema) -> str | None:
     """Why the functions of a sink have no column form; `None` if they have one.
 
     Raises:
@@ -81,7 +81,7 @@ def _in_columns(partitioner: object) -> Any:
     return getattr(partitioner, "in_columns", partitioner)
 
 
-def _unfit(sink: SinkProgram, expression: pl.Expr, dtype: pl.DataType, wanted: str) -> TopologyError:
+def _unfit(sink: CompiledSink, expression: pl.Expr, dtype: pl.DataType, wanted: str) -> TopologyError:
     return TopologyError("INVALID_EXPRESSION", f"{expression} gives {dtype}; it must give {wanted}", node=sink.name)
 
 
@@ -114,7 +114,7 @@ def checked_partitions(result: Any, topic: str, partitions: int) -> list[int] | 
 class RowRoute:
     """The row form: topic and partitions of one record."""
 
-    def __init__(self, sink: SinkProgram, edge: EdgeSchema | None, partitions_of: PartitionsOf) -> None:
+    def __init__(self, sink: CompiledSink, edge: EdgeSchema | None, partitions_of: PartitionsOf) -> None:
         self._sink = sink
         self._partitions_of = partitions_of
         extractor, partitioner = sink.extractor, sink.partitioner
@@ -177,7 +177,7 @@ class FrameRoute:
 
     def __init__(
         self,
-        sink: SinkProgram,
+        sink: CompiledSink,
         edge: EdgeSchema,
         inputs: FrameInputs,
         headers_of: Callable[[pl.DataFrame], list[Headers] | None],

@@ -22,7 +22,7 @@ from hayase.state.stores.protocol import ByteStore
 from hayase.state.stores.spec import StoreSpec
 from hayase.state.stores.ttl_store import TtlStore
 from hayase.task.clocks import STREAM_TIME
-from hayase.task.compiled_subtopology import CompiledSubtopology, SinkProgram
+from hayase.task.compiled_subtopology import CompiledSink, CompiledSubtopology
 from hayase.task.origins import Origin, no_record
 from hayase.task.queues import RecordSource
 from hayase.task.routing import RowRoute, is_routed
@@ -30,7 +30,7 @@ from hayase.task.spilled_frames import HeldRecords
 from hayase.task.task_context import TaskContext
 from hayase.task.time_to_live import remove_expired
 
-EdgeEmitter = Callable[[SinkProgram, bytes | None, bytes | None, Record, Sequence[int] | None], None]
+EdgeEmitter = Callable[[CompiledSink, bytes | None, bytes | None, Record, Sequence[int] | None], None]
 """Takes a record for a repartition topic: sink, key bytes, value bytes, the record, partitions if they were chosen."""
 
 _MEASURED_AT_ONCE = 100_000
@@ -39,7 +39,7 @@ _MEASURED_AT_ONCE = 100_000
 class SinkRow(RowNode):
     """Serializes what arrives and hands it to the task's outputs, or to the edge."""
 
-    def __init__(self, sink: SinkProgram) -> None:
+    def __init__(self, sink: CompiledSink) -> None:
         super().__init__(sink.name)
         self._sink = sink
         self._routed = is_routed(sink)
@@ -122,21 +122,21 @@ class RowNodes:
     Nodes are made once; an error leaves the instance unusable, except for `leave`, which is the end of it.
     """
 
-    def __init__(self, program: CompiledSubtopology) -> None:
-        self._program = program
+    def __init__(self, subtopology: CompiledSubtopology) -> None:
+        self._subtopology = subtopology
         self._nodes: dict[str, RowNode] = {}
-        for node in program.processors:
+        for node in subtopology.processors:
             self._nodes[node.name] = ROWS[type(node.operator)](node)
-        self._sinks = [SinkRow(sink) for sink in program.sinks]
+        self._sinks = [SinkRow(sink) for sink in subtopology.sinks]
         self._nodes.update({sink.name: sink for sink in self._sinks})
         self._entries = [
             [[self._nodes[name] for name in names] for names in source.prefix.targets]
             if source.prefix is not None
-            else [[self._nodes[name] for name in program.children[source.name]]]
-            for source in program.sources
+            else [[self._nodes[name] for name in subtopology.children[source.name]]]
+            for source in subtopology.sources
         ]
-        self._timed = program.timed
-        self._clocked = program.clocked
+        self._timed = subtopology.timed
+        self._clocked = subtopology.clocked
         self._live: dict[str, TtlStore] = {}
         self._missing_fields = MissingFields()
         self._punctuating_ms: int | None = None
@@ -228,7 +228,7 @@ class RowNodes:
     @property
     def app_configs(self) -> Mapping[str, object]:
         """Of the application."""
-        return self._program.app_configs
+        return self._subtopology.app_configs
 
     @property
     def task_id(self) -> str:
@@ -261,17 +261,17 @@ class RowNodes:
             self.punctuations = Punctuations(services.clocks, services.wall_clock_ms, self._punctuate)
         self._opened = True
         tables: dict[str, TableRows] = {}
-        for name in self._program.order:
+        for name in self._subtopology.order:
             node = self._nodes.get(name)
             if node is None:
                 continue
-            children = [self._nodes[child] for child in self._program.children[name]]
+            children = [self._nodes[child] for child in self._subtopology.children[name]]
             holding = None
             if after_run is not None and services.space is not None:
                 holding = HeldRecords(services.space, after_run)
                 self._holdings.append(holding)
             with collecting(self._missing_fields):
-                node.open(RowContext(name, self, children, tables, self._program.schemas, holding))
+                node.open(RowContext(name, self, children, tables, self._subtopology.schemas, holding))
             rows = node.table_rows()
             if rows is not None:
                 tables[name] = rows
@@ -349,7 +349,7 @@ class RowNodes:
         if self._clocked:
             self._services.clocks.set(STREAM_TIME, self.stream_time_ms)
         self._flushing = True
-        for name in self._program.order:
+        for name in self._subtopology.order:
             node = self._nodes.get(name)
             if node is not None:
                 node.flush()

@@ -13,7 +13,7 @@ from hayase.log.protocol import RecordBatch
 from hayase.serde.faults import read_rows
 from hayase.task.chunks import Chunk, EdgeInputs, InputBuffer, TopicInputs, chunks
 from hayase.task.column_inputs import decode_columns
-from hayase.task.compiled_subtopology import CompiledSubtopology, SinkProgram, SourceProgram
+from hayase.task.compiled_subtopology import CompiledSink, CompiledSource, CompiledSubtopology
 from hayase.task.edges import EdgeBuffer
 from hayase.task.event_time import extract_times
 from hayase.task.feeds import input_feeds
@@ -30,8 +30,8 @@ class RowTask:
 
     form: Form = "rows"
 
-    def __init__(self, program: CompiledSubtopology, partition: int) -> None:
-        self._nodes = RowNodes(program)
+    def __init__(self, subtopology: CompiledSubtopology, partition: int) -> None:
+        self._nodes = RowNodes(subtopology)
         self._partition = partition
 
     def run_epoch(self, services: TaskContext, topic_inputs: TopicInputs, edge_inputs: EdgeInputs) -> None:
@@ -47,7 +47,7 @@ def _run_epoch(nodes: RowNodes, services: TaskContext, inputs: Sequence[InputBuf
     buffers: dict[str, EdgeBuffer] = {}
 
     def emit_edge(
-        sink: SinkProgram,
+        sink: CompiledSink,
         key: bytes | None,
         value: bytes | None,
         record: Record,
@@ -131,7 +131,7 @@ class _Failed(RowNode):
         raise self._error
 
 
-def _decoded(services: TaskContext, position: int, source: SourceProgram, raw: RecordBatch) -> Queue:
+def _decoded(services: TaskContext, position: int, source: CompiledSource, raw: RecordBatch) -> Queue:
     if source.prefix is None:
         return decode_rows(services, position, source, raw)
     queue = decode_columns(services, position, source, raw)
@@ -139,7 +139,7 @@ def _decoded(services: TaskContext, position: int, source: SourceProgram, raw: R
     return queue
 
 
-def decode_rows(services: TaskContext, position: int, source: SourceProgram, raw: RecordBatch) -> Queue:
+def decode_rows(services: TaskContext, position: int, source: CompiledSource, raw: RecordBatch) -> Queue:
     """Keys, values and times of some records of a queue; those that fail go to the deserialization handler."""
     count_consumed(services.metrics, raw)
     services.meter.received_bytes(raw)

@@ -39,6 +39,6 @@ class Task(Protocol):
         """
 
 
-def make_task(program: CompiledSubtopology, partition: int) -> Task:
+def make_task(subtopology: CompiledSubtopology, partition: int) -> Task:
     """A task in the form that the compiler chose."""
-    return RowTask(program, partition) if program.columns is None else ColumnTask(program, partition)
+    return RowTask(subtopology, partition) if subtopology.columns is None else ColumnTask(subtopology, partition)

@@ -25,7 +25,7 @@ _NOW_MS = SystemClock().now_ms
 class TaskContext:
     """State, clocks, counters and exits of one task during one epoch."""
 
-    program: CompiledSubtopology
+    subtopology: CompiledSubtopology
     task: str
     state: TaskState | None
     globals: Mapping[str, ByteStore]
@@ -51,7 +51,7 @@ class TaskContext:
     @classmethod
     def make(
         cls,
-        program: CompiledSubtopology,
+        subtopology: CompiledSubtopology,
         task: str,
         *,
         state: TaskState | None,
@@ -73,13 +73,13 @@ class TaskContext:
         `state` is `None` for a sub-topology without state; `partitions_of` says how many partitions a topic has, or
         raises UnknownTopicError; `now_ms` and `stream_time_ms` are for measurements only (see TaskMeter).
         """
-        edges = [source.edge for source in program.sources if source.edge is not None]
+        edges = [source.edge for source in subtopology.sources if source.edge is not None]
         topics = {edge: f"{application_id}-{edge}" for edge in edges}
         failures = Failures(policy, task, metrics, outputs, topics)
         clocks = StateClocks(state)
         meter = TaskMeter(metrics, now_ms, clocks, stream_time_ms)
         return cls(
-            program,
+            subtopology,
             task,
             state,
             global_stores,
@@ -105,10 +105,10 @@ class TaskContext:
         global_store = self.globals.get(name)
         if global_store is not None:
             return global_store
-        if name not in self.program.stores or self.state is None:
+        if name not in self.subtopology.stores or self.state is None:
             raise UnknownStoreError(
                 "UNKNOWN_STORE",
-                f"there is no store {name!r} here; this task has {sorted(self.program.stores)}",
+                f"there is no store {name!r} here; this task has {sorted(self.subtopology.stores)}",
                 task=self.task,
             )
         return self.state.store(name)
@@ -116,6 +116,6 @@ class TaskContext:
     def store_spec(self, name: str) -> StoreSpec:
         """What that store is; raises UnknownStoreError."""
         try:
-            return self.program.stores[name]
+            return self.subtopology.stores[name]
         except KeyError:
             raise UnknownStoreError("UNKNOWN_STORE", f"there is no store {name!r} here", task=self.task) from None

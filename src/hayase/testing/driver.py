@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from hayase.compiler.build import global_subtopology_id, levels_of, make_plan, sink_topics, source_topics
+from hayase.compiler.build import global_subtopology_id, make_plan, sink_topics, source_topics
 from hayase.compiler.compile import compile_subtopologies
 from hayase.compiler.options import compile_options, configured, failure_policy
-from hayase.compiler.subtopologies import make_programs
+from hayase.compiler.partitions import partition_counts
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import ProcessingError, UnknownTopicError
 from hayase.core.metrics import Metrics
@@ -97,7 +97,7 @@ class TopologyTestDriver:
         self._states: dict[str, MemoryState] = {}
         self._offsets: dict[str, int] = {}
         self._matched: dict[str, tuple[str, ...]] = {}
-        self._programs: dict[str, CompiledSubtopology]
+        self._subtopologies: dict[str, CompiledSubtopology]
         self._task_plans: list[TaskPlan]
         self._tasks: dict[str, Task] = {}
         self._plan()
@@ -113,23 +113,22 @@ class TopologyTestDriver:
         self._run_timed()  # processors are made now, and schedule what they want
 
     def _plan(self) -> None:
-        """Make programs and tasks for the topics that are read; called again when a pattern matches another one."""
+        """Make tasks for the topics that are read; called again when a pattern matches another one."""
         # a pattern that matches nothing yet has a task all the same, for its stores
         topology = with_pattern_topics(
             self._topology, lambda node: self._matched.get(node.name, (node.pattern.pattern if node.pattern else "",))
         )
         topics = dict.fromkeys(source_topics(topology), 1)
-        compiled = compile_subtopologies(topology, levels_of(topology), self._options)
+        compiled = compile_subtopologies(topology, self._options, partition_counts(topology, topics))
         plan = make_plan(topology, topics, compiled, threads=1)
-        programs = make_programs(topology, plan, self._options)
-        self._programs = {subtopology: with_extractors_asked_once(program) for subtopology, program in programs.items()}
+        self._subtopologies = {name: with_extractors_asked_once(each) for name, each in compiled.items()}
         self._task_plans = [task for bundle in plan.bundles for task in bundle.tasks]
         for task in self._task_plans:
             self._states.setdefault(task.id, MemoryState())
         for before in self._tasks.values():
             before.close()
         self._tasks = {
-            task.id: make_task(self._programs[task.subtopology], task.partition) for task in self._task_plans
+            task.id: make_task(self._subtopologies[task.subtopology], task.partition) for task in self._task_plans
         }
         for topic in topics:
             self._offsets.setdefault(topic, 0)
@@ -250,7 +249,7 @@ class TopologyTestDriver:
 
     def _run_timed(self) -> None:
         for task in self._task_plans:
-            if self._programs[task.subtopology].timed:
+            if self._subtopologies[task.subtopology].timed:
                 self._run(task, [], {})
 
     def _take(self, record: RawRecord) -> None:
@@ -271,7 +270,7 @@ class TopologyTestDriver:
         for task in self._task_plans:
             for name, read, _ in task.topic_partitions:
                 if read == topic:
-                    (source,) = (each for each in self._programs[task.subtopology].sources if each.name == name)
+                    (source,) = (each for each in self._subtopologies[task.subtopology].sources if each.name == name)
                     clocks = StateClocks(self._states[task.id].begin().task(task.id))
                     return event_time_ms(source, _one(record, offset), clocks, self._clock.now_ms())
         return record.timestamp_ms
@@ -282,8 +281,8 @@ class TopologyTestDriver:
 
     def _task_state(self, store: str) -> TaskState:
         for task in self._task_plans:
-            program = self._programs[task.subtopology]
-            if any(store in node.stores for node in program.processors):
+            subtopology = self._subtopologies[task.subtopology]
+            if any(store in node.stores for node in subtopology.processors):
                 return self._states[task.id].begin().task(task.id)
         raise AssertionError(store)
 
@@ -294,15 +293,15 @@ class TopologyTestDriver:
         rows: Mapping[tuple[str, str], list[EdgeRow]],
         edge_offset: int = 0,
     ) -> None:
-        program = self._programs[plan.subtopology]
+        subtopology = self._subtopologies[plan.subtopology]
         state = self._states[plan.id]
         epoch = state.begin()
         outputs = Outputs()
         services = TaskContext.make(
-            program,
+            subtopology,
             plan.id,
             state=epoch.task(plan.id),
-            global_stores=self._global_stores(program),
+            global_stores=self._global_stores(subtopology),
             metrics=self.metrics,
             outputs=outputs,
             policy=self._policy,
@@ -315,7 +314,7 @@ class TopologyTestDriver:
         try:
             self._tasks[plan.id].run_epoch(services, inputs, rows)
         except BaseException:
-            failed, self._tasks[plan.id] = self._tasks[plan.id], make_task(program, plan.partition)
+            failed, self._tasks[plan.id] = self._tasks[plan.id], make_task(subtopology, plan.partition)
             with contextlib.suppress(ProcessingError):  # it has failed already
                 failed.close()
             raise
@@ -324,9 +323,9 @@ class TopologyTestDriver:
             state.apply_changes(self._epoch, epoch.changes())
             self._collect(outputs, in_columns=self._tasks[plan.id].form == "columns")
 
-    def _global_stores(self, program: CompiledSubtopology) -> dict[str, ByteStore]:
+    def _global_stores(self, subtopology: CompiledSubtopology) -> dict[str, ByteStore]:
         stores: dict[str, ByteStore] = {}
-        for name in program.plan.reads_global:
+        for name in subtopology.reads_global:
             task = self._global_tasks[name]
             stores[name] = self._states[task].begin().task(task).store(name)
         return stores

@@ -12,14 +12,14 @@ from hayase.core.metrics import Metrics
 from hayase.log.protocol import RecordBatch
 from hayase.processor.timestamps import ConsumedRecord
 from hayase.task.clocks import StateClocks
-from hayase.task.compiled_subtopology import CompiledSubtopology, SourceProgram
+from hayase.task.compiled_subtopology import CompiledSource, CompiledSubtopology
 from hayase.task.event_time import extract_times
 
 SKIPPED = -1
 """The time of a record that its source skips, or fails on: in Kafka Streams it never is the head of its queue."""
 
 
-def event_time_ms(source: SourceProgram, raw: RecordBatch, clocks: StateClocks, wall_clock_ms: int) -> int:
+def event_time_ms(source: CompiledSource, raw: RecordBatch, clocks: StateClocks, wall_clock_ms: int) -> int:
     """The event time that a source gives to one record; `SKIPPED` if it gives none."""
     if source.extractor.kind == "record" and source.extractor.on_invalid != "partition_time":
         return max(int(raw.timestamps_ms[0]), SKIPPED)
@@ -50,13 +50,13 @@ class _AskedOnce:
         return self._time
 
 
-def with_extractors_asked_once(program: CompiledSubtopology) -> CompiledSubtopology:
-    """The program with callable timestamp extractors that run once for each record, in the driver or its source."""
+def with_extractors_asked_once(subtopology: CompiledSubtopology) -> CompiledSubtopology:
+    """The sub-topology with callable timestamp extractors that run once a record, in the driver or its source."""
 
-    def asked_once(source: SourceProgram) -> SourceProgram:
+    def asked_once(source: CompiledSource) -> CompiledSource:
         extractor = source.extractor
         if extractor.kind != "callable":
             return source
         return replace(source, extractor=replace(extractor, function=_AskedOnce(extractor.function)))
 
-    return replace(program, sources=tuple(map(asked_once, program.sources)))
+    return replace(subtopology, sources=tuple(map(asked_once, subtopology.sources)))

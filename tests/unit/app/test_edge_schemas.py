@@ -11,7 +11,6 @@ from tests.unit.query.local_app import LocalApp, rows_of
 
 from hayase import Consumed, Grouped, Materialized, Repartitioned, Serde, Serdes, StreamsBuilder, Topology
 from hayase.app.edge_schemas import check_edge_schemas
-from hayase.compiler.build import levels_of
 from hayase.compiler.compile import compile_subtopologies
 from hayase.compiler.options import compile_options, configured
 from hayase.core.config import StreamsConfig
@@ -52,7 +51,7 @@ def started(tmp_path: Path) -> Iterator[Callable[[Topology], LocalApp]]:
 def check(app: LocalApp, topology: Topology) -> None:
     config = StreamsConfig(app.settings)
     topology = configured(topology, config)
-    compiled = compile_subtopologies(topology, levels_of(topology), compile_options(config))
+    compiled = compile_subtopologies(topology, compile_options(config))
     check_edge_schemas(app.blobs, app.log, topology, app.plan, compiled, "app")
 
 

@@ -24,12 +24,13 @@ from hayase import (
     sum_,
 )
 from hayase.compiler.build import check_sinks, levels_of, make_plan, sink_topics, source_topics
-from hayase.compiler.compile import AnalyzedSubtopology, compile_subtopologies
+from hayase.compiler.compile import compile_subtopologies
 from hayase.compiler.options import compile_options, configured
 from hayase.compiler.partitions import partition_counts
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import TopologyError, UnknownTopicError
 from hayase.processor.timestamps import callable_timestamp, record_timestamp
+from hayase.task.compiled_subtopology import CompiledSubtopology
 from hayase.task.plan import Plan
 from hayase.topology.resolve import resolve_patterns, with_application_id
 
@@ -37,10 +38,10 @@ TEXT, JSON = Serdes.string(), Serdes.json()
 ORDER = Consumed.with_(TEXT, Serdes.json(schema={"region": pl.String, "product": pl.String, "amount": pl.Int64}))
 
 
-def compiled(topology: Topology, **settings: Any) -> dict[str, AnalyzedSubtopology]:
+def compiled(topology: Topology, **settings: Any) -> dict[str, CompiledSubtopology]:
     config = StreamsConfig({"application.id": "a", **{key.replace("_", "."): v for key, v in settings.items()}})
     topology = configured(topology, config)
-    return compile_subtopologies(topology, levels_of(topology), compile_options(config))
+    return compile_subtopologies(topology, compile_options(config))
 
 
 def plan(topology: Topology, topics: Mapping[str, int], threads: int = 2, bundles: int | None = None) -> Plan:
@@ -84,7 +85,7 @@ def test_a_global_table_is_one_task_that_reads_all_partitions() -> None:
     found = plan(three_levels(), {"orders": 2, "products": 3})
     (task,) = found.bundle_of("global0_0").tasks
     assert [(topic, partition) for _, topic, partition in task.topic_partitions] == [("products", p) for p in range(3)]
-    assert found.subtopologies["1"].reads_global == ("products",)
+    assert compiled(three_levels())["1"].reads_global == ("products",)
 
 
 def test_a_repartition_has_as_many_partitions_as_what_flows_into_it() -> None:
@@ -140,11 +141,9 @@ def test_with_the_bundles_of_the_first_start_other_thread_counts_give_the_same_p
 
 def test_the_form_is_no_part_of_the_plan() -> None:
     topology = rekeyed()
-    plans = [
-        make_plan(topology, {"orders": 2}, compiled(topology, processing_form=form), threads=1)
-        for form in ("rows", "columns")
-    ]
-    assert [p.subtopologies["0"].form for p in plans] == ["rows", "columns"]
+    forms = [compiled(topology, processing_form=form) for form in ("rows", "columns")]
+    assert [subtopologies["0"].form for subtopologies in forms] == ["rows", "columns"]
+    plans = [make_plan(topology, {"orders": 2}, subtopologies, threads=1) for subtopologies in forms]
     assert plans[0].digest == plans[1].digest
 
 
@@ -157,7 +156,7 @@ def test_expressions_and_built_in_aggregates_run_in_columns_and_are_pure_until_t
     assert subtopologies["0"].reason == "every node has a column form"
 
 
-def stateless(step: Any, consumed: Consumed = ORDER) -> AnalyzedSubtopology:
+def stateless(step: Any, consumed: Consumed = ORDER) -> CompiledSubtopology:
     builder = StreamsBuilder()
     step(builder.stream("orders", consumed)).to("out", Produced.with_(TEXT, JSON))
     return compiled(builder.build())["0"]
@@ -173,7 +172,7 @@ def test_a_source_that_is_compacted_makes_a_subtopology_impure() -> None:
     builder.stream("orders", ORDER).filter(pl.col("amount") > 1).to("out", Produced.with_(TEXT, JSON))
     topology = builder.build()
     options = compile_options(StreamsConfig({"application.id": "a"}), frozenset({"orders"}))
-    assert not compile_subtopologies(topology, levels_of(topology), options)["0"].pure
+    assert not compile_subtopologies(topology, options)["0"].pure
 
 
 def test_partition_time_makes_a_subtopology_stateful() -> None:
@@ -224,7 +223,7 @@ def test_rows_know_the_types_that_cross_a_shuffle() -> None:
     prices.group_by(pl.col("s"), Grouped.with_(TEXT)).agg(total=sum_("x"))
     subtopologies = compiled(builder.build(), processing_form="rows")
     assert [subtopology.form for subtopology in subtopologies.values()] == ["rows", "rows"]
-    (source,) = subtopologies["1"].nodes.sources
+    (source,) = subtopologies["1"].sources
     value = subtopologies["1"].schemas[source.name].value
     assert value is not None
     assert dict(value.fields)["x"] == pl.Float64

@@ -17,13 +17,13 @@ import polars as pl
 import pytest
 
 from hayase import AvroSerde, Consumed, Grouped, JsonSerde, Serde, Serdes, StreamsBuilder, count
-from hayase.compiler.build import levels_of
-from hayase.compiler.compile import AnalyzedSubtopology, compile_subtopologies
+from hayase.compiler.compile import compile_subtopologies
 from hayase.compiler.options import compile_options
 from hayase.core.config import StreamsConfig
 from hayase.kernel.frame.expressions import canonical_text, is_pure_expression
 from hayase.processor.handlers import HandlerAnswer
 from hayase.serde.python_types import is_plain_type
+from hayase.task.compiled_subtopology import CompiledSubtopology
 
 A = pl.col("a")
 
@@ -74,14 +74,14 @@ def test_expressions_of_polars_alone_are_pure(expression: pl.Expr) -> None:
     assert is_pure_expression(expression)
 
 
-def subtopology(build: Callable[[Any], Any], **settings: Any) -> AnalyzedSubtopology:
+def subtopology(build: Callable[[Any], Any], **settings: Any) -> CompiledSubtopology:
     """The first sub-topology of a stream that is counted by what `build` makes of it."""
     builder = StreamsBuilder()
     orders = builder.stream("in", Consumed.with_(Serdes.string(), JsonSerde(schema={"a": pl.Int64, "b": pl.Int64})))
     build(orders).group_by_key().agg(n=count())
     config = StreamsConfig({"application.id": "app", **settings})
     topology = builder.build()
-    return compile_subtopologies(topology, levels_of(topology), compile_options(config))["0"]
+    return compile_subtopologies(topology, compile_options(config))["0"]
 
 
 def by(expression: pl.Expr) -> Callable[[Any], Any]:
@@ -121,13 +121,13 @@ class OwnSerde(Serde[str]):
         return data.decode()
 
 
-def grouped(read: Serde[Any], key: Serde[Any], value: Serde[Any]) -> AnalyzedSubtopology:
+def grouped(read: Serde[Any], key: Serde[Any], value: Serde[Any]) -> CompiledSubtopology:
     builder = StreamsBuilder()
     given = builder.stream("in", Consumed.with_(Serdes.string(), read))
     given.group_by(pl.col("value"), Grouped.with_(key, value)).count()
     topology = builder.build()
     options = compile_options(StreamsConfig({"application.id": "app", "processing.form": "rows"}))
-    return compile_subtopologies(topology, levels_of(topology), options)["0"]
+    return compile_subtopologies(topology, options)["0"]
 
 
 def test_a_serde_of_the_application_makes_a_sub_topology_journalled_wherever_it_is() -> None:
@@ -181,14 +181,14 @@ class Holding:
     part: WithFactory | None = None
 
 
-def reading(serde: Serde) -> AnalyzedSubtopology:
+def reading(serde: Serde) -> CompiledSubtopology:
     """What reads values of a serde and counts them by a field."""
     builder = StreamsBuilder()
     values = builder.stream("in", Consumed.with_(Serdes.string(), serde))
     values.group_by(pl.col("a"), Grouped.with_(Serdes.long())).agg(n=count())
     topology = builder.build()
     options = compile_options(StreamsConfig({"application.id": "app"}))
-    return compile_subtopologies(topology, levels_of(topology), options)["0"]
+    return compile_subtopologies(topology, options)["0"]
 
 
 class Annotated(msgspec.Struct):

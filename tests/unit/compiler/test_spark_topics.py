@@ -10,11 +10,11 @@ import polars as pl
 import pytest
 
 from hayase import Consumed, Materialized, Produced, Serdes, StreamsBuilder, TimeWindows, Topology, count
-from hayase.compiler.build import levels_of, make_plan, source_topics
+from hayase.compiler.build import make_plan, source_topics
 from hayase.compiler.compile import compile_subtopologies
+from hayase.compiler.endpoints import written_serdes
 from hayase.compiler.options import compile_options, configured
 from hayase.compiler.partitions import partition_counts
-from hayase.compiler.subtopologies import written_serdes
 from hayase.core.config import StreamsConfig
 from hayase.serde.protocol import Serde
 
@@ -52,7 +52,7 @@ def test_a_fed_topic_has_the_partitions_given_else_those_of_its_partner_else_one
 def test_both_topics_are_the_applications_own_and_only_the_fed_one_is_read() -> None:
     topology = fed(3)
     assert source_topics(topology) == [FED]
-    compiled = compile_subtopologies(topology, levels_of(topology), compile_options(CONFIG))
+    compiled = compile_subtopologies(topology, compile_options(CONFIG))
     plan = make_plan(topology, {FED: 3}, compiled, threads=1)
     assert json.loads(plan.to_json())["internal"] == {FED: 3, DRAINED: 3}
     assert plan.topics == {FED: 3}
@@ -63,7 +63,7 @@ def serdes_of(stream_to_spark: Any, value: Serde[Any] | None = None) -> tuple[Se
     schema = Serdes.json(schema={"n": pl.Int64})
     stream_to_spark(builder.stream("in", Consumed.with_(TEXT, value or schema)))
     topology = configured(builder.build(), CONFIG)
-    return written_serdes(compile_subtopologies(topology, levels_of(topology), compile_options(CONFIG)), DRAINED)
+    return written_serdes(compile_subtopologies(topology, compile_options(CONFIG)), DRAINED)
 
 
 def fields(serde: Serde[Any]) -> Any:

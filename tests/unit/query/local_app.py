@@ -13,10 +13,9 @@ from typing import Any
 from hayase import Consumed, JsonSerde, Materialized, Serdes, StreamsBuilder, TimeWindows, Topology, count, sum_
 from hayase.app.app import StreamsApp
 from hayase.app.checkpoint import checkpoint_id_of, fix_plan
-from hayase.compiler.build import levels_of, make_plan, source_topics
+from hayase.compiler.build import make_plan, source_topics
 from hayase.compiler.compile import compile_subtopologies
 from hayase.compiler.options import compile_options, configured, failure_policy, log_config
-from hayase.compiler.subtopologies import make_programs
 from hayase.core.config import StreamsConfig
 from hayase.core.failpoints import FailpointError
 from hayase.core.records import TopicPartition
@@ -79,7 +78,7 @@ class LocalApp:
         plan = make_plan(
             topology,
             counts,
-            compile_subtopologies(topology, levels_of(topology), options),
+            compile_subtopologies(topology, options),
             threads=config.num_stream_threads or 2,
         )
         self.plan = plan
@@ -94,7 +93,7 @@ class LocalApp:
         self.counts = counts
         self._log_reader, self._log_writer = self.log.reader(), self.log.writer()
         self.snapshots: SnapshotPolicy | None = None
-        programs = make_programs(topology, plan, options)
+        programs = compile_subtopologies(topology, options, plan.repartitions)
         globals_ = {
             subtopology.global_store: subtopology.id
             for subtopology in plan.subtopologies.values()

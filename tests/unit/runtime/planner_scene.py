@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from hayase import Consumed, Serdes, StreamsBuilder, Topology, count
-from hayase.compiler.build import levels_of, make_plan, source_topics
+from hayase.compiler.build import make_plan, source_topics
 from hayase.compiler.compile import compile_subtopologies
 from hayase.compiler.options import compile_options, failure_policy
 from hayase.core.config import StreamsConfig
@@ -67,7 +67,7 @@ class Scene:
     def plan_of(self, topology: Topology) -> Plan:
         options = compile_options(StreamsConfig({"application.id": "app"}))
         counts = dict.fromkeys(source_topics(topology), 2)
-        return make_plan(topology, counts, compile_subtopologies(topology, levels_of(topology), options), threads=1)
+        return make_plan(topology, counts, compile_subtopologies(topology, options), threads=1)
 
     def planner(self, **changes: object) -> EpochPlanner:
         app = dataclasses.replace(self.app, **changes)  # type: ignore[arg-type]

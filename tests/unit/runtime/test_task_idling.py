@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hayase import Consumed, Grouped, Produced, Serdes, StreamsBuilder, Topology
-from hayase.compiler.build import levels_of, make_plan
+from hayase.compiler.build import make_plan
 from hayase.compiler.compile import compile_subtopologies
 from hayase.compiler.options import compile_options
 from hayase.core.config import StreamsConfig
@@ -117,7 +117,7 @@ def test_nothing_is_read_ahead_of_an_input_that_is_waited_for(a: list[int], b: l
 
 def inputs_of(topology: Topology, topics: dict[str, int]) -> list[tuple[frozenset[TopicPartition], ...]]:
     options = compile_options(StreamsConfig({"application.id": "app"}))
-    plan = make_plan(topology, topics, compile_subtopologies(topology, levels_of(topology), options), threads=1)
+    plan = make_plan(topology, topics, compile_subtopologies(topology, options), threads=1)
     return task_inputs(topology, plan)
 
 

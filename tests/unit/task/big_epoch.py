@@ -19,10 +19,9 @@ from typing import Any
 import polars as pl
 
 from hayase import Consumed, Materialized, Produced, Serdes, StreamsBuilder, StreamsConfig, Topology, count, max_, sum_
-from hayase.compiler.build import levels_of, make_plan
+from hayase.compiler.build import make_plan
 from hayase.compiler.compile import compile_subtopologies
 from hayase.compiler.options import compile_options, failure_policy
-from hayase.compiler.subtopologies import make_programs
 from hayase.log.open import open_log
 from hayase.log.protocol import EpochWriter, Log, LogConfig, LogReader, OutputBatch
 from hayase.state.changelog.changelog import Changelog
@@ -134,10 +133,10 @@ def run(spec: dict[str, Any]) -> dict[str, Any]:
     load(log, spec["records"], spec["value_bytes"], spec["keys"])
     config = StreamsConfig({"application.id": "big", "processing.form": spec["form"]})
     made, options = topology(spec["kind"]), compile_options(config)
-    plan = make_plan(made, {"in": 1}, compile_subtopologies(made, levels_of(made), options), threads=1)
+    plan = make_plan(made, {"in": 1}, compile_subtopologies(made, options), threads=1)
     (bundle,) = plan.bundles
     host = Host(folder, log, spec["max_bytes"])
-    runner = BundleRunner(make_programs(made, plan, options)[bundle.subtopology], bundle, host, {})
+    runner = BundleRunner(compile_subtopologies(made, options, plan.repartitions)[bundle.subtopology], bundle, host, {})
     few = min(1000, spec["records"])
     runner.run(record(0, 0, few), [])
     before, start = anonymous_bytes(), time.process_time()

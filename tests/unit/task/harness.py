@@ -21,11 +21,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hayase.compiler.build import global_subtopology_id, levels_of, make_plan, source_topics
+from hayase.compiler.build import global_subtopology_id, make_plan, source_topics
 from hayase.compiler.compile import compile_subtopologies
 from hayase.compiler.options import compile_options, configured, failure_policy
 from hayase.compiler.partitions import partition_counts
-from hayase.compiler.subtopologies import make_programs
 from hayase.core.config import StreamsConfig
 from hayase.core.metrics import Metrics
 from hayase.core.records import Headers
@@ -119,9 +118,9 @@ class LocalRun:
         topics |= {topic: counts[topic] for topic in topology.internal_topics}
         self._waiting: list[Given] = []
         options = dataclasses.replace(compile_options(config), prefix=prefix)
-        compiled = compile_subtopologies(topology, levels_of(topology), options)
+        compiled = compile_subtopologies(topology, options)
         self.plan = make_plan(topology, topics, compiled, threads=threads)
-        self.programs = make_programs(topology, self.plan, options)
+        self.programs = compile_subtopologies(topology, options, self.plan.repartitions)
         self._sink_partitions = sink_partitions
         self._policy = failure_policy(config)
         self._states = {task.id: MemoryState() for bundle in self.plan.bundles for task in bundle.tasks}
@@ -154,7 +153,7 @@ class LocalRun:
             subtopology = self.plan.bundle_of(task).subtopology
             epoch = state.begin().task(task)
             for name in (*self.programs[subtopology].stores, "__clocks"):
-                if name not in self._global_tasks or self.programs[subtopology].plan.global_store == name:
+                if name not in self._global_tasks or self.programs[subtopology].global_store == name:
                     self.result.stores[(task, name)] = dict(epoch.store(name).range())
         return self.result
 
@@ -230,10 +229,10 @@ class LocalRun:
         services = TaskContext.make(
             program,
             task.id,
-            state=epoch.task(task.id) if program.plan.stateful else None,
+            state=epoch.task(task.id) if program.stateful else None,
             global_stores={
                 name: self._states[self._global_tasks[name]].begin().task(self._global_tasks[name]).store(name)
-                for name in program.plan.reads_global
+                for name in program.reads_global
             },
             metrics=self.result.metrics,
             outputs=outputs,

@@ -12,10 +12,9 @@ import pytest
 from tests.unit.task.big_epoch import READ, TEXT, Host, load, record, topology
 
 from hayase import Produced, Serdes, StreamsBuilder, StreamsConfig, Topology
-from hayase.compiler.build import levels_of, make_plan
+from hayase.compiler.build import make_plan
 from hayase.compiler.compile import compile_subtopologies
 from hayase.compiler.options import compile_options
-from hayase.compiler.subtopologies import make_programs
 from hayase.core.errors import StateError
 from hayase.core.failpoints import VARIABLE, FailpointError
 from hayase.core.records import TopicPartition
@@ -49,11 +48,11 @@ class Machine:
 
     def __init__(self, folder: Path, log: Log, made: Topology, form: str = "columns", max_bytes: int = TINY) -> None:
         options = compile_options(StreamsConfig({"application.id": "big", "processing.form": form}))
-        plan = make_plan(made, {"in": 1}, compile_subtopologies(made, levels_of(made), options), threads=1)
+        plan = make_plan(made, {"in": 1}, compile_subtopologies(made, options), threads=1)
         (self.bundle,) = plan.bundles
         self.host = Host(folder, log, max_bytes)
         self.runner = BundleRunner(
-            make_programs(made, plan, options)[self.bundle.subtopology], self.bundle, self.host, {}
+            compile_subtopologies(made, options, plan.repartitions)[self.bundle.subtopology], self.bundle, self.host, {}
         )
         self.changelog = Changelog(self.host.blobs, self.bundle.id)
         self.folder = folder

@@ -210,7 +210,7 @@ def test_a_subtopology_with_a_time_to_live_runs_in_rows_and_says_why() -> None:
     assert program.columns is not None
     (program,) = LocalRun(topology(Materialized.as_("t").with_ttl(TTL)), {"a": 1}).programs.values()
     assert program.columns is None
-    assert "store t has a time to live" in program.plan.form_reason
+    assert "store t has a time to live" in program.reason
     with pytest.raises(TopologyError, match="store t has a time to live"):
         LocalRun(topology(Materialized.as_("t").with_ttl(TTL)), {"a": 1}, processing_form="columns")
 

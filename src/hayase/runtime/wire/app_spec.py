@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hayase.compiler.compile import CompileOptions
+from hayase.compiler.options import CompileOptions
 from hayase.core.config import OnRangeLost
 from hayase.core.errors import CheckpointError, ConfigError
 from hayase.core.kafka_security import client_secrets

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from hayase.compiler.subtopologies import make_programs
+from hayase.compiler.compile import compile_subtopologies
 from hayase.core.errors import ConfigError, UnknownTopicError
 from hayase.core.failpoints import reach
 from hayase.core.private_files import private_folder
@@ -40,7 +40,7 @@ from hayase.task.plan import BundlePlan
 
 
 class WorkerHost:
-    """What this process keeps for one application: connections, programs, open state. Never carried over a fork."""
+    """What this process keeps for one application: connections, sub-topologies, open state. Never used after a fork."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._patience = patience_of(options, f"worker-{os.getpid()}")
@@ -58,7 +58,7 @@ class WorkerHost:
         self._followers_dir = app.on_this_machine(app.followers_dir)
         if app.cluster:
             self._settle_on_this_machine()
-        self._programs = make_programs(app.topology, app.plan, app.options)
+        self._subtopologies = compile_subtopologies(app.topology, app.options, app.plan.repartitions)
         self._runners: dict[str, BundleRunner] = {}
         self._log: Log | None = None
         self._reader: LogReader | None = None
@@ -170,11 +170,11 @@ class WorkerHost:
     def _runner(self, bundle: BundlePlan) -> BundleRunner:
         runner = self._runners.get(bundle.id)
         if runner is None:
-            if self._programs[bundle.subtopology].timed and not self._says_shutdown_listener:
+            if self._subtopologies[bundle.subtopology].timed and not self._says_shutdown_listener:
                 self._says_shutdown_listener = True
                 self._shutdown_listener.start()
             place = self._app.plan.bundles.index(bundle)
-            runner = BundleRunner(self._programs[bundle.subtopology], bundle, self, self._global_bundles, place)
+            runner = BundleRunner(self._subtopologies[bundle.subtopology], bundle, self, self._global_bundles, place)
             self._runners[bundle.id] = runner
         return runner
 
