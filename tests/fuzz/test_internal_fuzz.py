@@ -22,7 +22,7 @@ from hayase.serde import decode_session_keys, decode_timestamped, decode_timesta
 from hayase.serde.avro_serde import AvroSerde
 from hayase.serde.registry import RegistrySchema
 from hayase.state.delta.journal import EdgeRow
-from hayase.task.edges import EDGE_HEADERS, headers_series, raw_records, read_payloads, to_payload
+from hayase.task.edges import EDGE_HEADERS, headers_series, raw_records, read_row, to_payload
 from hayase.task.epoch_record import EpochRecord
 from hayase.task.summary import BundleSummary
 
@@ -42,7 +42,7 @@ def stream_of(frame: pl.DataFrame) -> bytes:
 
 
 def read_rows_of_edges(data: bytes) -> None:
-    frame = read_payloads([EdgeRow("1_0", "edge", "0_0", 7, data)])
+    frame = read_row(EdgeRow("1_0", "edge", "0_0", 7, data))
     if {"key", "value", "ts", EDGE_HEADERS} == set(frame.columns):
         assert len(raw_records("edge", 0, frame, np.arange(frame.height))) == frame.height
 
@@ -102,7 +102,7 @@ def test_a_changed_row_between_tasks_is_never_taken_for_another(inputs: int, tmp
         for data in batch:
             if data is not None and data[:4] == b"HER1" and data != valid:
                 with pytest.raises(SerializationError):
-                    read_payloads([EdgeRow("1_0", "edge", "0_0", 7, data)])
+                    read_row(EdgeRow("1_0", "edge", "0_0", 7, data))
 
     run("changed rows", [valid], max(5, int(inputs * 0.01)), tmp_path, check)
 

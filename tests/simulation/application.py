@@ -30,9 +30,10 @@ from hayase.runtime.epochs.planner import EpochPlanner
 from hayase.runtime.wire.app_spec import AppSpec, delete_other_programs, load_app_spec
 from hayase.runtime.wire.endpoints import RunEndpoints
 from hayase.runtime.wire.planner_control import PlannerControl
-from hayase.runtime.wire.shuffle_rows import ROW, SparkRow
+from hayase.runtime.wire.shuffle_rows import ROW, ShuffleRow
 from hayase.runtime.worker.worker import WorkerHost
 from hayase.task.epoch_record import EpochRecord
+from hayase.task.received_rows import ReceivedRows
 from hayase.topology.topology import Topology
 
 APPLICATION = "app"
@@ -134,7 +135,7 @@ class Worker:
         try:
             if self._host is None:
                 self._host = WorkerHost({"checkpoint": URL, "fsync": "true", "digest": self._digest})
-            result = list(self._host.run_level(level, slot, record, rows))
+            result = list(self._host.run_level(level, slot, record, ReceivedRows(rows)))
         except HayaseError as error:
             self.sim.trace(f"{self.process.name} failed: {error.condition}")
             answers.put((slot, attempt, error))
@@ -298,20 +299,20 @@ class Run:
 
     def _run_epoch(self, app: AppSpec, record: EpochRecord) -> list[bytes]:
         level_of = {task.id: bundle.level for bundle in app.plan.bundles for task in bundle.tasks}
-        rows: list[SparkRow] = []
+        rows: list[ShuffleRow] = []
         for level in range(app.plan.levels):
             wanted: dict[int, list[Any]] = {slot: [] for slot in range(app.slots)}
             for row in rows:
-                if row.kind == ROW and level_of[row.task] == level:
-                    wanted[row.slot].append(row.edge_row())
+                if row.kind == ROW and level_of[row.row.task] == level:
+                    wanted[row.slot].append(row.row)
             rows += self._run_level(level, record, wanted)
-        return [row.payload for row in rows if row.kind == "summary"]
+        return [row.row.payload for row in rows if row.kind == "summary"]
 
-    def _run_level(self, level: int, record: EpochRecord, wanted: dict[int, list[Any]]) -> list[SparkRow]:
+    def _run_level(self, level: int, record: EpochRecord, wanted: dict[int, list[Any]]) -> list[ShuffleRow]:
         sim, answers = self.place.sim, Mailbox(self.place.sim)
         attempts = dict.fromkeys(wanted, 0)
         open_slots: dict[int, tuple[float, Worker]] = {}
-        results: dict[int, list[SparkRow]] = {}
+        results: dict[int, list[ShuffleRow]] = {}
 
         def launch(slot: int) -> None:
             attempts[slot] += 1

@@ -23,7 +23,7 @@ from hayase.kernel.node.punctuation import NEVER
 from hayase.log.protocol import Marker, OutgoingBatch
 from hayase.state.changelog.changelog import Changelog
 from hayase.state.delta.delta import Delta, Piece, encode_piece
-from hayase.state.delta.journal import EdgeRow, Journal, ReceivedRow
+from hayase.state.delta.journal import EdgeRow, Journal
 from hayase.state.environment.bundle import BundleState
 from hayase.state.environment.copy_from_follower import adopt_copy
 from hayase.state.environment.environment import DAMAGE
@@ -41,6 +41,7 @@ from hayase.task.fetch import fetch_inputs
 from hayase.task.living_tasks import LivingTasks
 from hayase.task.outputs import Outputs
 from hayase.task.plan import BundlePlan, TaskPlan
+from hayase.task.received_rows import ReceivedRows
 from hayase.task.summary import BundleSummary
 from hayase.task.task_context import TaskContext
 from hayase.task.worker_services import WorkerServices
@@ -123,12 +124,12 @@ class BundleRunner:
         self._changelog = Changelog(host.blobs, bundle.id)
         self._space: EpochSpace | None = None
 
-    def run(self, record: EpochRecord, rows: Sequence[ReceivedRow]) -> BundleResult:
+    def run(self, record: EpochRecord, rows: ReceivedRows) -> BundleResult:
         """Run, or finish, the epoch of the record.
 
         Args:
             record: what the epoch reads.
-            rows: what tasks of lower levels sent to the tasks of this bundle.
+            rows: what tasks of lower levels sent, to the tasks of this bundle among others.
         """
         with log_context(bundle=self._bundle.id, epoch=record.epoch):
             self._at_work = True
@@ -158,7 +159,7 @@ class BundleRunner:
             state.suspect(error)
         return True
 
-    def _run(self, record: EpochRecord, rows: Sequence[ReceivedRow]) -> BundleResult:
+    def _run(self, record: EpochRecord, rows: ReceivedRows) -> BundleResult:
         steps = _Steps()
         self._free()
         space = self._space = EpochSpace(self._host.folders.spill(self._bundle.id), self._host.epoch_memory_max_bytes)
@@ -209,7 +210,7 @@ class BundleRunner:
             self._space = None
 
     def _run_journalled(
-        self, record: EpochRecord, rows: Sequence[ReceivedRow], space: EpochSpace, steps: _Steps
+        self, record: EpochRecord, rows: ReceivedRows, space: EpochSpace, steps: _Steps
     ) -> tuple[_Sent, bool, Metrics]:
         state = self._local_state()
         earlier = self._changelog.get(record.epoch)
@@ -314,7 +315,7 @@ class BundleRunner:
             )
 
     def _process(
-        self, record: EpochRecord, rows: Sequence[ReceivedRow], epoch: EpochState | None, space: EpochSpace
+        self, record: EpochRecord, rows: ReceivedRows, epoch: EpochState | None, space: EpochSpace
     ) -> tuple[Outputs, Metrics]:
         outputs, metrics = Outputs(space), self._metrics()
 
@@ -346,7 +347,7 @@ class BundleRunner:
         self,
         task: TaskPlan,
         record: EpochRecord,
-        rows: Sequence[ReceivedRow],
+        rows: ReceivedRows,
         epoch: EpochState | None,
         global_stores: Mapping[str, ByteStore],
         outputs: Outputs,
@@ -354,12 +355,7 @@ class BundleRunner:
         space: EpochSpace,
         after_chunk: Callable[[], None],
     ) -> None:
-        edge_inputs: dict[tuple[str, str], list[ReceivedRow]] = {}
-        for row in rows:
-            if row.task == task.id:
-                edge_inputs.setdefault((row.edge, row.origin), []).append(row)
-        for received in edge_inputs.values():
-            received.sort(key=lambda row: row.seq)
+        edge_inputs = rows.inputs_of(task.id)
         topic_inputs = fetch_inputs(self._host.reader(), record, task)
         if not (topic_inputs or edge_inputs or self._subtopology.timed):
             return

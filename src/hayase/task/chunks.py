@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from hayase.core.records import headers_bytes
 from hayase.log.protocol import RecordBatch
-from hayase.state.delta.journal import ReceivedRow
+from hayase.state.delta.journal import EdgeRow
 from hayase.task.queues import Int64Array, Queue, release_order
 from hayase.task.task_context import TaskContext
 
@@ -25,8 +25,8 @@ TopicInput = RecordBatch | Iterable[RecordBatch]
 """Records of one partition: all of them, or one batch behind the other."""
 TopicInputs = Sequence[tuple[str, TopicInput]]
 """Source name and records of each partition of the log, in tie order."""
-EdgeInputs = Mapping[tuple[str, str], Sequence[ReceivedRow]]
-"""Rows by (edge, origin), each list ascending by `seq`."""
+EdgeInputs = Mapping[tuple[str, str], Iterable[EdgeRow]]
+"""Rows by (edge, origin), ascending by `seq`."""
 
 _RECORD_BYTES = 200
 """What a record costs in memory beside the bytes of its key and value, and its headers."""

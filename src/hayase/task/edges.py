@@ -21,7 +21,7 @@ from hayase.kernel.node.column_node import HEADERS, KEY, OLD, order_columns
 from hayase.log.protocol import RecordBatch
 from hayase.serde.faults import is_fault, said
 from hayase.serde.murmur2 import partition_for_key
-from hayase.state.delta.journal import EdgeRow, ReceivedRow
+from hayase.state.delta.journal import EdgeRow
 from hayase.task.compiled_subtopology import CompiledSink
 from hayase.task.outputs import Outputs
 
@@ -131,19 +131,12 @@ def _validated(payload: bytes) -> pl.DataFrame:
     return frame
 
 
-def read_payloads(rows: Sequence[ReceivedRow]) -> pl.DataFrame:
-    """The frame of consecutive rows of one origin.
+def read_row(row: EdgeRow) -> pl.DataFrame:
+    """The frame of a row.
 
     Raises:
         SerializationError: `EDGE_ROW_DAMAGED`.
     """
-    frames = [_frame_of(row) for row in rows]
-    if len(frames) == 1:
-        return frames[0]
-    return pl.concat(frames, how="diagonal")
-
-
-def _frame_of(row: ReceivedRow) -> pl.DataFrame:
     try:
         return from_payload(row.payload)
     except BaseException as error:

@@ -5,17 +5,18 @@ Partitions of the log, and what tasks of lower levels sent over edges.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
+from operator import itemgetter
 
 import numpy as np
 import polars as pl
 
 from hayase.core.errors import CheckpointError
 from hayase.log.protocol import RecordBatch
-from hayase.state.delta.journal import ReceivedRow
+from hayase.state.delta.journal import EdgeRow
 from hayase.task.chunks import EdgeInputs, InputBuffer, TopicInput, TopicInputs, batches_of, record_bytes
 from hayase.task.compiled_subtopology import CompiledSource
-from hayase.task.edges import is_typed, origin_order, raw_records, read_payloads
+from hayase.task.edges import is_typed, origin_order, raw_records, read_row
 from hayase.task.queues import Int64Array, Queue
 from hayase.task.task_context import TaskContext
 
@@ -83,7 +84,7 @@ def _edge_feed(
     services: TaskContext,
     position: int,
     source: CompiledSource,
-    rows: Sequence[ReceivedRow],
+    rows: Iterable[EdgeRow],
     partition: int,
     first: int,
     step: int,
@@ -92,9 +93,10 @@ def _edge_feed(
 ) -> InputBuffer:
     """The records of one origin; `step` apart, their offsets leave room for those of the others."""
 
-    def decoded(some: list[ReceivedRow]) -> Queue:
+    def decoded(some: list[tuple[int, pl.DataFrame]]) -> Queue:
         nonlocal first
-        frame = read_payloads(some)
+        frames = [frame for _, frame in some]
+        frame = frames[0] if len(frames) == 1 else pl.concat(frames, how="diagonal")
         offsets = np.arange(first, first + step * frame.height, step)
         first += step * frame.height
         if is_typed(frame):
@@ -103,7 +105,7 @@ def _edge_feed(
                 return decode_frame(services, position, source, partition, frame, offsets)
         return decode(services, position, source, raw_records(str(source.edge), partition, frame, offsets))
 
-    return InputBuffer(rows, lambda row: row.size_bytes, decoded)
+    return InputBuffer(((row.size_bytes, read_row(row)) for row in rows), itemgetter(0), decoded)
 
 
 def _check_typed(source: CompiledSource, frame: pl.DataFrame, *, taken: bool) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from hayase.state.delta.journal import EdgeRow
-from hayase.task.edges import read_payloads, to_payload
+from hayase.task.edges import read_row, to_payload
 from hayase.testing.topics import RawRecord
 from hayase.topology.nodes import SinkNode
 from hayase.topology.topology import Topology
@@ -56,7 +56,7 @@ class WaitingQueues:
 
     def add(self, row: EdgeRow) -> None:
         """Take a row, cut into single records: their numbers are the offsets in an internal topic of one partition."""
-        frame = read_payloads([row])
+        frame = read_row(row)
         time = "ts" if "ts" in frame.columns else "__ts"
         for position in range(frame.height):
             record = frame[position : position + 1]

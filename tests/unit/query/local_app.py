@@ -32,6 +32,7 @@ from hayase.storage.open import open_blobs
 from hayase.task.bundle import BundleRunner
 from hayase.task.epoch_record import EpochRecord, Program, done_name, record_name
 from hayase.task.epochs import Epochs
+from hayase.task.received_rows import ReceivedRows
 from hayase.topology.earlier import differs
 
 START_MS = 1_700_000_000_000
@@ -156,9 +157,7 @@ class LocalApp:
 
     def run_bundle(self, bundle: str, record: EpochRecord, rows: list[EdgeRow]) -> list[EdgeRow]:
         """One bundle's epoch; the rows that it sends."""
-        found = next(each for each in self.plan.bundles if each.id == bundle)
-        mine = [row for row in rows if any(row.task == task.id for task in found.tasks)]
-        return list(self._runners[bundle].run(record, mine).rows)
+        return list(self._runners[bundle].run(record, ReceivedRows(rows)).rows)
 
     def epoch(self, rows: Iterable[tuple[str, str, int]] = (), *, done: bool = True) -> int:
         """An epoch over these orders; its number.

@@ -25,16 +25,19 @@ from hayase.runtime.epochs.span_scheduler import SpanScheduler
 from hayase.runtime.source import EpochReader, SlotWork
 from hayase.runtime.wire.endpoints import TcpAddress
 from hayase.runtime.wire.planner_control import PlannerControl
-from hayase.runtime.wire.shuffle_rows import SparkRow
+from hayase.runtime.wire.shuffle_rows import ROW, ShuffleRow
 from hayase.runtime.wire.span_messages import EpochReport
 from hayase.runtime.worker import span_client
 from hayase.runtime.worker.span_client import SpanClient
-from hayase.state.delta.journal import EdgeRow, ReceivedRow
+from hayase.state.delta.journal import EdgeRow
 from hayase.task.epoch_record import EpochRecord
 from hayase.task.epochs import Epochs
+from hayase.task.received_rows import ReceivedRows
 from hayase.task.summary import BundleSummary
 
 WAIT_S = 20.0
+TASKS = [f"1_{number}" for number in range(8)]
+"""Those of level 1, and more."""
 
 
 class FakeHost:
@@ -50,7 +53,7 @@ class FakeHost:
         self.dies_at: int | None = None
         self._send = send
 
-    def run_level(self, level: int, slot: int, record: EpochRecord, rows: Sequence[ReceivedRow]) -> Iterator[SparkRow]:
+    def run_level(self, level: int, slot: int, record: EpochRecord, rows: ReceivedRows) -> Iterator[ShuffleRow]:
         """See WorkerHost."""
         assert slot == self.slot
         self.at_gate.set()
@@ -59,10 +62,10 @@ class FakeHost:
             self.dies_at = None
             raise MemoryError
         self.steps.append((record.epoch, level))
-        self.received += [EdgeRow(row.task, row.edge, row.origin, row.seq, row.payload) for row in rows]
-        yield from (SparkRow.of_edge(0, row) for row in self._send(level))
+        self.received += [row for task in TASKS for inputs in rows.inputs_of(task).values() for row in inputs]
+        yield from (ShuffleRow(0, ROW, row) for row in self._send(level))
         summary = BundleSummary(f"0-{slot}", record.epoch, False, False, [], {}, [], due_ms=7)
-        yield SparkRow(0, "summary", "", "", "", record.epoch, summary.to_bytes())
+        yield ShuffleRow.summary(record.epoch, summary.to_bytes())
 
 
 class Job:
@@ -70,7 +73,7 @@ class Job:
 
     def __init__(self, address: str | None, first_epoch: int, hosts: Sequence[FakeHost]) -> None:
         assert address is not None
-        self.rows: list[SparkRow] = []
+        self.rows: list[ShuffleRow] = []
         self.alone: list[int] = []
         self._address, self._first = address, first_epoch
         self._threads = [threading.Thread(target=self._task, args=(host,), daemon=True) for host in hosts]
@@ -400,7 +403,7 @@ def test_slots_whose_planner_is_gone_hand_their_summaries_to_spark(scene: Scene,
     for host in hosts:
         host.gate.set()
     assert job.ends()
-    assert sorted(BundleSummary.from_bytes(row.payload).bundle for row in job.rows) == ["0-0", "0-1"]
+    assert sorted(BundleSummary.from_bytes(row.row.payload).bundle for row in job.rows) == ["0-0", "0-1"]
 
 
 def shuffling(scene: Scene) -> dict[str, Any]:
@@ -425,7 +428,7 @@ def test_rows_for_the_next_level_reach_the_slot_of_their_task(scene: Scene, span
     slot_of = planner.app.slot_of_bundles()
     for host in hosts:
         mine = {t.id for bundle in plan.bundles if slot_of[bundle.id] == host.slot for t in bundle.tasks}
-        assert host.received == [row for row in rows if row.task in mine]
+        assert sorted(host.received) == sorted(row for row in rows if row.task in mine)
         assert host.steps == [(0, 0), (0, 1)]
 
 

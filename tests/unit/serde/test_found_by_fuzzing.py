@@ -19,7 +19,7 @@ from hayase.serde.changes import ChangeSerde
 from hayase.serde.registry import RegistrySchema
 from hayase.serde.subscriptions import AnswerSerde, CombinedKeySerde, SubscriptionSerde, packed
 from hayase.state.delta.journal import EdgeRow
-from hayase.task.edges import read_payloads, to_payload
+from hayase.task.edges import read_row, to_payload
 from hayase.task.summary import BundleSummary
 
 
@@ -88,7 +88,7 @@ for seed in range(300):
     data = bytearray(valid)
     data[random.Random(seed).randrange(len(data))] ^= 0xFF
     try:
-        read_payloads([EdgeRow("1_0", "edge", "0_3", 7, bytes(data))])
+        read_row(EdgeRow("1_0", "edge", "0_3", 7, bytes(data)))
     except SerializationError as error:
         assert error.condition == "EDGE_ROW_DAMAGED" and error.context["origin"] == "0_3", error
     else:
@@ -101,8 +101,8 @@ for seed in range(300):
 def test_a_row_between_tasks_of_a_version_without_checksums_is_read() -> None:
     frame = pl.DataFrame({"key": [b"a", None], "n": [[{"x": 1}], []], "m": ["é", None]})
     old = frame.write_ipc_stream(None).getvalue()
-    assert read_payloads([EdgeRow("1_0", "e", "0_0", 0, old)]).equals(frame)
-    assert read_payloads([EdgeRow("1_0", "e", "0_0", 0, to_payload(frame))]).equals(frame)
+    assert read_row(EdgeRow("1_0", "e", "0_0", 0, old)).equals(frame)
+    assert read_row(EdgeRow("1_0", "e", "0_0", 0, to_payload(frame))).equals(frame)
 
 
 def test_damaged_markers_and_summaries_are_errors_of_their_own() -> None:

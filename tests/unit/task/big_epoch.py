@@ -31,6 +31,7 @@ from hayase.state.environment.folders import StateFolders
 from hayase.storage.posix_blobs import PosixBlobs
 from hayase.task.bundle import BundleRunner
 from hayase.task.epoch_record import EpochRecord
+from hayase.task.received_rows import ReceivedRows
 
 TEXT = Serdes.string()
 READ = Consumed.with_(TEXT, Serdes.json(schema={"n": pl.Int64, "pad": pl.String}))
@@ -138,10 +139,10 @@ def run(spec: dict[str, Any]) -> dict[str, Any]:
     host = Host(folder, log, spec["max_bytes"])
     runner = BundleRunner(compile_subtopologies(made, options, plan.repartitions)[bundle.subtopology], bundle, host, {})
     few = min(1000, spec["records"])
-    runner.run(record(0, 0, few), [])
+    runner.run(record(0, 0, few), ReceivedRows())
     before, start = anonymous_bytes(), time.process_time()
     with Peak() as peak:
-        result = runner.run(record(1, few, spec["records"]), [])
+        result = runner.run(record(1, few, spec["records"]), ReceivedRows())
     return {"grown": peak.found - before, "cpu_s": time.process_time() - start, "steps": result.summary.seconds}
 
 

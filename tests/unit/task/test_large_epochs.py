@@ -25,6 +25,7 @@ from hayase.state.environment.bundle import BundleState
 from hayase.storage.lmdb_env import close_environment
 from hayase.storage.posix_blobs import PosixBlobs
 from hayase.task.bundle import BundleRunner
+from hayase.task.received_rows import ReceivedRows
 
 pytestmark = pytest.mark.long
 
@@ -61,7 +62,7 @@ class Machine:
         """Epochs that end there; whether each found its delta."""
         ends = bounds or (RECORDS,)
         return [
-            self.runner.run(record(epoch, start, end), []).summary.adopted
+            self.runner.run(record(epoch, start, end), ReceivedRows()).summary.adopted
             for epoch, (start, end) in enumerate(zip((0, *ends), ends, strict=False))
         ]
 

@@ -32,34 +32,37 @@ BATCH_BYTES_MAX = 32_000_000
 """About as much payload is put into one Arrow batch."""
 
 
-class SparkRow(NamedTuple):
-    """One row of the schema."""
+class ShuffleRow(NamedTuple):
+    """One row of the schema.
+
+    Attributes:
+        slot: that runs what it is for.
+        kind: ROW, ORDER or SUMMARY.
+        row: of an order `seq` is the level, of a summary `origin` is the bundle and `seq` the epoch.
+    """
 
     slot: int
     kind: str
-    task: str
-    edge: str
-    origin: str
-    seq: int
-    payload: bytes
+    row: EdgeRow
 
     @classmethod
-    def of_edge(cls, slot: int, row: EdgeRow) -> SparkRow:
-        """A row for a task of a higher level."""
-        return cls(slot, ROW, row.task, row.edge, row.origin, row.seq, row.payload)
+    def order(cls, slot: int, level: int, record: bytes) -> ShuffleRow:
+        """Says to the slot that it runs a level of the epoch."""
+        return cls(slot, ORDER, EdgeRow("", "", "", level, record))
 
-    def edge_row(self) -> EdgeRow:
-        """The other way."""
-        return EdgeRow(self.task, self.edge, self.origin, self.seq, self.payload)
+    @classmethod
+    def summary(cls, epoch: int, summary: bytes, bundle: str = "") -> ShuffleRow:
+        """A bundle's summary."""
+        return cls(0, SUMMARY, EdgeRow("", "", bundle, epoch, summary))
 
 
-def to_batches(rows: Iterable[SparkRow]) -> Iterable[pa.RecordBatch]:
+def to_batches(rows: Iterable[ShuffleRow]) -> Iterable[pa.RecordBatch]:
     """Arrow batches of rows, cut by size."""
-    held: list[SparkRow] = []
+    held: list[ShuffleRow] = []
     size = 0
     for row in rows:
         held.append(row)
-        size += len(row.payload)
+        size += len(row.row.payload)
         if size > BATCH_BYTES_MAX:
             yield _batch(held)
             held, size = [], 0
@@ -67,13 +70,13 @@ def to_batches(rows: Iterable[SparkRow]) -> Iterable[pa.RecordBatch]:
         yield _batch(held)
 
 
-def _batch(rows: Sequence[SparkRow]) -> pa.RecordBatch:
-    columns = list(zip(*rows, strict=True))
+def _batch(rows: Sequence[ShuffleRow]) -> pa.RecordBatch:
+    columns = list(zip(*((slot, kind, *row) for slot, kind, row in rows), strict=True))
     arrays = [pa.array(column, field.type) for column, field in zip(columns, ARROW_SCHEMA, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=ARROW_SCHEMA)
 
 
-def from_batch(batch: pa.RecordBatch) -> Iterable[SparkRow]:
+def from_batch(batch: pa.RecordBatch) -> Iterable[ShuffleRow]:
     """The rows of a batch."""
     columns = [column.to_pylist() for column in batch.columns]
-    return (SparkRow(*values) for values in zip(*columns, strict=True))
+    return (ShuffleRow(slot, kind, EdgeRow(*row)) for slot, kind, *row in zip(*columns, strict=True))

@@ -10,12 +10,13 @@ import msgspec
 import pyarrow as pa
 
 from hayase.core.failpoints import reach
-from hayase.runtime.wire.shuffle_rows import ROW, SUMMARY, SparkRow, to_batches
+from hayase.runtime.wire.shuffle_rows import ROW, SUMMARY, ShuffleRow, to_batches
 from hayase.runtime.wire.span_messages import NO_SPAN, SPAN_ENDED, JoinSpan, LevelRequest, LevelResult
 from hayase.runtime.wire.span_transport import connect
 from hayase.runtime.worker.worker import WorkerHost, host_for, run_source_slot
 from hayase.state.delta.journal import EdgeRow
 from hayase.task.epoch_record import EpochRecord
+from hayase.task.received_rows import ReceivedRows
 
 _LOG = logging.getLogger("hayase.runtime")
 
@@ -56,13 +57,13 @@ class SpanClient:
         client = cls(address, JoinSpan(slot, first_epoch))
         return client if client._connect() else None
 
-    def run(self, host: WorkerHost) -> Iterator[SparkRow]:
+    def run(self, host: WorkerHost) -> Iterator[ShuffleRow]:
         """Run all requests; yields summaries that did not reach the planner."""
         try:
             while self._answer != SPAN_ENDED:
                 done = self._do(host, msgspec.msgpack.decode(self._answer, type=LevelRequest))
                 if not self._report(done) and not self._connect():
-                    yield from (SparkRow(0, SUMMARY, "", "", "", done.epoch, data) for data in done.summaries)
+                    yield from (ShuffleRow.summary(done.epoch, data) for data in done.summaries)
                     return
         finally:
             self._disconnect()
@@ -101,14 +102,14 @@ class SpanClient:
         rows: list[EdgeRow] = []
         summaries: list[bytes] = []
         size = 0
-        for row in host.run_level(request.level, self._join.slot, self._epoch, request.rows):
+        for row in host.run_level(request.level, self._join.slot, self._epoch, ReceivedRows(request.rows)):
             if row.kind == ROW:
-                size += len(row.payload)
+                size += len(row.row.payload)
                 if size <= ROWS_BYTES_MAX:
-                    rows.append(row.edge_row())
+                    rows.append(row.row)
                 else:
                     rows.clear()
             elif row.kind == SUMMARY:
-                summaries.append(row.payload)
+                summaries.append(row.row.payload)
         reach("after_rows", epoch=self._epoch.epoch)
         return LevelResult(self._epoch.epoch, request.level, rows, summaries, size > ROWS_BYTES_MAX)

@@ -19,16 +19,14 @@ from hayase.log.open import open_log
 from hayase.log.protocol import EpochWriter, Log, LogReader
 from hayase.runtime.wire.app_spec import STATE_DIR_VARIABLE, AppSpec, load_app_spec
 from hayase.runtime.wire.patient import PatientReader, PatientWriter, patience_of, patiently
-from hayase.runtime.wire.shuffle_rows import ORDER, ROW, SparkRow, from_batch, to_batches
+from hayase.runtime.wire.shuffle_rows import ORDER, ROW, ShuffleRow, from_batch, to_batches
 from hayase.runtime.wire.shutdown import ShutdownListener
 from hayase.runtime.worker.lost_ranges import SkippingReader
-from hayase.runtime.worker.received_rows import ReceivedRows
 from hayase.runtime.worker.watchdog import Watchdog
 from hayase.serde.protocol import Serde
 from hayase.state.changelog.changelog import Changelog
 from hayase.state.changelog.snapshot_thread import SnapshotThread
 from hayase.state.delta.delta import Delta
-from hayase.state.delta.journal import ReceivedRow
 from hayase.state.environment.bundle import BundleState
 from hayase.state.environment.crash_marker import current_boot_id
 from hayase.state.environment.remote_bundles_marker import set_moving
@@ -37,6 +35,7 @@ from hayase.storage.open import open_blobs
 from hayase.task.bundle import BundleRunner
 from hayase.task.epoch_record import EpochRecord
 from hayase.task.plan import BundlePlan
+from hayase.task.received_rows import ReceivedRows
 
 
 class WorkerHost:
@@ -125,27 +124,24 @@ class WorkerHost:
 
     # running
 
-    def run_level(self, level: int, slot: int, record: EpochRecord, rows: Sequence[ReceivedRow]) -> Iterator[SparkRow]:
+    def run_level(self, level: int, slot: int, record: EpochRecord, rows: ReceivedRows) -> Iterator[ShuffleRow]:
         """Run the slot's bundles of a level; yields what goes on: rows, the next level's orders, summaries."""
-        by_bundle: dict[str, list[ReceivedRow]] = {}
-        for row in rows:
-            by_bundle.setdefault(self._bundle_of_task[row.task].id, []).append(row)
         if level + 1 < self._app.plan.levels:
             data = record.to_bytes()
             slots = range(self._app.slots) if level == 0 and slot == 0 else [slot] if level else []
             for target in slots:
-                yield SparkRow(target, ORDER, "", "", "", level + 1, data)
+                yield ShuffleRow.order(target, level + 1, data)
         for bundle in self._levels.get(level, []):
             if self._slot_of[bundle.id] == slot:
                 with at_work(bundle.id, record.epoch):
-                    result = self._runner(bundle).run(record, by_bundle.get(bundle.id, []))
+                    result = self._runner(bundle).run(record, rows)
                 for row in result.rows:
-                    yield SparkRow.of_edge(self._slot_of[self._bundle_of_task[row.task].id], row)
-                yield SparkRow(0, "summary", "", "", bundle.id, record.epoch, result.summary.to_bytes())
+                    yield ShuffleRow(self._slot_of[self._bundle_of_task[row.task].id], ROW, row)
+                yield ShuffleRow.summary(record.epoch, result.summary.to_bytes(), bundle.id)
 
     def received(self) -> ReceivedRows:
         """Takes rows for bundles of this process, in memory up to the epoch's share of it."""
-        return ReceivedRows(EpochSpace(self.folders.spill("received"), self.epoch_memory_max_bytes))
+        return ReceivedRows(space=EpochSpace(self.folders.spill("received"), self.epoch_memory_max_bytes))
 
     def level_of(self, task: str) -> int:
         """The level of a task's bundle."""
@@ -224,7 +220,7 @@ def run_source_slot(options: Mapping[str, str], slot: int, record: bytes) -> Ite
     """Level 0, inside the source's `read`."""
     host = host_for(options)
     decoded = EpochRecord.from_bytes(record)
-    yield from to_batches(host.run_level(0, slot, decoded, []))
+    yield from to_batches(host.run_level(0, slot, decoded, ReceivedRows()))
     reach("after_rows", epoch=decoded.epoch)
 
 
@@ -237,19 +233,19 @@ def run_level_slot(
     """
     host: WorkerHost | None = None
     mine: ReceivedRows | None = None
-    orders: list[SparkRow] = []
+    orders: list[ShuffleRow] = []
 
-    def others() -> Iterator[SparkRow]:
+    def others() -> Iterator[ShuffleRow]:
         nonlocal host, mine
         for batch in batches:
             for row in from_batch(batch):
                 if host is None or mine is None:
                     host = host_for(options)
                     mine = host.received()
-                if row.kind == ORDER and row.seq == level:
+                if row.kind == ORDER and row.row.seq == level:
                     orders.append(row)
-                elif row.kind == ROW and host.level_of(row.task) == level:
-                    mine.add(row.edge_row())
+                elif row.kind == ROW and host.level_of(row.row.task) == level:
+                    mine.add(row.row)
                 else:
                     yield row
 
@@ -257,8 +253,8 @@ def run_level_slot(
         yield from to_batches(others())
         if host is not None and mine is not None:
             for order in orders:
-                record = EpochRecord.from_bytes(order.payload)
-                yield from to_batches(host.run_level(level, order.slot, record, mine.rows))
+                record = EpochRecord.from_bytes(order.row.payload)
+                yield from to_batches(host.run_level(level, order.slot, record, mine))
                 reach("after_rows", epoch=record.epoch)
     finally:
         if mine is not None:

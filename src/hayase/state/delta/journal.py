@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from hayase.log.protocol import OutputBatch
 
@@ -32,40 +32,6 @@ class EdgeRow(NamedTuple):
     def size_bytes(self) -> int:
         """About how much memory it takes."""
         return len(self.payload) + _ROW_BYTES
-
-
-class ReceivedRow(Protocol):
-    """An EdgeRow that has arrived; its payload may be on disk."""
-
-    @property
-    def task(self) -> str:
-        """See EdgeRow."""
-        ...
-
-    @property
-    def edge(self) -> str:
-        """See EdgeRow."""
-        ...
-
-    @property
-    def origin(self) -> str:
-        """See EdgeRow."""
-        ...
-
-    @property
-    def seq(self) -> int:
-        """See EdgeRow."""
-        ...
-
-    @property
-    def payload(self) -> bytes:
-        """Read again at every call."""
-        ...
-
-    @property
-    def size_bytes(self) -> int:
-        """About how much memory it takes with its payload."""
-        ...
 
 
 @dataclass(slots=True)
