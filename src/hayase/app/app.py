@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,10 @@ if TYPE_CHECKING:
     from hayase.runtime.driver.progress import EpochTiming
     from hayase.runtime.driver.query_runner import QueryRunner
     from hayase.runtime.driver.run import Run
+    from hayase.runtime.driver.topology_runner import TopologyRunner
+    from hayase.runtime.wire.app_spec import AppSpec
+
+    Runner = QueryRunner | TopologyRunner
 
 _LOG = logging.getLogger("hayase.app")
 
@@ -82,7 +87,8 @@ class StreamsApp(StoreReading):
         self._ended_event = threading.Event()
         self._error: HayaseError | None = None
         self._run: Run | None = None
-        self._runner: QueryRunner | None = None
+        self._runner: Runner | None = None
+        self._first_slot = 0
         self._lease: Lease | None = None
         self._standbys: Standbys | None = None
         self._watcher: threading.Thread | None = None
@@ -166,6 +172,14 @@ class StreamsApp(StoreReading):
         """
         self._start(bounded=False)
 
+    def start_to_end(self) -> None:
+        """Start, and end when everything that is in the source topics now is processed; see `wait`.
+
+        Raises:
+            HayaseError: what start() raises.
+        """
+        self._start(bounded=True)
+
     def run_to_end(self, timeout: timedelta | None = None) -> ProgressReport:
         """Process everything that is in the source topics, and in streaming frames (`from_spark`), now, then stop.
 
@@ -173,7 +187,7 @@ class StreamsApp(StoreReading):
             HayaseError: what start() raises, or what made it fail.
             StreamsStoppedError: TIMED_OUT; the application has been stopped then.
         """
-        self._start(bounded=True)
+        self.start_to_end()
         if not self.wait(timeout):
             self.close()
             raise StreamsStoppedError("TIMED_OUT", f"the application was not at the end of its input after {timeout}")
@@ -335,8 +349,6 @@ class StreamsApp(StoreReading):
     def _start(self, *, bounded: bool) -> None:
         from hayase.app.prepare import prepare
         from hayase.app.topic_changes import TopicChanges
-        from hayase.runtime.driver.query_runner import QueryRunner
-        from hayase.runtime.driver.run import Run
         from hayase.runtime.driver.session import settings_of_session
 
         with self._lock:
@@ -352,19 +364,18 @@ class StreamsApp(StoreReading):
         try:
             self._take_folders()
             spark_settings = settings_of_session(self.config.spark_properties)
-            run = Run.make(self.config.state_dir / self.config.application_id / RUNS, spark_settings)
+            run = self._new_run(self.config.state_dir / self.config.application_id / RUNS, spark_settings)
             self._telemetry.serve()
-            plan = partial(prepare, self.topology, self.config, self._blobs, run.endpoints, spark_settings)
+            plan = partial(
+                prepare, self.topology, self.config, self._blobs, run.endpoints, spark_settings, self._first_slot
+            )
             shipped = plan()
             with self._lock:
                 self._run = run
                 run.control.request_pause(self._pause_asked)
             self._telemetry.follow(shipped, run.progress)
             self._standbys = standbys_of(self.config)
-            runner = self._runner = QueryRunner(
-                run, shipped, self._blobs, self.config.spark_properties, self.topology,
-                interval_ms=self.config.commit_interval_ms, bounded=bounded,
-            )  # fmt: skip
+            runner = self._runner = self._new_runner(run, shipped, bounded=bounded)
             runner.start()
         except HayaseError as error:
             self._ended(run, error, raised=True)
@@ -387,6 +398,19 @@ class StreamsApp(StoreReading):
         if asked_to_stop:
             runner.stop(_STOP_AT_START_S)
 
+    def _new_run(self, folder: Path, spark_settings: Mapping[str, str]) -> Run:
+        from hayase.runtime.driver.run import Run
+
+        return Run.make(folder, spark_settings)
+
+    def _new_runner(self, run: Run, shipped: AppSpec, *, bounded: bool) -> Runner:
+        from hayase.runtime.driver.query_runner import QueryRunner
+
+        return QueryRunner(
+            run, shipped, self._blobs, self.config.spark_properties, self.topology,
+            interval_ms=self.config.commit_interval_ms, bounded=bounded,
+        )  # fmt: skip
+
     def _take_folders(self) -> None:
         """Make the application's folders private and take its lease: what is in them is then this process's alone."""
         from hayase.app.folders import settle_folders
@@ -398,7 +422,7 @@ class StreamsApp(StoreReading):
         self._lease.__enter__()
         clear_memory(self.config)
 
-    def _watch(self, runner: QueryRunner, changes: TopicChanges | None) -> None:
+    def _watch(self, runner: Runner, changes: TopicChanges | None) -> None:
         """The only place that ends a started application."""
         from hayase.app.supervisor import Supervisor
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import Enum
 
 from hayase.core.errors import HayaseError
@@ -15,6 +17,7 @@ REPLACEMENTS_MAX = 10
 """Replacements in a row, without a completed epoch in between, before the application gives up."""
 _FIRST_DELAY_S = 0.5
 _DELAY_MAX_S = 30.0
+_ERRORS_KEPT = 10
 _TRANSIENT = frozenset(
     {
         "BROKER_UNAVAILABLE",
@@ -60,13 +63,22 @@ def shut_down_client(error: HayaseError) -> StreamThreadExceptionResponse:
     return StreamThreadExceptionResponse.SHUTDOWN_CLIENT
 
 
+@dataclass(frozen=True, slots=True)
+class FailureRecord:
+    """One failure of an application: when, in milliseconds since 1970, and with which error."""
+
+    timestamp_ms: int
+    error: HayaseError
+
+
 class Recovery:
     """Decides after each failure whether the query is started again, and when.
 
     Args:
         handler: asked about errors that do not pass by themselves.
         task_timeout_s: how long those that do are tried again without any progress; 0: not at all.
-        monotonic: the clock, in seconds.
+        monotonic: the clock for intervals, in seconds.
+        wall_clock: the time that failures carry, in seconds since 1970.
     """
 
     def __init__(
@@ -74,7 +86,9 @@ class Recovery:
         handler: UncaughtExceptionHandler,
         task_timeout_s: float,
         monotonic: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
     ) -> None:
+        self._wall_clock = wall_clock
         self._handler = handler
         self._task_timeout_s = task_timeout_s
         self._monotonic = monotonic
@@ -86,6 +100,8 @@ class Recovery:
         """How often the query was started again."""
         self.failed = 0
         """How often it failed."""
+        self.errors: deque[FailureRecord] = deque(maxlen=_ERRORS_KEPT)
+        """The last failures, oldest first."""
 
     def delay_s(self, error: HayaseError, epochs: int) -> float | None:
         """Seconds to wait before the query is started again; `None`: the application ends with the error.
@@ -95,6 +111,7 @@ class Recovery:
             epochs: how many epochs have completed so far: an error after progress is the first of a new row.
         """
         self.failed += 1
+        self.errors.append(FailureRecord(round(self._wall_clock() * 1000), error))
         if epochs > self._epochs:
             self._epochs, self._in_a_row, self._asked_in_a_row, self._stalled_since = epochs, 0, 0, None
         if error.condition in _FINAL or not (self._passes(error) or self._told_to_replace(error)):

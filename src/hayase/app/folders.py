@@ -36,6 +36,8 @@ _CHECKPOINT = (
     "snapshots",
     "spark",
     "terms",
+    "topologies",
+    "topology-programs",
 )
 """The entries of a checkpoint's folder."""
 
@@ -59,6 +61,19 @@ def settle_folders(topology: Topology, config: StreamsConfig, blobs: BlobStore) 
     if any(spec.in_memory for spec in topology.stores.values()):
         with _naming("state.memory.dir", config.state_memory_dir):
             private_folder(config.state_memory_dir, access, predictable=True)
+
+
+def settle_runtime_folders(config: StreamsConfig, blobs: BlobStore) -> None:
+    """Make the folders of a shared runtime private, as `settle_folders` does; its topologies have folders of their own.
+
+    Raises:
+        FolderError: as `settle_folders`.
+    """
+    with _naming("state.dir", config.state_dir):
+        settle_application_folder(config)
+    if isinstance(blobs, PosixBlobs):
+        with _naming("checkpoint.dir", blobs.root):
+            private_folder(blobs.root, config.files_group_access, contents=_CHECKPOINT)
 
 
 @contextmanager

@@ -51,6 +51,7 @@ def prepare(
     blobs: BlobStore,
     endpoints: RunEndpoints,
     spark_settings: Mapping[str, str],
+    first_slot: int = 0,
 ) -> AppSpec:
     """The description of an application that workers and the planner of epochs get.
 
@@ -62,6 +63,7 @@ def prepare(
         blobs: the checkpoint.
         endpoints: of this run.
         spark_settings: see `hayase.runtime.driver.session.settings_of_session`.
+        first_slot: see AppSpec.
 
     Raises:
         UnknownTopicError, TopologyError, CheckpointError, ConfigError: it cannot run as it is.
@@ -144,6 +146,7 @@ def prepare(
         exactly_once=config.exactly_once,
         spark_serdes={sink.topic: written_serdes(compiled, sink.topic) for sink in topology.spark_sinks},
         slots=slots,
+        first_slot=first_slot,
         max_records_per_epoch=config.max_records_per_epoch,
         max_task_idle_ms=config.max_task_idle_ms,
         commit_interval_ms=config.commit_interval_ms,

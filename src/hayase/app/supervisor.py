@@ -14,10 +14,10 @@ from hayase.app.topic_changes import TopicChanges
 from hayase.core.errors import HayaseError, LeaseHeldError
 from hayase.query.standby import Standbys
 from hayase.runtime.driver.query_runner import QueryRunner
+from hayase.runtime.driver.topology_runner import TopologyRunner
 
 _LOG = logging.getLogger("hayase.app")
 
-_POLL_S = 0.05
 _WAIT_POLL_S = 0.01
 _STOP_AT_RESTART_S = 60.0
 
@@ -49,7 +49,7 @@ class Supervisor:
     def __init__(
         self,
         app: Supervised,
-        runner: QueryRunner,
+        runner: QueryRunner | TopologyRunner,
         recovery: Recovery,
         metrics_url: str = "",
         standbys: Standbys | None = None,
@@ -97,7 +97,7 @@ class Supervisor:
                 self._tell()
                 if self._standbys is not None:
                     self._standbys.check()
-                time.sleep(_POLL_S)
+                time.sleep(self._runner.POLL_S)
             return self._runner.error()
         except Exception as failed:  # Spark may be torn down beneath us; the application must still come to an end
             error = self._runner.why_lost(failed)

@@ -12,6 +12,7 @@ from hayase.core.config import StreamsConfig
 from hayase.core.time import SystemClock
 from hayase.log.protocol import Log
 from hayase.runtime.driver.query_runner import QueryRunner
+from hayase.runtime.driver.topology_runner import TopologyRunner
 from hayase.runtime.epochs.start_offsets import record_positions
 from hayase.runtime.wire.app_spec import AppSpec
 from hayase.storage.blobs import BlobStore
@@ -41,7 +42,7 @@ class TopicChanges:
         topology: Topology,
         config: StreamsConfig,
         blobs: BlobStore,
-        runner: QueryRunner,
+        runner: QueryRunner | TopologyRunner,
         plan: Callable[[], AppSpec],
         shipped: AppSpec,
     ) -> None:

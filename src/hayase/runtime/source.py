@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from hayase.runtime.epochs.planner import EpochPlanner
+    from hayase.runtime.epochs.shared_planner import SharedPlanner
     from hayase.runtime.epochs.span_scheduler import SpanScheduler
 
 SOURCE_NAME = "hayase"
@@ -120,6 +121,79 @@ class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._epoch_planner
 
 
+class PoolWork(InputPartition):
+    """The work order of one slot of a shared runtime: where the requests come from."""
+
+    def __init__(self, slot: int, job: int, address: str) -> None:
+        super().__init__(slot)
+        self.slot = slot
+        self.job = job
+        self.address = address
+
+
+class PoolReader(DataSourceStreamReader):
+    """Plans the epochs of all topologies of a shared runtime, and runs them in the workers.
+
+    To Spark, a micro-batch is a number: while it goes on, its tasks are the slots.
+    """
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._options = dict(options)
+        self._shared_planner: SharedPlanner | None = None
+
+    def __getstate__(self) -> dict[str, object]:
+        return {"_options": self._options, "_shared_planner": None}
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802
+        """Before the first job."""
+        return {"job": 0}
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """Epochs bound themselves."""
+        return ReadAllAvailable()
+
+    def latestOffset(self, start: dict[str, int] | None, limit: ReadLimit) -> dict[str, int]:  # noqa: N802
+        """The next job, or `start` if there is no topology."""
+        after = start["job"] if start is not None else 0
+        return {"job": self._planner().begin_job(after)}
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+        """One work order a slot."""
+        if end == start:
+            return []
+        pool = self._planner().pool
+        return [PoolWork(slot, end["job"], pool.address) for slot in range(pool.size)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Work on requests until the job ends."""
+        from hayase.runtime.wire.shared_options import shared_options
+        from hayase.runtime.worker.slot_client import run_pool_slot
+
+        options = shared_options(self._options)
+        assert isinstance(partition, PoolWork) and options is not None
+        return run_pool_slot(options, partition.slot, partition.job, partition.address)
+
+    def commit(self, end: dict[str, int]) -> None:
+        """Nothing: epochs are marked by the loops of their topologies."""
+
+    def stop(self) -> None:
+        """Let go of connections."""
+        if self._shared_planner is not None:
+            self._shared_planner.close()
+
+    def _planner(self) -> SharedPlanner:
+        if self._shared_planner is None:
+            from hayase.runtime.epochs.shared_planner import SharedPlanner
+            from hayase.runtime.wire.shared_options import shared_options
+            from hayase.runtime.worker.parent_death import watch_parent
+
+            watch_parent()
+            options = shared_options(self._options)
+            assert options is not None
+            self._shared_planner = SharedPlanner(options)
+        return self._shared_planner
+
+
 class EpochSource(DataSource):
     """`spark.readStream.format("hayase")`, with the options that `query.start_query` gives it."""
 
@@ -133,5 +207,5 @@ class EpochSource(DataSource):
         return SPARK_SCHEMA
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        """The reader."""
-        return EpochReader(self.options)
+        """The reader: of one application, or of a shared runtime."""
+        return PoolReader(self.options) if "shared" in self.options else EpochReader(self.options)

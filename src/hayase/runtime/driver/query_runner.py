@@ -53,6 +53,9 @@ class QueryRunner:
         HayaseError: Spark does not start, or a frame of `from_spark` or `to_spark` cannot be made.
     """
 
+    POLL_S = 0.05
+    """How often `poll` is to be called."""
+
     def __init__(
         self,
         run: Run,

@@ -7,6 +7,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -35,11 +36,11 @@ class Run:
         progress: what the epochs have done.
     """
 
-    def __init__(self, folder: Path, host: str = "", bind: str = "") -> None:
+    def __init__(self, folder: Path, endpoints: RunEndpoints, relay: LogRelay | None = None) -> None:
         self.folder = folder
         self.control = DriverControl(folder)
-        self._log_relay = LogRelay(host, bind)
-        self.endpoints = RunEndpoints(str(folder), str(self._log_relay.folder), self._log_relay.address, host, bind)
+        self._log_relay = relay
+        self.endpoints = endpoints
         self.vault = Vault()
         self.spark_log = folder.parent.parent / "spark.log"
         self.progress = Progress()
@@ -55,9 +56,16 @@ class Run:
         Raises:
             ConfigError: MASTER_UNREACHABLE.
         """
-        shutil.rmtree(folder, ignore_errors=True)
-        make_folder(folder)
-        return cls(Path(tempfile.mkdtemp(dir=folder.resolve())), *driver_addresses(spark_settings))
+        own = _own_folder(folder)
+        host, bind = driver_addresses(spark_settings)
+        relay = LogRelay(host, bind)
+        return cls(own, RunEndpoints(str(own), str(relay.folder), relay.address, host, bind), relay)
+
+    @classmethod
+    def within(cls, folder: Path, shared: RunEndpoints) -> Run:
+        """The run of a topology in a shared runtime, with a folder of its own inside `folder`."""
+        own = _own_folder(folder)
+        return cls(own, replace(shared, control_dir=str(own)))
 
     def status(self) -> PlannerStatus | None:
         """What the planner last said."""
@@ -71,9 +79,17 @@ class Run:
     def close(self) -> None:
         """Let go of everything but the last status and the progress. Never raises."""
         quietly("the last status could not be read", self.status)
-        quietly("the relay of logs could not be closed", self._log_relay.close)
+        if self._log_relay is not None:
+            quietly("the relay of logs could not be closed", self._log_relay.close)
         quietly("the vault of secrets could not be closed", self.vault.close)
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _own_folder(folder: Path) -> Path:
+    """A new folder inside one for runs; those of runs that were killed are removed."""
+    shutil.rmtree(folder, ignore_errors=True)
+    make_folder(folder)
+    return Path(tempfile.mkdtemp(dir=folder.resolve()))
 
 
 def quietly(failed: str, close: Callable[[], object]) -> None:

@@ -13,6 +13,7 @@ import msgspec
 
 from hayase.core.errors import CheckpointError, LogError, SourceRangeLostError
 from hayase.core.failpoints import reach
+from hayase.core.records import TopicPartition
 from hayase.core.time import Clock, SystemClock
 from hayase.log.open import open_log
 from hayase.log.protocol import Log
@@ -69,6 +70,8 @@ class EpochPlanner:
         self._completion = EpochCompletion(app, blobs, log, clock, self._floor, self._input.internal)
         self.planning_s = 0.0
         """How long it took to complete the epoch before and to plan the last one, without waiting for input."""
+        self.held = False
+        """Whether the last `next_epoch` began none because planning is suspended."""
         self._lost = self._lost_so_far()
         self._program = Program.of(app.plan, app.term)
         self._due = PunctuationTrigger(app.topology, control, self._wall)
@@ -91,6 +94,15 @@ class EpochPlanner:
     def bounded(self) -> bool:
         """Whether it reads to the ends that `freeze` found, and no further."""
         return self._input.bounded
+
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        """All that are read."""
+        return self._input.partitions
+
+    def due_ms(self, after: int) -> int | None:
+        """When an epoch is due by the wall clock, as of the summaries of that one; `None` if none is known to be."""
+        return self._due.due_ms(after)
 
     def report_due(self, epoch: int, summaries: Sequence[bytes]) -> None:
         """What the bundles of an epoch say, if that is known here (see `PunctuationTrigger.tell`)."""
@@ -122,12 +134,13 @@ class EpochPlanner:
             self._last = _Open(epoch, record)
         return self._last.record
 
-    def next_epoch(self, after: int, *, settle: bool = True) -> int:
+    def next_epoch(self, after: int, *, settle: bool = True, wait_s: float = IDLE_WAIT_S) -> int:
         """The epoch to run after that one, which is complete; `after` itself if there is nothing to do.
 
         Args:
             after: the epoch.
             settle: call `settle_epoch`, too; else the caller does that when the next epoch is on its way.
+            wait_s: how long to wait for data before it says that there is none.
 
         Raises:
             SourceRangeLostError: records that were to be read are gone, or a topic is not the same any more.
@@ -141,12 +154,13 @@ class EpochPlanner:
                 self.settle_epoch()
         marking_s = time.monotonic() - began
         self.control.publish_ready()
-        if self._holds():
+        self.held = self._holds()
+        if self.held:
             return after
         begun = self._epochs.record(after + 1)
         if begun is not None:
             return self._adopt(begun)
-        deadline, waited = time.monotonic() + IDLE_WAIT_S, False
+        deadline, waited = time.monotonic() + wait_s, False
         while True:
             began = time.monotonic()
             try:

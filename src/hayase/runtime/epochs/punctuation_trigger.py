@@ -38,6 +38,10 @@ class PunctuationTrigger:
             known = [each for each in due if each is not None]
             self._told = (epoch, min(known)) if known else None
 
+    def due_ms(self, after: int) -> int | None:
+        """When something is due as of that epoch, as far as it is known here."""
+        return self._told[1] if self._told is not None and self._told[0] == after else None
+
     def wanted(self, after: int, *, first: bool) -> bool:
         """Of a run's first epoch: yes, it schedules the punctuations.
 

@@ -63,6 +63,7 @@ class AppSpec:
         state_root: the setting `state.dir`, which `folders.disk` and `followers_dir` are below.
         snapshots: when a bundle's snapshot is due.
         slots: how many Python tasks run at once; bundles of a level are assigned to them.
+        first_slot: the slot of the first bundle; topologies of a shared runtime begin at different ones.
         spark_serdes: topic of a `to_spark` → serdes that read keys and values.
     """
 
@@ -99,6 +100,7 @@ class AppSpec:
     files_access: Access | None = None
     state_root: str = ""
     snapshots: SnapshotPolicy = field(default_factory=SnapshotPolicy)
+    first_slot: int = 0
     spark_serdes: Mapping[str, tuple[Serde, Serde]] = field(default_factory=dict)
 
     def on_this_machine(self, folder: str) -> Path:
@@ -131,7 +133,7 @@ class AppSpec:
         for bundle in self.plan.bundles:
             levels.setdefault(bundle.level, []).append(bundle.id)
         return {
-            bundle: number % self.slots
+            bundle: (self.first_slot + number) % self.slots
             for bundles_of_level in levels.values()
             for number, bundle in enumerate(bundles_of_level)
         }

@@ -10,8 +10,11 @@ import psutil
 from hayase.runtime.wire.run_folder import (
     CHANGE,
     DUE,
+    ENDED,
+    FAILURE,
     PAUSE,
     READY,
+    RELEASED,
     REPORTS,
     RUN,
     STOP,
@@ -79,8 +82,21 @@ class DriverControl(RunFolder):
 
     def forget_planner(self) -> None:
         """Driver: the planner is gone, and what it published with it; another one is started."""
-        for name in (READY, SUSPENDED):
+        for name in (READY, SUSPENDED, FAILURE, ENDED):
             (self._folder / name).unlink(missing_ok=True)
+
+    def failure(self) -> str | None:
+        """Driver: what the topology failed with, in a shared runtime; `None` if it did not."""
+        data = self._read(FAILURE)
+        return None if data is None else data.decode()
+
+    def released(self) -> int:
+        """Driver: the last start of which a shared runtime keeps nothing any more; 0 if there is none."""
+        return int(self._read(RELEASED) or 0)
+
+    def ended(self) -> bool:
+        """Driver: whether the topology is at the end of its input, in a shared runtime."""
+        return (self._folder / ENDED).exists()
 
     def waiting(self) -> str:
         """Driver: why one of them waits; empty if none does."""

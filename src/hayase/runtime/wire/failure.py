@@ -57,7 +57,7 @@ def query_failure(text: str, spark_log: Path, *, planner_lost: bool = False) -> 
             "of its workers",
         )
     return ProcessingError(
-        "SPARK_FAILED", f"the Spark query failed: {_reason(text)}; Spark's account is in {spark_log}"
+        "SPARK_FAILED", f"the Spark query failed: {reason_of(text)}; Spark's account is in {spark_log}"
     )
 
 
@@ -73,13 +73,13 @@ def part_failure(text: str, condition: str, what: str, spark_log: Path) -> Hayas
     failure = query_failure(text, spark_log)
     if failure.condition != "SPARK_FAILED":
         return failure
-    return ProcessingError(condition, f"{what} failed: {_reason(text)}; Spark's account is in {spark_log}")
+    return ProcessingError(condition, f"{what} failed: {reason_of(text)}; Spark's account is in {spark_log}")
 
 
 def start_failure(text: str, spark_log: Path) -> HayaseError:
     """The error of a query that could not even be started, in one line."""
     return find_error(text) or ProcessingError(
-        "SPARK_FAILED", f"Spark did not start: {_reason(text)}; Spark's account is in {spark_log}"
+        "SPARK_FAILED", f"Spark did not start: {reason_of(text)}; Spark's account is in {spark_log}"
     )
 
 
@@ -140,7 +140,7 @@ def _split_context(text: str) -> tuple[str, dict[str, str]]:
     return split.group(1), {name: value for name, _, value in pairs}
 
 
-def _reason(text: str) -> str:
+def reason_of(text: str) -> str:
     """What a person can do something with: the last Python error, else what Spark says first."""
     before_state = text.partition(_STATE_OF_QUERY)[0]
     python = _PYTHON.findall(before_state)

@@ -9,7 +9,20 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from hayase.core.private_files import open_file
-from hayase.runtime.wire.run_folder import DUE, READY, REPORTS, STATUS, SUSPENDED, WAITING, WHAT, YIELD, RunFolder
+from hayase.runtime.wire.run_folder import (
+    DUE,
+    ENDED,
+    FAILURE,
+    READY,
+    RELEASED,
+    REPORTS,
+    STATUS,
+    SUSPENDED,
+    WAITING,
+    WHAT,
+    YIELD,
+    RunFolder,
+)
 from hayase.storage.disk_full import naming_full_disk
 
 
@@ -42,6 +55,18 @@ class PlannerControl(RunFolder):
         """Planner: about to end in order."""
         if self._read(READY) == str(os.getpid()).encode():
             (self._folder / READY).unlink(missing_ok=True)
+
+    def publish_failure(self, text: str) -> None:
+        """Planner of a shared runtime: the topology has failed, and with what."""
+        self._write(FAILURE, text.encode())
+
+    def publish_released(self, start: int) -> None:
+        """Planner of a shared runtime: nothing of that start of the topology is at work or kept any more."""
+        self._write(RELEASED, str(start).encode())
+
+    def publish_end(self) -> None:
+        """Planner of a shared runtime: the topology is at the end of its input."""
+        self._write(ENDED, b"")
 
     def publish_status(self, status: bytes) -> None:
         """Planner: how far the application is."""

@@ -19,6 +19,9 @@ DUE = "due"
 YIELD = "yield"
 REPORTS = "told-"
 WAITING = "waiting-"
+FAILURE = "failure"
+ENDED = "ended"
+RELEASED = "released"
 WHAT = "What the driver and the planner of epochs publish for each other"
 
 

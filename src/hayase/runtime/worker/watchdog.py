@@ -109,6 +109,12 @@ class Watchdog:
             STEPS.on_step = None
         self._stopped.set()
 
+    def set_limit(self, limit_s: float) -> None:
+        """How long steps may be without a sign of life from now on; call it between two steps."""
+        self._limit_s = limit_s
+        self._look_s = min(_LOOK_MAX_S, limit_s / _LOOKS)
+        self._account.limit_s = limit_s
+
     def begin(self, step: Step | None) -> None:
         """A step begins; or none is at work any more.
 
@@ -179,7 +185,7 @@ class _Account:
     """
 
     def __init__(self, limit_s: float) -> None:
-        self._limit_s = limit_s
+        self.limit_s = limit_s
         folder = os.environ.get(FAULT_DIR)
         path = Path(folder) / str(os.getpid()) if folder else None
         self._file: IO[str] | None = None
@@ -193,7 +199,7 @@ class _Account:
     def head(self, step: Step | None) -> None:
         """Which step is at work."""
         if self._head is not None:
-            text = "" if step is None else heading(step.bundle, step.epoch, self._limit_s).rstrip()
+            text = "" if step is None else heading(step.bundle, step.epoch, self.limit_s).rstrip()
             self._head[:] = text.encode()[: _HEAD_BYTES - 1].ljust(_HEAD_BYTES - 1) + b"\n"
 
     def behind_head(self) -> IO[str]:

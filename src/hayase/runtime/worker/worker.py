@@ -22,6 +22,7 @@ from hayase.runtime.wire.patient import PatientReader, PatientWriter, patience_o
 from hayase.runtime.wire.shuffle_rows import ORDER, ROW, ShuffleRow, from_batch, to_batches
 from hayase.runtime.wire.shutdown import ShutdownListener
 from hayase.runtime.worker.lost_ranges import SkippingReader
+from hayase.runtime.worker.slot_process import SlotProcess
 from hayase.runtime.worker.watchdog import Watchdog
 from hayase.serde.protocol import Serde
 from hayase.state.changelog.changelog import Changelog
@@ -41,12 +42,21 @@ from hayase.task.received_rows import ReceivedRows
 class WorkerHost:
     """What this process keeps for one application: connections, sub-topologies, open state. Never used after a fork."""
 
-    def __init__(self, options: Mapping[str, str]) -> None:
+    def __init__(self, options: Mapping[str, str], process: SlotProcess | None = None) -> None:
+        """Load the program and prepare; opens no state yet.
+
+        Args:
+            options: by which the program and the checkpoint are found.
+            process: what topologies of a shared runtime have in common in this process; `None`: the process works for
+                this application alone.
+        """
+        self._process = process
         self._patience = patience_of(options, f"worker-{os.getpid()}")
         self.blobs = open_blobs(options["checkpoint"], fsync=options["fsync"] == "true", patience=self._patience)
         self._app: AppSpec = load_app_spec(self.blobs, options["digest"])
         app = self._app
-        app.log_to_driver()
+        if process is None:
+            app.log_to_driver()
         self.application_id = app.application_id
         self.checkpoint_id = app.checkpoint_id
         self.exactly_once = app.exactly_once
@@ -77,8 +87,9 @@ class WorkerHost:
         self._slot_of = app.slot_of_bundles()
         self._shutdown_listener = ShutdownListener(app.endpoints.control_dir, self._close_processors)
         self._says_shutdown_listener = False
-        self._watchdog = Watchdog(app.max_poll_interval_ms / 1000)
-        self._watchdog.start()
+        self._watchdog = process.watchdog if process is not None else Watchdog(app.max_poll_interval_ms / 1000)
+        if process is None:
+            self._watchdog.start()
 
     def spark_serdes(self, topic: str) -> tuple[Serde, Serde]:
         """The serdes that read a topic of `to_spark`."""
@@ -90,14 +101,16 @@ class WorkerHost:
         """The process's reader."""
         if self._reader is None:
             log = self._opened_log()
-            reader = PatientReader(log.reader(), self._patience)
+            plain = log.reader() if self._process is None else self._process.reader(self._app.log)
+            reader = PatientReader(plain, self._patience)
             self._reader = SkippingReader(log, reader) if self._app.on_range_lost == "reset" else reader
         return self._reader
 
     def writer(self) -> EpochWriter:
         """The process's writer."""
         if self._writer is None:
-            self._writer = PatientWriter(self._opened_log().writer(), self._patience)
+            plain = self._opened_log().writer() if self._process is None else self._process.writer(self._app.log)
+            self._writer = PatientWriter(plain, self._patience)
         return self._writer
 
     def partitions_of(self, topic: str) -> int:
@@ -147,6 +160,20 @@ class WorkerHost:
         """The level of a task's bundle."""
         return self._bundle_of_task[task].level
 
+    def watch(self) -> None:
+        """In a shared runtime: have the process's watchdog take this topology's limit from now on."""
+        self._watchdog.set_limit(self._app.max_poll_interval_ms / 1000)
+
+    @property
+    def can_share_files(self) -> bool:
+        """Whether other slots see this machine's files."""
+        return not self._app.cluster
+
+    @property
+    def control_dir(self) -> Path:
+        """The folder of the topology's run."""
+        return Path(self._app.endpoints.control_dir)
+
     def _close_processors(self) -> None:
         """Those of bundles that are not at work: others fail with what they are at."""
         for runner in self._runners.values():
@@ -155,10 +182,12 @@ class WorkerHost:
     def close(self) -> None:
         """Let go of everything; waits for a snapshot that is being made."""
         self._shutdown_listener.stop()
-        self._watchdog.stop()
         self._snapshots.close()
         for runner in self._runners.values():
             runner.close()
+        if self._process is not None:  # the process's connections go on for other topologies
+            return
+        self._watchdog.stop()
         for opened in (self._reader, self._writer, self._log):
             if opened is not None:
                 opened.close()
@@ -166,7 +195,8 @@ class WorkerHost:
     def _runner(self, bundle: BundlePlan) -> BundleRunner:
         runner = self._runners.get(bundle.id)
         if runner is None:
-            if self._subtopologies[bundle.subtopology].timed and not self._says_shutdown_listener:
+            timed = self._process is None and self._subtopologies[bundle.subtopology].timed
+            if timed and not self._says_shutdown_listener:
                 self._says_shutdown_listener = True
                 self._shutdown_listener.start()
             place = self._app.plan.bundles.index(bundle)
@@ -195,7 +225,7 @@ class WorkerHost:
 
     def _opened_log(self) -> Log:
         if self._log is None:
-            self._log = open_log(self._app.log)
+            self._log = open_log(self._app.log) if self._process is None else self._process.log(self._app.log)
         return self._log
 
 

@@ -1,0 +1,101 @@
+"""The topologies of a shared runtime, as its checkpoint remembers them: names, programs and wanted states."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from hayase.core.errors import CheckpointError
+from hayase.runtime.wire.pickling import pickled, unpickled
+from hayase.storage.blobs import BlobStore
+from hayase.topology.topology import Topology
+
+_FOLDER = "topologies/"
+_PROGRAMS = "topology-programs/"
+
+
+class Member(msgspec.Struct, frozen=True):
+    """One topology.
+
+    Attributes:
+        application_id: of the topology.
+        program: digest of its topology and settings.
+        paused: whether it is to be paused.
+    """
+
+    application_id: str
+    program: str
+    paused: bool = False
+
+
+class Membership:
+    """The newest numbered list in the runtime's checkpoint; the caller holds the runtime's lease.
+
+    A change is a new list, created once: a crash leaves the old list or the new one.
+    """
+
+    def __init__(self, blobs: BlobStore) -> None:
+        self._blobs = blobs
+        self._number = max((int(name.removeprefix(_FOLDER)) for name in blobs.list(_FOLDER)), default=0)
+        self.members = self._read() if self._number else {}
+
+    def _read(self) -> dict[str, Member]:
+        data = self._blobs.get(_name(self._number))
+        try:
+            return msgspec.json.decode(data or b"", type=dict[str, Member])
+        except msgspec.MsgspecError as error:
+            raise CheckpointError(
+                "CHECKPOINT_CORRUPT",
+                f"{_name(self._number)} in the runtime's checkpoint is damaged: restore the checkpoint from a copy, or "
+                "delete that file: the list before it counts then",
+            ) from error
+
+    def publish(self, members: Mapping[str, Member]) -> None:
+        """Make a new list the one that counts; older lists and programs that none has are deleted."""
+        if members == self.members:
+            return
+        number = self._number + 1
+        if not self._blobs.put_if_absent(_name(number), msgspec.json.encode(dict(members))):
+            raise CheckpointError(
+                "LEASE_LOST", "another copy of the runtime has changed its topologies: only one may run at a time"
+            )
+        self._number, self.members = number, dict(members)
+        for name in self._blobs.list(_FOLDER):
+            if int(name.removeprefix(_FOLDER)) < number:
+                self._blobs.delete(name)
+        kept = {member.program for member in members.values()}
+        for name in self._blobs.list(_PROGRAMS):
+            if name.removeprefix(_PROGRAMS) not in kept:
+                self._blobs.delete(name)
+
+    def keep_program(self, topology: Topology, settings: Mapping[str, Any]) -> str:
+        """Keep a program, so that the runtime can start it without the file it came from; returns its digest."""
+        data = pickled((topology, dict(settings)))
+        digest = hashlib.blake2b(data, digest_size=16).hexdigest()
+        self._blobs.put_if_absent(f"{_PROGRAMS}{digest}", data)
+        return digest
+
+    def program(self, digest: str) -> tuple[Topology, dict[str, Any]]:
+        """A program that was kept.
+
+        Raises:
+            CheckpointError: `PROGRAM_NOT_FOUND`, `PROGRAM_DAMAGED`.
+        """
+        data = self._blobs.get(f"{_PROGRAMS}{digest}")
+        if data is None:
+            raise CheckpointError(
+                "PROGRAM_NOT_FOUND", f"program {digest} is not in the runtime's checkpoint: add the topology again"
+            )
+        if hashlib.blake2b(data, digest_size=16).hexdigest() != digest:
+            raise CheckpointError(
+                "PROGRAM_DAMAGED", f"program {digest} in the runtime's checkpoint is damaged: add the topology again"
+            )
+        topology, settings = unpickled(data)
+        return topology, settings
+
+
+def _name(number: int) -> str:
+    return f"{_FOLDER}{number:012d}"

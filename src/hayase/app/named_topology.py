@@ -1,0 +1,64 @@
+"""A named topology of a shared runtime: what `StreamsApp` offers, without a Spark query of its own."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hayase.app.app import StreamsApp
+from hayase.app.failure_recovery import FailureRecord
+from hayase.core.config import StreamsConfig
+from hayase.core.errors import ConfigError
+from hayase.topology.topology import Topology
+
+if TYPE_CHECKING:
+    from hayase.runtime.driver.run import Run
+    from hayase.runtime.driver.shared_query import SharedQuery
+    from hayase.runtime.driver.topology_runner import TopologyRunner
+    from hayase.runtime.wire.app_spec import AppSpec
+
+
+class NamedTopology(StreamsApp):
+    """One start of a topology in a `StreamsRuntime`, which makes, starts and closes it (KIP-813's named topology).
+
+    State, error, progress, metrics, stores and queries are those of a StreamsApp. `StreamsRuntime.restart` makes a new
+    object: get it by `StreamsRuntime.topology`.
+
+    Attributes:
+        name: its name in the runtime.
+    """
+
+    def __init__(self, name: str, topology: Topology, config: StreamsConfig) -> None:
+        if topology.spark_sources or topology.spark_sinks:
+            raise ConfigError(
+                "NOT_IN_SHARED_RUNTIME",
+                f"topology {name!r} uses from_spark or to_spark, whose Spark jobs would wait for the cores that a "
+                "shared runtime keeps: run it as a StreamsApp of its own",
+            )
+        super().__init__(topology, config)
+        self.name = name
+        self._shared: SharedQuery | None = None
+
+    @property
+    def errors(self) -> list[FailureRecord]:
+        """The last ten failures since its start, oldest first."""
+        return list(self._recovery.errors)
+
+    def run_in(self, shared: SharedQuery) -> None:
+        """For the runtime: the query that runs it, once there is one."""
+        self._shared = shared
+        self._first_slot = zlib.crc32(self.config.application_id.encode()) % shared.slots
+
+    def _new_run(self, folder: Path, spark_settings: Mapping[str, str]) -> Run:
+        from hayase.runtime.driver.run import Run
+
+        assert self._shared is not None, "a named topology is started by its runtime"
+        return Run.within(folder, self._shared.endpoints)
+
+    def _new_runner(self, run: Run, shipped: AppSpec, *, bounded: bool) -> TopologyRunner:
+        from hayase.runtime.driver.topology_runner import TopologyRunner
+
+        assert self._shared is not None
+        return TopologyRunner(run, shipped, self._blobs, self._shared, bounded=bounded)

@@ -1,0 +1,543 @@
+"""A shared runtime: many named topologies in one Spark application."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from hayase.app.failure_recovery import Recovery, UncaughtExceptionHandler, shut_down_client
+from hayase.app.membership import Member, Membership
+from hayase.app.named_topology import NamedTopology
+from hayase.app.report import ProgressReport
+from hayase.app.reset import reset_application
+from hayase.app.run_status import RUNS
+from hayase.app.runtime_settings import check_runtime_settings, own_config, topology_config
+from hayase.app.states import NEXT, State
+from hayase.compiler.options import log_config
+from hayase.core.errors import HayaseError, StreamsStoppedError, TopologyError
+from hayase.core.logs import configure_logging
+from hayase.core.metrics_registry import MetricName, Value
+from hayase.log.open import open_log
+from hayase.storage.open import open_blobs, probe_put_if_absent
+from hayase.topology.topology import Topology
+
+if TYPE_CHECKING:
+    from hayase.app.app import StateListener
+    from hayase.app.metrics_server import MetricsServer
+    from hayase.runtime.driver.lease import Lease
+    from hayase.runtime.driver.shared_query import SharedQuery
+
+_LOG = logging.getLogger("hayase.app")
+
+_POLL_S = 0.05
+_ENDS = (State.NOT_RUNNING, State.ERROR)
+
+
+@dataclass(frozen=True, slots=True)
+class _Program:
+    """What a topology is started with, again and again."""
+
+    topology: Topology
+    settings: Mapping[str, Any]
+    application_id: str | None
+    listener: StateListener | None
+    handler: UncaughtExceptionHandler | None
+
+
+class StreamsRuntime:
+    """Runs many topologies in one Spark query (ksqlDB's shared runtime, with Kafka Streams' named topologies).
+
+    A topology is what an application is otherwise: it has an `application.id` of its own (`<runtime>-<name>`), its
+    checkpoint, epochs, serdes, failure policies and guarantee. An error of one topology does not concern the others.
+    Topologies are added, paused, resumed, restarted and removed while the others go on. What Spark, the log, the state
+    folder and security need are settings of the runtime.
+
+    The runtime remembers its topologies: after a restart those run that were there before, also without the files that
+    they came from, and those that were paused are paused. The object may be used from several threads.
+
+    Example:
+        >>> runtime = StreamsRuntime({"application.id": "shop", "log.dir": "data/log"})  # doctest: +SKIP
+        >>> runtime.start()  # doctest: +SKIP
+        >>> runtime.add_topology("revenue", topology, {"commit.interval.ms": 1000})  # doctest: +SKIP
+        >>> runtime.topology("revenue").store("revenue").get("book")  # doctest: +SKIP
+    """
+
+    def __init__(self, config: Mapping[str, object]) -> None:
+        """Check the settings; nothing is started, created or contacted yet.
+
+        Raises:
+            ConfigError: a setting is unknown, missing, belongs to a topology, or its value is not allowed.
+        """
+        self.config = check_runtime_settings(config)
+        self._given = dict(config)
+        self._own = own_config(config)
+        self._blobs = open_blobs(self._own.checkpoint_dir, fsync=self._own.checkpoint_fsync)
+        self._lock = threading.RLock()
+        self._state = State.CREATED
+        self._error: HayaseError | None = None
+        self._programs: dict[str, _Program] = {}
+        self._topologies: dict[str, NamedTopology] = {}
+        self._paused: set[str] = set()
+        self._membership: Membership | None = None
+        self._lease: Lease | None = None
+        self._shared: SharedQuery | None = None
+        self._metrics: MetricsServer | None = None
+        self._watcher: threading.Thread | None = None
+        self._stopping = threading.Event()
+        self._recovery = Recovery(shut_down_client, self.config.task_timeout_ms / 1000)
+
+    @property
+    def state(self) -> State:
+        """Where the runtime is in its life. An error of a topology is that topology's state alone."""
+        return self._state
+
+    @property
+    def error(self) -> HayaseError | None:
+        """The error that ended the runtime; `None` unless the state is ERROR."""
+        return self._error
+
+    @property
+    def topologies(self) -> dict[str, NamedTopology]:
+        """The topologies as they are now, by name."""
+        with self._lock:
+            return dict(self._topologies)
+
+    def topology(self, name: str) -> NamedTopology:
+        """A topology as it is now.
+
+        Raises:
+            TopologyError: `UNKNOWN_TOPOLOGY`.
+        """
+        with self._lock:
+            if name not in self._topologies:
+                raise TopologyError(
+                    "UNKNOWN_TOPOLOGY",
+                    f"the runtime {self.config.application_id!r} has no topology {name!r}; it has "
+                    f"{', '.join(sorted(self._topologies)) or 'none'}",
+                )
+            return self._topologies[name]
+
+    def add_topology(
+        self,
+        name: str,
+        topology: Topology,
+        settings: Mapping[str, object] | None = None,
+        *,
+        application_id: str | None = None,
+        state_listener: StateListener | None = None,
+        uncaught_exception_handler: UncaughtExceptionHandler | None = None,
+    ) -> NamedTopology:
+        """Add a topology; in a running runtime it is started at once.
+
+        Of a name that the runtime remembers from an earlier run, the program given here takes the place of the
+        remembered one, and goes on with its state.
+
+        Args:
+            name: letters, digits, `_` and `.`.
+            topology: what runs.
+            settings: of the topology, e.g. `commit.interval.ms`; see docs/operations.md for the list.
+            application_id: adopts the checkpoint of a stopped application of that id; default `<runtime>-<name>`.
+            state_listener: see `StreamsApp.set_state_listener`.
+            uncaught_exception_handler: see `StreamsApp.set_uncaught_exception_handler`.
+
+        Raises:
+            ConfigError: a name or setting is not allowed.
+            TopologyError: `TOPOLOGY_EXISTS`: the runtime runs one of that name, or one with that `application.id`.
+            StreamsStoppedError: the runtime has ended.
+            HayaseError: the topology cannot be started as it is; the runtime does not keep it.
+        """
+        with self._lock:
+            self._check_open()
+            program = _Program(
+                topology, dict(settings or {}), application_id, state_listener, uncaught_exception_handler
+            )
+            app = self._make(name, program)
+            self._check_new(name, app)
+            self._programs[name], self._topologies[name] = program, app
+            started = self._state is State.RUNNING
+        if started:
+            try:
+                self._start_topology(name)
+            except HayaseError:
+                with self._lock:
+                    del self._programs[name], self._topologies[name]
+                raise
+            self._publish()
+        return app
+
+    def remove_topology(
+        self, name: str, *, delete_state: bool = False, timeout: timedelta = timedelta(seconds=60)
+    ) -> None:
+        """Stop a topology and forget it.
+
+        Args:
+            name: its name.
+            delete_state: also remove its checkpoint, state, internal topics, markers and committed offsets, as
+                `hayase app reset` does; else the same name goes on with them when it is added again.
+            timeout: how long the epoch at work may take to end.
+
+        Raises:
+            TopologyError: `UNKNOWN_TOPOLOGY`.
+            StreamsStoppedError: the runtime has ended.
+        """
+        self._check_open()
+        app = self.topology(name)
+        app.close(timeout)
+        with self._lock:
+            if self._topologies.get(name) is app:
+                del self._topologies[name], self._programs[name]
+                self._paused.discard(name)
+        self._publish()
+        if delete_state:
+            log = open_log(log_config(app.config))
+            try:
+                reset_application(app.config, log)
+            finally:
+                log.close()
+
+    def pause(self, name: str) -> None:
+        """Begin no new epochs of a topology, also after a restart of the runtime, until `resume`. Returns at once."""
+        self._check_open()
+        self.topology(name).pause()
+        with self._lock:
+            self._paused.add(name)
+        self._publish()
+
+    def resume(self, name: str) -> None:
+        """Have a paused topology go on."""
+        self._check_open()
+        self.topology(name).resume()
+        with self._lock:
+            self._paused.discard(name)
+        self._publish()
+
+    def restart(self, name: str) -> NamedTopology:
+        """Stop a topology, if it runs, and start it again, e.g. after an error. It goes on where it was.
+
+        Raises:
+            TopologyError: `UNKNOWN_TOPOLOGY`.
+            StreamsStoppedError: the runtime does not run.
+            HayaseError: the topology cannot be started as it is.
+        """
+        self._check_open()
+        self.topology(name).close()
+        with self._lock:
+            app = self._topologies[name] = self._make(name, self._programs[name])
+        if self._state is State.RUNNING:
+            self._start_topology(name)
+        return app
+
+    def start(self) -> None:
+        """Start Spark and all topologies, those of earlier runs too. Returns when they are started.
+
+        A topology that cannot be started is in the state ERROR; the others go on.
+
+        Raises:
+            StreamsStoppedError: it was started before.
+            LeaseHeldError: another copy of the runtime runs.
+            HayaseError: Spark does not start.
+        """
+        self._start(bounded=False)
+
+    def run_to_end(self, timeout: timedelta | None = None) -> dict[str, ProgressReport]:
+        """Process what is in the source topics of every topology now, then stop.
+
+        What one topology writes meanwhile, another one may read only at the next call.
+
+        Raises:
+            HayaseError: the first error of a topology or of the runtime, once all have ended.
+            StreamsStoppedError: `TIMED_OUT`; the runtime has been stopped then.
+        """
+        self._start(bounded=True)
+        deadline = None if timeout is None else time.monotonic() + timeout.total_seconds()
+        while any(app.state not in _ENDS for app in self.topologies.values()) and self._state is State.RUNNING:
+            if deadline is not None and time.monotonic() > deadline:
+                self.close()
+                raise StreamsStoppedError(
+                    "TIMED_OUT", f"not all topologies were at the end of their input in {timeout}"
+                )
+            time.sleep(_POLL_S)
+        reports = {name: app.progress() for name, app in self.topologies.items()}
+        errors = [error for error in (self._error, *(a.error for a in self.topologies.values())) if error is not None]
+        self.close()
+        if errors:
+            raise errors[0]
+        return reports
+
+    def run(self) -> None:
+        """Start and go on until `close`, Ctrl-C or a failure of the runtime.
+
+        Raises:
+            HayaseError: what `start` raises, or what made the runtime fail.
+        """
+        try:
+            self.start()
+            self.wait()
+        finally:
+            self.close()
+        if self._error is not None:
+            raise self._error
+
+    def wait(self, timeout: timedelta | None = None) -> bool:
+        """Wait until the runtime has stopped or failed; `False` if it has not within the timeout."""
+        deadline = None if timeout is None else time.monotonic() + timeout.total_seconds()
+        while self._state not in _ENDS:
+            if deadline is not None and time.monotonic() > deadline:
+                return False
+            time.sleep(_POLL_S)
+        return True
+
+    def close(self, timeout: timedelta = timedelta(seconds=60)) -> bool:
+        """Stop all topologies between epochs, or after the timeout in mid-epoch, and Spark, if the runtime started it.
+
+        Nothing is lost or written twice either way. Does nothing if the runtime has stopped. Thread-safe.
+
+        Returns:
+            Whether all topologies stopped between epochs.
+        """
+        with self._lock:
+            if self._state in _ENDS:
+                return True
+            if self._state is State.PENDING_SHUTDOWN:
+                closing = False
+            else:
+                closing = True
+                self._move(State.PENDING_SHUTDOWN)
+        if not closing:
+            return self.wait(timeout)
+        return self._end(None, timeout)
+
+    def metrics(self) -> dict[str, dict[MetricName, Value]]:
+        """The metrics of every topology, by name; see `StreamsApp.metrics`."""
+        return {name: app.metrics() for name, app in self.topologies.items()}
+
+    @property
+    def metrics_url(self) -> str:
+        """Where the metrics of all topologies are served for Prometheus; empty without `metrics.port`."""
+        return self._metrics.url if self._metrics is not None else ""
+
+    def __enter__(self) -> StreamsRuntime:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # how it works
+
+    def _start(self, *, bounded: bool) -> None:
+        with self._lock:
+            if self._state is not State.CREATED:
+                raise StreamsStoppedError(
+                    "ALREADY_STARTED", f"the runtime is {self._state.value}; make a new StreamsRuntime to start again"
+                )
+            self._move(State.REBALANCING)
+        if self.config.log_format is not None:
+            form, level = self.config.log_format, self.config.log_level or "INFO"
+            configure_logging(form=form, level=level, secrets=self.config.secrets)
+        try:
+            self._open()
+        except BaseException as error:
+            known = error if isinstance(error, HayaseError) else None
+            self._end(known, timedelta(0))
+            raise
+        with self._lock:
+            self._move(State.RUNNING)
+            names = list(self._topologies)
+        for name in names:
+            try:
+                self._start_topology(name, bounded=bounded)
+            except HayaseError as error:  # its state says so; the others go on
+                _LOG.error("topology %s could not be started: %s", name, error)
+        self._publish()
+        self._watcher = threading.Thread(target=self._watch, name="hayase-runtime", daemon=True)
+        self._watcher.start()
+
+    def _open(self) -> None:
+        """Take the lease, read the membership, start Spark."""
+        from hayase.app.folders import settle_runtime_folders
+        from hayase.app.metrics_server import MetricsServer
+        from hayase.runtime.driver.lease import lease_for
+        from hayase.runtime.driver.session import default_slots, settings_of_session
+        from hayase.runtime.driver.shared_query import SharedQuery
+
+        own = self._own
+        settle_runtime_folders(own, self._blobs)
+        probe_put_if_absent(self._blobs, exactly_once=True)
+        lease = lease_for(self._blobs, own.application_id)
+        lease.__enter__()
+        self._lease = lease
+        self._membership = Membership(self._blobs)
+        self._recall(self._membership)
+        known = settings_of_session(own.spark_properties)
+        if own.metrics_port is not None:
+            self._metrics = MetricsServer(
+                own.metrics_host, own.metrics_port, own.application_id, self._all_metrics, self._report,
+                own.metrics_allowed_hosts,
+            )  # fmt: skip
+        self._shared = SharedQuery(
+            own.application_id,
+            own.state_dir / own.application_id / RUNS,
+            own.num_stream_threads or default_slots(known),
+            own.spark_properties,
+            known,
+            job_s=own.epoch_span_max_ms / 1000,
+            log_level=own.log_level or "WARNING",
+            delay_s=lambda error: self._recovery.delay_s(error, self._epochs()),
+        )
+        self._shared.start()
+
+    def _recall(self, membership: Membership) -> None:
+        """Take the topologies of earlier runs, unless the program has given one of that name."""
+        for name, member in membership.members.items():
+            if member.paused:
+                self._paused.add(name)
+            if name not in self._programs:
+                topology, settings = membership.program(member.program)
+                default = f"{self._own.application_id}-{name}"
+                adopted = None if member.application_id == default else member.application_id
+                program = _Program(topology, settings, adopted, None, None)
+                self._programs[name], self._topologies[name] = program, self._make(name, program)
+
+    def _make(self, name: str, program: _Program) -> NamedTopology:
+        config = topology_config(self._given, name, program.settings, program.application_id)
+        app = NamedTopology(name, program.topology, config)
+        if program.listener is not None:
+            app.set_state_listener(program.listener)
+        if program.handler is not None:
+            app.set_uncaught_exception_handler(program.handler)
+        return app
+
+    def _check_new(self, name: str, app: NamedTopology) -> None:
+        ids = {other.config.application_id: taken for taken, other in self._topologies.items()}
+        if name in self._topologies or app.config.application_id in ids:
+            taken = ids.get(app.config.application_id, name)
+            raise TopologyError(
+                "TOPOLOGY_EXISTS",
+                f"the runtime {self.config.application_id!r} has a topology {taken!r} with the application.id "
+                f"{app.config.application_id!r}: remove it first, or give this one another name",
+            )
+
+    def _start_topology(self, name: str, *, bounded: bool = False) -> None:
+        app, shared = self.topology(name), self._shared
+        assert shared is not None
+        app.run_in(shared)
+        if name in self._paused:
+            app.pause()
+        if bounded:
+            app.start_to_end()
+        else:
+            app.start()
+
+    def _publish(self) -> None:
+        """Remember the topologies as they are now."""
+        with self._lock:
+            if self._membership is None or self._state is not State.RUNNING:
+                return
+            members = {}
+            for name, program in self._programs.items():
+                digest = self._membership.keep_program(program.topology, program.settings)
+                application_id = self._topologies[name].config.application_id
+                members[name] = Member(application_id, digest, name in self._paused)
+            self._membership.publish(members)
+
+    def _watch(self) -> None:
+        while not self._stopping.wait(_POLL_S):
+            assert self._shared is not None and self._lease is not None
+            error = self._shared.error or self._lease.lost()
+            if error is not None:
+                with self._lock:
+                    if self._state is not State.RUNNING:
+                        return
+                    self._move(State.PENDING_ERROR)
+                self._end(error, timedelta(0))
+                return
+
+    def _end(self, error: HayaseError | None, timeout: timedelta) -> bool:
+        self._stopping.set()
+        deadline = time.monotonic() + timeout.total_seconds()
+        clean = self._close_topologies(deadline)
+        steps: list[Callable[[], object]] = []
+        if self._shared is not None:
+            steps.append(self._shared.close)
+        if self._metrics is not None:
+            steps.append(self._metrics.close)
+        if self._lease is not None:
+            steps.append(partial(self._lease.__exit__, None, None, None))
+        for step in steps:
+            try:
+                step()
+            except Exception:
+                _LOG.exception("something could not be closed at the end of the runtime")
+        with self._lock:
+            self._error = error
+            if error is None:
+                self._move(State.PENDING_SHUTDOWN)
+                self._move(State.NOT_RUNNING)
+            else:
+                self._move(State.PENDING_ERROR)
+                self._move(State.ERROR)
+        return clean
+
+    def _close_topologies(self, deadline: float) -> bool:
+        """Close all at the same time: each waits for the epoch that it is at."""
+        clean: list[bool] = []
+
+        def close(app: NamedTopology) -> None:
+            clean.append(app.close(timedelta(seconds=max(0.0, deadline - time.monotonic()))))
+
+        threads = [threading.Thread(target=close, args=(app,), daemon=True) for app in self.topologies.values()]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return all(clean)
+
+    def _check_open(self) -> None:
+        if self._state in (*_ENDS, State.PENDING_SHUTDOWN, State.PENDING_ERROR):
+            raise StreamsStoppedError(
+                "NOT_RUNNING", f"the runtime {self.config.application_id!r} is {self._state.value}; make a new one"
+            )
+
+    def _epochs(self) -> int:
+        return sum(app.progress().epochs for app in self.topologies.values())
+
+    def _all_metrics(self) -> dict[MetricName, Value]:
+        named: dict[MetricName, Value] = {}
+        for name, metrics in self.metrics().items():
+            for metric, value in metrics.items():
+                tags = (*metric.tags, ("topology", name))
+                named[MetricName(metric.group, metric.name, tags, metric.description)] = value
+        return named
+
+    def _report(self) -> ProgressReport:
+        reports = [app.progress() for app in self.topologies.values()]
+        lags = [report.lag_records for report in reports if report.lag_records is not None]
+        return ProgressReport(
+            self._state,
+            sum(report.epochs for report in reports),
+            max((report.last_epoch for report in reports), default=-1),
+            sum(report.consumed for report in reports),
+            sum(report.produced for report in reports),
+            sum(report.late for report in reports),
+            sum(report.dropped for report in reports),
+            sum(report.dead_letters for report in reports),
+            sum(lags) if lags else None,
+            waiting=next((report.waiting for report in reports if report.waiting), ""),
+            lost_offsets=sum(report.lost_offsets for report in reports),
+        )
+
+    def _move(self, new: State) -> None:
+        if new is self._state:
+            return
+        assert new in NEXT[self._state], (self._state, new)
+        _LOG.info("runtime %s: state %s -> %s", self.config.application_id, self._state.value, new.value)
+        self._state = new

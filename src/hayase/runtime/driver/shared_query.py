@@ -1,0 +1,202 @@
+"""The one Spark query of a shared runtime, and the list of the topologies that run in it."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import msgspec
+from pyspark.errors import StreamingQueryException
+from pyspark.sql.streaming.query import StreamingQuery
+
+from hayase.core.errors import HayaseError
+from hayase.core.private_files import make_folder, umask_of
+from hayase.runtime.driver.core_contention import CoreContention
+from hayase.runtime.driver.master import driver_addresses
+from hayase.runtime.driver.query import build_frame, start_query
+from hayase.runtime.driver.run import quietly
+from hayase.runtime.driver.session import HADOOP_UMASK, SessionUse
+from hayase.runtime.driver.spark_resources import SPARK_ERRORS
+from hayase.runtime.wire.driver_control import DriverControl
+from hayase.runtime.wire.endpoints import RunEndpoints
+from hayase.runtime.wire.failure import query_failure, spark_gone, start_failure
+from hayase.runtime.wire.log_relay import LogRelay
+from hayase.runtime.wire.shared_options import SHARED, SharedOptions
+from hayase.runtime.wire.topology_list import ListedTopology, TopologyList
+
+_LOG = logging.getLogger("hayase.runtime")
+
+_POLL_S = 0.1
+_INTERVAL_MS = 0
+
+
+class SharedQuery:
+    """Started by `start`, goes on until `close`; a query that fails is started again while `delay_s` says so.
+
+    Topologies go on with the next query where the last one left them. Thread-safe.
+
+    Args:
+        runtime_id: the `application.id` of the runtime.
+        folder: for runs; the caller holds the runtime's lease, so what others have left there is removed.
+        slots: how many topologies are worked on at a time.
+        spark_settings: the user's `spark.*`.
+        known_settings: see `hayase.runtime.driver.session.settings_of_session`.
+        job_s: how long a Spark job goes on.
+        log_level: the least level that workers send.
+        delay_s: seconds to wait before a query that failed with that error is started again; `None`: the runtime fails.
+
+    Attributes:
+        endpoints: addresses of the run; the control folder is the runtime's.
+        spark_log: the file for what Spark's JVM has to say.
+        error: what the runtime failed with.
+    """
+
+    def __init__(
+        self,
+        runtime_id: str,
+        folder: Path,
+        slots: int,
+        spark_settings: Mapping[str, str],
+        known_settings: Mapping[str, str],
+        *,
+        job_s: float,
+        log_level: str,
+        delay_s: Callable[[HayaseError], float | None],
+    ) -> None:
+        shutil.rmtree(folder, ignore_errors=True)
+        make_folder(folder)
+        self.folder = Path(tempfile.mkdtemp(dir=folder.resolve()))
+        self.control = DriverControl(self.folder)
+        self.spark_log = folder.parent / "spark.log"
+        host, bind = driver_addresses(known_settings)
+        self._relay = LogRelay(host, bind)
+        self.endpoints = RunEndpoints(str(self.folder), str(self._relay.folder), self._relay.address, host, bind)
+        self.slots = slots
+        self.error: HayaseError | None = None
+        self._id = runtime_id
+        self._settings = {HADOOP_UMASK: f"{umask_of(folder.parent):03o}", **spark_settings}
+        self._delay_s = delay_s
+        options = SharedOptions(
+            str(self.folder),
+            slots,
+            job_s,
+            self.endpoints.sockets_dir,
+            self.endpoints.log_address,
+            host,
+            bind,
+            log_level,
+        )
+        self._options = {SHARED: msgspec.json.encode(options).decode()}
+        self._lock = threading.Lock()
+        self._list = TopologyList(self.folder)
+        self._topologies: dict[str, ListedTopology] = {}
+        self._starts = 0
+        self._queries = 0
+        self._session: SessionUse | None = None
+        self._contention: CoreContention | None = None
+        self._query: StreamingQuery | None = None
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="hayase-shared-query", daemon=True)
+
+    def start(self) -> None:
+        """Start Spark and the query.
+
+        Raises:
+            HayaseError: Spark does not start.
+        """
+        self._open()
+        self._thread.start()
+
+    def list_topology(self, application_id: str, options: Mapping[str, str], *, bounded: bool) -> int:
+        """Have a topology run from now on; in place of what runs under that id. Returns the number of this start."""
+        with self._lock:
+            self._starts += 1
+            self._topologies[application_id] = ListedTopology(dict(options), self._starts, bounded)
+            self._list.write(self._topologies)
+            return self._starts
+
+    def unlist_topology(self, application_id: str) -> None:
+        """Have a topology run no more: at once, an epoch that is open is finished by its next start."""
+        with self._lock:
+            if self._topologies.pop(application_id, None) is not None:
+                self._list.write(self._topologies)
+
+    def close(self) -> None:
+        """Stop the query, and Spark, if this runtime started it. Never raises."""
+        self._stopping.set()
+        quietly("the runtime could not be asked to stop", self.control.request_stop)
+        if self._thread.is_alive():
+            self._thread.join()
+        quietly("the query could not be stopped", self._stop_query)
+        if self._session is not None:
+            quietly("Spark could not be let go", self._session.release)
+        quietly("the relay of logs could not be closed", self._relay.close)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _open(self) -> None:
+        try:
+            if self._session is None:
+                self._session = SessionUse(self._id, self.slots, self._settings, self.spark_log)
+                session = self._session
+                self._contention = CoreContention(
+                    session.active_jobs, lambda: session.shared, session.executors, self.control.request_yield
+                )
+            self._queries += 1
+            frame = build_frame(self._session.session, self._options, 1, self.slots)
+            log = (self.folder / f"spark-{self._queries}").as_uri()
+            self._query = start_query(frame, self._id, log, interval_ms=_INTERVAL_MS, bounded=False)
+        except SPARK_ERRORS as error:
+            raise start_failure(str(error), self.spark_log) from error
+
+    def _stop_query(self) -> None:
+        if self._query is not None:
+            self._query.stop()
+
+    def _watch(self) -> None:
+        while not self._stopping.wait(_POLL_S):
+            error = self._failure()
+            while error is not None:
+                delay_s = self._delay_s(error)
+                if delay_s is None:
+                    self.error = error
+                    return
+                if self._stopping.wait(delay_s):
+                    return
+                error = self._replace()
+
+    def _failure(self) -> HayaseError | None:
+        assert self._query is not None and self._session is not None
+        try:
+            if self._query.isActive:
+                if self._contention is not None:
+                    self._contention.check()
+                return None
+            failure: StreamingQueryException | None = self._query.exception()
+        except Exception as error:  # the JVM is gone
+            return spark_gone(error, self.spark_log, self._session.end(wait=True))
+        text = str(failure) if failure is not None else "the query was stopped by the program"
+        error = query_failure(text, self.spark_log, planner_lost=self.control.planner_lost())
+        end = self._session.end()
+        return error if end is None else spark_gone(RuntimeError(str(error)), self.spark_log, end)
+
+    def _replace(self) -> HayaseError | None:
+        """A new query, in a new session if Spark's JVM has ended; why there is none, if there is not.
+
+        Its planner takes the list as it is.
+        """
+        assert self._session is not None
+        try:
+            self.control.forget_planner()
+            if self._session.end() is not None:
+                self._session.release()
+                self._session = None
+            self._open()
+        except HayaseError as error:
+            return error
+        except Exception as error:
+            return spark_gone(error, self.spark_log)
+        return None

@@ -1,0 +1,137 @@
+"""Runner of one topology in a shared runtime: what `QueryRunner` is to an application with a query of its own."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from hayase.core.errors import HayaseError, ProcessingError, StreamsStoppedError
+from hayase.runtime.driver.run import Run
+from hayase.runtime.driver.shared_query import SharedQuery
+from hayase.runtime.wire.app_spec import AppSpec, delete_other_programs
+from hayase.runtime.wire.failure import find_error
+from hayase.storage.blobs import BlobStore
+
+_POLL_S = 0.01
+_RELEASE_S = 30.0
+
+
+class TopologyRunner:
+    """Has the shared query run a topology, and follows it.
+
+    Args:
+        run: the run of the topology; the caller holds its lease.
+        app: the topology and its settings.
+        blobs: its checkpoint.
+        shared: the query.
+        bounded: to the ends of the input as they are now.
+
+    Attributes:
+        run: the run.
+    """
+
+    POLL_S = 0.1
+    """How often `poll` is to be called."""
+
+    def __init__(self, run: Run, app: AppSpec, blobs: BlobStore, shared: SharedQuery, *, bounded: bool) -> None:
+        self.run = run
+        self._shared = shared
+        self._bounded = bounded
+        self._app = app
+        self._options = {
+            "checkpoint": app.checkpoint,
+            "fsync": "true" if app.checkpoint_fsync else "false",
+            "patience_ms": str(app.task_timeout_ms),
+            "control": app.endpoints.control_dir,
+        }
+        self._publish(app, blobs)
+        self._started = 0
+        self._listed = False
+        self._stopped = False
+
+    def _publish(self, app: AppSpec, blobs: BlobStore) -> None:
+        digest = app.publish(blobs, self.run.vault)
+        delete_other_programs(blobs, digest)
+        self._options["digest"] = digest
+
+    def start(self) -> None:
+        """Have it run from now on."""
+        self.run.control.forget_planner()
+        self._started = self._shared.list_topology(self._app.application_id, self._options, bounded=self._bounded)
+        self._listed = True
+
+    def restart(self) -> None:
+        """Have it run again after a failure; it goes on with the epoch that is open."""
+        self._unlist()
+        self.start()
+
+    def replace(self, app: AppSpec, blobs: BlobStore) -> None:
+        """Go on with a program that reads more topics. The loop is suspended."""
+        self._unlist()
+        self._publish(app, blobs)
+        self._app = app
+        self.run.control.request_change(False)
+        self.start()
+
+    def poll(self) -> bool:
+        """Take in what was reported; whether the topology is still at work."""
+        control = self.run.control
+        failed = self._stopped or self._shared.error is not None or control.failure() is not None or control.ended()
+        self.run.progress.add_reports(control.reports())
+        return not failed
+
+    def error(self) -> HayaseError | None:
+        """Why it ended, if it failed."""
+        if self._shared.error is not None:
+            return self._shared.error
+        text = self.run.control.failure()
+        if text is None:
+            return None
+        return find_error(text) or ProcessingError("PROCESSING_FAILED", f"the topology failed: {text}")
+
+    def why_lost(self, error: BaseException) -> HayaseError:
+        """What an error means that came out of a call of this object."""
+        if isinstance(error, HayaseError):
+            return error
+        return StreamsStoppedError(
+            "SUPERVISOR_FAILED",
+            f"the topology cannot be watched any more, so it ends ({type(error).__name__}: {error}). Fix that and "
+            "start it again; it goes on where it was",
+        )
+
+    def stop(self, timeout_s: float) -> bool:
+        """Stop between epochs; in mid-epoch if that takes longer than the timeout. Whether it was between epochs."""
+        control = self.run.control
+        control.request_stop()
+        deadline = time.monotonic() + timeout_s
+        while not self._at_rest() and time.monotonic() < deadline:
+            time.sleep(_POLL_S)
+        clean = self._at_rest()
+        self.stop_query()
+        return clean
+
+    def _at_rest(self) -> bool:
+        control = self.run.control
+        gone = self._shared.error is not None or control.failure() is not None or control.ended()
+        return not self._listed or gone or control.suspended()
+
+    def stop_query(self) -> bool:
+        """Stop it at once; an epoch that is open is finished by the next start."""
+        self._unlist()
+        self._stopped = True
+        return True
+
+    def close(self) -> None:
+        """Let go; waits until the slots have closed what they keep for it, not for ever."""
+        self._unlist()
+
+    def _unlist(self) -> None:
+        if not self._listed:
+            return
+        self._listed = False
+        self._shared.unlist_topology(self._app.application_id)
+        deadline = time.monotonic() + _RELEASE_S
+        while self.run.control.released() < self._started and time.monotonic() < deadline:
+            if self._shared.error is not None or not Path(self._app.endpoints.control_dir).is_dir():
+                return
+            time.sleep(_POLL_S)

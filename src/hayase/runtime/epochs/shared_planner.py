@@ -1,0 +1,133 @@
+"""Planner of a shared runtime: one process with a loop for each topology, one look at the log, one pool of slots."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+
+from hayase.core.errors import HayaseError
+from hayase.core.time import SystemClock
+from hayase.log.open import open_log
+from hayase.log.protocol import Log, LogConfig
+from hayase.runtime.epochs.log_watch import LogWatch
+from hayase.runtime.epochs.planner import EpochPlanner
+from hayase.runtime.epochs.slot_pool import SlotPool
+from hayase.runtime.epochs.topology_loop import TopologyLoop
+from hayase.runtime.wire.app_spec import load_app_spec
+from hayase.runtime.wire.log_relay import log_to_driver
+from hayase.runtime.wire.patient import patience_of
+from hayase.runtime.wire.planner_control import PlannerControl
+from hayase.runtime.wire.shared_options import SharedOptions
+from hayase.runtime.wire.topology_list import ListedTopology, TopologyList
+from hayase.storage.open import open_blobs
+
+_LOG = logging.getLogger("hayase.runtime")
+
+_LIST_POLL_S = 0.02
+_JOIN_S = 30.0
+_NOTHING_S = 0.1
+
+
+class SharedPlanner:
+    """One per shared runtime."""
+
+    def __init__(self, options: SharedOptions) -> None:
+        self._options = options
+        log_to_driver(options.log_address, options.log_level, {}, ())
+        self._list = TopologyList(Path(options.folder))
+        self._control = PlannerControl(Path(options.folder))
+        self.pool = SlotPool(options.slots, options.endpoints())
+        self._logs: dict[str, tuple[Log, LogWatch]] = {}
+        self._loops: dict[str, tuple[ListedTopology, TopologyLoop]] = {}
+        self._stopped = threading.Event()
+        self._listed = threading.Event()
+        self._thread = threading.Thread(target=self._follow, name="hayase-topologies", daemon=True)
+        self._thread.start()
+        self._control.publish_ready()
+
+    def begin_job(self, after: int) -> int:
+        """The number of the next Spark job, whose tasks may join; `after` if there is nothing to do for now."""
+        if self._control.stop_requested() or not self._listed.wait(_NOTHING_S):
+            return after
+        self.pool.begin_job(after + 1, self._options.job_s)
+        if self._control.yield_requested():
+            self.pool.drain()
+        return after + 1
+
+    def close(self) -> None:
+        """End all loops at once: epochs that are open are finished by the next start."""
+        self._stopped.set()
+        self.pool.close()
+        for _, loop in self._loops.values():
+            loop.stop()
+        self._control.publish_closed()
+        for log, watch in self._logs.values():
+            watch.close()
+            log.close()
+
+    def _follow(self) -> None:
+        """Start and stop loops as the list says."""
+        yielding = False
+        while not self._stopped.wait(_LIST_POLL_S):
+            try:
+                listed = self._list.changed()
+                if listed is not None:
+                    self._take(listed)
+                if self._control.stop_requested():
+                    self.pool.end_job()
+                if self._control.yield_requested() != yielding:
+                    yielding = not yielding
+                    if yielding:
+                        self.pool.drain()
+            except Exception:  # the next look may fare better; a topology that cannot be started has said so
+                _LOG.exception("the list of topologies could not be followed")
+
+    def _take(self, listed: Mapping[str, ListedTopology]) -> None:
+        for application_id, (entry, loop) in list(self._loops.items()):
+            if listed.get(application_id) != entry:
+                loop.stop()
+                loop.join(_JOIN_S)
+                del self._loops[application_id]
+                if application_id not in listed or entry.options["digest"] != listed[application_id].options["digest"]:
+                    self.pool.release(application_id, _JOIN_S)
+                control = PlannerControl(Path(entry.options["control"]))
+                control.publish_released(entry.start)
+        for application_id, entry in listed.items():
+            if application_id not in self._loops:
+                self._start(application_id, entry)
+        if listed:
+            self._listed.set()
+        else:
+            self._listed.clear()
+
+    def _start(self, application_id: str, entry: ListedTopology) -> None:
+        """Start a loop in a thread of its own: opening a checkpoint may take time."""
+        control = PlannerControl(Path(entry.options["control"]))
+        try:
+            planner, watch = self._open(entry.options, control)
+        except HayaseError as error:
+            control.publish_failure(f"hayase.core.errors.{type(error).__name__}: {error}")
+            return
+        except Exception as error:  # a program that cannot be loaded is one topology's affair
+            _LOG.exception("topology %s could not be started", application_id)
+            control.publish_failure(f"{type(error).__name__}: {error}")
+            return
+        loop = TopologyLoop(planner, entry.options, self.pool, watch, bounded=entry.bounded)
+        self._loops[application_id] = entry, loop
+        loop.start()
+
+    def _open(self, options: Mapping[str, str], control: PlannerControl) -> tuple[EpochPlanner, LogWatch]:
+        patience = patience_of(options, f"planner-{os.getpid()}")
+        blobs = open_blobs(options["checkpoint"], fsync=options["fsync"] == "true", patience=patience)
+        app = load_app_spec(blobs, options["digest"])
+        log, watch = self._log(app.log)
+        return EpochPlanner(app, blobs, log, SystemClock(), control), watch
+
+    def _log(self, config: LogConfig) -> tuple[Log, LogWatch]:
+        key = repr(config)
+        if key not in self._logs:
+            self._logs[key] = open_log(config), LogWatch(open_log(config))
+        return self._logs[key]

@@ -1,0 +1,227 @@
+"""Loop of one topology in a shared runtime: plans its epochs and has the slots run them, in a thread of its own."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import msgspec
+
+from hayase.core.errors import HayaseError, ProcessingError
+from hayase.core.logs import log_context
+from hayase.runtime.epochs.log_watch import LogWatch, Watch
+from hayase.runtime.epochs.planner import EpochPlanner
+from hayase.runtime.epochs.slot_pool import DEATHS_MAX, SlotPool, Work
+from hayase.runtime.wire.app_spec import AppSpec
+from hayase.runtime.wire.failure import find_error, reason_of
+from hayase.runtime.wire.slot_messages import RowFile, TopologyRequest, TopologyResult
+from hayase.runtime.wire.span_messages import EpochReport
+from hayase.state.delta.journal import EdgeRow
+from hayase.task.epoch_record import EpochRecord
+
+_LOG = logging.getLogger("hayase.runtime")
+
+_SUSPENDED_POLL_S = 0.1
+_LOOK_AGAIN_S = 0.25
+"""Requests of the driver come as files, which are looked for so often."""
+_IDLING_POLL_S = 0.05
+_PLAN_AGAIN_S = 5.0
+"""So often a topology is planned though no end has moved: a topic may have grown, or be gone."""
+_REPORT_FILE_S = 60.0
+_LAG_AFTER_S = 0.25
+
+
+class TopologyLoop:
+    """Runs until it is stopped, its input has ended (`bounded`), or the topology fails.
+
+    Args:
+        planner: of the topology; the loop alone uses it.
+        options: by which slots find its program.
+        pool: the slots.
+        watch: tells when its input has moved.
+        bounded: to the ends of the input as they are now.
+    """
+
+    def __init__(
+        self, planner: EpochPlanner, options: dict[str, str], pool: SlotPool, watch: LogWatch, *, bounded: bool
+    ) -> None:
+        self._planner = planner
+        self._options = options
+        self._pool = pool
+        self._log_watch = watch
+        self._watch: Watch = watch.add(planner.partitions)
+        self._bounded = bounded
+        self._stopped = threading.Event()
+        app = planner.app
+        self._application_id = app.application_id
+        self._slots_of_levels, self._level_and_slot = _layout(app)
+        self._interval_s = app.commit_interval_ms / 1000
+        self._idles = app.max_task_idle_ms > 0
+        self._thread = threading.Thread(target=self._run, name=f"hayase-{self._application_id}", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it goes on."""
+        return self._thread.is_alive()
+
+    def stop(self) -> None:
+        """End it at once; an epoch that is open is finished by the next start."""
+        self._stopped.set()
+        self._watch.wake()
+        self._pool.cancel(self._application_id)
+
+    def join(self, timeout_s: float) -> None:
+        """Wait for the end."""
+        self._thread.join(timeout_s)
+
+    def _run(self) -> None:
+        control = self._planner.control
+        with log_context(application_id=self._application_id):
+            try:
+                self._run_epochs()
+            except HayaseError as error:
+                control.publish_failure(f"hayase.core.errors.{type(error).__name__}: {error}")
+            except BaseException as error:  # whatever it is, it is the end of this topology alone
+                _LOG.exception("planning failed")
+                control.publish_failure(f"{type(error).__name__}: {error}")
+            else:
+                if not self._stopped.is_set():
+                    control.publish_end()
+            finally:
+                self._log_watch.remove(self._watch)
+                self._pool.cancel(self._application_id)
+                control.publish_closed()
+
+    def _run_epochs(self) -> None:
+        planner = self._planner
+        if self._bounded:
+            planner.freeze()
+        after = planner.last_done()
+        while not self._stopped.is_set():
+            with planner.control.reporting() as report:
+                until = time.monotonic() + _REPORT_FILE_S
+                while not self._stopped.is_set() and time.monotonic() < until:
+                    self._watch.clear()
+                    epoch = planner.next_epoch(after, settle=False, wait_s=0)
+                    if epoch > after:
+                        began = time.monotonic()
+                        if not self._run_epoch(planner.record(epoch), report):
+                            return
+                        after = epoch
+                        self._pause(began)
+                    elif planner.held:  # what moves meanwhile is seen by the plan that follows
+                        planner.settle_epoch()
+                        self._stopped.wait(_SUSPENDED_POLL_S)
+                    elif planner.bounded:
+                        planner.settle_epoch()
+                        return
+                    else:
+                        planner.settle_epoch()
+                        self._wait(after)
+
+    def _run_epoch(self, record: EpochRecord, report: Callable[[bytes], object]) -> bool:
+        """Run an epoch; whether it is complete, and the loop was not stopped meanwhile."""
+        began = time.monotonic()
+        data = record.to_bytes()
+        rows: list[EdgeRow] = []
+        files: list[RowFile] = []
+        summaries: list[bytes] = []
+        try:
+            for level in range(len(self._slots_of_levels)):
+                work = Work(self._application_id, self._requests(data, level, rows, files))
+                self._pool.run(work, lambda: self._while_waiting(record, began))
+                if self._stopped.is_set() or work.cancelled:
+                    return False
+                self._check(work, record.epoch)
+                for result in work.results:
+                    rows += result.rows
+                    files += result.files
+                    summaries += result.summaries
+        finally:
+            for file in files:
+                Path(file.path).unlink(missing_ok=True)
+        planning_s = self._planner.planning_s
+        total_s = planning_s + time.monotonic() - began
+        report(msgspec.json.encode(EpochReport(record.epoch, total_s * 1000, planning_s * 1000, summaries)))
+        self._planner.report_due(record.epoch, summaries)
+        return True
+
+    def _requests(
+        self, record: bytes, level: int, rows: Iterable[EdgeRow], files: Iterable[RowFile]
+    ) -> dict[int, bytes]:
+        rows_of: dict[int, list[EdgeRow]] = {slot: [] for slot in self._slots_of_levels[level]}
+        files_of: dict[int, list[str]] = {slot: [] for slot in rows_of}
+        for row in rows:
+            at, slot = self._level_and_slot[row.task]
+            if at == level:
+                rows_of[slot].append(row)
+        for file in files:
+            if file.level == level:
+                files_of[file.slot].append(file.path)
+        return {
+            slot: msgspec.msgpack.encode(
+                TopologyRequest(self._application_id, self._options, record, level, rows_of[slot], files_of[slot])
+            )
+            for slot in rows_of
+        }
+
+    def _check(self, work: Work, epoch: int) -> None:
+        """Raises the error of a slot that failed."""
+        for result in work.results:
+            if result.error:
+                raise _error_of(result)
+        if work.died >= DEATHS_MAX:
+            raise ProcessingError(
+                "WORKER_DIED",
+                f"{work.died} worker processes died while they were at epoch {epoch} of {self._application_id}: they "
+                "were killed, for lack of memory perhaps, made no progress for max.poll.interval.ms, or crashed in "
+                "native code. Other topologies go on",
+                application_id=self._application_id,
+                epoch=epoch,
+            )
+
+    def _while_waiting(self, record: EpochRecord, began: float) -> None:
+        self._planner.settle_epoch()
+        if time.monotonic() - began > _LAG_AFTER_S:
+            self._planner.publish_lag(record)
+
+    def _pause(self, began: float) -> None:
+        """The time from one epoch to the next."""
+        left_s = 0.0 if self._planner.bounded else began + self._interval_s - time.monotonic()
+        if left_s > 0:
+            self._planner.settle_epoch()
+            self._stopped.wait(began + self._interval_s - time.monotonic())
+
+    def _wait(self, after: int) -> None:
+        """Until there may be something to do."""
+        due_ms = self._planner.due_ms(after)
+        until = time.monotonic() + _PLAN_AGAIN_S
+        if due_ms is not None:
+            until = min(until, time.monotonic() + max(0.0, due_ms / 1000 - time.time()))
+        if self._idles:
+            until = min(until, time.monotonic() + _IDLING_POLL_S)
+        while (left_s := until - time.monotonic()) > 0 and not self._stopped.is_set():
+            if self._watch.wait(min(left_s, _LOOK_AGAIN_S)) or self._planner.control.suspend_requested():
+                return
+
+
+def _layout(app: AppSpec) -> tuple[list[frozenset[int]], dict[str, tuple[int, int]]]:
+    """The slots of each level, and level and slot of each task."""
+    slot_of = app.slot_of_bundles()
+    of_tasks = {task.id: (bundle.level, slot_of[bundle.id]) for bundle in app.plan.bundles for task in bundle.tasks}
+    levels = [
+        frozenset(slot_of[bundle.id] for bundle in app.plan.bundles if bundle.level == level)
+        for level in range(app.plan.levels)
+    ]
+    return levels, of_tasks
+
+
+def _error_of(result: TopologyResult) -> HayaseError:
+    return find_error(result.error) or ProcessingError("PROCESSING_FAILED", f"a slot failed: {reason_of(result.error)}")

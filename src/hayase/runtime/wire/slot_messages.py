@@ -1,0 +1,74 @@
+"""Messages between the slots of a shared runtime and its planner."""
+
+from __future__ import annotations
+
+import msgspec
+
+from hayase.state.delta.journal import EdgeRow
+
+
+class JoinPool(msgspec.Struct, frozen=True):
+    """Request of a slot's task to work for the pool, as part of one Spark job.
+
+    A later attempt of the slot replaces the earlier one.
+    """
+
+    slot: int
+    job: int
+
+
+class TopologyRequest(msgspec.Struct, frozen=True, tag="run"):
+    """Work for a slot: one topology's bundles of one level, for one epoch.
+
+    Attributes:
+        application_id: of the topology.
+        options: by which the process finds its program and checkpoint.
+        record: the epoch record.
+        level: of the bundles.
+        rows: rows that bundles of lower levels sent to these bundles.
+        files: files with more of them; see `hayase.runtime.wire.row_files`.
+    """
+
+    application_id: str
+    options: dict[str, str]
+    record: bytes
+    level: int
+    rows: list[EdgeRow]
+    files: list[str]
+
+
+class ReleaseTopology(msgspec.Struct, frozen=True, tag="release"):
+    """The slot closes the processors, states and connections that it keeps for a topology."""
+
+    application_id: str
+
+
+PoolRequest = TopologyRequest | ReleaseTopology
+
+
+class RowFile(msgspec.Struct, frozen=True):
+    """A file with rows for the bundles of one level in one slot."""
+
+    level: int
+    slot: int
+    path: str
+
+
+class TopologyResult(msgspec.Struct, frozen=True):
+    """Result of a request; of a ReleaseTopology it is empty.
+
+    Attributes:
+        rows: rows for bundles of higher levels.
+        files: files with more of them.
+        summaries: of the bundles.
+        error: the trace of what the topology failed with; empty if it did not.
+    """
+
+    rows: list[EdgeRow] = []
+    files: list[RowFile] = []
+    summaries: list[bytes] = []
+    error: str = ""
+
+
+JOB_ENDED = b""
+"""Sent instead of a request: the job has ended, the task returns."""

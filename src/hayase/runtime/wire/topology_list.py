@@ -1,0 +1,59 @@
+"""The list of a shared runtime's topologies: written by the driver, read by the planner."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from hayase.core.private_files import write_file
+from hayase.storage.disk_full import naming_full_disk
+
+_FILE = "topologies"
+_WHAT = "The list of a runtime's topologies"
+
+
+class ListedTopology(msgspec.Struct, frozen=True):
+    """One topology that is to run.
+
+    Attributes:
+        options: by which planner and slots find its program, checkpoint and control folder.
+        start: number of the start: a topology that is started again has another one.
+        bounded: to the ends of its input as they are when it starts.
+    """
+
+    options: dict[str, str]
+    start: int
+    bounded: bool
+
+
+class TopologyList:
+    """The list, in the folder of the runtime's run."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / _FILE
+        self._read_at = 0
+
+    def write(self, topologies: Mapping[str, ListedTopology]) -> None:
+        """Driver: replace the list."""
+        temporary = self._path.with_name(f"{_FILE}.{uuid.uuid4().hex}.new")
+        with naming_full_disk(_WHAT, self._path.parent):
+            try:
+                write_file(temporary, msgspec.json.encode(topologies))
+                temporary.replace(self._path)
+            finally:
+                temporary.unlink(missing_ok=True)
+
+    def changed(self) -> dict[str, ListedTopology] | None:
+        """Planner: the list, by application id; `None` if it is as it was at the last call."""
+        try:
+            written_at = self._path.stat().st_mtime_ns
+            if written_at == self._read_at:
+                return None
+            data = self._path.read_bytes()
+        except FileNotFoundError:
+            return None
+        self._read_at = written_at
+        return msgspec.json.decode(data, type=dict[str, ListedTopology])
