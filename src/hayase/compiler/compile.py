@@ -15,8 +15,8 @@ from hayase.compiler.endpoints import (
     serde_schema,
     sink_merges,
 )
+from hayase.compiler.find_prefix import find_prefix, prefix_fields
 from hayase.compiler.options import CompileOptions
-from hayase.compiler.prefix import find_prefix, prefix_fields
 from hayase.compiler.pruning import Fields, needed_fields
 from hayase.compiler.purity import definition_digest, is_pure
 from hayase.compiler.read_tables import read_tables

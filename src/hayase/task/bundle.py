@@ -36,8 +36,8 @@ from hayase.task.clocks import CLOCK_STORE
 from hayase.task.compiled_subtopology import CompiledSubtopology
 from hayase.task.epoch_record import EpochRecord
 from hayase.task.epochs import Epochs
-from hayase.task.feeds import first_edge_offset
 from hayase.task.fetch import fetch_inputs
+from hayase.task.input_merge import first_edge_offset
 from hayase.task.living_tasks import LivingTasks
 from hayase.task.outputs import Outputs
 from hayase.task.plan import BundlePlan, TaskPlan

@@ -19,14 +19,15 @@ from hayase.serde.faults import is_fault, read_columns, shown
 from hayase.serde.protocol import BARE_FIELD, Serde
 from hayase.serde.subscription_columns import INSTRUCTION
 from hayase.serde.subscriptions import Instruction, Subscription, SubscriptionSerde
-from hayase.task.chunks import Chunk
 from hayase.task.compiled_subtopology import CompiledSource
 from hayase.task.edges import EDGE_HEADERS, read_headers
 from hayase.task.event_time import extract_times
+from hayase.task.input_merge import Chunk, Int64Array, Queue, RecordSource
 from hayase.task.meter import count_consumed
-from hayase.task.origins import Origin
-from hayase.task.queues import Int64Array, Queue, RecordSource
 from hayase.task.task_context import TaskContext
+
+Origin = tuple[RecordSource, int]
+"""A record, as a row of what it was read with."""
 
 
 class FrameRecords:
@@ -97,6 +98,29 @@ def _value(columns: Mapping[str, object]) -> Any:
     """The row form's value of the columns of one row."""
     fields = {name: value for name, value in columns.items() if not name.startswith("__")}
     return fields.get(BARE_FIELD) if list(fields) == [BARE_FIELD] else fields
+
+
+def no_record(timestamp_ms: int) -> RecordSource:
+    """Stands for the record where there is none, in a punctuation."""
+    return RecordBatch("", -1, np.array([-1]), np.array([timestamp_ms]), [None], [None], None)
+
+
+def gathered(origins: Sequence[Origin]) -> list[Origin]:
+    """The same records apart from all that was read with them, which can then go.
+
+    Caches keep them until the end of an epoch: an error in what is sent then names them.
+    """
+    rows: dict[int, list[int]] = {}
+    sources: dict[int, RecordSource] = {}
+    places: list[tuple[int, int]] = []
+    for source, row in origins:
+        number = id(source)
+        sources[number] = source
+        mine = rows.setdefault(number, [])
+        places.append((number, len(mine)))
+        mine.append(row)
+    taken = {number: source.take(rows[number]) for number, source in sources.items()}
+    return [(taken[number], row) for number, row in places]
 
 
 AtEnd = pl.DataFrame | Callable[[int], Origin]

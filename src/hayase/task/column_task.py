@@ -33,11 +33,10 @@ from hayase.serde.faults import unwritable
 from hayase.serde.murmur2 import partitions_for_array
 from hayase.state.stores.protocol import ByteStore
 from hayase.state.stores.spec import StoreSpec
-from hayase.task.chunks import EdgeInputs, InputBuffer, TopicInputs, chunks
 from hayase.task.column_inputs import ColumnInputs, decode_columns, decode_frame, merge_chunk, no_inputs
 from hayase.task.compiled_subtopology import CompiledSink, CompiledSubtopology
 from hayase.task.edges import headers_series, send_rows, strip_order
-from hayase.task.feeds import input_feeds
+from hayase.task.input_merge import EdgeInputs, InputBuffer, TopicInputs, chunks, input_buffers
 from hayase.task.outputs import stable_groups
 from hayase.task.plan import Form
 from hayase.task.routing import PARTITIONS, TOPIC, FrameRoute, is_routed, merge_groups
@@ -121,17 +120,17 @@ class ColumnTask:
     def run_epoch(self, services: TaskContext, topic_inputs: TopicInputs, edge_inputs: EdgeInputs) -> None:
         """See `Task`."""
         partition = self._partition
-        inputs = input_feeds(services, topic_inputs, edge_inputs, partition, decode_columns, decode_frame)
+        inputs = input_buffers(services, topic_inputs, edge_inputs, partition, decode_columns, decode_frame)
         _run_epoch(self._subtopology, services, inputs)
 
     def close(self) -> None:
         """See `Task`; no user code needs closing."""
 
 
-def _run_epoch(subtopology: CompiledSubtopology, services: TaskContext, feeds: Sequence[InputBuffer]) -> None:
+def _run_epoch(subtopology: CompiledSubtopology, services: TaskContext, buffers: Sequence[InputBuffer]) -> None:
     held: dict[str, SpilledFrameCache] = {}
     last: ColumnInputs | None = None
-    for chunk in chunks(feeds, services):
+    for chunk in chunks(buffers, services):
         inputs = merge_chunk(services, chunk)
         if not chunk.whole and not held:
             assert services.space is not None

@@ -16,7 +16,7 @@ from hayase.kernel.node.clocks import Clocks
 from hayase.log.protocol import RecordBatch
 from hayase.processor.timestamps import ConsumedRecord, TimestampExtractor
 from hayase.serde.faults import said, shown
-from hayase.task.queues import Int64Array
+from hayase.task.input_merge import Int64Array
 
 _LAST_MS = 2**62 - 1
 """The last valid event time, in the year 146 million.

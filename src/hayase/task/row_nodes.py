@@ -22,9 +22,9 @@ from hayase.state.stores.protocol import ByteStore
 from hayase.state.stores.spec import StoreSpec
 from hayase.state.stores.ttl_store import TtlStore
 from hayase.task.clocks import STREAM_TIME
+from hayase.task.column_inputs import Origin, no_record
 from hayase.task.compiled_subtopology import CompiledSink, CompiledSubtopology
-from hayase.task.origins import Origin, no_record
-from hayase.task.queues import RecordSource
+from hayase.task.input_merge import RecordSource
 from hayase.task.routing import RowRoute, is_routed
 from hayase.task.spilled_frames import HeldRecords
 from hayase.task.task_context import TaskContext

@@ -11,17 +11,15 @@ from hayase.core.records import Record
 from hayase.kernel.node.row_node import RowNode
 from hayase.log.protocol import RecordBatch
 from hayase.serde.faults import read_rows
-from hayase.task.chunks import Chunk, EdgeInputs, InputBuffer, TopicInputs, chunks
 from hayase.task.column_inputs import decode_columns
 from hayase.task.compiled_subtopology import CompiledSink, CompiledSource, CompiledSubtopology
 from hayase.task.edges import EdgeBuffer
 from hayase.task.event_time import extract_times
-from hayase.task.feeds import input_feeds
+from hayase.task.input_merge import Chunk, EdgeInputs, InputBuffer, Queue, TopicInputs, chunks, input_buffers
 from hayase.task.meter import count_consumed
 from hayase.task.plan import Form
-from hayase.task.prefix import FAILED, Arrivals, run_prefix
-from hayase.task.queues import Queue
 from hayase.task.row_nodes import RowNodes
+from hayase.task.run_prefix import FAILED, Arrivals, run_prefix
 from hayase.task.task_context import TaskContext
 
 
@@ -36,15 +34,15 @@ class RowTask:
 
     def run_epoch(self, services: TaskContext, topic_inputs: TopicInputs, edge_inputs: EdgeInputs) -> None:
         """See `Task`."""
-        _run_epoch(self._nodes, services, input_feeds(services, topic_inputs, edge_inputs, self._partition, _decoded))
+        _run_epoch(self._nodes, services, input_buffers(services, topic_inputs, edge_inputs, self._partition, _decoded))
 
     def close(self) -> None:
         """See `Task`."""
         self._nodes.leave()
 
 
-def _run_epoch(nodes: RowNodes, services: TaskContext, inputs: Sequence[InputBuffer]) -> None:
-    buffers: dict[str, EdgeBuffer] = {}
+def _run_epoch(nodes: RowNodes, services: TaskContext, buffers: Sequence[InputBuffer]) -> None:
+    edge_buffers: dict[str, EdgeBuffer] = {}
 
     def emit_edge(
         sink: CompiledSink,
@@ -53,19 +51,19 @@ def _run_epoch(nodes: RowNodes, services: TaskContext, inputs: Sequence[InputBuf
         record: Record,
         partitions: Sequence[int] | None,
     ) -> None:
-        buffer = buffers.get(sink.name)
+        buffer = edge_buffers.get(sink.name)
         if buffer is None:
-            buffer = buffers[sink.name] = EdgeBuffer(sink, services.task)
+            buffer = edge_buffers[sink.name] = EdgeBuffer(sink, services.task)
             services.outputs.reached.setdefault(sink.topic)
         buffer.add(key, value, record.timestamp_ms, record.headers, partitions)
 
     def send_edges() -> None:
-        for name in sorted(buffers):
-            buffers[name].flush(services.outputs)
+        for name in sorted(edge_buffers):
+            edge_buffers[name].flush(services.outputs)
         services.after_chunk()
 
     opened = False
-    for chunk in chunks(inputs, services):
+    for chunk in chunks(buffers, services):
         if not opened:
             nodes.open(services, emit_edge, None if chunk.whole else send_edges)
             opened = True

@@ -21,9 +21,8 @@ from hayase.kernel.node.column_node import HEADERS, ColumnContext
 from hayase.state.environment.base import MemoryBase
 from hayase.state.environment.overlay import OverlayStore
 from hayase.state.environment.spill import EpochSpace, Spilled
-from hayase.task.column_inputs import ColumnInputs
+from hayase.task.column_inputs import ColumnInputs, Origin, gathered
 from hayase.task.edges import EDGE_HEADERS, headers_series, read_headers
-from hayase.task.origins import Origin, gathered
 
 _RUN = struct.Struct(">I")
 _KEYS = "__held_keys"

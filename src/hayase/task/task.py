@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from hayase.task.chunks import EdgeInputs, TopicInputs
 from hayase.task.column_task import ColumnTask
 from hayase.task.compiled_subtopology import CompiledSubtopology
+from hayase.task.input_merge import EdgeInputs, TopicInputs
 from hayase.task.plan import Form
 from hayase.task.row_task import RowTask
 from hayase.task.task_context import TaskContext

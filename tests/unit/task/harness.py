@@ -33,10 +33,9 @@ from hayase.serde.murmur2 import partition_for_key
 from hayase.state.delta.journal import EdgeRow
 from hayase.state.environment.memory import MemoryState
 from hayase.state.environment.spill import EpochSpace
-from hayase.task.feeds import first_edge_offset
+from hayase.task.input_merge import first_edge_offset, merge_order
 from hayase.task.outputs import Outputs
 from hayase.task.plan import BundlePlan, TaskPlan
-from hayase.task.queues import merge_order
 from hayase.task.task import make_task
 from hayase.task.task_context import TaskContext
 from hayase.topology.topology import Topology
