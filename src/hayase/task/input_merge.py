@@ -1,4 +1,4 @@
-"""The input of a task in one epoch: its queues, the order in which their records are processed, and chunks of that order.
+"""The input of a task in one epoch: queues, the order in which their records are processed, and chunks of that order.
 
 A queue is one partition of one topic, or what one task of a lower level sent over one edge. Inside a queue offset order
 is kept; of several queues the one whose head has the smallest timestamp goes next, ties by source order in the
@@ -86,7 +86,7 @@ class Queue:
 
 
 Decode = Callable[[TaskContext, int, CompiledSource, RecordBatch], Queue]
-"""Services, the position of the source, the source, records of one queue."""
+"""The context, the position of the source, the source, records of one queue."""
 DecodeFrame = Callable[[TaskContext, int, CompiledSource, int, pl.DataFrame, Int64Array], Queue]
 """The same for a typed frame of an edge: before it the task's partition, behind it the records' offsets."""
 
@@ -164,12 +164,12 @@ class InputBuffer:
         return self._queue.part(start, self._taken), self._releases[start : self._taken]
 
 
-def chunks(buffers: Sequence[InputBuffer], services: TaskContext) -> Iterator[Chunk]:
+def chunks(buffers: Sequence[InputBuffer], context: TaskContext) -> Iterator[Chunk]:
     """The merged order of the buffers, which are given in tie order; at least one chunk, the last one perhaps empty.
 
-    With the epoch's space in `services`, a chunk is about as large as its share; without, there is one chunk.
+    With the epoch's space in `context`, a chunk is about as large as its share; without, there is one chunk.
     """
-    space = services.space
+    space = context.space
     share = None if space is None else max(1, space.share // max(1, len(buffers)))
     whole = True
     while True:
@@ -181,7 +181,7 @@ def chunks(buffers: Sequence[InputBuffer], services: TaskContext) -> Iterator[Ch
         going_on = [(buffer.release, number) for number, buffer in enumerate(buffers) if not buffer.done]
         chunk = _next(buffers, min(going_on, default=None), whole=whole and not going_on)
         if len(chunk) or chunk.last:
-            services.meter.merged([queue.timestamps_ms for queue in chunk.queues], chunk.order)
+            context.meter.merged([queue.timestamps_ms for queue in chunk.queues], chunk.order)
             yield chunk
             whole = False
         if chunk.last:
@@ -233,7 +233,7 @@ def first_edge_offset(epoch: int) -> int:
 
 
 def input_buffers(
-    services: TaskContext,
+    context: TaskContext,
     topic_inputs: TopicInputs,
     edge_inputs: EdgeInputs,
     partition: int,
@@ -243,7 +243,7 @@ def input_buffers(
     """The inputs of a task in tie order: source order, then partition or origin.
 
     Args:
-        services: the epoch's.
+        context: the epoch's.
         topic_inputs: see TopicInputs.
         edge_inputs: see EdgeInputs.
         partition: of the task.
@@ -251,34 +251,34 @@ def input_buffers(
         decode_frame: for edges that carry typed columns.
     """
     buffers: list[InputBuffer] = []
-    for position, source in enumerate(services.subtopology.sources):
+    for position, source in enumerate(context.subtopology.sources):
         if source.edge is None:
             given_records = [given for name, given in topic_inputs if name == source.name]
-            buffers += [_topic_buffer(services, position, source, given, decode) for given in given_records]
+            buffers += [_topic_buffer(context, position, source, given, decode) for given in given_records]
             continue
         origins = sorted((origin for edge, origin in edge_inputs if edge == source.edge), key=origin_order)
         for number, origin in enumerate(origins):
             rows = edge_inputs[(source.edge, origin)]
-            first = services.edge_offset + number
+            first = context.edge_offset + number
             frames = decode_frame if source.frames else None
             buffers.append(
-                _edge_buffer(services, position, source, rows, partition, first, len(origins), decode, frames)
+                _edge_buffer(context, position, source, rows, partition, first, len(origins), decode, frames)
             )
     return buffers
 
 
 def _topic_buffer(
-    services: TaskContext, position: int, source: CompiledSource, given: TopicInput, decode: Decode
+    context: TaskContext, position: int, source: CompiledSource, given: TopicInput, decode: Decode
 ) -> InputBuffer:
     def decoded(batches: list[RecordBatch]) -> Queue:
         raw = RecordBatch.of(batches[0].topic, batches[0].partition, batches)
-        return decode(services, position, source, raw)
+        return decode(context, position, source, raw)
 
     return InputBuffer(batches_of(given), record_bytes, decoded)
 
 
 def _edge_buffer(
-    services: TaskContext,
+    context: TaskContext,
     position: int,
     source: CompiledSource,
     rows: Iterable[EdgeRow],
@@ -299,8 +299,8 @@ def _edge_buffer(
         if is_typed(frame):
             _check_typed(source, frame, taken=decode_frame is not None)
             if decode_frame is not None:
-                return decode_frame(services, position, source, partition, frame, offsets)
-        return decode(services, position, source, raw_records(str(source.edge), partition, frame, offsets))
+                return decode_frame(context, position, source, partition, frame, offsets)
+        return decode(context, position, source, raw_records(str(source.edge), partition, frame, offsets))
 
     return InputBuffer(((row.size_bytes, read_row(row)) for row in rows), itemgetter(0), decoded)
 

@@ -47,7 +47,7 @@ class SinkRow(RowNode):
         self._route: RowRoute | None = None
         self._times_ms: list[int] = []
         self._written: dict[str, list[int]] = {}  # records and bytes by topic, since they were last counted
-        self.services: TaskContext
+        self.context: TaskContext
         self.emit_edge: EdgeEmitter
 
     def open(self, ctx: RowContext) -> None:
@@ -64,7 +64,7 @@ class SinkRow(RowNode):
         if self._routed:
             topic, partitions, count = self._chosen(record)
             if partitions is not None and not partitions:
-                self.services.metrics.add(DROPPED_RECORDS, self.name)
+                self.context.metrics.add(DROPPED_RECORDS, self.name)
                 return
         try:
             key_bytes = sink.key_serde.serialize(record.key)
@@ -73,12 +73,12 @@ class SinkRow(RowNode):
             env = self.ctx.env
             assert isinstance(env, RowNodes)
             fault = unwritable(error, sink.value_serde, (record.key, record.value))
-            self.services.failures.handle("production", self.name, env.current, fault, topic)
+            self.context.failures.handle("production", self.name, env.current, fault, topic)
             return
         if sink.edge:
             self.emit_edge(sink, key_bytes, value_bytes, record, partitions)
             return
-        output = self.services.outputs.topic(topic)
+        output = self.context.outputs.topic(topic)
         if partitions is None:
             output.add(key_bytes, value_bytes, record.timestamp_ms, record.headers)
         else:
@@ -98,18 +98,18 @@ class SinkRow(RowNode):
     def flush(self) -> None:
         """End of the epoch: count what was written, and how long it took to get here; in a long epoch also before."""
         if self._times_ms:
-            self.services.meter.sent(self.name, self._times_ms)
+            self.context.meter.sent(self.name, self._times_ms)
             self._times_ms = []
         for topic, (records, size) in self._written.items():
-            self.services.metrics.add(RECORDS_PRODUCED, topic, records)
-            self.services.metrics.add(BYTES_PRODUCED, topic, size)
+            self.context.metrics.add(RECORDS_PRODUCED, topic, records)
+            self.context.metrics.add(BYTES_PRODUCED, topic, size)
         self._written = {}
 
     def _chosen(self, record: Record) -> tuple[str, list[int] | None, int]:
         if self._route is None:
             edge = self.ctx.schemas.get(self._sink.parents[0])
             sink = self._sink
-            partitions_of = (lambda _: sink.partitions) if sink.edge else self.services.partitions_of
+            partitions_of = (lambda _: sink.partitions) if sink.edge else self.context.partitions_of
             self._route = RowRoute(sink, edge, partitions_of)
         return self._route(record, self.ctx.env.metadata())
 
@@ -141,7 +141,7 @@ class RowNodes:
         self._missing_fields = MissingFields()
         self._punctuating_ms: int | None = None
         self._opened = False
-        self._services: TaskContext
+        self._context: TaskContext
         self.stream_time_ms = -1
         self.punctuations: Punctuations
         self._flushing = False
@@ -163,29 +163,29 @@ class RowNodes:
     @property
     def metrics(self) -> Metrics:
         """Counters of the epoch."""
-        return self._services.metrics
+        return self._context.metrics
 
     @property
     def clocks(self) -> Clocks:
         """Clocks of the task."""
-        return self._services.clocks
+        return self._context.clocks
 
     @property
     def wall_clock_ms(self) -> int:
         """The epoch's wall clock."""
-        return self._services.wall_clock_ms
+        return self._context.wall_clock_ms
 
     @property
     def partition(self) -> int:
         """Number of the task's partition."""
-        return TaskId.parse(self._services.task).partition
+        return TaskId.parse(self._context.task).partition
 
     def byte_store(self, name: str) -> ByteStore:
         """See TaskContext; without the rows that have expired."""
         live = self._live.get(name)
         if live is not None:
             return live
-        store, ttl_ms = self._services.byte_store(name), self._services.store_spec(name).ttl_ms
+        store, ttl_ms = self._context.byte_store(name), self._context.store_spec(name).ttl_ms
         if ttl_ms is None:
             return store
         live = self._live[name] = TtlStore(store, ttl_ms, lambda: self.stream_time_ms)
@@ -193,7 +193,7 @@ class RowNodes:
 
     def store_spec(self, name: str) -> StoreSpec:
         """See TaskContext."""
-        return self._services.store_spec(name)
+        return self._context.store_spec(name)
 
     def metadata(self) -> RecordMetadata | None:
         """Where the current record was read; `None` while flushing, in a punctuation, and before the first record."""
@@ -203,7 +203,7 @@ class RowNodes:
         assert isinstance(raw, RecordBatch)
         if raw.partition < 0:  # `no_record`: a processor's `init`
             return None
-        topic = self._services.failures.topics.get(raw.topic, raw.topic)
+        topic = self._context.failures.topics.get(raw.topic, raw.topic)
         return RecordMetadata(topic, raw.partition, int(raw.offsets[self._row]))
 
     def origin(self) -> Origin:
@@ -218,12 +218,12 @@ class RowNodes:
 
     def processing_failed(self, node: str, error: Exception) -> None:
         """Ask the processing handler about the current record."""
-        self._services.failures.handle("processing", node, self.current, error)
+        self._context.failures.handle("processing", node, self.current, error)
 
     @property
     def application_id(self) -> str:
         """Of the application."""
-        return self._services.application_id
+        return self._context.application_id
 
     @property
     def app_configs(self) -> Mapping[str, object]:
@@ -233,32 +233,32 @@ class RowNodes:
     @property
     def task_id(self) -> str:
         """Of the task."""
-        return self._services.task
+        return self._context.task
 
     def is_global(self, name: str) -> bool:
         """Whether that is the store of a global table."""
-        return name in self._services.globals
+        return name in self._context.globals
 
     # the epoch
 
-    def open(self, services: TaskContext, emit_edge: EdgeEmitter, after_run: Callable[[], None] | None = None) -> None:
+    def open(self, context: TaskContext, emit_edge: EdgeEmitter, after_run: Callable[[], None] | None = None) -> None:
         """Start of an epoch.
 
         Args:
-            services: the epoch's.
+            context: the epoch's.
             emit_edge: takes records for repartition topics.
             after_run: given if the epoch is processed in chunks: called while caches are flushed, from time to time.
         """
-        self._services = services
+        self._context = context
         self._flushing = False
         self._holdings = []
         self._live = {}
         if self._clocked:
-            self.stream_time_ms = services.clocks.get(STREAM_TIME)
+            self.stream_time_ms = context.clocks.get(STREAM_TIME)
         if self._timed and self._opened:
-            self.punctuations.begin(services.clocks, services.wall_clock_ms)
+            self.punctuations.begin(context.clocks, context.wall_clock_ms)
         elif self._timed:
-            self.punctuations = Punctuations(services.clocks, services.wall_clock_ms, self._punctuate)
+            self.punctuations = Punctuations(context.clocks, context.wall_clock_ms, self._punctuate)
         self._opened = True
         tables: dict[str, TableRows] = {}
         for name in self._subtopology.order:
@@ -267,8 +267,8 @@ class RowNodes:
                 continue
             children = [self._nodes[child] for child in self._subtopology.children[name]]
             holding = None
-            if after_run is not None and services.space is not None:
-                holding = HeldRecords(services.space, after_run)
+            if after_run is not None and context.space is not None:
+                holding = HeldRecords(context.space, after_run)
                 self._holdings.append(holding)
             with collecting(self._missing_fields):
                 node.open(RowContext(name, self, children, tables, self._subtopology.schemas, holding))
@@ -276,7 +276,7 @@ class RowNodes:
             if rows is not None:
                 tables[name] = rows
         for sink in self._sinks:
-            sink.services = services
+            sink.context = context
             sink.emit_edge = emit_edge
 
     def leave(self) -> None:
@@ -343,17 +343,17 @@ class RowNodes:
         Call what is due, flush caches in the order the nodes were added, make room, save the clocks.
         """
         if self._timed:
-            if self._services.wall_clock_moved:
+            if self._context.wall_clock_moved:
                 self.punctuations.wall_clock()
-            self._services.due_ms = self.punctuations.next_wall_clock_ms()
+            self._context.due_ms = self.punctuations.next_wall_clock_ms()
         if self._clocked:
-            self._services.clocks.set(STREAM_TIME, self.stream_time_ms)
+            self._context.clocks.set(STREAM_TIME, self.stream_time_ms)
         self._flushing = True
         for name in self._subtopology.order:
             node = self._nodes.get(name)
             if node is not None:
                 node.flush()
         self._missing_fields.report(self.metrics)
-        if self._live and self._services.state is not None:
-            remove_expired(self._services.state, self._live, self._services.after_chunk)
-        self._services.clocks.save()
+        if self._live and self._context.state is not None:
+            remove_expired(self._context.state, self._live, self._context.after_chunk)
+        self._context.clocks.save()

@@ -32,16 +32,16 @@ class RowTask:
         self._nodes = RowNodes(subtopology)
         self._partition = partition
 
-    def run_epoch(self, services: TaskContext, topic_inputs: TopicInputs, edge_inputs: EdgeInputs) -> None:
+    def run_epoch(self, context: TaskContext, topic_inputs: TopicInputs, edge_inputs: EdgeInputs) -> None:
         """See `Task`."""
-        _run_epoch(self._nodes, services, input_buffers(services, topic_inputs, edge_inputs, self._partition, _decoded))
+        _run_epoch(self._nodes, context, input_buffers(context, topic_inputs, edge_inputs, self._partition, _decoded))
 
     def close(self) -> None:
         """See `Task`."""
         self._nodes.leave()
 
 
-def _run_epoch(nodes: RowNodes, services: TaskContext, buffers: Sequence[InputBuffer]) -> None:
+def _run_epoch(nodes: RowNodes, context: TaskContext, buffers: Sequence[InputBuffer]) -> None:
     edge_buffers: dict[str, EdgeBuffer] = {}
 
     def emit_edge(
@@ -53,26 +53,26 @@ def _run_epoch(nodes: RowNodes, services: TaskContext, buffers: Sequence[InputBu
     ) -> None:
         buffer = edge_buffers.get(sink.name)
         if buffer is None:
-            buffer = edge_buffers[sink.name] = EdgeBuffer(sink, services.task)
-            services.outputs.reached.setdefault(sink.topic)
+            buffer = edge_buffers[sink.name] = EdgeBuffer(sink, context.task)
+            context.outputs.reached.setdefault(sink.topic)
         buffer.add(key, value, record.timestamp_ms, record.headers, partitions)
 
     def send_edges() -> None:
         for name in sorted(edge_buffers):
-            edge_buffers[name].flush(services.outputs)
-        services.after_chunk()
+            edge_buffers[name].flush(context.outputs)
+        context.after_chunk()
 
     opened = False
-    for chunk in chunks(buffers, services):
+    for chunk in chunks(buffers, context):
         if not opened:
-            nodes.open(services, emit_edge, None if chunk.whole else send_edges)
+            nodes.open(context, emit_edge, None if chunk.whole else send_edges)
             opened = True
         _process(nodes, chunk)
         if not chunk.last:
             nodes.hold_back()
             send_edges()
     if not opened:
-        nodes.open(services, emit_edge)
+        nodes.open(context, emit_edge)
     nodes.finish()
     send_edges()
 
@@ -129,37 +129,37 @@ class _Failed(RowNode):
         raise self._error
 
 
-def _decoded(services: TaskContext, position: int, source: CompiledSource, raw: RecordBatch) -> Queue:
+def _decoded(context: TaskContext, position: int, source: CompiledSource, raw: RecordBatch) -> Queue:
     if source.prefix is None:
-        return decode_rows(services, position, source, raw)
-    queue = decode_columns(services, position, source, raw)
-    queue.content = run_prefix(source.prefix, queue.content, services)
+        return decode_rows(context, position, source, raw)
+    queue = decode_columns(context, position, source, raw)
+    queue.content = run_prefix(source.prefix, queue.content, context)
     return queue
 
 
-def decode_rows(services: TaskContext, position: int, source: CompiledSource, raw: RecordBatch) -> Queue:
+def decode_rows(context: TaskContext, position: int, source: CompiledSource, raw: RecordBatch) -> Queue:
     """Keys, values and times of some records of a queue; those that fail go to the deserialization handler."""
-    count_consumed(services.metrics, raw)
-    services.meter.received_bytes(raw)
+    count_consumed(context.metrics, raw)
+    context.meter.received_bytes(raw)
     keys, bad_keys = read_rows(source.key_serde, raw.keys)
     values, bad_values = read_rows(source.value_serde, raw.values)
     bad = {**bad_values, **bad_keys}
     rows = np.arange(len(raw))
     if bad:
         for row in sorted(bad):
-            services.failures.handle("deserialization", source.name, raw.record(row), bad[row])
+            context.failures.handle("deserialization", source.name, raw.record(row), bad[row])
         keep = [row for row in range(len(raw)) if row not in bad]
         rows = np.array(keep, np.int64)
         keys = [keys[row] for row in keep]
         values = [values[row] for row in keep]
     times, valid = extract_times(
         source.extractor, source.name, raw, rows, (keys, values),
-        clocks=services.clocks, metrics=services.metrics, wall_clock_ms=services.wall_clock_ms,
+        clocks=context.clocks, metrics=context.metrics, wall_clock_ms=context.wall_clock_ms,
     )  # fmt: skip
     if valid is not None:
         kept = np.flatnonzero(valid)
         rows, times = rows[kept], times[kept]
         keys = [keys[i] for i in kept]
         values = [values[i] for i in kept]
-    services.meter.received(source.name, times)
+    context.meter.received(source.name, times)
     return Queue(position, raw, rows, times, Arrivals(np.arange(len(rows)), 0, keys, values))

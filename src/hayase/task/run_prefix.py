@@ -63,15 +63,15 @@ class Arrivals:
         return Arrivals(self.positions[cut] - records.start, targets, self.keys[cut], self.values[cut])
 
 
-def run_prefix(prefix: Prefix, frame: pl.DataFrame, services: TaskContext) -> Arrivals:
+def run_prefix(prefix: Prefix, frame: pl.DataFrame, context: TaskContext) -> Arrivals:
     """Run the nodes of the prefix.
 
     Args:
         prefix: of the queue's source.
         frame: the decoded queue, without order columns.
-        services: the epoch's.
+        context: the epoch's.
     """
-    run = _Run(prefix, services)
+    run = _Run(prefix, context)
     order = np.arange(frame.height)
     run.below(prefix.children, prefix.schema, frame.with_columns(pl.Series("__o0", order)), (order,))
     return run.arrivals()
@@ -90,7 +90,7 @@ class _Arrived:
 @dataclass(slots=True)
 class _Run:
     prefix: Prefix
-    services: TaskContext
+    context: TaskContext
     arrived: list[_Arrived] = field(default_factory=list)
 
     def below(
@@ -170,12 +170,12 @@ class _Context(ColumnContext):
     """What a node of the prefix sees of its task."""
 
     def __init__(self, run: _Run, node: str, place: Place) -> None:
-        services = run.services
-        self.metrics = services.metrics
-        self.clocks = services.clocks
-        self.wall_clock_ms = services.wall_clock_ms
+        context = run.context
+        self.metrics = context.metrics
+        self.clocks = context.clocks
+        self.wall_clock_ms = context.wall_clock_ms
         self.input_count = self.position = 0
-        self.partition = int(services.task.rpartition("_")[2])
+        self.partition = int(context.task.rpartition("_")[2])
         self.holding = None
         self.shared = {}
         self._run = run
@@ -183,10 +183,10 @@ class _Context(ColumnContext):
         self._place = place
 
     def byte_store(self, name: str) -> ByteStore:
-        return self._run.services.byte_store(name)
+        return self._run.context.byte_store(name)
 
     def store_spec(self, name: str) -> StoreSpec:
-        return self._run.services.store_spec(name)
+        return self._run.context.store_spec(name)
 
     def table(self, name: str) -> TableColumns:
         raise AssertionError(f"{self._node} is stateless; it reads no table")

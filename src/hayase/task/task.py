@@ -22,11 +22,11 @@ class Task(Protocol):
     def form(self) -> Form:
         """How it runs."""
 
-    def run_epoch(self, services: TaskContext, topic_inputs: TopicInputs, edge_inputs: EdgeInputs) -> None:
-        """Run one epoch: its outputs, rows for other tasks and changes of state are in `services` afterwards.
+    def run_epoch(self, context: TaskContext, topic_inputs: TopicInputs, edge_inputs: EdgeInputs) -> None:
+        """Run one epoch: its outputs, rows for other tasks and changes of state are in `context` afterwards.
 
         Args:
-            services: of this epoch.
+            context: of this epoch.
             topic_inputs: see TopicInputs.
             edge_inputs: see EdgeInputs.
         """

@@ -225,7 +225,7 @@ class LocalRun:
                 epoch.spill(space.maps)
                 outputs.spill()
 
-        services = TaskContext.make(
+        context = TaskContext.make(
             program,
             task.id,
             state=epoch.task(task.id) if program.stateful else None,
@@ -242,7 +242,7 @@ class LocalRun:
             space=space if self._chunk else None,
             after_chunk=after_chunk,
         )
-        self._tasks[task.id].run_epoch(services, inputs, edges)
+        self._tasks[task.id].run_epoch(context, inputs, edges)
         self._states[task.id].apply_changes(self._epoch, epoch.changes())
 
 
