@@ -93,7 +93,7 @@ class BundleRunner:
         bundle: BundlePlan,
         services: WorkerServices,
         global_bundles: Mapping[str, str],
-        place: int | None = None,
+        plan_position: int | None = None,
     ) -> None:
         """Prepare; opens nothing yet.
 
@@ -102,13 +102,13 @@ class BundleRunner:
             bundle: the bundle.
             services: see WorkerServices.
             global_bundles: global store name → the bundle (and sub-topology) that holds it.
-            place: of the bundle in the plan (see `EpochWriter.publish_epoch`).
+            plan_position: of the bundle (see `EpochWriter.publish_epoch`).
         """
         self._subtopology = subtopology
         self._bundle = bundle
         self._services = services
         self._global_bundles = global_bundles
-        self._place = place
+        self._plan_position = plan_position
         self._state: BundleState | None = None
         own = [subtopology.stores[name] for node in subtopology.processors for name in node.stores]
         self._unlogged_folders = unlogged_folders(services.folders, bundle.id, own)
@@ -391,7 +391,7 @@ class BundleRunner:
             if self._services.exactly_once:
                 marker = Marker(self._services.checkpoint_id, record.epoch, record.digest)
                 published = writer.publish_epoch(
-                    self._services.application_id, self._bundle.id, marker, batches, place=self._place
+                    self._services.application_id, self._bundle.id, marker, batches, place=self._plan_position
                 )
             else:
                 writer.append(batches)

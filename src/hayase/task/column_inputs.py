@@ -112,15 +112,15 @@ def gathered(origins: Sequence[Origin]) -> list[Origin]:
     """
     rows: dict[int, list[int]] = {}
     sources: dict[int, RecordSource] = {}
-    places: list[tuple[int, int]] = []
+    numbered: list[tuple[int, int]] = []
     for source, row in origins:
         number = id(source)
         sources[number] = source
         mine = rows.setdefault(number, [])
-        places.append((number, len(mine)))
+        numbered.append((number, len(mine)))
         mine.append(row)
     taken = {number: source.take(rows[number]) for number, source in sources.items()}
-    return [(taken[number], row) for number, row in places]
+    return [(taken[number], row) for number, row in numbered]
 
 
 AtEnd = pl.DataFrame | Callable[[int], Origin]
@@ -226,7 +226,7 @@ def merge_chunk(context: TaskContext, chunk: Chunk) -> ColumnInputs:
     queues, order, count = chunk.queues, chunk.order, len(chunk)
     origins = [queue.raw for queue in queues]
     any_headers = any(origin.headers is not None for origin in origins)
-    placed: list[list[pl.DataFrame]] = [[] for _ in context.subtopology.sources]
+    by_source: list[list[pl.DataFrame]] = [[] for _ in context.subtopology.sources]
     for number, queue in enumerate(queues):
         if len(queues) == 1:
             where = np.arange(count)
@@ -237,10 +237,10 @@ def merge_chunk(context: TaskContext, chunk: Chunk) -> ColumnInputs:
         extra = [pl.Series("__o0", where, pl.Int64)]
         if any_headers:
             extra.append(pl.Series(HEADERS, where, pl.Int64))
-        placed[queue.source].append(queue.content.with_columns(extra))
+        by_source[queue.source].append(queue.content.with_columns(extra))
     frames = [
         _joined(rows_of_queue, context.subtopology.sources[position], headers=any_headers)
-        for position, rows_of_queue in enumerate(placed)
+        for position, rows_of_queue in enumerate(by_source)
     ]
     headers: list[Headers] | None = None
     if any_headers:

@@ -20,7 +20,7 @@ from hayase.kernel.node.column_node import (
     TS,
     WINDOW_END,
     WINDOW_START,
-    ColumnHolding,
+    ColumnSpill,
     Order,
     TableColumns,
     order_columns,
@@ -40,7 +40,7 @@ from hayase.task.input_merge import EdgeInputs, InputBuffer, TopicInputs, chunks
 from hayase.task.outputs import stable_groups
 from hayase.task.plan import Form
 from hayase.task.routing import PARTITIONS, TOPIC, FrameRoute, is_routed, merge_groups
-from hayase.task.spilled_frames import ORIGIN, HeldRows, SpilledFrameCache
+from hayase.task.spilled_frames import ORIGIN, SpilledFrameCache, SpilledRows
 from hayase.task.task_context import TaskContext
 
 
@@ -56,11 +56,11 @@ class NodeContext:
         tables: Mapping[str, TableColumns],
         sent: Mapping[str, pl.DataFrame],
         shared: MutableMapping[str, Any],
-        holding: SpilledFrameCache | None = None,
+        spill: SpilledFrameCache | None = None,
     ) -> None:
         self.shared = shared
         self._sent = sent
-        self.holding: ColumnHolding | None = holding
+        self.spill: ColumnSpill | None = spill
         self.metrics: Metrics = context.metrics
         self.clocks: Clocks = context.clocks
         self.wall_clock_ms = context.wall_clock_ms
@@ -128,20 +128,20 @@ class ColumnTask:
 
 
 def _run_epoch(subtopology: CompiledSubtopology, context: TaskContext, buffers: Sequence[InputBuffer]) -> None:
-    held: dict[str, SpilledFrameCache] = {}
+    spills: dict[str, SpilledFrameCache] = {}
     last: ColumnInputs | None = None
     for chunk in chunks(buffers, context):
         inputs = merge_chunk(context, chunk)
-        if not chunk.whole and not held:
+        if not chunk.whole and not spills:
             assert context.space is not None
-            held = {node.name: SpilledFrameCache(context.space) for node in subtopology.processors}
-        _run_nodes(subtopology, context, inputs, held)
+            spills = {node.name: SpilledFrameCache(context.space) for node in subtopology.processors}
+        _run_nodes(subtopology, context, inputs, spills)
         last = inputs if last is None or inputs.count else last
         context.after_chunk()
     assert last is not None
-    for name, holding in held.items():
-        for rows in holding.drain():
-            _run_nodes(subtopology, context, no_inputs(context, last, rows.headers), held, (name, rows))
+    for name, spill in spills.items():
+        for rows in spill.drain():
+            _run_nodes(subtopology, context, no_inputs(context, last, rows.headers), spills, (name, rows))
             context.after_chunk()
 
 
@@ -149,8 +149,8 @@ def _run_nodes(
     subtopology: CompiledSubtopology,
     context: TaskContext,
     inputs: ColumnInputs,
-    held: Mapping[str, SpilledFrameCache],
-    flushed: tuple[str, HeldRows] | None = None,
+    spills: Mapping[str, SpilledFrameCache],
+    flushed: tuple[str, SpilledRows] | None = None,
 ) -> None:
     """One frame through each node, then the sinks; `flushed` is what a node sends from its cache."""
     assert subtopology.columns is not None
@@ -160,11 +160,11 @@ def _run_nodes(
     tables: dict[str, TableColumns] = {}
     shared: dict[str, Any] = {}
     for node in subtopology.processors:
-        compiled, holding = subtopology.columns[node.name], held.get(node.name)
-        if holding is not None:
-            holding.inputs = inputs
+        compiled, spill = subtopology.columns[node.name], spills.get(node.name)
+        if spill is not None:
+            spill.inputs = inputs
         position = subtopology.order.index(node.name)
-        node_context = NodeContext(node.name, position, context, inputs, tables, sent, shared, holding)
+        node_context = NodeContext(node.name, position, context, inputs, tables, sent, shared, spill)
         sent[node.name] = compiled.run([sent[parent] for parent in node.parents], node_context)
         if flushed is not None and flushed[0] == node.name:
             rows = flushed[1]

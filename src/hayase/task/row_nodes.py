@@ -26,7 +26,7 @@ from hayase.task.column_inputs import Origin, no_record
 from hayase.task.compiled_subtopology import CompiledSink, CompiledSubtopology
 from hayase.task.input_merge import RecordSource
 from hayase.task.routing import RowRoute, is_routed
-from hayase.task.spilled_frames import HeldRecords
+from hayase.task.spilled_frames import SpilledRecordCache
 from hayase.task.task_context import TaskContext
 from hayase.task.time_to_live import remove_expired
 
@@ -145,7 +145,7 @@ class RowNodes:
         self.stream_time_ms = -1
         self.punctuations: Punctuations
         self._flushing = False
-        self._holdings: list[HeldRecords] = []
+        self._spills: list[SpilledRecordCache] = []
         self._raw: RecordSource = no_record(-1)
         self._row = 0
 
@@ -251,7 +251,7 @@ class RowNodes:
         """
         self._context = context
         self._flushing = False
-        self._holdings = []
+        self._spills = []
         self._live = {}
         if self._clocked:
             self.stream_time_ms = context.clocks.get(STREAM_TIME)
@@ -266,12 +266,12 @@ class RowNodes:
             if node is None:
                 continue
             children = [self._nodes[child] for child in self._subtopology.children[name]]
-            holding = None
+            spill = None
             if after_run is not None and context.space is not None:
-                holding = HeldRecords(context.space, after_run)
-                self._holdings.append(holding)
+                spill = SpilledRecordCache(context.space, after_run)
+                self._spills.append(spill)
             with collecting(self._missing_fields):
-                node.open(RowContext(name, self, children, tables, self._subtopology.schemas, holding))
+                node.open(RowContext(name, self, children, tables, self._subtopology.schemas, spill))
             rows = node.table_rows()
             if rows is not None:
                 tables[name] = rows
@@ -321,8 +321,8 @@ class RowNodes:
 
     def hold_back(self) -> None:
         """End of a chunk: move what caches hold back out of memory."""
-        for holding in self._holdings:
-            holding.spill()
+        for cache in self._spills:
+            cache.spill()
 
     def _punctuate(self, node: str, punctuator: Punctuator, time_ms: int) -> None:
         self._punctuating_ms = time_ms

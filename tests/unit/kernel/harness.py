@@ -261,7 +261,7 @@ class NodeContext:
         self.clocks = env.clocks
         self.wall_clock_ms = 0
         self.input_count = count
-        self.holding = None
+        self.spill = None
         self.partition = 0
         self.position = position
         self._name = name

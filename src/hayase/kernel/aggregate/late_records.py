@@ -37,4 +37,4 @@ def without_late_children(ctx: RowContext) -> RowContext:
     others = [child for child in ctx.children if not isinstance(child, LateRecordsRows)]
     if len(others) == len(ctx.children):
         return ctx
-    return RowContext(ctx.name, ctx.env, others, ctx.tables, ctx.schemas, ctx.holding)
+    return RowContext(ctx.name, ctx.env, others, ctx.tables, ctx.schemas, ctx.spill)

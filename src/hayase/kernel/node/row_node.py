@@ -106,10 +106,10 @@ class RowContext:
     """A node's access to its children and its task, valid for one epoch.
 
     `schemas` tells what the nodes of the task send, by name, where it is known: expressions see fields of these types.
-    `holding` takes over what caches hold back, if the epoch is too large for memory.
+    `spill` takes over what caches hold back, if the epoch is too large for memory.
     """
 
-    __slots__ = ("_children", "env", "holding", "name", "schemas", "tables")
+    __slots__ = ("_children", "env", "name", "schemas", "spill", "tables")
 
     def __init__(
         self,
@@ -118,10 +118,10 @@ class RowContext:
         children: list[RowNode],
         tables: Mapping[str, TableRows],
         schemas: Mapping[str, EdgeSchema] | None = None,
-        holding: RowHolding | None = None,
+        spill: RowSpill | None = None,
     ) -> None:
         self.name = name
-        self.holding = holding
+        self.spill = spill
         self.env = env
         self._children = children
         self.tables = tables
@@ -221,7 +221,7 @@ class TableRows(Protocol):
         ...
 
 
-class RowHolding(Protocol):
+class RowSpill(Protocol):
     """Keeps what the cache of one node holds back, on disk, until the end of the epoch.
 
     Implemented by `hayase.task`.
@@ -253,9 +253,9 @@ class TableEmitter:
         self._key_bytes = key_bytes
         self._held: dict[object, tuple[Record, object, object]] | None = {} if caching else None
         self._origin = ctx.env.origin
-        self._holding = ctx.holding if caching else None
-        if self._holding is not None:
-            self._holding.attach(self._take)
+        self._spill = ctx.spill if caching else None
+        if self._spill is not None:
+            self._spill.attach(self._take)
 
     def emit(self, record: Record, place: object = None) -> None:
         """Take an update: `record.value` is a `Change`, `new` and `old` both `None` if nothing is there and was not.
@@ -282,8 +282,8 @@ class TableEmitter:
 
     def flush(self) -> None:
         """Send what was held back."""
-        if self._holding is not None:
-            for record, origin in self._holding.drain():
+        if self._spill is not None:
+            for record, origin in self._spill.drain():
                 if record.value.new is not None or record.value.old is not None:
                     self._ctx.env.back_to(origin)
                     self._ctx.forward(record)

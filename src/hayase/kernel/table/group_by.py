@@ -132,8 +132,8 @@ class TableGroupByColumns(ColumnNode):
         same = there & was & equal_keys(new[KEY], old[KEY])
         wanted = np.zeros(2 * frame.height, np.bool_)
         wanted[0::2], wanted[1::2] = was, there & ~same
-        places = np.flatnonzero(wanted)
-        row, second = places // 2, places % 2
+        positions = np.flatnonzero(wanted)
+        row, second = positions // 2, positions % 2
         comes = pl.Series((second == 1) | same[row])
         goes = pl.Series(second == 0)
         rows_sent = frame.select(carried(frame, key=False, windows=False))[row].with_columns(

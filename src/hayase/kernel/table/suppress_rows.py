@@ -37,14 +37,14 @@ class TableSuppressRows(OperatorRows[TableSuppress]):
         key = self._keys.to_bytes(record.key)
         new, old = self._values.serialize(change.new), self._values.serialize(change.old)
         buffer.put(self._time(record), key, Held(record.timestamp_ms, new, old, record.headers))
-        for place, held in buffer.due(now_ms - operator.wait_ms):
-            self._send(place, held)
+        for key, held in buffer.due(now_ms - operator.wait_ms):
+            self._send(key, held)
         if not self._too_full():
             return
         if operator.when_full == "shutdown":
             raise buffer_full(self.name, operator, buffer.count, buffer.size_bytes)
-        for place, held in buffer.oldest_while(self._too_full):
-            self._send(place, held)
+        for key, held in buffer.oldest_while(self._too_full):
+            self._send(key, held)
 
     def _time(self, record: Record) -> int:
         if not self._operator.until_window_closes:

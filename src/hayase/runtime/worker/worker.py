@@ -169,8 +169,8 @@ class WorkerProcess:
             if self._subtopologies[bundle.subtopology].timed and not self._says_shutdown_listener:
                 self._says_shutdown_listener = True
                 self._shutdown_listener.start()
-            place = self._app.plan.bundles.index(bundle)
-            runner = BundleRunner(self._subtopologies[bundle.subtopology], bundle, self, self._global_bundles, place)
+            position = self._app.plan.bundles.index(bundle)
+            runner = BundleRunner(self._subtopologies[bundle.subtopology], bundle, self, self._global_bundles, position)
             self._runners[bundle.id] = runner
         return runner
 
