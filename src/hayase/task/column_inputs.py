@@ -13,7 +13,7 @@ import polars as pl
 from hayase.core.metrics import RECORDS_CONSUMED
 from hayase.core.records import Change, Headers, SourceRecord
 from hayase.kernel.node.column_node import HEADERS, KEY, NULL, OLD, OLD_NULL, TS, Order
-from hayase.log.protocol import RecordBatch
+from hayase.log.protocol import Int64Array, RecordBatch
 from hayase.processor.timestamps import record_timestamp
 from hayase.serde.faults import is_fault, read_columns, shown
 from hayase.serde.protocol import BARE_FIELD, Serde
@@ -22,7 +22,7 @@ from hayase.serde.subscriptions import Instruction, Subscription, SubscriptionSe
 from hayase.task.compiled_subtopology import CompiledSource
 from hayase.task.edges import EDGE_HEADERS, read_headers
 from hayase.task.event_time import extract_times
-from hayase.task.input_merge import Chunk, Int64Array, Queue, RecordSource
+from hayase.task.input_merge import Chunk, Queue, RecordSource
 from hayase.task.meter import count_consumed
 from hayase.task.task_context import TaskContext
 

@@ -113,15 +113,14 @@ class ColumnTask:
 
     form: Form = "columns"
 
-    def __init__(self, subtopology: CompiledSubtopology, partition: int) -> None:
-        self._subtopology = subtopology
+    def __init__(self, partition: int) -> None:
         self._partition = partition
 
     def run_epoch(self, context: TaskContext, topic_inputs: TopicInputs, edge_inputs: EdgeInputs) -> None:
         """See `Task`."""
         partition = self._partition
         inputs = input_buffers(context, topic_inputs, edge_inputs, partition, decode_columns, decode_frame)
-        _run_epoch(self._subtopology, context, inputs)
+        _run_epoch(context.subtopology, context, inputs)
 
     def close(self) -> None:
         """See `Task`; no user code needs closing."""

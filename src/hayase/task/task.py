@@ -26,7 +26,7 @@ class Task(Protocol):
         """Run one epoch: its outputs, rows for other tasks and changes of state are in `context` afterwards.
 
         Args:
-            context: of this epoch.
+            context: of this epoch, with the sub-topology.
             topic_inputs: see TopicInputs.
             edge_inputs: see EdgeInputs.
         """
@@ -41,4 +41,4 @@ class Task(Protocol):
 
 def make_task(subtopology: CompiledSubtopology, partition: int) -> Task:
     """A task in the form that the compiler chose."""
-    return RowTask(subtopology, partition) if subtopology.columns is None else ColumnTask(subtopology, partition)
+    return RowTask(partition) if subtopology.columns is None else ColumnTask(partition)

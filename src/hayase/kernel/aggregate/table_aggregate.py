@@ -24,10 +24,8 @@ from hayase.topology.operators import TableAggregate
 class TableAggregateRows(OperatorRows[TableAggregate]):
     """TableAggregate in row form. Rows are stored as those of StreamAggregate: 8 bytes of timestamp, then the state."""
 
-    def open(self, ctx: RowContext) -> None:
-        """Start of an epoch."""
-        super().open(ctx)
-        operator = self._operator
+    def __init__(self, node: ProcessorNode, operator: TableAggregate, ctx: RowContext) -> None:
+        super().__init__(node, operator, ctx)
         spec = ctx.env.store_spec(operator.store)
         self._key_bytes = spec.key_serde.to_bytes
         self._store = key_places(ctx.env, operator.store, self.name)

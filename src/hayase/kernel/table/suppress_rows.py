@@ -9,6 +9,7 @@ from hayase.core.metrics import SUPPRESSION_BYTES, SUPPRESSION_EMITTED, SUPPRESS
 from hayase.core.records import Change, Record, Windowed
 from hayase.kernel.node.row_node import OperatorRows, RowContext, TableRows
 from hayase.kernel.table.suppress_buffer import Held, SuppressBuffer
+from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import TableSuppress
 
 
@@ -19,10 +20,8 @@ class TableSuppressRows(OperatorRows[TableSuppress]):
     far as that is known: of a row that is held back the value before, else the parent's row.
     """
 
-    def open(self, ctx: RowContext) -> None:
-        """Start of an epoch."""
-        super().open(ctx)
-        operator = self._operator
+    def __init__(self, node: ProcessorNode, operator: TableSuppress, ctx: RowContext) -> None:
+        super().__init__(node, operator, ctx)
         self._keys, self._values = operator.serdes.key, operator.serdes.value
         self._buffer = SuppressBuffer(ctx.env.byte_store(operator.store))
         self._sent = 0
