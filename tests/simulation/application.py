@@ -31,7 +31,7 @@ from hayase.runtime.wire.app_spec import AppSpec, delete_other_programs, load_ap
 from hayase.runtime.wire.endpoints import RunEndpoints
 from hayase.runtime.wire.planner_control import PlannerControl
 from hayase.runtime.wire.shuffle_rows import ROW, ShuffleRow
-from hayase.runtime.worker.worker import WorkerHost
+from hayase.runtime.worker.worker import WorkerProcess
 from hayase.task.epoch_record import EpochRecord
 from hayase.task.received_rows import ReceivedRows
 from hayase.topology.topology import Topology
@@ -115,7 +115,7 @@ class Worker:
         self.process = self.sim.new_process(f"{run.name}.worker{run.next_worker()}@{machine}", machine)
         self.jobs = Mailbox(self.sim)
         self.busy = False
-        self._host: WorkerHost | None = None
+        self._host: WorkerProcess | None = None
         self.process.spawn(self._main)
 
     def _main(self) -> None:
@@ -134,7 +134,7 @@ class Worker:
         self.sim.trace(f"{self.process.name} runs level {level} slot {slot} of epoch {record.epoch}, attempt {attempt}")
         try:
             if self._host is None:
-                self._host = WorkerHost({"checkpoint": URL, "fsync": "true", "digest": self._digest})
+                self._host = WorkerProcess({"checkpoint": URL, "fsync": "true", "digest": self._digest})
             result = list(self._host.run_level(level, slot, record, ReceivedRows(rows)))
         except HayaseError as error:
             self.sim.trace(f"{self.process.name} failed: {error.condition}")

@@ -15,8 +15,8 @@ from hayase.compiler.endpoints import (
     serde_schema,
     sink_merges,
 )
+from hayase.compiler.find_prefix import find_prefix, prefix_fields
 from hayase.compiler.options import CompileOptions
-from hayase.compiler.prefix import find_prefix, prefix_fields
 from hayase.compiler.pruning import Fields, needed_fields
 from hayase.compiler.purity import definition_digest, is_pure
 from hayase.compiler.read_tables import read_tables
@@ -130,7 +130,7 @@ def _compile(
 
 
 def _columns(
-    processors: Sequence[ProcessorNode],
+    processors: tuple[ProcessorNode, ...],
     sources: Sequence[CompiledSource],
     edges: Mapping[str, SentOverEdge],
     stores: Mapping[str, StoreSpec],
@@ -173,7 +173,7 @@ def _columns(
     return compiled, schemas, reasons
 
 
-def _forgetting(processors: Sequence[ProcessorNode], stores: Mapping[str, StoreSpec]) -> list[str]:
+def _forgetting(processors: tuple[ProcessorNode, ...], stores: Mapping[str, StoreSpec]) -> list[str]:
     """The sub-topology's own stores that have a time to live."""
     own = dict.fromkeys(name for node in processors for name in node.stores)
     return [name for name in own if stores[name].ttl_ms is not None]
@@ -187,7 +187,7 @@ def _without_versions(node: ProcessorNode, stores: Mapping[str, StoreSpec]) -> d
 
 
 def _with_prefixes(
-    processors: Sequence[ProcessorNode],
+    processors: tuple[ProcessorNode, ...],
     children: Mapping[str, tuple[str, ...]],
     sources: Sequence[CompiledSource],
     schemas: Mapping[str, EdgeSchema],
@@ -205,7 +205,7 @@ def _with_prefixes(
 
 def _column_node(
     node: ProcessorNode,
-    processors: Sequence[ProcessorNode],
+    processors: tuple[ProcessorNode, ...],
     schemas: Mapping[str, EdgeSchema],
     read: frozenset[str],
     stores: Mapping[str, StoreSpec],

@@ -54,7 +54,7 @@ class CompileOptions:
     own_handlers: bool = True
     """Exception handlers are Hayase's own, which answer the same when an epoch is replayed."""
     prefix: bool = True
-    """In rows, run the expressions right below the sources in columns (`hayase.task.prefix`)."""
+    """In rows, run the expressions right below the sources in columns (`hayase.task.run_prefix`)."""
     registry_settings: Mapping[str, object] = field(default_factory=dict)
     """For the default serdes of sinks and edges, see `Serde.for_topic`."""
     app_configs: Mapping[str, object] = field(default_factory=dict)

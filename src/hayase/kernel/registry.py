@@ -29,7 +29,7 @@ from hayase.kernel.join.table_table import TableJoinRows, table_join_columns
 from hayase.kernel.join.table_table_merge import TableJoinMergeRows, table_join_merge_columns
 from hayase.kernel.node.column_node import ColumnNode, CompileContext
 from hayase.kernel.node.edge import EdgeSchema
-from hayase.kernel.node.row_node import RowNode
+from hayase.kernel.node.row_node import RowContext, RowNode
 from hayase.kernel.stateless.branch import BranchRows, SplitRows, branch_columns, split_columns
 from hayase.kernel.stateless.filter import FilterRows, filter_columns
 from hayase.kernel.stateless.flat_map import FlatMapRows, flat_map_columns
@@ -56,12 +56,12 @@ from hayase.kernel.window.time_window_aggregate import StreamWindowedAggregateCo
 from hayase.topology import operators as op
 from hayase.topology.nodes import ProcessorNode
 
-RowFactory = Callable[[ProcessorNode], RowNode]
+RowFactory = Callable[[ProcessorNode, RowContext], RowNode]
 ColumnFactory = Callable[[ProcessorNode, Sequence[EdgeSchema], CompileContext], ColumnNode | None]
 
 
-def _rows(made_from: Callable[[ProcessorNode, Any], RowNode]) -> RowFactory:
-    return lambda node: made_from(node, node.operator)
+def _rows(made_from: Callable[[ProcessorNode, Any, RowContext], RowNode]) -> RowFactory:
+    return lambda node, ctx: made_from(node, node.operator, ctx)
 
 
 ROWS: Mapping[type[op.Operator], RowFactory] = {

@@ -36,8 +36,8 @@ from hayase.task.clocks import CLOCK_STORE
 from hayase.task.compiled_subtopology import CompiledSubtopology
 from hayase.task.epoch_record import EpochRecord
 from hayase.task.epochs import Epochs
-from hayase.task.feeds import first_edge_offset
 from hayase.task.fetch import fetch_inputs
+from hayase.task.input_merge import first_edge_offset
 from hayase.task.living_tasks import LivingTasks
 from hayase.task.outputs import Outputs
 from hayase.task.plan import BundlePlan, TaskPlan
@@ -91,27 +91,27 @@ class BundleRunner:
         self,
         subtopology: CompiledSubtopology,
         bundle: BundlePlan,
-        host: WorkerServices,
+        services: WorkerServices,
         global_bundles: Mapping[str, str],
-        place: int | None = None,
+        plan_position: int | None = None,
     ) -> None:
         """Prepare; opens nothing yet.
 
         Args:
             subtopology: that of the bundle.
             bundle: the bundle.
-            host: see WorkerServices.
+            services: see WorkerServices.
             global_bundles: global store name → the bundle (and sub-topology) that holds it.
-            place: of the bundle in the plan (see `EpochWriter.publish_epoch`).
+            plan_position: of the bundle (see `EpochWriter.publish_epoch`).
         """
         self._subtopology = subtopology
         self._bundle = bundle
-        self._host = host
+        self._services = services
         self._global_bundles = global_bundles
-        self._place = place
+        self._plan_position = plan_position
         self._state: BundleState | None = None
         own = [subtopology.stores[name] for node in subtopology.processors for name in node.stores]
-        self._unlogged_folders = unlogged_folders(host.folders, bundle.id, own)
+        self._unlogged_folders = unlogged_folders(services.folders, bundle.id, own)
         self._in_memory = logged_in_memory(own)
         self._unlogged: UnloggedStores | None = None
         self._globals: dict[str, BundleState] = {}
@@ -121,7 +121,7 @@ class BundleRunner:
         self._due_ms = NEVER
         self._tasks = LivingTasks(subtopology)
         self._at_work = False
-        self._changelog = Changelog(host.blobs, bundle.id)
+        self._changelog = Changelog(services.blobs, bundle.id)
         self._space: EpochSpace | None = None
 
     def run(self, record: EpochRecord, rows: ReceivedRows) -> BundleResult:
@@ -162,7 +162,9 @@ class BundleRunner:
     def _run(self, record: EpochRecord, rows: ReceivedRows) -> BundleResult:
         steps = _Steps()
         self._free()
-        space = self._space = EpochSpace(self._host.folders.spill(self._bundle.id), self._host.epoch_memory_max_bytes)
+        space = self._space = EpochSpace(
+            self._services.folders.spill(self._bundle.id), self._services.epoch_memory_max_bytes
+        )
         self._new_stream_times_ms = {}
         self._due_ms = NEVER
         reach("before_process", bundle=self._bundle.id, epoch=record.epoch)
@@ -250,14 +252,14 @@ class BundleRunner:
         reach("after_apply", bundle=self._bundle.id, epoch=record.epoch)
         if not adopted:
             self._tasks.came_through(record.epoch)
-        self._host.after_apply(state, self._changelog, delta)
+        self._services.after_apply(state, self._changelog, delta)
         steps.done("apply")
         return _Sent(delta.outputs(), delta.rows()), adopted, self._metrics() if adopted else metrics
 
     def _delta(self, record: EpochRecord, epoch: EpochState, outputs: Outputs, space: EpochSpace) -> Delta:
         """The delta of what was processed. Of a large one the parts are published now."""
         delta = Delta(
-            self._host.application_id, self._host.checkpoint_id, self._bundle.id, record.epoch, record.digest,
+            self._services.application_id, self._services.checkpoint_id, self._bundle.id, record.epoch, record.digest,
             epoch.epoch, epoch.digest,
         )  # fmt: skip
         if not (epoch.spilled or outputs.spilled):
@@ -300,12 +302,12 @@ class BundleRunner:
 
     def _had_journal(self, epoch: int) -> bool:
         """Whether the bundle published a delta in an epoch that is done: it does not where its program needs none."""
-        record = Epochs(self._host.blobs).record(epoch)
+        record = Epochs(self._services.blobs).record(epoch)
         said = record.journals(self._bundle.id) if record is not None else None
         return self._changelog.has_state() if said is None else said
 
     def _check(self, delta: Delta, record: EpochRecord) -> None:
-        if delta.checkpoint_id != self._host.checkpoint_id or delta.record_digest != record.digest:
+        if delta.checkpoint_id != self._services.checkpoint_id or delta.record_digest != record.digest:
             raise CheckpointError(
                 "DELTA_OF_ANOTHER_EPOCH",
                 "the delta in the checkpoint was made from another epoch record; the checkpoint holds files of two "
@@ -356,40 +358,40 @@ class BundleRunner:
         after_chunk: Callable[[], None],
     ) -> None:
         edge_inputs = rows.inputs_of(task.id)
-        topic_inputs = fetch_inputs(self._host.reader(), record, task)
+        topic_inputs = fetch_inputs(self._services.reader(), record, task)
         if not (topic_inputs or edge_inputs or self._subtopology.timed):
             return
-        services = TaskContext.make(
+        context = TaskContext.make(
             self._subtopology,
             task.id,
             state=epoch.task(task.id) if epoch is not None else None,
             global_stores=global_stores,
             metrics=metrics.for_task(task.id),
             outputs=outputs,
-            policy=self._host.policy,
+            policy=self._services.policy,
             wall_clock_ms=record.wall_clock_ms,
-            partitions_of=self._host.partitions_of,
-            application_id=self._host.application_id,
+            partitions_of=self._services.partitions_of,
+            application_id=self._services.application_id,
             edge_offset=first_edge_offset(record.epoch),
             space=space,
             after_chunk=after_chunk,
             stream_time_ms=self._stream_times_ms.get(task.id, -1),
         )
         began = time.perf_counter()
-        self._tasks.get(task).run_epoch(services, topic_inputs, edge_inputs)
-        self._due_ms = min(self._due_ms, services.due_ms)
-        self._new_stream_times_ms[task.id] = services.meter.stream_time_ms
-        services.metrics.measure(PROCESS_LATENCY, "", [(time.perf_counter() - began) * 1000])
+        self._tasks.get(task).run_epoch(context, topic_inputs, edge_inputs)
+        self._due_ms = min(self._due_ms, context.due_ms)
+        self._new_stream_times_ms[task.id] = context.meter.stream_time_ms
+        context.metrics.measure(PROCESS_LATENCY, "", [(time.perf_counter() - began) * 1000])
 
     def _publish(self, record: EpochRecord, batches: Sequence[OutgoingBatch]) -> bool:
         reach("before_publish", bundle=self._bundle.id, epoch=record.epoch)
         published = False
         if batches:
-            writer = self._host.writer()
-            if self._host.exactly_once:
-                marker = Marker(self._host.checkpoint_id, record.epoch, record.digest)
+            writer = self._services.writer()
+            if self._services.exactly_once:
+                marker = Marker(self._services.checkpoint_id, record.epoch, record.digest)
                 published = writer.publish_epoch(
-                    self._host.application_id, self._bundle.id, marker, batches, place=self._place
+                    self._services.application_id, self._bundle.id, marker, batches, place=self._plan_position
                 )
             else:
                 writer.append(batches)
@@ -398,7 +400,7 @@ class BundleRunner:
         return published
 
     def _metrics(self) -> Metrics:
-        return Metrics(self._host.recording_level)
+        return Metrics(self._services.recording_level)
 
     def _local_state(self) -> BundleState:
         if self._state is None:
@@ -416,12 +418,12 @@ class BundleRunner:
         if state is None:
             state = self._globals[bundle] = self._open(bundle, in_memory=in_memory)
         if state.damaged or state.epoch != epoch:
-            Changelog(self._host.blobs, bundle).catch_up(state, epoch)
+            Changelog(self._services.blobs, bundle).catch_up(state, epoch)
         return state
 
     def _open(self, bundle: str, *, in_memory: bool) -> BundleState:
-        path, spill = self._host.folders.logged(bundle, in_memory=in_memory), self._host.folders.spill(bundle)
-        application_id, checkpoint_id = self._host.application_id, self._host.checkpoint_id
-        copies = self._host.state_copies(bundle)
+        path, spill = self._services.folders.logged(bundle, in_memory=in_memory), self._services.folders.spill(bundle)
+        application_id, checkpoint_id = self._services.application_id, self._services.checkpoint_id
+        copies = self._services.state_copies(bundle)
         adopt_copy(path, copies, application_id=application_id, checkpoint_id=checkpoint_id, bundle=bundle)
         return BundleState(path, application_id=application_id, checkpoint_id=checkpoint_id, bundle=bundle, spill=spill)

@@ -13,20 +13,21 @@ import polars as pl
 from hayase.core.metrics import RECORDS_CONSUMED
 from hayase.core.records import Change, Headers, SourceRecord
 from hayase.kernel.node.column_node import HEADERS, KEY, NULL, OLD, OLD_NULL, TS, Order
-from hayase.log.protocol import RecordBatch
+from hayase.log.protocol import Int64Array, RecordBatch
 from hayase.processor.timestamps import record_timestamp
 from hayase.serde.faults import is_fault, read_columns, shown
 from hayase.serde.protocol import BARE_FIELD, Serde
 from hayase.serde.subscription_columns import INSTRUCTION
 from hayase.serde.subscriptions import Instruction, Subscription, SubscriptionSerde
-from hayase.task.chunks import Chunk
 from hayase.task.compiled_subtopology import CompiledSource
 from hayase.task.edges import EDGE_HEADERS, read_headers
 from hayase.task.event_time import extract_times
+from hayase.task.input_merge import Chunk, Queue, RecordSource
 from hayase.task.meter import count_consumed
-from hayase.task.origins import Origin
-from hayase.task.queues import Int64Array, Queue, RecordSource
 from hayase.task.task_context import TaskContext
+
+Origin = tuple[RecordSource, int]
+"""A record, as a row of what it was read with."""
 
 
 class FrameRecords:
@@ -99,6 +100,29 @@ def _value(columns: Mapping[str, object]) -> Any:
     return fields.get(BARE_FIELD) if list(fields) == [BARE_FIELD] else fields
 
 
+def no_record(timestamp_ms: int) -> RecordSource:
+    """Stands for the record where there is none, in a punctuation."""
+    return RecordBatch("", -1, np.array([-1]), np.array([timestamp_ms]), [None], [None], None)
+
+
+def gathered(origins: Sequence[Origin]) -> list[Origin]:
+    """The same records apart from all that was read with them, which can then go.
+
+    Caches keep them until the end of an epoch: an error in what is sent then names them.
+    """
+    rows: dict[int, list[int]] = {}
+    sources: dict[int, RecordSource] = {}
+    numbered: list[tuple[int, int]] = []
+    for source, row in origins:
+        number = id(source)
+        sources[number] = source
+        mine = rows.setdefault(number, [])
+        numbered.append((number, len(mine)))
+        mine.append(row)
+    taken = {number: source.take(rows[number]) for number, source in sources.items()}
+    return [(taken[number], row) for number, row in numbered]
+
+
 AtEnd = pl.DataFrame | Callable[[int], Origin]
 """Where what a cache sends at the end comes from, by its rank: order columns, or a look at what was kept on disk."""
 
@@ -150,7 +174,7 @@ class ColumnInputs:
 
 
 def decode_frame(
-    services: TaskContext,
+    context: TaskContext,
     position: int,
     source: CompiledSource,
     partition: int,
@@ -158,17 +182,17 @@ def decode_frame(
     offsets: Int64Array,
 ) -> Queue:
     """Some records of a queue that came as typed columns."""
-    services.metrics.add(RECORDS_CONSUMED, str(source.edge), frame.height)
+    context.metrics.add(RECORDS_CONSUMED, str(source.edge), frame.height)
     content = frame.drop(EDGE_HEADERS) if EDGE_HEADERS in frame.columns else frame
     raw, times = FrameRecords(source, partition, frame, offsets), frame[TS].to_numpy()
-    services.meter.received(source.name, times)
+    context.meter.received(source.name, times)
     return Queue(position, raw, np.arange(frame.height), times, content)
 
 
-def decode_columns(services: TaskContext, position: int, source: CompiledSource, raw: RecordBatch) -> Queue:
+def decode_columns(context: TaskContext, position: int, source: CompiledSource, raw: RecordBatch) -> Queue:
     """The frame of some records of a queue; records that fail go to the deserialization handler."""
-    count_consumed(services.metrics, raw)
-    services.meter.received_bytes(raw)
+    count_consumed(context.metrics, raw)
+    context.meter.received_bytes(raw)
     key_codec, value_codec = source.key_serde.columns, source.value_serde.columns
     assert key_codec is not None and value_codec is not None
     keys = read_columns(source.key_serde, key_codec, raw.keys)
@@ -181,28 +205,28 @@ def decode_columns(services: TaskContext, position: int, source: CompiledSource,
     if keys.bad or values.bad:
         bad = {**dict(values.bad), **dict(keys.bad)}
         for row in sorted(bad):
-            services.failures.handle("deserialization", source.name, raw.record(row), bad[row])
+            context.failures.handle("deserialization", source.name, raw.record(row), bad[row])
         kept = np.ones(len(raw), np.bool_)
         kept[list(bad)] = False
         rows = np.flatnonzero(kept)
         frame = frame.filter(pl.Series(kept))
     times, valid = extract_times(
         source.extractor, source.name, raw, rows, frame,
-        clocks=services.clocks, metrics=services.metrics, wall_clock_ms=services.wall_clock_ms,
+        clocks=context.clocks, metrics=context.metrics, wall_clock_ms=context.wall_clock_ms,
     )  # fmt: skip
     if valid is not None:
         rows, times = rows[valid], times[valid]
         frame = frame.filter(pl.Series(valid))
-    services.meter.received(source.name, times)
+    context.meter.received(source.name, times)
     return Queue(position, raw, rows, times, frame.with_columns(pl.Series(TS, times, pl.Int64)))
 
 
-def merge_chunk(services: TaskContext, chunk: Chunk) -> ColumnInputs:
+def merge_chunk(context: TaskContext, chunk: Chunk) -> ColumnInputs:
     """A chunk as one frame per source."""
     queues, order, count = chunk.queues, chunk.order, len(chunk)
     origins = [queue.raw for queue in queues]
     any_headers = any(origin.headers is not None for origin in origins)
-    placed: list[list[pl.DataFrame]] = [[] for _ in services.subtopology.sources]
+    by_source: list[list[pl.DataFrame]] = [[] for _ in context.subtopology.sources]
     for number, queue in enumerate(queues):
         if len(queues) == 1:
             where = np.arange(count)
@@ -213,10 +237,10 @@ def merge_chunk(services: TaskContext, chunk: Chunk) -> ColumnInputs:
         extra = [pl.Series("__o0", where, pl.Int64)]
         if any_headers:
             extra.append(pl.Series(HEADERS, where, pl.Int64))
-        placed[queue.source].append(queue.content.with_columns(extra))
+        by_source[queue.source].append(queue.content.with_columns(extra))
     frames = [
-        _joined(rows_of_queue, services.subtopology.sources[position], headers=any_headers)
-        for position, rows_of_queue in enumerate(placed)
+        _joined(rows_of_queue, context.subtopology.sources[position], headers=any_headers)
+        for position, rows_of_queue in enumerate(by_source)
     ]
     headers: list[Headers] | None = None
     if any_headers:
@@ -228,9 +252,9 @@ def merge_chunk(services: TaskContext, chunk: Chunk) -> ColumnInputs:
     return ColumnInputs(frames, count, headers, origins, [queue.rows for queue in queues], order)
 
 
-def no_inputs(services: TaskContext, last: ColumnInputs, headers: list[Headers] | None) -> ColumnInputs:
+def no_inputs(context: TaskContext, last: ColumnInputs, headers: list[Headers] | None) -> ColumnInputs:
     """Inputs without records, behind those of a chunk; `headers` are of what caches held back."""
-    frames = [empty_frame(source, headers=headers is not None) for source in services.subtopology.sources]
+    frames = [empty_frame(source, headers=headers is not None) for source in context.subtopology.sources]
     return replace(last, frames=frames, headers=headers, _at_end={})
 
 

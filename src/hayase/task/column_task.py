@@ -20,7 +20,7 @@ from hayase.kernel.node.column_node import (
     TS,
     WINDOW_END,
     WINDOW_START,
-    ColumnHolding,
+    ColumnSpill,
     Order,
     TableColumns,
     order_columns,
@@ -33,15 +33,14 @@ from hayase.serde.faults import unwritable
 from hayase.serde.murmur2 import partitions_for_array
 from hayase.state.stores.protocol import ByteStore
 from hayase.state.stores.spec import StoreSpec
-from hayase.task.chunks import EdgeInputs, InputBuffer, TopicInputs, chunks
 from hayase.task.column_inputs import ColumnInputs, decode_columns, decode_frame, merge_chunk, no_inputs
 from hayase.task.compiled_subtopology import CompiledSink, CompiledSubtopology
 from hayase.task.edges import headers_series, send_rows, strip_order
-from hayase.task.feeds import input_feeds
+from hayase.task.input_merge import EdgeInputs, InputBuffer, TopicInputs, chunks, input_buffers
 from hayase.task.outputs import stable_groups
 from hayase.task.plan import Form
 from hayase.task.routing import PARTITIONS, TOPIC, FrameRoute, is_routed, merge_groups
-from hayase.task.spilled_frames import ORIGIN, HeldRows, SpilledFrameCache
+from hayase.task.spilled_frames import ORIGIN, SpilledFrameCache, SpilledRows
 from hayase.task.task_context import TaskContext
 
 
@@ -52,34 +51,34 @@ class NodeContext:
         self,
         name: str,
         position: int,
-        services: TaskContext,
+        context: TaskContext,
         inputs: ColumnInputs,
         tables: Mapping[str, TableColumns],
         sent: Mapping[str, pl.DataFrame],
         shared: MutableMapping[str, Any],
-        holding: SpilledFrameCache | None = None,
+        spill: SpilledFrameCache | None = None,
     ) -> None:
         self.shared = shared
         self._sent = sent
-        self.holding: ColumnHolding | None = holding
-        self.metrics: Metrics = services.metrics
-        self.clocks: Clocks = services.clocks
-        self.wall_clock_ms = services.wall_clock_ms
+        self.spill: ColumnSpill | None = spill
+        self.metrics: Metrics = context.metrics
+        self.clocks: Clocks = context.clocks
+        self.wall_clock_ms = context.wall_clock_ms
         self.input_count = inputs.count
         self.position = position
-        self.partition = int(services.task.rpartition("_")[2])
+        self.partition = int(context.task.rpartition("_")[2])
         self._name = name
-        self._services = services
+        self._context = context
         self._inputs = inputs
         self._tables = tables
 
     def byte_store(self, name: str) -> ByteStore:
         """See TaskContext."""
-        return self._services.byte_store(name)
+        return self._context.byte_store(name)
 
     def store_spec(self, name: str) -> StoreSpec:
         """See TaskContext."""
-        return self._services.store_spec(name)
+        return self._context.store_spec(name)
 
     def table(self, name: str) -> TableColumns:
         """Another node's table; that node has run already."""
@@ -102,7 +101,7 @@ class NodeContext:
 
     def processing_failed(self, order: Order, error: Exception) -> None:
         """Ask the processing handler about the input record of a row."""
-        self._services.failures.handle("processing", self._name, self._inputs.record(order), error)
+        self._context.failures.handle("processing", self._name, self._inputs.record(order), error)
 
     def sends_at_end(self, origins: pl.DataFrame) -> None:
         """See ColumnContext."""
@@ -114,44 +113,43 @@ class ColumnTask:
 
     form: Form = "columns"
 
-    def __init__(self, subtopology: CompiledSubtopology, partition: int) -> None:
-        self._subtopology = subtopology
+    def __init__(self, partition: int) -> None:
         self._partition = partition
 
-    def run_epoch(self, services: TaskContext, topic_inputs: TopicInputs, edge_inputs: EdgeInputs) -> None:
+    def run_epoch(self, context: TaskContext, topic_inputs: TopicInputs, edge_inputs: EdgeInputs) -> None:
         """See `Task`."""
         partition = self._partition
-        inputs = input_feeds(services, topic_inputs, edge_inputs, partition, decode_columns, decode_frame)
-        _run_epoch(self._subtopology, services, inputs)
+        inputs = input_buffers(context, topic_inputs, edge_inputs, partition, decode_columns, decode_frame)
+        _run_epoch(context.subtopology, context, inputs)
 
     def close(self) -> None:
         """See `Task`; no user code needs closing."""
 
 
-def _run_epoch(subtopology: CompiledSubtopology, services: TaskContext, feeds: Sequence[InputBuffer]) -> None:
-    held: dict[str, SpilledFrameCache] = {}
+def _run_epoch(subtopology: CompiledSubtopology, context: TaskContext, buffers: Sequence[InputBuffer]) -> None:
+    spills: dict[str, SpilledFrameCache] = {}
     last: ColumnInputs | None = None
-    for chunk in chunks(feeds, services):
-        inputs = merge_chunk(services, chunk)
-        if not chunk.whole and not held:
-            assert services.space is not None
-            held = {node.name: SpilledFrameCache(services.space) for node in subtopology.processors}
-        _run_nodes(subtopology, services, inputs, held)
+    for chunk in chunks(buffers, context):
+        inputs = merge_chunk(context, chunk)
+        if not chunk.whole and not spills:
+            assert context.space is not None
+            spills = {node.name: SpilledFrameCache(context.space) for node in subtopology.processors}
+        _run_nodes(subtopology, context, inputs, spills)
         last = inputs if last is None or inputs.count else last
-        services.after_chunk()
+        context.after_chunk()
     assert last is not None
-    for name, holding in held.items():
-        for rows in holding.drain():
-            _run_nodes(subtopology, services, no_inputs(services, last, rows.headers), held, (name, rows))
-            services.after_chunk()
+    for name, spill in spills.items():
+        for rows in spill.drain():
+            _run_nodes(subtopology, context, no_inputs(context, last, rows.headers), spills, (name, rows))
+            context.after_chunk()
 
 
 def _run_nodes(
     subtopology: CompiledSubtopology,
-    services: TaskContext,
+    context: TaskContext,
     inputs: ColumnInputs,
-    held: Mapping[str, SpilledFrameCache],
-    flushed: tuple[str, HeldRows] | None = None,
+    spills: Mapping[str, SpilledFrameCache],
+    flushed: tuple[str, SpilledRows] | None = None,
 ) -> None:
     """One frame through each node, then the sinks; `flushed` is what a node sends from its cache."""
     assert subtopology.columns is not None
@@ -161,27 +159,27 @@ def _run_nodes(
     tables: dict[str, TableColumns] = {}
     shared: dict[str, Any] = {}
     for node in subtopology.processors:
-        compiled, holding = subtopology.columns[node.name], held.get(node.name)
-        if holding is not None:
-            holding.inputs = inputs
+        compiled, spill = subtopology.columns[node.name], spills.get(node.name)
+        if spill is not None:
+            spill.inputs = inputs
         position = subtopology.order.index(node.name)
-        context = NodeContext(node.name, position, services, inputs, tables, sent, shared, holding)
-        sent[node.name] = compiled.run([sent[parent] for parent in node.parents], context)
+        node_context = NodeContext(node.name, position, context, inputs, tables, sent, shared, spill)
+        sent[node.name] = compiled.run([sent[parent] for parent in node.parents], node_context)
         if flushed is not None and flushed[0] == node.name:
             rows = flushed[1]
-            frame = rows.finish(rows.rows, rows.start, context)
-            inputs.sends_at_end(context.position, rows.origins_of(frame))
+            frame = rows.finish(rows.rows, rows.start, node_context)
+            inputs.sends_at_end(node_context.position, rows.origins_of(frame))
             sent[node.name] = frame.drop(ORIGIN)
         table = compiled.table_columns()
         if table is not None:
             tables[node.name] = table
-    services.clocks.save()
-    _run_sinks(subtopology, services, inputs, sent, tables)
+    context.clocks.save()
+    _run_sinks(subtopology, context, inputs, sent, tables)
 
 
 def _run_sinks(
     subtopology: CompiledSubtopology,
-    services: TaskContext,
+    context: TaskContext,
     inputs: ColumnInputs,
     sent: Mapping[str, pl.DataFrame],
     tables: Mapping[str, TableColumns],
@@ -194,44 +192,44 @@ def _run_sinks(
         if sink.edge:
             frame = _merged(subtopology, sink.topic, frames)
             if frame.height:
-                _send_edge(sink, services, inputs, frame)
+                _send_edge(sink, context, inputs, frame)
             continue
         if routed:
-            context = NodeContext(sink.name, subtopology.order.index(sink.name), services, inputs, tables, sent, {})
+            node_context = NodeContext(sink.name, subtopology.order.index(sink.name), context, inputs, tables, sent, {})
             frames = [
                 FrameRoute(
                     sink,
                     subtopology.schemas[parent],
                     inputs,
                     lambda rows: _headers_of(rows, inputs),
-                    services.partitions_of,
-                ).run(frame, context)
+                    context.partitions_of,
+                ).run(frame, node_context)
                 for parent, frame in zip(sink.parents, frames, strict=True)
             ]
         for frame in frames:
-            written = _serialized(sink, services, inputs, frame)
-            services.meter.sent(sink.name, written[TS].to_numpy())
+            written = _serialized(sink, context, inputs, frame)
+            context.meter.sent(sink.name, written[TS].to_numpy())
             by_topic.setdefault(group, []).append(written)
     for group, frames in by_topic.items():
         merged = _merged(subtopology, group, frames)
         if not routed:
-            _write(services, inputs, group, merged)
+            _write(context, inputs, group, merged)
             continue
         for rows in merged.explode(PARTITIONS).partition_by(TOPIC, maintain_order=True):
-            _write(services, inputs, rows[TOPIC][0], rows)
+            _write(context, inputs, rows[TOPIC][0], rows)
 
 
-def _write(services: TaskContext, inputs: ColumnInputs, topic: str, rows: pl.DataFrame) -> None:
+def _write(context: TaskContext, inputs: ColumnInputs, topic: str, rows: pl.DataFrame) -> None:
     """Serialized rows for one topic."""
     if not rows.height:
         return
-    output = services.outputs.topic(topic)
+    output = context.outputs.topic(topic)
     output.extend(rows["key"].to_list(), rows["bytes"].to_list(), rows[TS].to_list(), _headers_of(rows, inputs))
     if PARTITIONS in rows.columns and rows[PARTITIONS].null_count() < rows.height:
-        output.choose(rows[PARTITIONS].fill_null(-1).to_list(), services.partitions_of(topic))
-    services.metrics.add(RECORDS_PRODUCED, topic, rows.height)
+        output.choose(rows[PARTITIONS].fill_null(-1).to_list(), context.partitions_of(topic))
+    context.metrics.add(RECORDS_PRODUCED, topic, rows.height)
     size = rows.select(pl.sum_horizontal(pl.col("key", "bytes").bin.size().sum())).item()
-    services.metrics.add(BYTES_PRODUCED, topic, int(size))
+    context.metrics.add(BYTES_PRODUCED, topic, int(size))
 
 
 def _merged(subtopology: CompiledSubtopology, topic: str, frames: list[pl.DataFrame]) -> pl.DataFrame:
@@ -245,7 +243,7 @@ def _headers_of(frame: pl.DataFrame, inputs: ColumnInputs) -> list[Headers] | No
     return [inputs.headers[i] if i is not None else () for i in frame[HEADERS].to_list()]
 
 
-def _serialized(sink: CompiledSink, services: TaskContext, inputs: ColumnInputs, frame: pl.DataFrame) -> pl.DataFrame:
+def _serialized(sink: CompiledSink, context: TaskContext, inputs: ColumnInputs, frame: pl.DataFrame) -> pl.DataFrame:
     """Bytes of keys and values beside the columns that decide order; failing rows go to the production handler."""
     try:
         encoded = pl.DataFrame(
@@ -257,10 +255,10 @@ def _serialized(sink: CompiledSink, services: TaskContext, inputs: ColumnInputs,
             raise
         fault = unwritable(error, sink.value_serde, frame.row(0))
         if frame.height == 1:
-            _production_failed(sink, services, inputs, frame, fault)
-            return _serialized(sink, services, inputs, frame.clear())
+            _production_failed(sink, context, inputs, frame, fault)
+            return _serialized(sink, context, inputs, frame.clear())
         half = frame.height // 2
-        parts = [_serialized(sink, services, inputs, part) for part in (frame[:half], frame[half:])]
+        parts = [_serialized(sink, context, inputs, part) for part in (frame[:half], frame[half:])]
         return pl.concat(parts)
     kept = [TS, *order_columns(frame), *(name for name in (HEADERS, TOPIC, PARTITIONS) if name in frame.columns)]
     return frame.select(kept).with_columns(encoded.get_columns())
@@ -285,28 +283,28 @@ def _value_bytes(sink: CompiledSink, frame: pl.DataFrame) -> list[bytes | None]:
     return codec.encode(frame.select(names), frame[NULL])
 
 
-def _send_edge(sink: CompiledSink, services: TaskContext, inputs: ColumnInputs, frame: pl.DataFrame) -> None:
+def _send_edge(sink: CompiledSink, context: TaskContext, inputs: ColumnInputs, frame: pl.DataFrame) -> None:
     """Rows for the tasks of the next level; a null key goes to the partition of its position among the epoch's."""
-    first = services.outputs.take_numbers(0, sink.name, services.task)
+    first = context.outputs.take_numbers(0, sink.name, context.task)
     if sink.frames:
-        frame, partitions = _targeted(sink, services, inputs, frame, first)
+        frame, partitions = _targeted(sink, context, inputs, frame, first)
         payload = strip_order(frame, sink.fields)
         headers = _headers_of(frame, inputs)
     else:
-        encoded = _serialized(sink, services, inputs, frame)
+        encoded = _serialized(sink, context, inputs, frame)
         payload = encoded.select("key", pl.col("bytes").alias("value"), pl.col(TS).alias("ts"))
         headers = _headers_of(encoded, inputs)
         partitions = _by_key(encoded["key"].to_arrow(), sink.partitions, first)
-    services.outputs.take_numbers(payload.height, sink.name, services.task)
+    context.outputs.take_numbers(payload.height, sink.name, context.task)
     if headers is not None and any(headers):
         payload = payload.with_columns(headers_series(headers))
     for target, rows in enumerate(stable_groups(partitions, sink.partitions)):
         if len(rows):
-            send_rows(services.outputs, sink, services.task, target, payload[rows])
+            send_rows(context.outputs, sink, context.task, target, payload[rows])
 
 
 def _targeted(
-    sink: CompiledSink, services: TaskContext, inputs: ColumnInputs, frame: pl.DataFrame, first: int
+    sink: CompiledSink, context: TaskContext, inputs: ColumnInputs, frame: pl.DataFrame, first: int
 ) -> tuple[pl.DataFrame, np.ndarray]:
     """Rows and their partitions; those whose key cannot be serialized go to the production handler instead."""
     if isinstance(sink.key_serde, StringSerde) and frame[KEY].dtype == pl.String:
@@ -318,22 +316,22 @@ def _targeted(
             raise
         fault = unwritable(error, sink.key_serde, frame[KEY][0])
         if frame.height == 1:
-            _production_failed(sink, services, inputs, frame, fault)
+            _production_failed(sink, context, inputs, frame, fault)
             return frame.clear(), np.zeros(0, np.int32)
     half = frame.height // 2
-    parts = [_good_keys(sink, services, inputs, part) for part in (frame[:half], frame[half:])]
+    parts = [_good_keys(sink, context, inputs, part) for part in (frame[:half], frame[half:])]
     # A null key's partition is that of its position among those that are left.
-    return _targeted(sink, services, inputs, pl.concat(parts), first)
+    return _targeted(sink, context, inputs, pl.concat(parts), first)
 
 
-def _good_keys(sink: CompiledSink, services: TaskContext, inputs: ColumnInputs, frame: pl.DataFrame) -> pl.DataFrame:
-    return _targeted(sink, services, inputs, frame, 0)[0]
+def _good_keys(sink: CompiledSink, context: TaskContext, inputs: ColumnInputs, frame: pl.DataFrame) -> pl.DataFrame:
+    return _targeted(sink, context, inputs, frame, 0)[0]
 
 
 def _production_failed(
-    sink: CompiledSink, services: TaskContext, inputs: ColumnInputs, frame: pl.DataFrame, error: Exception
+    sink: CompiledSink, context: TaskContext, inputs: ColumnInputs, frame: pl.DataFrame, error: Exception
 ) -> None:
-    services.failures.handle("production", sink.name, inputs.record(order_of(frame, 0)), error, sink.topic or None)
+    context.failures.handle("production", sink.name, inputs.record(order_of(frame, 0)), error, sink.topic or None)
 
 
 def _by_key(keys: pa.Array, partitions: int, first: int) -> np.ndarray:

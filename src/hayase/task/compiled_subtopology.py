@@ -38,7 +38,7 @@ class PrefixNode:
 class Prefix:
     """The expression nodes right below a source that run in columns although the sub-topology runs in rows.
 
-    See `task.prefix`.
+    See `task.run_prefix`.
 
     Attributes:
         schema: what the source sends.

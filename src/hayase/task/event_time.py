@@ -13,10 +13,9 @@ from hayase.core.errors import SerializationError
 from hayase.core.metrics import DROPPED_RECORDS, Metrics
 from hayase.core.time import event_ms
 from hayase.kernel.node.clocks import Clocks
-from hayase.log.protocol import RecordBatch
+from hayase.log.protocol import Int64Array, RecordBatch
 from hayase.processor.timestamps import ConsumedRecord, TimestampExtractor
 from hayase.serde.faults import said, shown
-from hayase.task.queues import Int64Array
 
 _LAST_MS = 2**62 - 1
 """The last valid event time, in the year 146 million.

@@ -119,7 +119,7 @@ class _OnDisk:
     """A piece in the epoch's file; `piece` has everything but the data."""
 
     piece: Piece
-    place: Spilled
+    spilled_at: Spilled
 
 
 class Outputs:
@@ -162,7 +162,7 @@ class Outputs:
     def outgoing(self) -> list[OutgoingBatch]:
         """All records, of each topic in order; those on disk can be loaded as long as the space is open."""
         stored = [
-            StoredBatch(each.piece.topic, each.piece.count, partial(self._load_batch, each.place))
+            StoredBatch(each.piece.topic, each.piece.count, partial(self._load_batch, each.spilled_at))
             for each in self._on_disk
             if each.piece.kind == "outputs"
         ]
@@ -172,7 +172,7 @@ class Outputs:
         """All rows, in order."""
         for each in self._on_disk:
             if each.piece.kind == "rows":
-                yield from self._load(each.place).rows
+                yield from self._load(each.spilled_at).rows
         yield from self.rows
 
     @property
@@ -197,7 +197,7 @@ class Outputs:
         """Everything, as parts of a delta, after a `spill`."""
         assert self._space is not None
         for each in self._on_disk:
-            yield replace(each.piece, data=self._space.file.read(each.place))
+            yield replace(each.piece, data=self._space.file.read(each.spilled_at))
 
     def _pieces_in_memory(self, max_bytes: int) -> Iterator[Piece]:
         for output in self._topics.values():
@@ -214,12 +214,12 @@ class Outputs:
         if rows:
             yield Piece("rows", encode_piece(journal=Journal(rows=rows)))
 
-    def _load(self, place: Spilled) -> Journal:
+    def _load(self, spilled_at: Spilled) -> Journal:
         assert self._space is not None
-        return decode_piece(self._space.file.read(place)).journal
+        return decode_piece(self._space.file.read(spilled_at)).journal
 
-    def _load_batch(self, place: Spilled) -> OutputBatch:
-        return self._load(place).outputs[0]
+    def _load_batch(self, spilled_at: Spilled) -> OutputBatch:
+        return self._load(spilled_at).outputs[0]
 
 
 def stable_groups(targets: np.ndarray, count: int) -> list[np.ndarray]:

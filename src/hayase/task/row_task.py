@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
 from typing import cast
 
 import numpy as np
 
 from hayase.core.records import Record
-from hayase.kernel.node.row_node import RowNode
 from hayase.log.protocol import RecordBatch
 from hayase.serde.faults import read_rows
-from hayase.task.chunks import Chunk, EdgeInputs, InputBuffer, TopicInputs, chunks
 from hayase.task.column_inputs import decode_columns
-from hayase.task.compiled_subtopology import CompiledSink, CompiledSource, CompiledSubtopology
+from hayase.task.compiled_subtopology import CompiledSink, CompiledSource
 from hayase.task.edges import EdgeBuffer
 from hayase.task.event_time import extract_times
-from hayase.task.feeds import input_feeds
+from hayase.task.input_merge import Chunk, EdgeInputs, InputBuffer, Queue, TopicInputs, chunks, input_buffers
 from hayase.task.meter import count_consumed
 from hayase.task.plan import Form
-from hayase.task.prefix import FAILED, Arrivals, run_prefix
-from hayase.task.queues import Queue
-from hayase.task.row_nodes import RowNodes
+from hayase.task.row_epoch import Entry, RowEpoch, TaskLife
+from hayase.task.run_prefix import FAILED, Arrivals, run_prefix
 from hayase.task.task_context import TaskContext
 
 
@@ -30,21 +29,21 @@ class RowTask:
 
     form: Form = "rows"
 
-    def __init__(self, subtopology: CompiledSubtopology, partition: int) -> None:
-        self._nodes = RowNodes(subtopology)
+    def __init__(self, partition: int) -> None:
+        self._life = TaskLife()
         self._partition = partition
 
-    def run_epoch(self, services: TaskContext, topic_inputs: TopicInputs, edge_inputs: EdgeInputs) -> None:
+    def run_epoch(self, context: TaskContext, topic_inputs: TopicInputs, edge_inputs: EdgeInputs) -> None:
         """See `Task`."""
-        _run_epoch(self._nodes, services, input_feeds(services, topic_inputs, edge_inputs, self._partition, _decoded))
+        _run_epoch(self._life, context, input_buffers(context, topic_inputs, edge_inputs, self._partition, _decoded))
 
     def close(self) -> None:
         """See `Task`."""
-        self._nodes.leave()
+        self._life.close()
 
 
-def _run_epoch(nodes: RowNodes, services: TaskContext, inputs: Sequence[InputBuffer]) -> None:
-    buffers: dict[str, EdgeBuffer] = {}
+def _run_epoch(life: TaskLife, context: TaskContext, buffers: Sequence[InputBuffer]) -> None:
+    edge_buffers: dict[str, EdgeBuffer] = {}
 
     def emit_edge(
         sink: CompiledSink,
@@ -53,40 +52,37 @@ def _run_epoch(nodes: RowNodes, services: TaskContext, inputs: Sequence[InputBuf
         record: Record,
         partitions: Sequence[int] | None,
     ) -> None:
-        buffer = buffers.get(sink.name)
+        buffer = edge_buffers.get(sink.name)
         if buffer is None:
-            buffer = buffers[sink.name] = EdgeBuffer(sink, services.task)
-            services.outputs.reached.setdefault(sink.topic)
+            buffer = edge_buffers[sink.name] = EdgeBuffer(sink, context.task)
+            context.outputs.reached.setdefault(sink.topic)
         buffer.add(key, value, record.timestamp_ms, record.headers, partitions)
 
     def send_edges() -> None:
-        for name in sorted(buffers):
-            buffers[name].flush(services.outputs)
-        services.after_chunk()
+        for name in sorted(edge_buffers):
+            edge_buffers[name].flush(context.outputs)
+        context.after_chunk()
 
-    opened = False
-    for chunk in chunks(inputs, services):
-        if not opened:
-            nodes.open(services, emit_edge, None if chunk.whole else send_edges)
-            opened = True
-        _process(nodes, chunk)
+    all_chunks = chunks(buffers, context)
+    first = next(all_chunks)
+    epoch = RowEpoch(life, context, emit_edge, None if first.whole else send_edges)
+    for chunk in chain((first,), all_chunks):
+        _process(epoch, chunk)
         if not chunk.last:
-            nodes.hold_back()
+            epoch.hold_back()
             send_edges()
-    if not opened:
-        nodes.open(services, emit_edge)
-    nodes.finish()
+    epoch.finish()
     send_edges()
 
 
-def _process(task: RowNodes, chunk: Chunk) -> None:
+def _process(epoch: RowEpoch, chunk: Chunk) -> None:
     """Take every record through the nodes, in merged order."""
     queues, (order, position) = chunk.queues, chunk.order
-    ready = [_arriving(queue, task.entries(queue.source)) for queue in queues]
+    ready = [_arriving(queue, epoch.entries(queue.source)) for queue in queues]
     raw = [cast("RecordBatch", queue.raw) for queue in queues]
     if len(queues) == 1:
         for nodes, record, row in ready[0]:
-            task.process(nodes, record, raw[0], row)
+            epoch.process(nodes, record, raw[0], row)
     else:
         turns = [np.flatnonzero(order == number)[queue.content.positions] for number, queue in enumerate(queues)]
         numbers = np.repeat(np.arange(len(queues)), [len(each) for each in turns])
@@ -94,13 +90,13 @@ def _process(task: RowNodes, chunk: Chunk) -> None:
             numbers = numbers[np.argsort(np.concatenate(turns), kind="stable")]
         for number in numbers.tolist():
             nodes, record, row = next(ready[number])
-            task.process(nodes, record, raw[number], row)
+            epoch.process(nodes, record, raw[number], row)
     if len(order):
         last = int(order[-1])
-        task.at(raw[last], int(queues[last].rows[position[-1]]))
+        epoch.at(raw[last], int(queues[last].rows[position[-1]]))
 
 
-def _arriving(queue: Queue, entries: Sequence[Sequence[RowNode]]) -> Iterator[tuple[Sequence[RowNode], Record, int]]:
+def _arriving(queue: Queue, entries: Sequence[Sequence[Entry]]) -> Iterator[tuple[Sequence[Entry], Record, int]]:
     """What comes out of the prefix of a queue: the nodes that it enters, the record, and its row in `queue.raw`."""
     arrivals: Arrivals = queue.content
     rows = queue.rows[arrivals.positions].tolist()
@@ -120,48 +116,48 @@ def _arriving(queue: Queue, entries: Sequence[Sequence[RowNode]]) -> Iterator[tu
             yield entries[target], Record(key, value, time, headers[row] if headers is not None else ()), row
 
 
-class _Failed(RowNode):
+@dataclass(slots=True)
+class _Failed:
     """Stands for a node of a prefix, when the turn of a record comes on which it failed."""
 
-    def __init__(self, name: str, error: Exception) -> None:
-        super().__init__(name)
-        self._error = error
+    name: str
+    error: Exception
 
     def process(self, record: Record) -> None:
-        raise self._error
+        raise self.error
 
 
-def _decoded(services: TaskContext, position: int, source: CompiledSource, raw: RecordBatch) -> Queue:
+def _decoded(context: TaskContext, position: int, source: CompiledSource, raw: RecordBatch) -> Queue:
     if source.prefix is None:
-        return decode_rows(services, position, source, raw)
-    queue = decode_columns(services, position, source, raw)
-    queue.content = run_prefix(source.prefix, queue.content, services)
+        return decode_rows(context, position, source, raw)
+    queue = decode_columns(context, position, source, raw)
+    queue.content = run_prefix(source.prefix, queue.content, context)
     return queue
 
 
-def decode_rows(services: TaskContext, position: int, source: CompiledSource, raw: RecordBatch) -> Queue:
+def decode_rows(context: TaskContext, position: int, source: CompiledSource, raw: RecordBatch) -> Queue:
     """Keys, values and times of some records of a queue; those that fail go to the deserialization handler."""
-    count_consumed(services.metrics, raw)
-    services.meter.received_bytes(raw)
+    count_consumed(context.metrics, raw)
+    context.meter.received_bytes(raw)
     keys, bad_keys = read_rows(source.key_serde, raw.keys)
     values, bad_values = read_rows(source.value_serde, raw.values)
     bad = {**bad_values, **bad_keys}
     rows = np.arange(len(raw))
     if bad:
         for row in sorted(bad):
-            services.failures.handle("deserialization", source.name, raw.record(row), bad[row])
+            context.failures.handle("deserialization", source.name, raw.record(row), bad[row])
         keep = [row for row in range(len(raw)) if row not in bad]
         rows = np.array(keep, np.int64)
         keys = [keys[row] for row in keep]
         values = [values[row] for row in keep]
     times, valid = extract_times(
         source.extractor, source.name, raw, rows, (keys, values),
-        clocks=services.clocks, metrics=services.metrics, wall_clock_ms=services.wall_clock_ms,
+        clocks=context.clocks, metrics=context.metrics, wall_clock_ms=context.wall_clock_ms,
     )  # fmt: skip
     if valid is not None:
         kept = np.flatnonzero(valid)
         rows, times = rows[kept], times[kept]
         keys = [keys[i] for i in kept]
         values = [values[i] for i in kept]
-    services.meter.received(source.name, times)
+    context.meter.received(source.name, times)
     return Queue(position, raw, rows, times, Arrivals(np.arange(len(rows)), 0, keys, values))

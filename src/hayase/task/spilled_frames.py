@@ -21,9 +21,8 @@ from hayase.kernel.node.column_node import HEADERS, ColumnContext
 from hayase.state.environment.base import MemoryBase
 from hayase.state.environment.overlay import OverlayStore
 from hayase.state.environment.spill import EpochSpace, Spilled
-from hayase.task.column_inputs import ColumnInputs
+from hayase.task.column_inputs import ColumnInputs, Origin, gathered
 from hayase.task.edges import EDGE_HEADERS, headers_series, read_headers
-from hayase.task.origins import Origin, gathered
 
 _RUN = struct.Struct(">I")
 _KEYS = "__held_keys"
@@ -57,17 +56,17 @@ class _Index:
     def ending(self, run: int, keys: Sequence[bytes]) -> tuple[list[int], list[bytes]]:
         """Which of a run's keys had no update after it, and what was before their first one."""
         packed = _RUN.pack(run)
-        places: list[int] = []
+        positions: list[int] = []
         before: list[bytes] = []
-        for place, entry in enumerate(self._entries.get_many(keys)):
+        for position, entry in enumerate(self._entries.get_many(keys)):
             assert entry is not None
             if entry.startswith(packed):
-                places.append(place)
+                positions.append(position)
                 before.append(entry[_RUN.size :])
-        return places, before
+        return positions, before
 
 
-class HeldRows(NamedTuple):
+class SpilledRows(NamedTuple):
     """Updates that a cache sends at the end of the epoch, without order columns.
 
     Attributes:
@@ -75,7 +74,7 @@ class HeldRows(NamedTuple):
         start: what was stored at the epoch's start.
         headers: by `__h`.
         origins: gives the records that made the updates, by the column ORIGIN of `rows`.
-        finish: see `ColumnHolding.hold`.
+        finish: see `ColumnSpill.add`.
     """
 
     rows: pl.DataFrame
@@ -91,7 +90,7 @@ class HeldRows(NamedTuple):
 
 
 class SpilledFrameCache:
-    """`ColumnHolding` of one node."""
+    """`ColumnSpill` of one node."""
 
     def __init__(self, space: EpochSpace) -> None:
         self._space = space
@@ -101,7 +100,7 @@ class SpilledFrameCache:
         self.inputs: ColumnInputs
         """Those of the current chunk."""
 
-    def hold(
+    def add(
         self,
         keys: Sequence[bytes],
         rows: pl.DataFrame,
@@ -109,7 +108,7 @@ class SpilledFrameCache:
         finish: Finish,
         origins: pl.DataFrame,
     ) -> None:
-        """See ColumnHolding."""
+        """See ColumnSpill."""
         if not rows.height:
             return
         self._finish = finish
@@ -126,18 +125,18 @@ class SpilledFrameCache:
         kept.write_ipc_stream(buffer, compression="lz4")
         self._runs.append((self._space.file.append(buffer.getbuffer()), self._kept(origins)))
 
-    def drain(self) -> Iterator[HeldRows]:
+    def drain(self) -> Iterator[SpilledRows]:
         """What is sent at the end of the epoch, a run at a time."""
-        for number, (place, origins_kept) in enumerate(self._runs):
-            frame = pl.read_ipc_stream(self._space.file.read(place))
-            places, before = self._index.ending(number, frame[_KEYS].to_list())
-            frame = frame[places].drop(_KEYS)
+        for number, (spilled, origins_kept) in enumerate(self._runs):
+            frame = pl.read_ipc_stream(self._space.file.read(spilled))
+            positions, before = self._index.ending(number, frame[_KEYS].to_list())
+            frame = frame[positions].drop(_KEYS)
             headers = None
             if EDGE_HEADERS in frame.columns:
                 headers = read_headers(frame[EDGE_HEADERS])
                 frame = frame.drop(EDGE_HEADERS).with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias(HEADERS))
             start = [None if row == _NOTHING else row[1:] for row in before]
-            yield HeldRows(frame, start, headers, cache(partial(self._origins, origins_kept)), self._finish)
+            yield SpilledRows(frame, start, headers, cache(partial(self._origins, origins_kept)), self._finish)
 
     def _kept(self, origins: pl.DataFrame) -> Spilled | list[Origin]:
         """The records that made updates: on disk, unless their serdes cannot be pickled."""
@@ -154,8 +153,8 @@ class SpilledFrameCache:
         return origins
 
 
-class HeldRecords:
-    """`RowHolding` of one node.
+class SpilledRecordCache:
+    """`RowSpill` of one node.
 
     Records are pickled. Where that does not work, because a value's class cannot be found by its name, they stay in
     memory.
@@ -174,7 +173,7 @@ class HeldRecords:
         self._in_memory: _Taken | None = None
 
     def attach(self, take: Callable[[], _Taken]) -> None:
-        """See RowHolding."""
+        """See RowSpill."""
         self._take = take
 
     def spill(self) -> None:
@@ -205,7 +204,7 @@ class HeldRecords:
             self._in_memory[place] = record, gathered([origin])[0]
 
     def drain(self) -> Iterator[tuple[Record, object]]:
-        """See RowHolding."""
+        """See RowSpill."""
         self.spill()
         if self._in_memory is not None:
             yield from self._in_memory.values()
@@ -216,9 +215,9 @@ class HeldRecords:
     def _drain_runs(self) -> Iterator[tuple[bytes, Record, object]]:
         for number, run in enumerate(self._runs):
             keys, records, origins = pickle.loads(self._space.file.read(run))
-            places, before = self._index.ending(number, keys)
-            for place, old in zip(places, before, strict=True):
-                record = records[place]
+            positions, before = self._index.ending(number, keys)
+            for position, old in zip(positions, before, strict=True):
+                record = records[position]
                 change = type(record.value)(record.value.new, pickle.loads(old))
-                yield keys[place], record.with_value(change), origins[place]
+                yield keys[position], record.with_value(change), origins[position]
             self._after_run()

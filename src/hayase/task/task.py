@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from hayase.task.chunks import EdgeInputs, TopicInputs
 from hayase.task.column_task import ColumnTask
 from hayase.task.compiled_subtopology import CompiledSubtopology
+from hayase.task.input_merge import EdgeInputs, TopicInputs
 from hayase.task.plan import Form
 from hayase.task.row_task import RowTask
 from hayase.task.task_context import TaskContext
@@ -22,11 +22,11 @@ class Task(Protocol):
     def form(self) -> Form:
         """How it runs."""
 
-    def run_epoch(self, services: TaskContext, topic_inputs: TopicInputs, edge_inputs: EdgeInputs) -> None:
-        """Run one epoch: its outputs, rows for other tasks and changes of state are in `services` afterwards.
+    def run_epoch(self, context: TaskContext, topic_inputs: TopicInputs, edge_inputs: EdgeInputs) -> None:
+        """Run one epoch: its outputs, rows for other tasks and changes of state are in `context` afterwards.
 
         Args:
-            services: of this epoch.
+            context: of this epoch, with the sub-topology.
             topic_inputs: see TopicInputs.
             edge_inputs: see EdgeInputs.
         """
@@ -41,4 +41,4 @@ class Task(Protocol):
 
 def make_task(subtopology: CompiledSubtopology, partition: int) -> Task:
     """A task in the form that the compiler chose."""
-    return RowTask(subtopology, partition) if subtopology.columns is None else ColumnTask(subtopology, partition)
+    return RowTask(partition) if subtopology.columns is None else ColumnTask(partition)

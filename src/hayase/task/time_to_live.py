@@ -39,20 +39,20 @@ def remove_expired(state: TaskState, stores: Mapping[str, TtlStore], after_piece
         stores: by name.
         after_piece: called from time to time: time to spill, perhaps.
     """
-    places = state.store(CLOCK_STORE)
+    clock_store = state.store(CLOCK_STORE)
     for name, store in stores.items():
         if store.expired_until_ms < 0:
             continue
         key = f"time-to-live/{name}".encode()
-        before = places.get(key) or b""
-        place, left, around = before, max(_LEAST, _PER_WRITE * store.writes), not before
+        before = clock_store.get(key) or b""
+        cursor, left, around = before, max(_LEAST, _PER_WRITE * store.writes), not before
         while left > 0:
-            place, seen = store.remove_expired(place, min(left, _PIECE))
+            cursor, seen = store.remove_expired(cursor, min(left, _PIECE))
             left -= seen
-            if not place and around:
+            if not cursor and around:
                 break
-            around = around or not place
+            around = around or not cursor
             if seen == _PIECE:
                 after_piece()
-        if place != before:
-            places.put(key, place or None)
+        if cursor != before:
+            clock_store.put(key, cursor or None)

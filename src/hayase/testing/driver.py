@@ -297,7 +297,7 @@ class TopologyTestDriver:
         state = self._states[plan.id]
         epoch = state.begin()
         outputs = Outputs()
-        services = TaskContext.make(
+        context = TaskContext.make(
             subtopology,
             plan.id,
             state=epoch.task(plan.id),
@@ -310,9 +310,9 @@ class TopologyTestDriver:
             application_id=self._application_id,
             edge_offset=edge_offset,
         )
-        services.wall_clock_moved = self._wall_clock_moved
+        context.wall_clock_moved = self._wall_clock_moved
         try:
-            self._tasks[plan.id].run_epoch(services, inputs, rows)
+            self._tasks[plan.id].run_epoch(context, inputs, rows)
         except BaseException:
             failed, self._tasks[plan.id] = self._tasks[plan.id], make_task(subtopology, plan.partition)
             with contextlib.suppress(ProcessingError):  # it has failed already

@@ -13,7 +13,7 @@ from hayase.cli.demo.example import load_example
 from hayase.cli.demo.generator import Records, Shop
 from hayase.cli.demo.topics import DEAD_LETTERS
 from hayase.core.metrics import LATE_RECORDS
-from hayase.task.queues import merge_order
+from hayase.task.input_merge import merge_order
 from hayase.testing.driver import TopologyTestDriver
 
 FAILURES = {

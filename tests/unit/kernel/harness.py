@@ -25,7 +25,7 @@ from hayase.kernel.frame.python_values import frame_of, keys_of, record_keys, re
 from hayase.kernel.frame.row_functions import struct_type
 from hayase.kernel.node.column_node import HEADERS, KEY, NULL, OLD, OLD_NULL, TS, ColumnNode, CompileContext
 from hayase.kernel.node.edge import EdgeSchema
-from hayase.kernel.node.row_node import RowContext, RowNode, TableRows
+from hayase.kernel.node.row_node import Child, RowContext, RowNode, TableRows
 from hayase.kernel.registry import COLUMNS, ROWS
 from hayase.serde.protocol import Serde
 from hayase.state.stores.spec import StoreSpec
@@ -195,9 +195,9 @@ class Environment:
 class Tap(RowNode):
     """Keeps what its parent sends."""
 
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.records: list[Record[Any, Any]] = []
+    def __init__(self, ctx: RowContext, records: list[Record[Any, Any]]) -> None:
+        super().__init__(ctx)
+        self.records = records
 
     def process(self, record: Record[Any, Any]) -> None:
         self.records.append(record)
@@ -215,31 +215,34 @@ def run_rows(case: Case, epochs: Sequence[Sequence[Input]], *, typed: bool = Tru
     if typed:
         schemas = {name: source.edge for name, source in case.sources.items()}
         schemas.update({node.name: node.output for node in compile_case(case)})
-    nodes: dict[str, RowNode] = {node.name: ROWS[type(node.operator)](node) for node in case.nodes}
-    taps = {name: Tap(name) for name in nodes}
+    sent: dict[str, list[Record[Any, Any]]] = {node.name: [] for node in case.nodes}
     env = Environment(case)
 
-    def children(name: str) -> list[RowNode]:
-        found = [nodes[node.name] for node in case.nodes for parent in node.parents if parent == name]
-        return [*found, taps[name]] if name in taps else found
+    def children(name: str) -> list[Child]:
+        found = [Child(node.name, node.operator) for node in case.nodes for parent in node.parents if parent == name]
+        return [*found, Child("tap", None)] if name in sent else found
 
     for inputs in epochs:
         tables: dict[str, TableRows] = {}
-        for name, node in nodes.items():
-            node.open(RowContext(name, env, children(name), tables, schemas))
-            rows = node.table_rows()
+        nodes: dict[str, RowNode] = {}
+        contexts = {name: RowContext(name, env, children(name), tables, schemas) for name in (*case.sources, *sent)}
+        for node in case.nodes:
+            made = nodes[node.name] = ROWS[type(node.operator)](node, contexts[node.name])
+            rows = made.table_rows()
             if rows is not None:
-                tables[name] = rows
-        source_contexts = {name: RowContext(name, env, children(name), tables) for name in case.sources}
+                tables[node.name] = rows
+        for name, ctx in contexts.items():
+            below = [nodes[child.name] for child in ctx.children if child.name != "tap"]
+            ctx.connect([*below, Tap(ctx, sent[name])] if name in sent else below)
         for row, each in enumerate(inputs):
             env.current = env.first + row
             serde = case.sources[each.source].value
             value = serde.deserialize(serde.serialize(each.value))
-            source_contexts[each.source].forward(Record(each.key, value, each.timestamp_ms, each.headers))
-        for node in nodes.values():
-            node.flush()
+            contexts[each.source].forward(Record(each.key, value, each.timestamp_ms, each.headers))
+        for made in nodes.values():
+            made.flush()
         env.first += len(inputs)
-    return env.result({name: tap.records for name, tap in taps.items()})
+    return env.result(sent)
 
 
 class NodeContext:
@@ -261,7 +264,7 @@ class NodeContext:
         self.clocks = env.clocks
         self.wall_clock_ms = 0
         self.input_count = count
-        self.holding = None
+        self.spill = None
         self.partition = 0
         self.position = position
         self._name = name

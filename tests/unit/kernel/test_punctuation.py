@@ -131,7 +131,7 @@ def test_one_that_is_cancelled_in_a_later_epoch_of_its_processor_stays_cancelled
     made = at_work.schedule("n", STREAM, found.append, 10, None, keep=True)
     at_work.stream_time(10)
     second.update(first)
-    at_work.begin(second, 0)
+    at_work = Punctuations(second, 0, call, at_work)
     made.cancel()
     moved = epoch(second)
     moved.schedule("n", STREAM, found.append, 10, None, keep=True)

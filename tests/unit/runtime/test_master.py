@@ -16,7 +16,7 @@ from hayase.log.protocol import LogConfig
 from hayase.runtime.driver.master import cluster_settings, cluster_slots, driver_addresses, own_address
 from hayase.runtime.driver.session import default_slots
 from hayase.runtime.wire.app_spec import STATE_DIR_VARIABLE, AppSpec
-from hayase.runtime.worker.worker import WorkerHost
+from hayase.runtime.worker.worker import WorkerProcess
 from hayase.state.environment.crash_marker import current_boot_id
 from hayase.state.environment.folders import StateFolders
 from hayase.state.environment.remote_bundles_marker import is_moving
@@ -80,9 +80,9 @@ def app(tmp_path: Path) -> AppSpec:
     )
 
 
-def host(app: AppSpec, scene: Path) -> WorkerHost:
+def host(app: AppSpec, scene: Path) -> WorkerProcess:
     checkpoint = str(scene / "checkpoint")
-    return WorkerHost(
+    return WorkerProcess(
         {
             "checkpoint": checkpoint,
             "fsync": "false",

@@ -40,7 +40,7 @@ TASKS = [f"1_{number}" for number in range(8)]
 """Those of level 1, and more."""
 
 
-class FakeHost:
+class FakeWorker:
     """In place of a worker process: notes what it is to do, and may be held up, or die."""
 
     def __init__(self, slot: int, send: Callable[[int], Sequence[EdgeRow]] = lambda level: ()) -> None:
@@ -54,7 +54,7 @@ class FakeHost:
         self._send = send
 
     def run_level(self, level: int, slot: int, record: EpochRecord, rows: ReceivedRows) -> Iterator[ShuffleRow]:
-        """See WorkerHost."""
+        """See WorkerProcess."""
         assert slot == self.slot
         self.at_gate.set()
         self.gate.wait(WAIT_S)
@@ -71,7 +71,7 @@ class FakeHost:
 class Job:
     """The tasks of one Spark job, each in a thread of its own."""
 
-    def __init__(self, address: str | None, first_epoch: int, hosts: Sequence[FakeHost]) -> None:
+    def __init__(self, address: str | None, first_epoch: int, hosts: Sequence[FakeWorker]) -> None:
         assert address is not None
         self.rows: list[ShuffleRow] = []
         self.alone: list[int] = []
@@ -80,7 +80,7 @@ class Job:
         for thread in self._threads:
             thread.start()
 
-    def _task(self, host: FakeHost) -> None:
+    def _task(self, host: FakeWorker) -> None:
         for _ in range(2):  # as Spark tries a task again
             client = SpanClient.join(self._address, host.slot, self._first)
             if client is None:
@@ -129,11 +129,11 @@ def wait_until(condition: Callable[[], bool]) -> None:
         time.sleep(0.002)
 
 
-def two() -> list[FakeHost]:
-    return [FakeHost(0), FakeHost(1)]
+def two() -> list[FakeWorker]:
+    return [FakeWorker(0), FakeWorker(1)]
 
 
-def begun(scene: Scene, planner: EpochPlanner, scheduler: SpanScheduler, hosts: Sequence[FakeHost]) -> Job:
+def begun(scene: Scene, planner: EpochPlanner, scheduler: SpanScheduler, hosts: Sequence[FakeWorker]) -> Job:
     """The job of a span that begins with the first record."""
     scene.put(1)
     planner.next_epoch(-1)
@@ -216,7 +216,7 @@ def test_a_task_that_died_and_finds_no_core_is_waited_for_only_so_long(
     planner.next_epoch(-1)
     address = scheduler.begin(planner.record(0))
     assert address is not None
-    job = Job(address, 0, [FakeHost(0)])
+    job = Job(address, 0, [FakeWorker(0)])
     lost = SpanClient.join(address, 1, 0)
     wait_until(lambda: scheduler.last_completed(7) == -1)  # the span has begun
     assert lost is not None
@@ -420,7 +420,7 @@ def test_rows_for_the_next_level_reach_the_slot_of_their_task(scene: Scene, span
     plan = planner.app.plan
     tasks = [task.id for bundle in plan.bundles if bundle.level == 1 for task in bundle.tasks]
     rows = [EdgeRow(task, "edge", "origin", 0, task.encode()) for task in tasks]
-    hosts = [FakeHost(0, lambda level: rows if level == 0 else ()), FakeHost(1)]
+    hosts = [FakeWorker(0, lambda level: rows if level == 0 else ()), FakeWorker(1)]
     job = begun(scene, planner, scheduler, hosts)
     wait_until(lambda: scheduler.last_completed(-1) == 0)
     scene.control.request_stop()
@@ -455,7 +455,7 @@ def test_an_epoch_whose_rows_are_too_large_is_left_open_for_a_job_of_its_own(
     planner, scheduler = spans(**shuffling(scene))
     task = next(task.id for bundle in planner.app.plan.bundles if bundle.level == 1 for task in bundle.tasks)
     rows = [EdgeRow(task, "edge", "origin", number, b"123456") for number in range(2)]
-    hosts = [FakeHost(0, lambda level: rows if level == 0 else ()), FakeHost(1)]
+    hosts = [FakeWorker(0, lambda level: rows if level == 0 else ()), FakeWorker(1)]
     job = begun(scene, planner, scheduler, hosts)
     assert job.ends()
     scheduler.finish()
@@ -474,7 +474,10 @@ def test_spark_is_given_the_epoch_that_a_span_left_open_once_more(
     monkeypatch.setattr(span_client, "ROWS_BYTES_MAX", 10)
     planner, scheduler = spans(**shuffling(scene))
     task = next(task.id for bundle in planner.app.plan.bundles if bundle.level == 1 for task in bundle.tasks)
-    hosts = [FakeHost(0, lambda level: [EdgeRow(task, "e", "o", 0, b"12345678901")] if level == 0 else ()), FakeHost(1)]
+    hosts = [
+        FakeWorker(0, lambda level: [EdgeRow(task, "e", "o", 0, b"12345678901")] if level == 0 else ()),
+        FakeWorker(1),
+    ]
     reader = EpochReader({})
     reader._epoch_planner, reader._span_scheduler = planner, scheduler
     everything = ReadAllAvailable()

@@ -33,10 +33,9 @@ from hayase.serde.murmur2 import partition_for_key
 from hayase.state.delta.journal import EdgeRow
 from hayase.state.environment.memory import MemoryState
 from hayase.state.environment.spill import EpochSpace
-from hayase.task.feeds import first_edge_offset
+from hayase.task.input_merge import first_edge_offset, merge_order
 from hayase.task.outputs import Outputs
 from hayase.task.plan import BundlePlan, TaskPlan
-from hayase.task.queues import merge_order
 from hayase.task.task import make_task
 from hayase.task.task_context import TaskContext
 from hayase.topology.topology import Topology
@@ -226,7 +225,7 @@ class LocalRun:
                 epoch.spill(space.maps)
                 outputs.spill()
 
-        services = TaskContext.make(
+        context = TaskContext.make(
             program,
             task.id,
             state=epoch.task(task.id) if program.stateful else None,
@@ -243,7 +242,7 @@ class LocalRun:
             space=space if self._chunk else None,
             after_chunk=after_chunk,
         )
-        self._tasks[task.id].run_epoch(services, inputs, edges)
+        self._tasks[task.id].run_epoch(context, inputs, edges)
         self._states[task.id].apply_changes(self._epoch, epoch.changes())
 
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hayase.core.metrics import E2E_LATENCY, LATENESS, PROCESSED, Measure, Metrics
 from hayase.state.environment.memory import MemoryState
 from hayase.task.clocks import STREAM_TIME, StateClocks
+from hayase.task.input_merge import merge_order
 from hayase.task.meter import TaskMeter
-from hayase.task.queues import merge_order
 
 times = st.lists(st.integers(0, 1_000), max_size=20)
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hayase.task.queues import merge_order
+from hayase.task.input_merge import merge_order
 
 queues = st.lists(st.lists(st.integers(0, 6), max_size=8), min_size=1, max_size=4)
 

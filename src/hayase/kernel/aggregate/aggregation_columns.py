@@ -81,7 +81,7 @@ class Aggregated:
         start: what was stored at the epoch's start, by group.
         last: what is stored now, by group.
         running: after each of the rows, where that was asked for.
-        slots: where the rows are.
+        store_keys: where the rows are.
     """
 
     rows: pl.DataFrame
@@ -89,7 +89,7 @@ class Aggregated:
     start: Stored
     last: Stored
     running: Stored | None
-    slots: AggregateKeys
+    store_keys: AggregateKeys
 
 
 @dataclass(frozen=True)
@@ -157,25 +157,25 @@ class ColumnAggregation:
         ]
         return evaluate(frame, lambda part: part.select(*names, *inputs), ctx)
 
-    def run(self, rows: pl.DataFrame, slots: AggregateKeys, ctx: ColumnContext) -> Aggregated:
+    def run(self, rows: pl.DataFrame, store_keys: AggregateKeys, ctx: ColumnContext) -> Aggregated:
         """Read, aggregate and write.
 
         Args:
             rows: in order; what `with_inputs` made.
-            slots: where the table's rows are.
+            store_keys: where the table's rows are.
             ctx: of the node.
         """
         while True:
-            groups = Groups(*slots.numbers(rows))
-            start = self.layout.read(slots.read(rows[groups.last]))
+            groups = Groups(*store_keys.numbers(rows))
+            start = self.layout.read(store_keys.read(rows[groups.last]))
             failing = self._failing(rows, groups, start, ctx)
             if failing is None:
                 break
             rows = rows.filter(~failing)
         running = self._stepped(rows, groups, start, running=True) if self.read or not self.caching else None
         last = running.gather(groups.last) if running is not None else self._stepped(rows, groups, start, running=False)
-        slots.write(self.encoded(last))
-        return Aggregated(rows, groups, start, last, running, slots)
+        store_keys.write(self.encoded(last))
+        return Aggregated(rows, groups, start, last, running, store_keys)
 
     def encoded(self, rows: Stored) -> Sequence[bytes | None]:
         """The bytes of rows, `None` of those that are not there."""
@@ -189,8 +189,8 @@ class ColumnAggregation:
         accumulate = Accumulate(groups, running)
         values: list[pl.Series] = []
         for number, part in enumerate(self.parts):
-            place = len(values)
-            stored = start.values[place : place + len(part.stored_names)]
+            offset = len(values)
+            stored = start.values[offset : offset + len(part.stored_names)]
             values.extend(part.columns(stored, self._input(rows, number), accumulate))
         return Stored(accumulate(np.maximum, start.times, rows[TS].to_numpy()), values)
 
@@ -211,13 +211,13 @@ class ColumnAggregation:
         largest = int(np.bincount(groups.of_row).max()) if rows.height else 0
         sums: list[_WholeSum] = []
         certain = True
-        place = 0
+        offset = 0
         for number, part in enumerate(self.parts):
             if isinstance(part, Sum) and part.whole:
-                so_far, inputs = start.values[place], self._input(rows, number)
+                so_far, inputs = start.values[offset], self._input(rows, number)
                 certain = certain and not part.may_overflow(so_far, inputs, largest)
                 sums.append(_WholeSum(part.name, so_far, inputs))
-            place += len(part.stored_names)
+            offset += len(part.stored_names)
         return None if certain else _overflowing(rows, groups, sums, ctx)
 
     # what is sent and read
@@ -237,9 +237,9 @@ class ColumnAggregation:
             ]
         )
         origins = done.rows.select(order_columns(done.rows))[done.groups.last]
-        if ctx.holding is not None:
-            keys, before = done.slots.last_read()
-            ctx.holding.hold(keys, rows, before, self._held_back, origins)
+        if ctx.spill is not None:
+            keys, before = done.store_keys.last_read()
+            ctx.spill.add(keys, rows, before, self._held_back, origins)
             return self._ended(rows.clear(), self.layout.read([]), ctx)
         ctx.sends_at_end(origins.filter(~gone) if gone.any() else origins)
         return self._ended(rows, done.start, ctx)
@@ -323,11 +323,11 @@ class ColumnAggregation:
     def visible(self, stored: Stored) -> list[pl.Series]:
         """The fields of rows that are all there."""
         columns: list[pl.Series] = []
-        place = 0
+        offset = 0
         for part, (name, _) in zip(self.parts, self.schema.fields, strict=True):
-            end = place + len(part.stored_names)
-            columns.append(part.result_column(stored.values[place:end]).alias(name))
-            place = end
+            end = offset + len(part.stored_names)
+            columns.append(part.result_column(stored.values[offset:end]).alias(name))
+            offset = end
         return columns
 
 

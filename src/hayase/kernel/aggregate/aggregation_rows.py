@@ -147,16 +147,16 @@ class BuiltInRows(RowStreamAggregation):
         """A new list of stored values."""
         stepped: list[object] = []
         for part, width, value in zip(self._parts, self._widths, inputs, strict=True):
-            place = len(stepped)
-            stepped.extend(part.step(state[place : place + width], value))
+            offset = len(stepped)
+            stepped.extend(part.step(state[offset : offset + width], value))
         return stepped
 
     def merge(self, key: Any, left: Any, right: Any) -> list[object]:
         """A new list of stored values."""
         merged: list[object] = []
         for part, width in zip(self._parts, self._widths, strict=True):
-            place = slice(len(merged), len(merged) + width)
-            merged.extend(part.merge(left[place], right[place]))
+            fields = slice(len(merged), len(merged) + width)
+            merged.extend(part.merge(left[fields], right[fields]))
         return merged
 
     def load(self, data: bytes) -> list[Any]:

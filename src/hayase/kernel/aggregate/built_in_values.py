@@ -130,7 +130,7 @@ class Collected(_Kept):
         return ([],)
 
     def step(self, stored: Sequence[Any], value: Any) -> tuple[Any, ...]:
-        """A new list with the input, if it has a place in it."""
+        """A new list with the input, if it belongs in it."""
         items: list[Any] = stored[0]
         if value is None and self._ignore_nulls:
             return (items,)
@@ -165,13 +165,13 @@ class Collected(_Kept):
             }
         )
         order = np.argsort(items[_GROUP].to_numpy(), kind="stable")
-        places = np.empty(len(order), np.int64)
-        places[order] = np.arange(len(order))
+        ranks = np.empty(len(order), np.int64)
+        ranks[order] = np.arange(len(order))
         taken = self._taken(items, len(before))[order]
-        so_far = np.cumsum(taken)  # items taken up to each place
+        so_far = np.cumsum(taken)  # items taken up to each of them
         per_group = np.bincount(items[_GROUP].to_numpy()[order], weights=taken, minlength=len(lists)).astype(np.int64)
         rows = np.arange(len(values)) if accumulate.running else groups.last
-        ends = so_far[places[len(before) :][rows]]
+        ends = so_far[ranks[len(before) :][rows]]
         begins = (np.cumsum(per_group) - per_group)[groups.of_row[rows]]
         if self._size is not None and self._latest:
             begins = np.maximum(begins, ends - self._size)
@@ -180,7 +180,7 @@ class Collected(_Kept):
         return [_stretches(items[_VALUE].gather(order[taken]), begins, ends - begins).cast(self.stored_types[0])]
 
     def _taken(self, items: pl.DataFrame, stored: int) -> npt.NDArray[np.bool_]:
-        """Which items have a place in a list that is long enough; the first so many are stored."""
+        """Which items belong in a list that is long enough; the first so many are stored."""
         taken = np.ones(items.height, np.bool_)
         if self._ignore_nulls:
             taken[stored:] = items[_VALUE][stored:].is_not_null().to_numpy()
@@ -190,7 +190,7 @@ class Collected(_Kept):
 
 
 def _stretches(items: pl.Series, begins: I64, sizes: I64) -> pl.Series:
-    """Lists of so many items each, from the places where they begin."""
+    """Lists of so many items each, from the positions where they begin."""
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     chosen = items.gather(np.repeat(begins - offsets[:-1], sizes) + np.arange(offsets[-1]))
     array = chosen.to_arrow(compat_level=pl.CompatLevel.oldest())

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from hayase.core.records import Record, Windowed
 from hayase.kernel.node.row_node import OperatorRows, RowContext, TableEmitter, TableRows
+from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import CogroupMerge
 
 
 class CogroupMergeRows(OperatorRows[CogroupMerge]):
     """CogroupMerge in row form. It holds the cache of all members, so that a key's last update is the last one sent."""
 
-    def open(self, ctx: RowContext) -> None:
-        """Start of an epoch."""
-        super().open(ctx)
+    def __init__(self, node: ProcessorNode, operator: CogroupMerge, ctx: RowContext) -> None:
+        super().__init__(node, operator, ctx)
         spec = ctx.env.store_spec(self._operator.store)
         self._key_bytes = spec.key_serde.to_bytes
         self._emitter = TableEmitter(ctx, caching=spec.caching, key_bytes=self._place)

@@ -29,14 +29,14 @@ class KeyedAggregateColumns(ColumnNode, Generic[Aggregation]):
         self._table: TableColumns | None = None
 
     @abstractmethod
-    def updated(self, frame: pl.DataFrame, slots: KeySlots, ctx: ColumnContext) -> Aggregated:
+    def updated(self, frame: pl.DataFrame, store_keys: KeyValueKeys, ctx: ColumnContext) -> Aggregated:
         """Take the epoch's records in, and write the rows."""
 
     def run(self, inputs: Sequence[pl.DataFrame], ctx: ColumnContext) -> pl.DataFrame:
         """See ColumnNode."""
-        slots = KeySlots(ctx.byte_store(self._store), self._aggregation.key_codec)
-        done = self.updated(inputs[0], slots, ctx)
-        self._table = StoredAggregates(self._aggregation, slots, done) if self._aggregation.read else None
+        store_keys = KeyValueKeys(ctx.byte_store(self._store), self._aggregation.key_codec)
+        done = self.updated(inputs[0], store_keys, ctx)
+        self._table = StoredAggregates(self._aggregation, store_keys, done) if self._aggregation.read else None
         return self._aggregation.sent(done, ctx)
 
     def table_columns(self) -> TableColumns | None:
@@ -44,7 +44,7 @@ class KeyedAggregateColumns(ColumnNode, Generic[Aggregation]):
         return self._table
 
 
-class KeySlots:
+class KeyValueKeys:
     """The places of a key-value store (`AggregateKeys`)."""
 
     def __init__(self, store: ByteStore, codec: ColumnCodec) -> None:
@@ -75,16 +75,16 @@ class KeySlots:
 class StoredAggregates:
     """The table for other nodes (`TableColumns`)."""
 
-    def __init__(self, aggregation: ColumnAggregation, slots: KeySlots, done: Aggregated) -> None:
+    def __init__(self, aggregation: ColumnAggregation, store_keys: KeyValueKeys, done: Aggregated) -> None:
         self._aggregation = aggregation
-        self._slots = slots
-        self._before = dict(zip(slots.keys, slots.before, strict=True))
+        self._store_keys = store_keys
+        self._before = dict(zip(store_keys.keys, store_keys.before, strict=True))
         self._done = done
 
     def at_start(self, keys: pl.Series) -> pl.DataFrame:
         """See TableColumns."""
-        places = key_bytes(keys, self._slots.codec)
-        raw = self._slots.store.get_many(places)
+        places = key_bytes(keys, self._store_keys.codec)
+        raw = self._store_keys.store.get_many(places)
         raw = [self._before.get(place, row) for place, row in zip(places, raw, strict=True)]
         return self._aggregation.rows_of(self._aggregation.layout.read(raw))
 

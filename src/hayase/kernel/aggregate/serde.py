@@ -102,11 +102,11 @@ def _remake(fields: Sequence[FieldAggregate], bare: bool) -> AggregateSerde:
 def visible(parts: Sequence[BuiltIn], stored: Sequence[object], bare: bool) -> Any:
     """The visible value of stored values: a dict, or the one field."""
     results: dict[str, object] = {}
-    place = 0
+    offset = 0
     for part in parts:
-        end = place + len(part.stored_names)
-        results[part.name] = part.result(stored[place:end])
-        place = end
+        end = offset + len(part.stored_names)
+        results[part.name] = part.result(stored[offset:end])
+        offset = end
     return results[parts[0].name] if bare else results
 
 
@@ -172,23 +172,23 @@ def _packed(value: Any) -> bytes:
 
 def _unpacked(data: bytes) -> list[Any]:
     stored: list[Any] = []
-    place = 0
-    while place < len(data):
-        tag = data[place]
+    offset = 0
+    while offset < len(data):
+        tag = data[offset]
         if tag in _WITH_LENGTH:
-            (length,) = struct.unpack_from(">I", data, place + 1)
-            piece = data[place + 5 : place + 5 + length]
+            (length,) = struct.unpack_from(">I", data, offset + 1)
+            piece = data[offset + 5 : offset + 5 + length]
             if len(piece) != length:
                 raise struct.error("cut off")
             stored.append(_WITH_LENGTH[tag](piece))
-            place += 5 + length
+            offset += 5 + length
             continue
         if tag == FLOAT_TAG:
-            stored.append(struct.unpack_from(">d", data, place + 1)[0])
+            stored.append(struct.unpack_from(">d", data, offset + 1)[0])
         else:
-            (number,) = struct.unpack_from(">q", data, place + 1)
+            (number,) = struct.unpack_from(">q", data, offset + 1)
             stored.append((None, number, None, bool(number))[tag])
-        place += 9
+        offset += 9
     return stored
 
 

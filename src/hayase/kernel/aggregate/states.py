@@ -59,9 +59,9 @@ class States:
             times = np.zeros(len(states), np.int64)
         there = [state for state in states if state is not None]
         values = [
-            pl.Series([state[number][place] for state in there], dtype=dtype)
+            pl.Series([state[number][position] for state in there], dtype=dtype)
             for number, types in enumerate(self._types)
-            for place, dtype in enumerate(types)
+            for position, dtype in enumerate(types)
         ]
         if len(there) == len(states):
             return Stored(times, values)

@@ -10,7 +10,7 @@ import polars as pl
 from hayase.core.metrics import DROPPED_RECORDS
 from hayase.core.records import Record
 from hayase.kernel.aggregate.aggregation_columns import Aggregated, ColumnAggregation
-from hayase.kernel.aggregate.keyed_columns import KeyedAggregateColumns, KeySlots
+from hayase.kernel.aggregate.keyed_columns import KeyedAggregateColumns, KeyValueKeys
 from hayase.kernel.aggregate.stream_aggregate_node import AggregateNode
 from hayase.kernel.aggregate.updates_rows import RowStore
 from hayase.kernel.node.column_node import KEY, NULL, ColumnContext, CompileContext
@@ -64,9 +64,9 @@ class StreamAggregateColumns(KeyedAggregateColumns[ColumnAggregation]):
         output = EdgeSchema(edges[0].key, aggregation.schema, table=True, old_values=operator.old_values)
         return cls(node.name, output, operator.store, aggregation)
 
-    def updated(self, frame: pl.DataFrame, slots: KeySlots, ctx: ColumnContext) -> Aggregated:
+    def updated(self, frame: pl.DataFrame, store_keys: KeyValueKeys, ctx: ColumnContext) -> Aggregated:
         """See KeyedAggregateColumns."""
         refused = frame[KEY].is_null() | frame[NULL]
         ctx.metrics.add(DROPPED_RECORDS, self.name, int(refused.sum()))
         rows = self._aggregation.with_inputs(frame.filter(~refused) if refused.any() else frame, ctx)
-        return self._aggregation.run(rows, slots, ctx)
+        return self._aggregation.run(rows, store_keys, ctx)

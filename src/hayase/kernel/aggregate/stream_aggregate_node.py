@@ -14,26 +14,20 @@ from hayase.kernel.frame.stream_time import stream_time
 from hayase.kernel.node.row_node import OperatorRows, RowContext, TableEmitter, TableRows
 from hayase.kernel.table.versioned_rows import VersionedRowStore
 from hayase.state.stores.spec import StoreSpec
+from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import StreamAggregate, WindowedOperator
 
 AggregateOperator = TypeVar("AggregateOperator", bound=StreamAggregate | WindowedOperator)
 
 
 class AggregateNode(OperatorRows[AggregateOperator]):
-    """Keeps the rows of an aggregate's table; `process` says which of them a record updates."""
+    """Keeps the rows of an aggregate's table; `process` says which of them a record updates.
 
-    @abstractmethod
-    def places(self) -> RowStore | VersionedRowStore:
-        """Where the rows are kept."""
+    While it is made it asks its class, by `places` and `emitter`, where rows are and how updates are sent.
+    """
 
-    @abstractmethod
-    def place(self, key: Any) -> tuple[Any, ...]:
-        """Where the row of a table's key is kept."""
-
-    def open(self, ctx: RowContext) -> None:
-        """Start of an epoch."""
-        super().open(ctx)
-        operator = self._operator
+    def __init__(self, node: ProcessorNode, operator: AggregateOperator, ctx: RowContext) -> None:
+        super().__init__(node, operator, ctx)
         spec = ctx.env.store_spec(operator.store)
         self._key_bytes = spec.key_serde.to_bytes
         self._emitter = self.emitter(without_late_children(ctx), spec)
@@ -45,6 +39,14 @@ class AggregateNode(OperatorRows[AggregateOperator]):
             caching=spec.caching,
             old_values=operator.old_values,
         )
+
+    @abstractmethod
+    def places(self) -> RowStore | VersionedRowStore:
+        """Where the rows are kept."""
+
+    @abstractmethod
+    def place(self, key: Any) -> tuple[Any, ...]:
+        """Where the row of a table's key is kept."""
 
     def emitter(self, ctx: RowContext, spec: StoreSpec) -> Emitter:
         """How updates are sent. Members of a cogroup send every one: the node that merges them has the cache."""
@@ -73,13 +75,12 @@ Windowing = TypeVar("Windowing", bound=WindowedOperator)
 class WindowedNode(AggregateNode[Windowing]):
     """An aggregate per key and window. The operator's stream time is the clock of its name."""
 
-    def open(self, ctx: RowContext) -> None:
-        """Start of an epoch."""
-        super().open(ctx)
+    def __init__(self, node: ProcessorNode, operator: Windowing, ctx: RowContext) -> None:
+        super().__init__(node, operator, ctx)
         self._late = LateChildren(ctx)
 
     def shared(self) -> Self | None:
-        """A member of the same cogroup that was opened before.
+        """A member of the same cogroup that was made before.
 
         Its view of the store, which knows the store's time, is used by all.
         """

@@ -86,9 +86,9 @@ class GroupUpdates:
     def _signed(self, old: pl.Series, new: pl.Series) -> F64:
         """What each step adds to a sum of fractions."""
         values = np.full(2 * len(old), _NEUTRAL)
-        for place, series, sign, wanted in ((0, old, -1.0, self.out), (1, new, 1.0, self.into)):
+        for offset, series, sign, wanted in ((0, old, -1.0, self.out), (1, new, 1.0, self.into)):
             there = wanted & series.is_not_null().to_numpy()
-            values[place::2][there] = sign * series.cast(pl.Float64).fill_null(0.0).to_numpy()[there]
+            values[offset::2][there] = sign * series.cast(pl.Float64).fill_null(0.0).to_numpy()[there]
         return values
 
     def _picked(self, groups: Groups, start: F64, values: F64) -> F64:

@@ -9,7 +9,7 @@ import polars as pl
 
 from hayase.core.records import Change, Record
 from hayase.kernel.aggregate.aggregation_columns import Aggregated
-from hayase.kernel.aggregate.keyed_columns import KeyedAggregateColumns, KeySlots
+from hayase.kernel.aggregate.keyed_columns import KeyedAggregateColumns, KeyValueKeys
 from hayase.kernel.aggregate.table_aggregation_columns import ColumnTableAggregation
 from hayase.kernel.aggregate.table_aggregation_rows import inputs_of, row_table_aggregation
 from hayase.kernel.aggregate.updates_rows import row_writer, timestamp_of
@@ -24,10 +24,8 @@ from hayase.topology.operators import TableAggregate
 class TableAggregateRows(OperatorRows[TableAggregate]):
     """TableAggregate in row form. Rows are stored as those of StreamAggregate: 8 bytes of timestamp, then the state."""
 
-    def open(self, ctx: RowContext) -> None:
-        """Start of an epoch."""
-        super().open(ctx)
-        operator = self._operator
+    def __init__(self, node: ProcessorNode, operator: TableAggregate, ctx: RowContext) -> None:
+        super().__init__(node, operator, ctx)
         spec = ctx.env.store_spec(operator.store)
         self._key_bytes = spec.key_serde.to_bytes
         self._store = key_places(ctx.env, operator.store, self.name)
@@ -104,6 +102,6 @@ class TableAggregateColumns(KeyedAggregateColumns[ColumnTableAggregation]):
         output = EdgeSchema(edge.key, aggregation.schema, table=True, old_values=operator.old_values)
         return cls(node.name, output, operator.store, aggregation)
 
-    def updated(self, frame: pl.DataFrame, slots: KeySlots, ctx: ColumnContext) -> Aggregated:
+    def updated(self, frame: pl.DataFrame, store_keys: KeyValueKeys, ctx: ColumnContext) -> Aggregated:
         """See KeyedAggregateColumns."""
-        return self._aggregation.updated(frame, slots, ctx)
+        return self._aggregation.updated(frame, store_keys, ctx)

@@ -50,19 +50,19 @@ class ColumnTableAggregation(ColumnAggregation):
     Nothing is taken out where there is no row: a group begins with its first new value.
     """
 
-    def updated(self, frame: pl.DataFrame, slots: AggregateKeys, ctx: ColumnContext) -> Aggregated:
+    def updated(self, frame: pl.DataFrame, store_keys: AggregateKeys, ctx: ColumnContext) -> Aggregated:
         """Read, aggregate and write.
 
         Args:
             frame: updates with old values, in order; no key is null.
-            slots: where the table's rows are.
+            store_keys: where the table's rows are.
             ctx: of the node.
         """
         given = self._with_inputs(frame)
         rows = given.rows
         while True:
-            groups = Groups(*slots.numbers(rows))
-            start = self.layout.read(slots.read(rows[groups.last]))
+            groups = Groups(*store_keys.numbers(rows))
+            start = self.layout.read(store_keys.read(rows[groups.last]))
             failing = self._refused(_Inputs(rows, given.old_failed, given.new_failed), groups, start, ctx)
             if failing is None:
                 break
@@ -72,8 +72,8 @@ class ColumnTableAggregation(ColumnAggregation):
         running = last if steps.running else None
         if running is not None:
             last = running.gather(groups.last)
-        slots.write(self.encoded(last))
-        return Aggregated(rows, groups, start, last, running, slots)
+        store_keys.write(self.encoded(last))
+        return Aggregated(rows, groups, start, last, running, store_keys)
 
     def _with_inputs(self, frame: pl.DataFrame) -> _Inputs:
         kept = [*carried(frame, windows=False), NULL, OLD_NULL]
@@ -122,8 +122,8 @@ class ColumnTableAggregation(ColumnAggregation):
         times = np.where(there, rows[TS].to_numpy(), NO_TIME)
         values: list[pl.Series] = []
         for number, part in enumerate(self.parts):
-            place = len(values)
-            stored = start.values[place : place + len(part.stored_names)]
+            offset = len(values)
+            stored = start.values[offset : offset + len(part.stored_names)]
             old, new = self._input(rows, number, _PREVIOUS), self._input(rows, number)
             values.extend(steps.columns(part, stored, old, new))
         return Stored(Accumulate(steps.groups, steps.running)(np.maximum, start.times, times), values)
@@ -134,15 +134,15 @@ class ColumnTableAggregation(ColumnAggregation):
         largest = int(np.bincount(groups.of_row).max()) if rows.height else 0
         sums: list[_WholeSum] = []
         certain = not (given.old_failed or given.new_failed)
-        place = 0
+        offset = 0
         for number, part in enumerate(self.parts):
             if isinstance(part, Sum) and part.whole:
-                so_far = start.values[place]
+                so_far = start.values[offset]
                 old, new = self._input(rows, number, _PREVIOUS), self._input(rows, number)
                 both = pl.concat([old, new])
                 certain = certain and not part.may_overflow(so_far, both, 2 * largest)
                 sums.append(_WholeSum(part.name, so_far, old, new))
-            place += len(part.stored_names)
+            offset += len(part.stored_names)
         return None if certain else _failing(given, groups, start.absent, sums, ctx)
 
 

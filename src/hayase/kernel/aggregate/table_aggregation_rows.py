@@ -83,8 +83,8 @@ class BuiltInTableRows(BuiltInRows, RowTableAggregation):
         """A new list of stored values."""
         undone: list[object] = []
         for part, width, value in zip(self._parts, self._widths, inputs, strict=True):
-            place = len(undone)
-            undone.extend(part.undo(state[place : place + width], value))
+            offset = len(undone)
+            undone.extend(part.undo(state[offset : offset + width], value))
         return undone
 
 

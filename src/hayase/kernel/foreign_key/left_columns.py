@@ -120,12 +120,12 @@ class ForeignKeySubscribeColumns(ColumnNode):
         ctx: ColumnContext,
     ) -> pl.DataFrame:
         every = np.stack(instructions, axis=1).reshape(-1)
-        places = np.flatnonzero(every >= 0)
-        row, second = places // 2, places % 2
+        positions = np.flatnonzero(every >= 0)
+        row, second = positions // 2, positions % 2
         fields = [
-            pl.Series(INSTRUCTION, every[places], pl.Int8),
+            pl.Series(INSTRUCTION, every[positions], pl.Int8),
             _digests(self._digested, frame).gather(row),
-            pl.Series(PARTITION, np.full(len(places), ctx.partition), pl.Int32),
+            pl.Series(PARTITION, np.full(len(positions), ctx.partition), pl.Int32),
             frame[KEY].gather(row).alias(PRIMARY_KEY),
         ]
         is_new = pl.Series(second == 1)

@@ -12,15 +12,15 @@ from hayase.kernel.node.row_node import OperatorRows, RowContext
 from hayase.serde.protocol import Serde
 from hayase.serde.subscription_columns import AnswerSchema
 from hayase.serde.subscriptions import Instruction, Subscription
+from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import ForeignKeyResolve, ForeignKeySubscribe
 
 
 class ForeignKeySubscribeRows(OperatorRows[ForeignKeySubscribe]):
     """ForeignKeySubscribe in row form."""
 
-    def open(self, ctx: RowContext) -> None:
-        """Start of an epoch."""
-        super().open(ctx)
+    def __init__(self, node: ProcessorNode, operator: ForeignKeySubscribe, ctx: RowContext) -> None:
+        super().__init__(node, operator, ctx)
         self._extract = row_mapper(self.name, self._operator.extractor, self.edge)
         self._keys, self._values = self._operator.serdes.key, self._operator.serdes.value
         self._partition = ctx.env.partition
@@ -79,10 +79,8 @@ class ForeignKeySubscribeRows(OperatorRows[ForeignKeySubscribe]):
 class ForeignKeyResolveRows(OperatorRows[ForeignKeyResolve]):
     """ForeignKeyResolve in row form. Sends updates for the table of results; answers out of date are counted."""
 
-    def open(self, ctx: RowContext) -> None:
-        """Start of an epoch."""
-        super().open(ctx)
-        operator = self._operator
+    def __init__(self, node: ProcessorNode, operator: ForeignKeyResolve, ctx: RowContext) -> None:
+        super().__init__(node, operator, ctx)
         self._table = ctx.table(operator.table)
         edge = self.edge
         right = edge.value.right if edge is not None and isinstance(edge.value, AnswerSchema) else None

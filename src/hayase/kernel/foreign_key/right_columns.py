@@ -233,20 +233,20 @@ class ForeignKeyFanOutColumns(ColumnNode):
             frame = frame.filter(frame[KEY].is_not_null())
         asked: list[bytes] = []
         counts = np.zeros(frame.height, np.int64)
-        places: list[np.ndarray] = [np.empty(0, np.int64)]
+        positions: list[np.ndarray] = [np.empty(0, np.int64)]
         seen: dict[bytes, np.ndarray] = {}
         for row, (prefix, visible) in enumerate(self._visible(frame, subscriptions)):
-            known_places = seen.get(prefix) if visible is None else None
-            if known_places is None:
+            known_positions = seen.get(prefix) if visible is None else None
+            if known_positions is None:
                 data = list(visible.values() if visible is not None else _stored(subscriptions.store, prefix).values())
-                known_places = np.arange(len(asked), len(asked) + len(data))
+                known_positions = np.arange(len(asked), len(asked) + len(data))
                 asked += data
                 if visible is None:
-                    seen[prefix] = known_places
-            counts[row] = len(known_places)
-            places.append(known_places)
+                    seen[prefix] = known_positions
+            counts[row] = len(known_positions)
+            positions.append(known_positions)
         subscriptions.write()
-        return self._answers(frame, counts, np.concatenate(places), asked)
+        return self._answers(frame, counts, np.concatenate(positions), asked)
 
     def _visible(
         self, frame: pl.DataFrame, subscriptions: Subscriptions
@@ -268,18 +268,18 @@ class ForeignKeyFanOutColumns(ColumnNode):
                 stored[prefix] = _stored(subscriptions.store, prefix)
             now = stored[prefix]
             while own and (own[-1][0] < when or (own[-1][0] == when and self._order.table_first)):
-                _, place = own.pop()
-                value = subscriptions.values[place]
+                _, position = own.pop()
+                value = subscriptions.values[position]
                 if value is None:
-                    now.pop(subscriptions.keys[place], None)
+                    now.pop(subscriptions.keys[position], None)
                 else:
-                    now[subscriptions.keys[place]] = value
+                    now[subscriptions.keys[position]] = value
             yield prefix, {key: now[key] for key in sorted(now)}
 
     def _changes(
         self, frame: pl.DataFrame, subscriptions: Subscriptions, wanted: set[bytes]
     ) -> dict[bytes, list[tuple[int, int]]]:
-        """Of the prefixes that are asked for, when each change comes and its place: the last one first."""
+        """Of the prefixes that are asked for, when each change comes and its position: the last one first."""
         if not subscriptions.keys or not wanted:
             return {}
         own = subscriptions.frame[_PREFIX].is_in(pl.Series(list(wanted), dtype=pl.Binary).implode())
@@ -291,13 +291,15 @@ class ForeignKeyFanOutColumns(ColumnNode):
         rows = zip(
             subscriptions.frame[_PREFIX].gather(at).to_list(), when.gather(at).to_list(), at.tolist(), strict=True
         )
-        for prefix, time, place in rows:
-            changes.setdefault(prefix, []).append((time, place))
+        for prefix, time, position in rows:
+            changes.setdefault(prefix, []).append((time, position))
         return changes
 
-    def _answers(self, frame: pl.DataFrame, counts: np.ndarray, places: np.ndarray, asked: list[bytes]) -> pl.DataFrame:
+    def _answers(
+        self, frame: pl.DataFrame, counts: np.ndarray, positions: np.ndarray, asked: list[bytes]
+    ) -> pl.DataFrame:
         decoded = self._codec.value.decode_list([data[8:] for data in asked]).checked()
-        subscriptions = decoded.frame.select(PRIMARY_KEY, DIGEST, PARTITION)[places]
+        subscriptions = decoded.frame.select(PRIMARY_KEY, DIGEST, PARTITION)[positions]
         row = np.repeat(np.arange(frame.height), counts)
         number = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
         updates = frame[row]

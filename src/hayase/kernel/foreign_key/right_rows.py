@@ -9,6 +9,7 @@ from hayase.core.records import Record
 from hayase.kernel.node.row_node import OperatorRows, RowContext
 from hayase.serde.subscriptions import Answer, CombinedKeySerde, Instruction, Subscription
 from hayase.state.stores.key_value import behind_prefix
+from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import ForeignKeyFanOut, ForeignKeyLookUp, ForeignKeyReceive
 
 _TIMESTAMP = struct.Struct(">q")
@@ -18,9 +19,8 @@ REMEMBERED = (Instruction.ANSWER_ALWAYS, Instruction.ANSWER_IF_THERE)
 class ForeignKeyReceiveRows(OperatorRows[ForeignKeyReceive]):
     """ForeignKeyReceive in row form: remembers the subscription, or forgets it, and passes it on."""
 
-    def open(self, ctx: RowContext) -> None:
-        """Start of an epoch."""
-        super().open(ctx)
+    def __init__(self, node: ProcessorNode, operator: ForeignKeyReceive, ctx: RowContext) -> None:
+        super().__init__(node, operator, ctx)
         self._store = ctx.env.byte_store(self._operator.store)
         spec = ctx.env.store_spec(self._operator.store)
         self._keys, self._values = spec.key_serde, spec.value_serde
@@ -44,9 +44,8 @@ class ForeignKeyReceiveRows(OperatorRows[ForeignKeyReceive]):
 class ForeignKeyLookUpRows(OperatorRows[ForeignKeyLookUp]):
     """ForeignKeyLookUp in row form: answers with the right row as it is now."""
 
-    def open(self, ctx: RowContext) -> None:
-        """Start of an epoch."""
-        super().open(ctx)
+    def __init__(self, node: ProcessorNode, operator: ForeignKeyLookUp, ctx: RowContext) -> None:
+        super().__init__(node, operator, ctx)
         self._table = ctx.table(self._operator.table)
 
     def process(self, record: Record) -> None:
@@ -69,9 +68,8 @@ class ForeignKeyFanOutRows(OperatorRows[ForeignKeyFanOut]):
     Answers every subscription for the row's key, in the order of the primary keys' bytes.
     """
 
-    def open(self, ctx: RowContext) -> None:
-        """Start of an epoch."""
-        super().open(ctx)
+    def __init__(self, node: ProcessorNode, operator: ForeignKeyFanOut, ctx: RowContext) -> None:
+        super().__init__(node, operator, ctx)
         self._store = ctx.env.byte_store(self._operator.store)
         spec = ctx.env.store_spec(self._operator.store)
         assert isinstance(spec.key_serde, CombinedKeySerde)

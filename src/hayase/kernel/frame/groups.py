@@ -44,12 +44,12 @@ def _last_of_equal(hashes: npt.NDArray[np.uint64]) -> I64:
     shift = 64 - bits
     while len(pending):
         own = hashes[pending]
-        slots = (own >> np.uint64(shift)).astype(np.int64) & ((1 << bits) - 1)
-        table[slots] = pending  # of several rows in one slot the last stays
-        candidates = table[slots]
+        buckets = (own >> np.uint64(shift)).astype(np.int64) & ((1 << bits) - 1)
+        table[buckets] = pending  # of several rows in one bucket the last stays
+        candidates = table[buckets]
         settled = hashes[candidates] == own
         last[pending[settled]] = candidates[settled]
-        pending = pending[~settled]  # rows in whose slot another hash came later; elsewhere they may be alone
+        pending = pending[~settled]  # rows in whose bucket another hash came later; elsewhere they may be alone
         shift = (shift - 7) % (65 - bits)
     return last
 
@@ -84,7 +84,7 @@ def combine_numbers(first: I64, first_count: int, second: I64) -> tuple[I64, int
 
 
 def places_in_runs(ascending: I64) -> I64:
-    """The place of each number among those that are equal to it, from 0.
+    """The rank of each number among those that are equal to it, from 0.
 
     Example:
         >>> places_in_runs(np.array([3, 3, 5, 7, 7, 7])).tolist()
@@ -105,7 +105,7 @@ class Groups:
         """`numbers`: a number from 0 to count-1 for each row; every one of them occurs."""
         rows = len(numbers)
         last = np.empty(count, np.int64)
-        last[numbers] = np.arange(rows)  # of several assignments to one place the last stays
+        last[numbers] = np.arange(rows)  # of several assignments to one element the last stays
         is_last = np.zeros(rows, np.bool_)
         is_last[last] = True
         self.last: I64 = np.flatnonzero(is_last)
@@ -128,10 +128,10 @@ class Groups:
         so_far = start[self.of_row[order[begins]]]
         rank, active, shortest_last = 0, len(sizes), -sizes
         while active > _FEW:  # the row of this rank of every group that has one
-            places = begins[:active] + rank
+            positions = begins[:active] + rank
             with _quiet():
-                so_far[:active] = function(so_far[:active], values[places])
-            result[places] = so_far[:active]
+                so_far[:active] = function(so_far[:active], values[positions])
+            result[positions] = so_far[:active]
             rank += 1
             active = int(np.searchsorted(shortest_last, -rank))
         for group in range(active):  # the few long groups one by one

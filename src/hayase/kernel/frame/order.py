@@ -113,15 +113,15 @@ class RecordOrder:
             edges: those that lead into one node, or into several sinks that write one topic.
         """
         parents = [parent for parent, _ in edges]
-        lineages = [self.sent(parent) for parent in parents]
-        shared = _common(lineages)
+        sent = [self.sent(parent) for parent in parents]
+        shared = _common(sent)
         if shared == 1 and self._ambiguous_end(parents):
             return None
         ranks = self._ranks(edges)
-        return None if ranks is None else MergeOrder(shared, ranks, max(len(lineage) for lineage in lineages))
+        return None if ranks is None else MergeOrder(shared, ranks, max(len(each) for each in sent))
 
     def _ranks(self, edges: Sequence[Edge]) -> tuple[int, ...] | None:
-        """Place of each edge in the order in which one record comes over them."""
+        """Rank of each edge in the order in which one record comes over them."""
         before: TopologicalSorter[Edge] = TopologicalSorter(dict.fromkeys(edges, ()))
         for root in self._roots:
             ways = self._visits(root, {target for _, target in edges})
@@ -233,10 +233,10 @@ def _multiplies(node: ProcessorNode | SinkNode) -> bool:
     return isinstance(node.operator, _MULTIPLIERS)
 
 
-def _common(lineages: Sequence[OrderColumns]) -> int:
+def _common(sent: Sequence[OrderColumns]) -> int:
     """Length of the beginning that all have in common."""
     shared = 0
-    for level in zip(*lineages, strict=False):
+    for level in zip(*sent, strict=False):
         if len(set(level)) > 1:
             break
         shared += 1

@@ -144,8 +144,8 @@ class StoredTable:
         assert start is not None
         origins = last.select(order_columns(last))
         last, before = _without_old(last).drop(order_columns(last)), [start[number] for number in numbers]
-        if ctx.holding is not None:
-            ctx.holding.hold([key_bytes[number] for number in numbers], last, before, self._held, origins)
+        if ctx.spill is not None:
+            ctx.spill.add([key_bytes[number] for number in numbers], last, before, self._held, origins)
             last, before, origins = last.clear(), [], origins.clear()
         return self._held(last, before, ctx, origins), rows
 

@@ -32,14 +32,11 @@ _MAPPED = "__mapped"
 class GlobalJoinRows(LookupRows[StreamGlobalTableJoin]):
     """StreamGlobalTableJoin in row form. The key mapper is not called for null values, which are dropped anyway."""
 
-    def open(self, ctx: RowContext) -> None:
-        """Start of an epoch."""
-        super().open(ctx)
-        operator, edge = self._operator, self.edge
-        codec = ctx.env.store_spec(operator.store).value_serde.columns
-        self._table = StoredRows.of(ctx.env, operator.store)
+    def __init__(self, node: ProcessorNode, operator: StreamGlobalTableJoin, ctx: RowContext) -> None:
+        edge, codec = ctx.schemas.get(node.parents[0]), ctx.env.store_spec(operator.store).value_serde.columns
+        join = row_joiner(ctx.name, operator.joiner, edge, codec.schema if codec is not None else None)
+        super().__init__(node, operator, ctx, StoredRows.of(ctx.env, operator.store), join)
         self._map_key = row_mapper(self.name, operator.key_mapper, edge)
-        self._join = row_joiner(self.name, operator.joiner, edge, codec.schema if codec is not None else None)
 
     def process(self, record: Record) -> None:
         """Join one record with the global table as it is now."""

@@ -72,13 +72,13 @@ class JoinedTables:
         fields = values.select(*self.schema.names, NULL)
         if fields.height == at.height:
             return fields, None
-        places = np.full(at.height, -1)
-        places[values[number].to_numpy()] = np.arange(values.height)
+        positions = np.full(at.height, -1)
+        positions[values[number].to_numpy()] = np.arange(values.height)
         kept: pl.Series | None = None
         if values.height < sides.height:  # some failed
-            kept = ~wanted | pl.Series(places >= 0)
-            places = places[kept.to_numpy()]
-        fields = fields.select(pl.all().gather(pl.Series(places).replace(-1, None)))
+            kept = ~wanted | pl.Series(positions >= 0)
+            positions = positions[kept.to_numpy()]
+        fields = fields.select(pl.all().gather(pl.Series(positions).replace(-1, None)))
         return fields.with_columns(pl.col(NULL).fill_null(value=True)), kept
 
     def _wanted(self, no_left: pl.Series, no_right: pl.Series) -> pl.Series:

@@ -7,17 +7,30 @@ from typing import TypeVar
 from hayase.core.metrics import DROPPED_RECORDS
 from hayase.core.records import Record
 from hayase.kernel.frame.row_functions import Joiner
-from hayase.kernel.node.row_node import OperatorRows, TableRows
+from hayase.kernel.node.row_node import OperatorRows, RowContext, TableRows
+from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import StreamGlobalTableJoin, StreamTableJoin
 
 JoinOperator = TypeVar("JoinOperator", bound=StreamTableJoin | StreamGlobalTableJoin)
 
 
 class LookupRows(OperatorRows[JoinOperator]):
-    """Joins records with rows of a table; `open` sets `_table` and `_join`."""
+    """Joins records with rows of a table.
 
-    _table: TableRows
-    _join: Joiner
+    Args:
+        node: the node.
+        operator: its operator.
+        ctx: its context.
+        table: the rows.
+        join: makes the joined value.
+    """
+
+    def __init__(
+        self, node: ProcessorNode, operator: JoinOperator, ctx: RowContext, table: TableRows, join: Joiner
+    ) -> None:
+        super().__init__(node, operator, ctx)
+        self._table = table
+        self._join = join
 
     def look_up(self, record: Record, key: object) -> None:
         """Join one record with the row of a key, of the table.

@@ -23,9 +23,8 @@ class StreamJoinWindowRows(OperatorRows[StreamJoinWindow]):
     The record is joined first: it can meet itself on the other side only (self-join).
     """
 
-    def open(self, ctx: RowContext) -> None:
-        """Start of an epoch."""
-        super().open(ctx)
+    def __init__(self, node: ProcessorNode, operator: StreamJoinWindow, ctx: RowContext) -> None:
+        super().__init__(node, operator, ctx)
         spec = ctx.env.store_spec(self._operator.store)
         self._key_bytes = spec.key_serde.serialize
         self._value_bytes = spec.value_serde.serialize

@@ -35,10 +35,9 @@ class StreamSelfJoinRows(OperatorRows[StreamSelfJoin]):
     itself.
     """
 
-    def open(self, ctx: RowContext) -> None:
-        """Start of an epoch."""
-        super().open(ctx)
-        operator, env = self._operator, ctx.env
+    def __init__(self, node: ProcessorNode, operator: StreamSelfJoin, ctx: RowContext) -> None:
+        super().__init__(node, operator, ctx)
+        env = ctx.env
         spec = env.store_spec(operator.store)
         self._key_bytes = spec.key_serde.serialize
         self._value_bytes, self._value_of = spec.value_serde.to_bytes, spec.value_serde.from_bytes

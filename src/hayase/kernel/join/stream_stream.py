@@ -35,10 +35,9 @@ class StreamStreamJoinRows(OperatorRows[StreamStreamJoin]):
     is joined, with that record's headers. A record whose window and grace are over already comes out at once.
     """
 
-    def open(self, ctx: RowContext) -> None:
-        """Start of an epoch."""
-        super().open(ctx)
-        operator, env = self._operator, ctx.env
+    def __init__(self, node: ProcessorNode, operator: StreamStreamJoin, ctx: RowContext) -> None:
+        super().__init__(node, operator, ctx)
+        env = ctx.env
         windows = operator.windows
         own, other = env.store_spec(operator.store), env.store_spec(operator.other_store)
         self._specs: dict[JoinSide, StoreSpec] = {"left": own, "right": other}

@@ -159,10 +159,10 @@ class _Epoch:
         before_ms, after_ms = self._plan.reach(side)
         order = np.lexsort((other.arrived, other.entry_times, other.entry_keys))
         times, rank = np.unique(other.entry_times, return_inverse=True)
-        places = other.entry_keys[order] * (len(times) + 1) + rank[order]
+        positions = other.entry_keys[order] * (len(times) + 1) + rank[order]
         base = own.numbers * (len(times) + 1)
-        low = np.searchsorted(places, base + np.searchsorted(times, own.usable_times - before_ms))
-        high = np.searchsorted(places, base + np.searchsorted(times, own.usable_times + after_ms, side="right"))
+        low = np.searchsorted(positions, base + np.searchsorted(times, own.usable_times - before_ms))
+        high = np.searchsorted(positions, base + np.searchsorted(times, own.usable_times + after_ms, side="right"))
         counts = np.maximum(high - low, 0)
         which = np.repeat(np.arange(len(counts)), counts)
         at = order[np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts) + np.repeat(low, counts)]
@@ -173,9 +173,9 @@ class _Epoch:
     def _matches(self, side: JoinSide) -> tuple[pl.DataFrame, _Pairs, list[tuple[Order, Exception]]]:
         """Results of a side's records with the other side's; a record's end at the first on which the joiner fails."""
         pairs, failed = self._pairs(side), Failed()
-        places = places_in_runs(pairs.records)
+        positions = places_in_runs(pairs.records)
         times = np.maximum(self._sides[side].times[pairs.records], pairs.times)
-        stream = self._stream(side, pairs.records, places + _MATCH, times)
+        stream = self._stream(side, pairs.records, positions + _MATCH, times)
         joined = self._join(stream, {side: pairs.records, OTHER[side]: pairs.entries}, failed)
         failing = failed.by_row(stream)
         if not failing:
@@ -196,7 +196,7 @@ class _Epoch:
         )
 
     def _stream(
-        self, side: JoinSide, records: I64, places: I64, times: I64, keys: pl.Series | None = None
+        self, side: JoinSide, records: I64, positions: I64, times: I64, keys: pl.Series | None = None
     ) -> pl.DataFrame:
         """What results have of the records that make them; `keys`, if theirs are others."""
         frame = self._sides[side].frame
@@ -206,7 +206,7 @@ class _Epoch:
         return own.with_columns(
             own[KEY] if keys is None else keys.alias(KEY),
             pl.Series(TS, times),
-            pl.Series(f"{ORDER}{len(order)}", places),
+            pl.Series(f"{ORDER}{len(order)}", positions),
         )
 
     def _join(self, stream: pl.DataFrame, entries: Mapping[JoinSide, I64], failed: FailureHandler) -> pl.DataFrame:
@@ -239,16 +239,16 @@ class _Epoch:
         sent: list[Alone] = []
         if arrivals:
             own = {PendingRecord(each.timestamp_ms, each.side, each.key) for _, each in arrivals if each.alone}
-            others = {place for _, each in arrivals for place in each.matches}
+            others = {pending for _, each in arrivals for pending in each.matches}
             last_ms = max(each.stream_ms for _, each in arrivals)
             for side, records in waiting.load(last_ms, own | others).items():
                 joined_side = self._sides[side]
-                waiting.enter(side, [place for place, _ in records], joined_side.entries.height)
+                waiting.enter(side, [pending for pending, _ in records], joined_side.entries.height)
                 if records:
                     joined_side.append(
                         [value for _, value in records],
-                        keys_of([place.key for place, _ in records], joined_side.codec.key),
-                        [place.timestamp_ms for place, _ in records],
+                        keys_of([pending.key for pending, _ in records], joined_side.codec.key),
+                        [pending.timestamp_ms for pending, _ in records],
                     )
             sent = waiting.run(each for _, each in arrivals)
             waiting.write(
@@ -271,8 +271,8 @@ class _Epoch:
                 numbers = np.empty(own.frame.height, np.int64)
                 numbers[own.usable] = own.numbers
                 for record, time_ms in zip(pairs[side].records.tolist(), pairs[side].times.tolist(), strict=True):
-                    place = PendingRecord(time_ms, code, self._data[numbers[record]])
-                    matches.setdefault(record, []).append(place)
+                    pending = PendingRecord(time_ms, code, self._data[numbers[record]])
+                    matches.setdefault(record, []).append(pending)
             code, outer = SIDES.index(side), side in self._plan.outer
             positions = own.usable_positions
             columns = (
@@ -304,10 +304,10 @@ class _Epoch:
         if side in self._plan.outer:  # without a key there is no match
             keyless = np.flatnonzero((joined_side.frame[KEY].is_null() & ~joined_side.frame[NULL]).to_numpy())
             rows += [(record, _LAST, own, record) for record in keyless.tolist()]
-        records, places, sides, entries = np.array(sorted(rows), np.int64).reshape(-1, 4).T
+        records, positions, sides, entries = np.array(sorted(rows), np.int64).reshape(-1, 4).T
         numbers = {name: np.where(sides == SIDES.index(name), entries, -1) for name in SIDES}
         both = pl.concat([self._sides[name].entries.select(KEY, TS) for name in SIDES])
         first = np.array([0, self._sides[SIDES[0]].entries.height])
         let_out = both[entries + first[sides]]
-        stream = self._stream(side, records, places, let_out[TS].to_numpy(), let_out[KEY])
+        stream = self._stream(side, records, positions, let_out[TS].to_numpy(), let_out[KEY])
         return self._join(stream, numbers, failed), failed.errors

@@ -28,18 +28,13 @@ from hayase.topology.operators import StreamTableJoin
 class StreamTableJoinRows(LookupRows[StreamTableJoin]):
     """StreamTableJoin in row form."""
 
-    _buffered: BufferedJoin | None = None
-
-    def open(self, ctx: RowContext) -> None:
-        """Start of an epoch."""
-        super().open(ctx)
-        operator = self._operator
-        self._table = ctx.table(operator.table)
+    def __init__(self, node: ProcessorNode, operator: StreamTableJoin, ctx: RowContext) -> None:
         table_edge = ctx.schemas.get(operator.table)
         right = table_edge.value if table_edge is not None else None
-        self._join = row_joiner(self.name, operator.joiner, self.edge, right)
-        if operator.as_of:
-            self._versions = as_versioned(self._table)
+        join = row_joiner(ctx.name, operator.joiner, ctx.schemas.get(node.parents[0]), right)
+        super().__init__(node, operator, ctx, ctx.table(operator.table), join)
+        self._versions = as_versioned(self._table) if operator.as_of else None
+        self._buffered: BufferedJoin | None = None
         if operator.buffer is not None and operator.serdes is not None:
             store = ctx.env.byte_store(operator.buffer)
             self._buffered = BufferedJoin(store, ctx.env.clocks, operator.buffer, operator.serdes, operator.grace_ms)
@@ -66,7 +61,7 @@ class StreamTableJoinRows(LookupRows[StreamTableJoin]):
 
     def row(self, record: Record, key: object) -> tuple[object, int] | None:
         """The row for a record; see LookupRows."""
-        if self._operator.as_of:
+        if self._versions is not None:
             return self._versions.get_as_of(key, record.timestamp_ms)
         return super().row(record, key)
 

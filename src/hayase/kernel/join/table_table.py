@@ -52,10 +52,8 @@ class TableJoinRows(OperatorRows[TableJoin]):
     a versioned table that came out of order are dropped and counted (KIP-914).
     """
 
-    def open(self, ctx: RowContext) -> None:
-        """Start of an epoch."""
-        super().open(ctx)
-        operator = self._operator
+    def __init__(self, node: ProcessorNode, operator: TableJoin, ctx: RowContext) -> None:
+        super().__init__(node, operator, ctx)
         self._table = ctx.table(operator.table)
         tables = (self._parent, operator.table) if operator.is_left else (operator.table, self._parent)
         self._joined = JoinedRow(ctx, operator.joiner, *tables)

@@ -27,19 +27,12 @@ from hayase.topology.operators import TableJoinMerge
 class TableJoinMergeRows(RowNode):
     """TableJoinMerge in row form; `table_rows` are those of the store, or computed from the two tables."""
 
-    def __init__(self, node: ProcessorNode, operator: TableJoinMerge) -> None:
-        super().__init__(node.name)
-        self._operator = operator
+    def __init__(self, node: ProcessorNode, operator: TableJoinMerge, ctx: RowContext) -> None:
+        super().__init__(ctx)
         self._rows: StoredRows | VersionedRows | None = None
-        self._view: TableRows
-
-    def open(self, ctx: RowContext) -> None:
-        """Start of an epoch."""
-        super().open(ctx)
-        operator = self._operator
         if operator.store is None:
             joined = JoinedRow(ctx, operator.joiner, operator.left, operator.right)
-            self._view = _JoinedRows(ctx.table(operator.left), ctx.table(operator.right), joined)
+            self._view: TableRows = _JoinedRows(ctx.table(operator.left), ctx.table(operator.right), joined)
             return
         self._rows = self._view = rows_of(ctx.env, operator.store, self.name)
         caching = ctx.env.store_spec(operator.store).caching

@@ -70,10 +70,10 @@ class TableColumns(Protocol):
         ...
 
 
-class ColumnHolding(Protocol):
+class ColumnSpill(Protocol):
     """Keeps what the cache of one node holds back, until the end of the epoch. Implemented by `hayase.task`."""
 
-    def hold(
+    def add(
         self,
         keys: Sequence[bytes],
         rows: pl.DataFrame,
@@ -113,7 +113,7 @@ class ColumnContext(Protocol):
     """The node's position in its sub-topology: `__o1` of what is sent at the end of the epoch."""
     partition: int
     """Number of the task's partition."""
-    holding: ColumnHolding | None
+    spill: ColumnSpill | None
     """Takes over what the node's cache holds back, if the epoch is processed in several chunks."""
 
     def byte_store(self, name: str) -> ByteStore:
@@ -171,7 +171,7 @@ class ColumnNode(ABC):
 
         Frames may be empty, never missing columns.
 
-        An epoch too large for memory is run in chunks of the merged order, `ctx.holding` being set: then what a cache
+        An epoch too large for memory is run in chunks of the merged order, `ctx.spill` being set: then what a cache
         would send goes there instead, and what is sent has no rows of the end of the epoch. After the chunks it is run
         again with what other caches held back as input.
         """

@@ -68,27 +68,32 @@ class Punctuation:
 
 
 class Punctuations:
-    """Those of one task, for as long as it stays in this process.
+    """Those of one task in one epoch.
 
     Args:
         times: the task's clocks.
         wall_clock_ms: of the epoch.
         call: runs a function of a node: `(node, function, time)`.
+        before: those of the epoch before in this process: what was scheduled goes on.
     """
 
-    def __init__(self, times: Times, wall_clock_ms: int, call: Callable[[str, Punctuator, int], None]) -> None:
+    def __init__(
+        self,
+        times: Times,
+        wall_clock_ms: int,
+        call: Callable[[str, Punctuator, int], None],
+        before: Punctuations | None = None,
+    ) -> None:
         self._times = times
         self._wall_clock_ms = wall_clock_ms
         self._call = call
         self._scheduled: list[tuple[str, Punctuation]] = []
         self._numbers: dict[str, int] = {}
-        self._stream_due_ms = NEVER
-
-    def begin(self, times: Times, wall_clock_ms: int) -> None:
-        """Start of another epoch: those that were scheduled go on."""
-        self._times = times
-        self._wall_clock_ms = wall_clock_ms
-        self._scheduled = [(node, each) for node, each in self._scheduled if not each.cancelled]
+        self._stream_due_ms: int = NEVER
+        if before is not None:
+            self._scheduled = [(node, each) for node, each in before._scheduled if not each.cancelled]
+            self._numbers = before._numbers
+            self._stream_due_ms = before._stream_due_ms
         for _, each in self._scheduled:
             each.keep_in(times)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Generic, Protocol, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from hayase.core.errors import UnknownStoreError
 from hayase.core.metrics import Metrics
@@ -98,41 +98,78 @@ class RowEnvironment(Protocol):
 
     @property
     def punctuations(self) -> Punctuations:
-        """What processors have scheduled; there for tasks with processors only."""
+        """What processors have scheduled."""
         ...
+
+    @property
+    def processors(self) -> dict[str, LivingProcessor]:
+        """The processors of the user, by node; they live from epoch to epoch."""
+        ...
+
+
+class LivingProcessor(Protocol):
+    """A processor of the user, or a transformer, with what it was given in its `init`."""
+
+    def close(self) -> None:
+        """The task leaves this process, or an attempt failed. Called outside of epochs.
+
+        Raises:
+            ProcessingError: `PROCESSOR_FAILED`.
+        """
+        ...
+
+
+class Child(NamedTuple):
+    """A child of a node; a sink has no operator."""
+
+    name: str
+    operator: Operator | None
 
 
 class RowContext:
     """A node's access to its children and its task, valid for one epoch.
 
-    `schemas` tells what the nodes of the task send, by name, where it is known: expressions see fields of these types.
-    `holding` takes over what caches hold back, if the epoch is too large for memory.
+    A node reads the tables of nodes above it, so these are made before it, and a node before its children: they are
+    connected when all are made.
+
+    Args:
+        name: of the node.
+        env: the task.
+        children: in the order they were added.
+        tables: of the nodes made so far, by name.
+        schemas: what the nodes of the task send, by name, where it is known: expressions see fields of these types.
+        spill: takes over what caches hold back, if the epoch is too large for memory.
     """
 
-    __slots__ = ("_children", "env", "holding", "name", "schemas", "tables")
+    __slots__ = ("_nodes", "children", "env", "name", "schemas", "spill", "tables")
 
     def __init__(
         self,
         name: str,
         env: RowEnvironment,
-        children: list[RowNode],
+        children: Sequence[Child],
         tables: Mapping[str, TableRows],
         schemas: Mapping[str, EdgeSchema] | None = None,
-        holding: RowHolding | None = None,
+        spill: RowSpill | None = None,
     ) -> None:
         self.name = name
-        self.holding = holding
+        self.spill = spill
         self.env = env
-        self._children = children
+        self.children = children
+        self._nodes: Sequence[RowNode] = ()
         self.tables = tables
         self.schemas = schemas or {}
+
+    def connect(self, nodes: Sequence[RowNode]) -> None:
+        """All nodes are made: these are the children."""
+        self._nodes = nodes
 
     def forward(self, record: Record) -> None:
         """Run every child with the record, each to its full depth.
 
         An error in a child cuts off that child only, if the handler says so; its siblings run all the same.
         """
-        for child in self._children:
+        for child in self._nodes:
             try:
                 child.process(record)
             except Exception as error:  # user code may raise anything; the handler decides
@@ -142,18 +179,13 @@ class RowContext:
 
     def forward_to(self, child: int, record: Record) -> None:
         """Run one child, by its position among the children."""
-        node = self._children[child]
+        node = self._nodes[child]
         try:
             node.process(record)
         except Exception as error:  # as in forward
             if not is_fault(error):
                 raise
             self.env.processing_failed(node.name, error)
-
-    @property
-    def children(self) -> list[RowNode]:
-        """The children, in the order they were added."""
-        return self._children
 
     def table(self, name: str) -> TableRows:
         """The rows of another node's table.
@@ -168,18 +200,14 @@ class RowContext:
 
 
 class RowNode(ABC):
-    """One node in row form.
+    """One node in row form, made for one epoch.
 
-    `open` is called once at the start of each epoch, then `process` for every record, `flush` at the end of the
-    epoch (nodes in the order they were added). A node keeps nothing between epochs but what is in stores and clocks.
+    `process` is called for every record, then `flush` (nodes in the order they were added). Between epochs there is
+    only what is in stores and clocks, and the processors of the user (`RowEnvironment.processors`).
     """
 
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.ctx: RowContext
-
-    def open(self, ctx: RowContext) -> None:
-        """Start of an epoch: take the stores. Overriders call `super().open(ctx)`."""
+    def __init__(self, ctx: RowContext) -> None:
+        self.name = ctx.name
         self.ctx = ctx
 
     @abstractmethod
@@ -190,10 +218,6 @@ class RowNode(ABC):
         """End of the epoch: send on what a cache held back."""
         return
 
-    def leave(self) -> None:
-        """The task leaves this process, or an attempt failed: close what is the user's. Called outside of epochs."""
-        return
-
     def table_rows(self) -> TableRows | None:
         """How others read this node's table; `None` if it is no table, or one that may not be looked up."""
         return None
@@ -202,14 +226,14 @@ class RowNode(ABC):
 class OperatorRows(RowNode, Generic[Op]):
     """A node with one parent, whose operator says what it does."""
 
-    def __init__(self, node: ProcessorNode, operator: Op) -> None:
-        super().__init__(node.name)
+    def __init__(self, node: ProcessorNode, operator: Op, ctx: RowContext) -> None:
+        super().__init__(ctx)
         self._parent = node.parents[0]
         self._operator = operator
 
     @property
     def edge(self) -> EdgeSchema | None:
-        """What the parent sends, where it is known; after `open`."""
+        """What the parent sends, where it is known."""
         return self.ctx.schemas.get(self._parent)
 
 
@@ -221,7 +245,7 @@ class TableRows(Protocol):
         ...
 
 
-class RowHolding(Protocol):
+class RowSpill(Protocol):
     """Keeps what the cache of one node holds back, on disk, until the end of the epoch.
 
     Implemented by `hayase.task`.
@@ -253,9 +277,9 @@ class TableEmitter:
         self._key_bytes = key_bytes
         self._held: dict[object, tuple[Record, object, object]] | None = {} if caching else None
         self._origin = ctx.env.origin
-        self._holding = ctx.holding if caching else None
-        if self._holding is not None:
-            self._holding.attach(self._take)
+        self._spill = ctx.spill if caching else None
+        if self._spill is not None:
+            self._spill.attach(self._take)
 
     def emit(self, record: Record, place: object = None) -> None:
         """Take an update: `record.value` is a `Change`, `new` and `old` both `None` if nothing is there and was not.
@@ -282,8 +306,8 @@ class TableEmitter:
 
     def flush(self) -> None:
         """Send what was held back."""
-        if self._holding is not None:
-            for record, origin in self._holding.drain():
+        if self._spill is not None:
+            for record, origin in self._spill.drain():
                 if record.value.new is not None or record.value.old is not None:
                     self._ctx.env.back_to(origin)
                     self._ctx.forward(record)

@@ -25,13 +25,14 @@ BRANCH = "__branch"
 class SplitRows(OperatorRows[Split]):
     """Split in row form. Predicates after the first that holds are not evaluated."""
 
-    def open(self, ctx: RowContext) -> None:
-        """Start of an epoch."""
-        super().open(ctx)
+    def __init__(self, node: ProcessorNode, operator: Split, ctx: RowContext) -> None:
+        super().__init__(node, operator, ctx)
         edge = self.edge
         self._predicates = [row_predicate(self.name, each, edge) for each in self._operator.predicates]
         self._children: dict[int | None, int] = {
-            child.index: position for position, child in enumerate(ctx.children) if isinstance(child, BranchRows)
+            child.operator.index: position
+            for position, child in enumerate(ctx.children)
+            if isinstance(child.operator, Branch)
         }
 
     def process(self, record: Record) -> None:
@@ -45,9 +46,8 @@ class SplitRows(OperatorRows[Split]):
 class BranchRows(RowNode):
     """Branch in row form."""
 
-    def __init__(self, node: ProcessorNode, operator: Branch) -> None:
-        super().__init__(node.name)
-        self.index = operator.index
+    def __init__(self, node: ProcessorNode, operator: Branch, ctx: RowContext) -> None:
+        super().__init__(ctx)
 
     def process(self, record: Record) -> None:
         """Pass the record on."""

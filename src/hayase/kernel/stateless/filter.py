@@ -22,9 +22,8 @@ from hayase.topology.operators import Filter
 class FilterRows(OperatorRows[Filter]):
     """Filter in row form. `negate` keeps exactly what would be dropped without, null results included."""
 
-    def open(self, ctx: RowContext) -> None:
-        """Start of an epoch."""
-        super().open(ctx)
+    def __init__(self, node: ProcessorNode, operator: Filter, ctx: RowContext) -> None:
+        super().__init__(node, operator, ctx)
         self._holds = row_predicate(self.name, self._operator.predicate, self.edge)
 
     def process(self, record: Record) -> None:

@@ -33,9 +33,8 @@ class FlatMapRows(OperatorRows[FlatMap]):
     expression that gives null gives no records; a null in its list is a record without key and value.
     """
 
-    def open(self, ctx: RowContext) -> None:
-        """Start of an epoch."""
-        super().open(ctx)
+    def __init__(self, node: ProcessorNode, operator: FlatMap, ctx: RowContext) -> None:
+        super().__init__(node, operator, ctx)
         mapper = row_mapper(self.name, self._operator.mapper, self.edge)
         if isinstance(self._operator.mapper, pl.Expr):
             self._map: Callable[[Record], Any] = lambda record: map(_pair_of, listed(mapper(record), "flat_map"))

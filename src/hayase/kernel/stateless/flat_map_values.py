@@ -38,10 +38,9 @@ class FlatMapValuesRows(MapperRows):
     expression that gives null gives no values.
     """
 
-    def open(self, ctx: RowContext) -> None:
-        """Start of an epoch."""
-        super().open(ctx)
-        if isinstance(self._operator.mapper, pl.Expr):
+    def __init__(self, node: ProcessorNode, operator: FlatMapValues, ctx: RowContext) -> None:
+        super().__init__(node, operator, ctx)
+        if isinstance(operator.mapper, pl.Expr):
             mapper = self._map
             self._map = lambda record: listed(mapper(record), "flat_map_values")
 

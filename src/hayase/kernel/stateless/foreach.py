@@ -11,7 +11,7 @@ from hayase.kernel.frame.compiled_expressions import known
 from hayase.kernel.frame.python_values import has_python_records
 from hayase.kernel.node.column_node import ColumnContext, ColumnNode, CompileContext
 from hayase.kernel.node.edge import EdgeSchema
-from hayase.kernel.node.row_node import RowNode
+from hayase.kernel.node.row_node import RowContext, RowNode
 from hayase.kernel.stateless.peek import PeekCalls
 from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import Foreach
@@ -20,8 +20,8 @@ from hayase.topology.operators import Foreach
 class ForeachRows(RowNode):
     """Foreach in row form."""
 
-    def __init__(self, node: ProcessorNode, operator: Foreach) -> None:
-        super().__init__(node.name)
+    def __init__(self, node: ProcessorNode, operator: Foreach, ctx: RowContext) -> None:
+        super().__init__(ctx)
         self._action = operator.action
 
     def process(self, record: Record) -> None:

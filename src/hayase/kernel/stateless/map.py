@@ -41,10 +41,9 @@ from hayase.topology.operators import Map
 class MapRows(OperatorRows[Map]):
     """Map in row form; timestamp and headers stay."""
 
-    def open(self, ctx: RowContext) -> None:
-        """Start of an epoch."""
-        super().open(ctx)
-        operator, edge = self._operator, self.edge
+    def __init__(self, node: ProcessorNode, operator: Map, ctx: RowContext) -> None:
+        super().__init__(node, operator, ctx)
+        edge = self.edge
         self._key: RecordFunction = lambda record: record.key
         self._value: RecordFunction = lambda record: record.value
         if operator.key is not None:

@@ -14,6 +14,7 @@ from hayase.kernel.node.column_node import ColumnContext, ColumnNode
 from hayase.kernel.node.edge import EdgeSchema
 from hayase.kernel.node.row_node import OperatorRows, RowContext
 from hayase.serde.protocol import Schema
+from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import FlatMapValues, MapValues, SelectKey
 
 Mapping = MapValues | SelectKey | FlatMapValues
@@ -22,9 +23,8 @@ Mapping = MapValues | SelectKey | FlatMapValues
 class MapperRows(OperatorRows[Mapping]):
     """The row form: `_map` gives what the mapper makes of a record."""
 
-    def open(self, ctx: RowContext) -> None:
-        """Start of an epoch."""
-        super().open(ctx)
+    def __init__(self, node: ProcessorNode, operator: Mapping, ctx: RowContext) -> None:
+        super().__init__(node, operator, ctx)
         self._map = row_mapper(self.name, self._operator.mapper, self.edge)
 
 

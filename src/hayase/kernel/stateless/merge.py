@@ -11,7 +11,7 @@ from hayase.kernel.frame.compiled_expressions import known
 from hayase.kernel.frame.order import MergeOrder, RecordOrder
 from hayase.kernel.node.column_node import ORDER, ColumnContext, ColumnNode, CompileContext, order_columns
 from hayase.kernel.node.edge import EdgeSchema
-from hayase.kernel.node.row_node import RowNode
+from hayase.kernel.node.row_node import RowContext, RowNode
 from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import Merge
 
@@ -19,8 +19,8 @@ from hayase.topology.operators import Merge
 class MergeRows(RowNode):
     """Merge in row form."""
 
-    def __init__(self, node: ProcessorNode, operator: Merge) -> None:
-        super().__init__(node.name)
+    def __init__(self, node: ProcessorNode, operator: Merge, ctx: RowContext) -> None:
+        super().__init__(ctx)
 
     def process(self, record: Record) -> None:
         """Pass the record on, whichever parent it comes from."""

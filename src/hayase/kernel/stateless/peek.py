@@ -13,7 +13,7 @@ from hayase.kernel.frame.compiled_expressions import known
 from hayase.kernel.frame.python_values import has_python_records, record_keys, record_values
 from hayase.kernel.node.column_node import ColumnContext, ColumnNode, CompileContext
 from hayase.kernel.node.edge import EdgeSchema
-from hayase.kernel.node.row_node import RowNode
+from hayase.kernel.node.row_node import RowContext, RowNode
 from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import Peek
 
@@ -21,8 +21,8 @@ from hayase.topology.operators import Peek
 class PeekRows(RowNode):
     """Peek in row form."""
 
-    def __init__(self, node: ProcessorNode, operator: Peek) -> None:
-        super().__init__(node.name)
+    def __init__(self, node: ProcessorNode, operator: Peek, ctx: RowContext) -> None:
+        super().__init__(ctx)
         self._action = operator.action
 
     def process(self, record: Record) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from types import MappingProxyType
@@ -36,39 +37,26 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class ProcessRows(RowNode):
-    """Process in row form, the only one. The processor lives from the first `open` to `leave`."""
+    """Process in row form, the only one."""
 
-    def __init__(self, node: ProcessorNode, operator: Process) -> None:
-        super().__init__(node.name)
-        self._operator = operator
-        self._stores = node.stores
-        self._processor: Any = None
-        self._context: _Context | _FixedKeyContext | None = None
+    def __init__(self, node: ProcessorNode, operator: Process, ctx: RowContext) -> None:
+        super().__init__(ctx)
 
-    def open(self, ctx: RowContext) -> None:
-        """Start of an epoch; of the task's first one here: a new processor."""
-        super().open(ctx)
-        if self._context is not None:
-            self._context.renew(ctx)
-            return
-        with user_code("init", ctx):
-            self._processor = self._operator.supplier()
-            self._fixed_key = isinstance(self._processor, FixedKeyProcessor)
-            self._check()
-            context = _FixedKeyContext(ctx, self._stores) if self._fixed_key else _Context(ctx, self._stores)
-            self._context = context
-            self._processor.init(context)
-        context.initialized = True
+        def make() -> tuple[Any, _Context | _FixedKeyContext]:
+            processor = operator.supplier()
+            if isinstance(processor, FixedKeyProcessor):
+                return processor, _FixedKeyContext(ctx, node.stores)
+            if isinstance(processor, Processor) and not operator.fixed_key:
+                return processor, _Context(ctx, node.stores)
+            wanted = "FixedKeyProcessor" if operator.fixed_key else "Processor"
+            raise TopologyError(
+                "INVALID_PROCESSOR",
+                f"the supplier of this node gave {processor!r}; it must make a {wanted}",
+                node=ctx.name,
+            )
 
-    def _check(self) -> None:
-        if self._fixed_key or (isinstance(self._processor, Processor) and not self._operator.fixed_key):
-            return
-        wanted = "FixedKeyProcessor" if self._operator.fixed_key else "Processor"
-        raise TopologyError(
-            "INVALID_PROCESSOR",
-            f"the supplier of this node gave {self._processor!r}; it must make a {wanted}",
-            node=self.name,
-        )
+        self._processor = living_processor(ctx, make)
+        self._fixed_key = isinstance(self._processor, FixedKeyProcessor)
 
     def process(self, record: Record) -> None:
         """Hand one record to the processor."""
@@ -78,12 +66,31 @@ class ProcessRows(RowNode):
         else:
             self._processor.process(record)
 
-    def leave(self) -> None:
-        """The task leaves this process: close the processor, if its `init` was begun."""
-        if self._context is not None:
-            self._context.end()
-            with user_code("close", self.ctx):
-                self._processor.close()
+
+def living_processor(ctx: RowContext, make: Callable[[], tuple[Any, _Shared]]) -> Any:
+    """The processor of a node: in the task's first epoch in this process a new one, whose `init` is called."""
+    living = ctx.env.processors.get(ctx.name)
+    if isinstance(living, _LivingProcessor):
+        living.context.renew(ctx)
+        return living.processor
+    with user_code("init", ctx):
+        processor, context = make()
+        ctx.env.processors[ctx.name] = _LivingProcessor(processor, context)
+        processor.init(context)
+    context.initialized = True
+    return processor
+
+
+@dataclass(frozen=True, slots=True)
+class _LivingProcessor:
+    """See LivingProcessor."""
+
+    processor: Any
+    context: _Shared
+
+    def close(self) -> None:
+        with user_code("close", self.context.end()):
+            self.processor.close()
 
 
 @contextmanager
@@ -127,12 +134,16 @@ class _Shared:
         for name, view in self._views.items():
             vars(view).update(vars(self._view(name)))
 
-    def end(self) -> None:
-        """The processor is about to be closed: there is no epoch that stores and records could belong to."""
+    def end(self) -> RowContext:
+        """The processor is about to be closed: there is no epoch that stores and records could belong to.
+
+        Returns the context of the last epoch, for errors.
+        """
         self._ended = True
         for view in self._views.values():
             vars(view).clear()
             view.__class__ = _closed(type(view))
+        return self._ctx
 
     @property
     def application_id(self) -> str:
@@ -214,6 +225,13 @@ class _Shared:
 
     def _forward(self, record: Record, child_name: str | None) -> None:
         self._refuse_after_end("records are forwarded")
+        if not self.initialized:
+            raise ProcessingError(
+                "PROCESSOR_FAILED",
+                "a record is forwarded in init(), before the first record of the epoch: do it in process, or in a "
+                "punctuation",
+                node=self._ctx.name,
+            )
         if child_name is None:
             self._ctx.forward(record)
             return

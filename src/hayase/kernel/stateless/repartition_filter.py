@@ -10,7 +10,7 @@ from hayase.core.records import Record
 from hayase.kernel.frame.compiled_expressions import known
 from hayase.kernel.node.column_node import KEY, ColumnContext, ColumnNode, CompileContext
 from hayase.kernel.node.edge import EdgeSchema
-from hayase.kernel.node.row_node import RowNode
+from hayase.kernel.node.row_node import RowContext, RowNode
 from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import RepartitionFilter
 
@@ -18,8 +18,8 @@ from hayase.topology.operators import RepartitionFilter
 class RepartitionFilterRows(RowNode):
     """RepartitionFilter in row form."""
 
-    def __init__(self, node: ProcessorNode, operator: RepartitionFilter) -> None:
-        super().__init__(node.name)
+    def __init__(self, node: ProcessorNode, operator: RepartitionFilter, ctx: RowContext) -> None:
+        super().__init__(ctx)
         self._keep_null_keys = operator.keep_null_keys
 
     def process(self, record: Record) -> None:

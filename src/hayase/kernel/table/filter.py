@@ -28,11 +28,10 @@ class TableFilterRows(TableStepRows[TableFilter]):
     is not sent, unless the parent is versioned: then it may be one of another time.
     """
 
-    def open(self, ctx: RowContext) -> None:
-        """Start of an epoch."""
-        self.suppress = not self._operator.versioned
-        self._holds = row_predicate(self.name, self._operator.predicate, ctx.schemas.get(self._operator.parent))
-        super().open(ctx)
+    def __init__(self, node: ProcessorNode, operator: TableFilter, ctx: RowContext) -> None:
+        super().__init__(node, operator, ctx)
+        self.suppress = not operator.versioned
+        self._holds = row_predicate(self.name, operator.predicate, ctx.schemas.get(operator.parent))
 
     def compute(self, key: object, value: object, timestamp_ms: int) -> Any:
         """The value, if it passes."""

@@ -41,10 +41,9 @@ from hayase.topology.operators import TableGroupBy
 class TableGroupByRows(OperatorRows[TableGroupBy]):
     """TableGroupBy in row form; timestamp and headers stay."""
 
-    def open(self, ctx: RowContext) -> None:
-        """Start of an epoch."""
-        super().open(ctx)
-        operator, edge = self._operator, self.edge
+    def __init__(self, node: ProcessorNode, operator: TableGroupBy, ctx: RowContext) -> None:
+        super().__init__(node, operator, ctx)
+        edge = self.edge
         self._value: RecordFunction = lambda record: record.value
         if operator.key is not None:
             self._key = row_mapper(self.name, operator.key, edge)
@@ -132,8 +131,8 @@ class TableGroupByColumns(ColumnNode):
         same = there & was & equal_keys(new[KEY], old[KEY])
         wanted = np.zeros(2 * frame.height, np.bool_)
         wanted[0::2], wanted[1::2] = was, there & ~same
-        places = np.flatnonzero(wanted)
-        row, second = places // 2, places % 2
+        positions = np.flatnonzero(wanted)
+        row, second = positions // 2, positions % 2
         comes = pl.Series((second == 1) | same[row])
         goes = pl.Series(second == 0)
         rows_sent = frame.select(carried(frame, key=False, windows=False))[row].with_columns(

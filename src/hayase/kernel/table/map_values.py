@@ -24,10 +24,9 @@ from hayase.topology.operators import TableMapValues
 class TableMapValuesRows(TableStepRows[TableMapValues]):
     """TableMapValues in row form. Every update of the parent is sent on, deletes as deletes."""
 
-    def open(self, ctx: RowContext) -> None:
-        """Start of an epoch."""
-        self._map = row_mapper(self.name, self._operator.mapper, ctx.schemas.get(self._operator.parent))
-        super().open(ctx)
+    def __init__(self, node: ProcessorNode, operator: TableMapValues, ctx: RowContext) -> None:
+        super().__init__(node, operator, ctx)
+        self._map = row_mapper(self.name, operator.mapper, ctx.schemas.get(operator.parent))
 
     def compute(self, key: object, value: object, timestamp_ms: int) -> Any:
         """What the mapper makes of the row; it is not shown deletes."""

@@ -46,13 +46,13 @@ class TableStep(ABC):
         done = self.work(rows.filter(~null), ctx)
         at = np.full(frame.height, -1)
         at[done[_ROW].to_numpy()] = np.arange(done.height)
-        places = pl.Series(at).replace(-1, None)
-        fields = done.select(pl.col(*self.schema.names, NULL).gather(places)).with_columns(
+        positions = pl.Series(at).replace(-1, None)
+        fields = done.select(pl.col(*self.schema.names, NULL).gather(positions)).with_columns(
             pl.col(NULL).fill_null(value=True)
         )
         kept = [name for name in frame.columns if name not in self._given and name != NULL]
         out = frame.select(kept).with_columns(fields.get_columns())
-        failed = ~null & places.is_null()
+        failed = ~null & positions.is_null()
         return out.filter(~failed) if failed.any() else out
 
     def on_old(self, frame: pl.DataFrame, changed: pl.DataFrame, ctx: ColumnContext) -> pl.DataFrame:

@@ -31,19 +31,10 @@ class TableStepRows(OperatorRows[StepOperator]):
 
     suppress = False
 
-    def __init__(self, node: ProcessorNode, operator: StepOperator) -> None:
-        super().__init__(node, operator)
+    def __init__(self, node: ProcessorNode, operator: StepOperator, ctx: RowContext) -> None:
+        super().__init__(node, operator, ctx)
         self._rows: StoredRows | VersionedRows | None = None
         self._view: TableRows | None = None
-
-    @abstractmethod
-    def compute(self, key: object, value: object, timestamp_ms: int) -> Any:
-        """The row's new value; `None` is no row."""
-
-    def open(self, ctx: RowContext) -> None:
-        """Start of an epoch."""
-        super().open(ctx)
-        operator = self._operator
         if operator.store is not None:
             self._rows = self._view = rows_of(ctx.env, operator.store, self.name)
             caching = ctx.env.store_spec(operator.store).caching
@@ -51,6 +42,10 @@ class TableStepRows(OperatorRows[StepOperator]):
             self._emitter = TableEmitter(ctx, caching=caching, key_bytes=self._rows.key_bytes)
         elif operator.parent in ctx.tables:
             self._view = ComputedRows(ctx.table(operator.parent), self.compute)
+
+    @abstractmethod
+    def compute(self, key: object, value: object, timestamp_ms: int) -> Any:
+        """The row's new value; `None` is no row."""
 
     def process(self, record: Record) -> None:
         """Take one update of the parent."""

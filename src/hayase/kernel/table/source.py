@@ -28,20 +28,15 @@ class TableSourceRows(RowNode):
     delete of what was not there. Of a versioned table those that came out of order are sent, too, and say so.
     """
 
-    def __init__(self, node: ProcessorNode, operator: TableSource) -> None:
-        super().__init__(node.name)
-        self._operator = operator
+    def __init__(self, node: ProcessorNode, operator: TableSource, ctx: RowContext) -> None:
+        super().__init__(ctx)
         self._rows: StoredRows | VersionedRows | None = None
-
-    def open(self, ctx: RowContext) -> None:
-        """Start of an epoch."""
-        super().open(ctx)
-        store = self._operator.store
+        store = operator.store
         if store is None:
             return
         self._rows = rows_of(ctx.env, store, self.name)
         caching = ctx.env.store_spec(store).caching
-        self._reads_old = caching or self._operator.old_values
+        self._reads_old = caching or operator.old_values
         self._emitter = TableEmitter(ctx, caching=caching, key_bytes=self._rows.key_bytes)
 
     def process(self, record: Record) -> None:

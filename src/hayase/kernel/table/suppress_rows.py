@@ -9,6 +9,7 @@ from hayase.core.metrics import SUPPRESSION_BYTES, SUPPRESSION_EMITTED, SUPPRESS
 from hayase.core.records import Change, Record, Windowed
 from hayase.kernel.node.row_node import OperatorRows, RowContext, TableRows
 from hayase.kernel.table.suppress_buffer import Held, SuppressBuffer
+from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import TableSuppress
 
 
@@ -19,10 +20,8 @@ class TableSuppressRows(OperatorRows[TableSuppress]):
     far as that is known: of a row that is held back the value before, else the parent's row.
     """
 
-    def open(self, ctx: RowContext) -> None:
-        """Start of an epoch."""
-        super().open(ctx)
-        operator = self._operator
+    def __init__(self, node: ProcessorNode, operator: TableSuppress, ctx: RowContext) -> None:
+        super().__init__(node, operator, ctx)
         self._keys, self._values = operator.serdes.key, operator.serdes.value
         self._buffer = SuppressBuffer(ctx.env.byte_store(operator.store))
         self._sent = 0
@@ -37,14 +36,14 @@ class TableSuppressRows(OperatorRows[TableSuppress]):
         key = self._keys.to_bytes(record.key)
         new, old = self._values.serialize(change.new), self._values.serialize(change.old)
         buffer.put(self._time(record), key, Held(record.timestamp_ms, new, old, record.headers))
-        for place, held in buffer.due(now_ms - operator.wait_ms):
-            self._send(place, held)
+        for key, held in buffer.due(now_ms - operator.wait_ms):
+            self._send(key, held)
         if not self._too_full():
             return
         if operator.when_full == "shutdown":
             raise buffer_full(self.name, operator, buffer.count, buffer.size_bytes)
-        for place, held in buffer.oldest_while(self._too_full):
-            self._send(place, held)
+        for key, held in buffer.oldest_while(self._too_full):
+            self._send(key, held)
 
     def _time(self, record: Record) -> int:
         if not self._operator.until_window_closes:

@@ -11,7 +11,7 @@ from hayase.core.records import Record
 from hayase.kernel.frame.compiled_expressions import known
 from hayase.kernel.node.column_node import OLD, OLD_NULL, ColumnContext, ColumnNode, CompileContext
 from hayase.kernel.node.edge import EdgeSchema
-from hayase.kernel.node.row_node import RowNode
+from hayase.kernel.node.row_node import RowContext, RowNode
 from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import TableToStream
 
@@ -19,8 +19,8 @@ from hayase.topology.operators import TableToStream
 class TableToStreamRows(RowNode):
     """TableToStream in row form."""
 
-    def __init__(self, node: ProcessorNode, operator: TableToStream) -> None:
-        super().__init__(node.name)
+    def __init__(self, node: ProcessorNode, operator: TableToStream, ctx: RowContext) -> None:
+        super().__init__(ctx)
 
     def process(self, record: Record) -> None:
         """Pass on the new value, null for a delete."""

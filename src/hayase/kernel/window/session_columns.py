@@ -169,9 +169,9 @@ class EpochSessions:
         rows = self._sent(sessions, [session.state if there else None for _, there, session in touched])
         start = [session.at_start for session in sessions]
         origins = self._frame.select(order_columns(self._frame))[np.array([row for row, *_ in touched], np.int64)]
-        if ctx.holding is not None:
+        if ctx.spill is not None:
             places = [_SESSION.pack(each.end_ms, each.start_ms) + self._records.data[each.key] for each in sessions]
-            ctx.holding.hold(places, rows, start, self._held_back, origins)
+            ctx.spill.add(places, rows, start, self._held_back, origins)
             return self._aggregation.ended(rows.clear(), self._aggregation.layout.read([]), ctx)
         ctx.sends_at_end(origins)
         return self._held_back(rows, start, ctx)

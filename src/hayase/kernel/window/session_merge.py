@@ -215,7 +215,7 @@ class SessionMerge:
         self.updates.append(Update(row, key, start_ms, end_ms, state, old))
 
     def _range(self, key: int, start_ms: int, end_ms: int) -> tuple[int, int]:
-        """The place of the session with these bounds, and the one behind it; an empty range if there is none."""
+        """The position of the session with these bounds, and the one behind it; an empty range if there is none."""
         ends, sessions = self._ends[key], self._sessions[key]
         at = bisect_left(ends, end_ms)
         while at < len(ends) and ends[at] == end_ms:

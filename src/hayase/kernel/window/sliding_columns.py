@@ -175,14 +175,14 @@ class EpochSlidingWindows:
 
     def last_updates(self, merge: SlidingMerge, ctx: ColumnContext) -> pl.DataFrame:
         """What a cache sends at the end of the epoch."""
-        touched = sorted(merge.changed, key=lambda window: window.place)
+        touched = sorted(merge.changed, key=lambda window: window.change)
         numbers = np.array([window.row for window in touched], np.int64)
         rows = self._sent(touched, numbers)
         start = [window.at_start for window in touched]
         origins = self._frame.select(order_columns(self._frame))[numbers]
-        if ctx.holding is not None:
+        if ctx.spill is not None:
             places = [_START.pack(window.start_ms) + self._records.data[window.key] for window in touched]
-            ctx.holding.hold(places, rows, start, self._held_back, origins)
+            ctx.spill.add(places, rows, start, self._held_back, origins)
             return self._aggregation.ended(rows.clear(), self._aggregation.layout.read([]), ctx)
         ctx.sends_at_end(origins)
         return self._held_back(rows, start, ctx)

@@ -27,10 +27,10 @@ class SlidingWindow:
         state: what is kept for it.
         at_start: what the store held for it when the epoch began; `None`: nothing.
         row: the row that changed it last, -1 if none has.
-        place: of that change among those of all windows.
+        change: number of that change among those of all windows.
     """
 
-    __slots__ = ("at_start", "key", "place", "row", "start_ms", "state", "time_ms", "waiting")
+    __slots__ = ("at_start", "change", "key", "row", "start_ms", "state", "time_ms", "waiting")
 
     def __init__(self, key: int, start_ms: int, time_ms: int, state: State, at_start: bytes | None) -> None:
         self.key = key
@@ -39,7 +39,7 @@ class SlidingWindow:
         self.state = state
         self.at_start = at_start
         self.row = _NONE
-        self.place = _NONE
+        self.change = _NONE
         self.waiting = False
         """Its result is to be sent when it closes."""
 
@@ -268,9 +268,9 @@ class SlidingMerge:
 
     def _note(self, window: SlidingWindow, old: State | None, record: _Record) -> None:
         """The window has changed."""
-        if window.place == _NONE:
+        if window.change == _NONE:
             self.changed.append(window)
-        window.row, window.place = record.row, self._changes
+        window.row, window.change = record.row, self._changes
         self._changes += 1
         if self.updates is not None:
             self.updates.append(

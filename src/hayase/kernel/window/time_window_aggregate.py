@@ -108,8 +108,8 @@ class StreamWindowedAggregateColumns(ColumnNode):
             frame = frame.filter(~refused)
         rows = self._in_windows(frame, ctx)
         store = window_bytes(self.name, self._operator, ctx)
-        slots = _WindowSlots(store, self._aggregation.key_codec, self._windows.advance_ms)
-        done = self._aggregation.run(rows, slots, ctx)
+        store_keys = _WindowKeys(store, self._aggregation.key_codec, self._windows.advance_ms)
+        done = self._aggregation.run(rows, store_keys, ctx)
         return self._aggregation.sent(done, ctx, (WINDOW_START, WINDOW_END))
 
     def _in_windows(self, frame: pl.DataFrame, ctx: ColumnContext) -> pl.DataFrame:
@@ -117,13 +117,13 @@ class StreamWindowedAggregateColumns(ColumnNode):
         windows = self._windows
         times = frame[TS].to_numpy()
         clock = stream_times(ctx.clocks, self.name, times)
-        records, starts, places = self._windows_of(times)
+        records, starts, numbers = self._windows_of(times)
         in_time = clock[records] < starts + windows.size_ms + windows.grace_ms
         late = int(len(in_time) - in_time.sum())
         ctx.metrics.add(DROPPED_RECORDS, self.name, late)
         ctx.metrics.add(LATE_RECORDS, self.name, late)
         if late:
-            records, starts, places = records[in_time], starts[in_time], places[in_time]
+            records, starts, numbers = records[in_time], starts[in_time], numbers[in_time]
         taken = np.zeros(len(times), np.bool_)
         taken[records] = True
         numbered = frame.with_columns(pl.Series(RECORD, np.arange(len(times))))
@@ -131,33 +131,33 @@ class StreamWindowedAggregateColumns(ColumnNode):
         with_inputs = with_inputs.with_columns(
             pl.Series(_KEY_NUMBER, key_numbers(with_inputs[KEY], self._aggregation.key_codec)[0])
         )
-        return self._exploded(with_inputs, len(times), (records, starts, places))
+        return self._exploded(with_inputs, len(times), (records, starts, numbers))
 
     def _windows_of(self, times: I64) -> tuple[I64, I64, I64]:
-        """Record, start and place among the record's windows of every window of every record, in order."""
+        """Record, start and number among the record's windows of every window of every record, in order."""
         size_ms, advance_ms = self._windows.size_ms, self._windows.advance_ms
         first = np.maximum(times - size_ms + advance_ms, 0) // advance_ms
         counts = times // advance_ms - first + 1
         records = np.repeat(np.arange(len(times)), counts)
-        places = np.arange(len(records)) - np.repeat(np.cumsum(counts) - counts, counts)
-        return records, (first[records] + places) * advance_ms, places
+        numbers = np.arange(len(records)) - np.repeat(np.cumsum(counts) - counts, counts)
+        return records, (first[records] + numbers) * advance_ms, numbers
 
     def _exploded(self, with_inputs: pl.DataFrame, count: int, windows: tuple[I64, I64, I64]) -> pl.DataFrame:
         """Rows of records, as often as these have windows."""
-        records, starts, places = windows
+        records, starts, numbers = windows
         row_of = np.full(count, -1, np.int64)
         row_of[with_inputs[RECORD].to_numpy()] = np.arange(with_inputs.height)
         rows = row_of[records]
         if (rows < 0).any():  # records on which an input failed
             kept = rows >= 0
-            rows, starts, places = rows[kept], starts[kept], places[kept]
+            rows, starts, numbers = rows[kept], starts[kept], numbers[kept]
         columns = [
             pl.Series(WINDOW_START, starts),
             pl.Series(WINDOW_END, starts + self._windows.size_ms),
         ]
         hopping = self._windows.advance_ms < self._windows.size_ms
         if hopping:
-            columns.append(pl.Series(f"{ORDER}{len(order_columns(with_inputs))}", places))
+            columns.append(pl.Series(f"{ORDER}{len(order_columns(with_inputs))}", numbers))
             with_inputs = with_inputs[rows]
         return with_inputs.with_columns(columns)
 
@@ -166,7 +166,7 @@ _KEY_NUMBER = "__key_number"
 _START = struct.Struct(">q")
 
 
-class _WindowSlots:
+class _WindowKeys:
     """The places of a window store (`AggregateKeys`).
 
     Args:

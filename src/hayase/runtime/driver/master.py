@@ -111,8 +111,8 @@ def own_address(master: str) -> str:
         ConfigError: MASTER_UNREACHABLE: nothing answers there.
     """
     wrong = ""
-    for place in master.removeprefix(_STANDALONE).split(","):
-        host, port = _parts(place)
+    for address in master.removeprefix(_STANDALONE).split(","):
+        host, port = _parts(address)
         try:
             with socket.create_connection((host, port), _CONNECT_S) as connection:
                 return str(connection.getsockname()[0])
@@ -145,7 +145,7 @@ def driver_addresses(settings: Mapping[str, str]) -> tuple[str, str]:
     return host, settings.get(BIND_ADDRESS) or ("::" if ":" in host else "0.0.0.0")
 
 
-def _parts(place: str) -> tuple[str, int]:
-    address = _ADDRESS.fullmatch(place)
-    assert address is not None, place  # the settings were checked
+def _parts(address: str) -> tuple[str, int]:
+    match = _ADDRESS.fullmatch(address)
+    assert match is not None, address  # the settings were checked
     return address[1], int(address[2])

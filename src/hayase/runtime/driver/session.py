@@ -239,10 +239,10 @@ def build_session(application_id: str, slots: int, overrides: Mapping[str, str],
             os.environ.setdefault("SPARK_HOME", str(home))
         private = folder_of_jvm()
         if is_cluster(known[MASTER]):
-            place = cluster_settings(known, slots)
+            derived = cluster_settings(known, slots)
         else:
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-            place = {**_LOCAL_SETTINGS, LOCAL_DIR: str(_local_dir(spark_log.parent)), _SOCKET_DIR: private}
+            derived = {**_LOCAL_SETTINGS, LOCAL_DIR: str(_local_dir(spark_log.parent)), _SOCKET_DIR: private}
         builder = SparkSession.builder.appName(application_id)
         logging_options = f'"-Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()}" "-Dhayase.spark.log={spark_log}"'
         given = known.get(JAVA_OPTIONS, "")
@@ -250,7 +250,7 @@ def build_session(application_id: str, slots: int, overrides: Mapping[str, str],
         temporaries = f'"-Djava.io.tmpdir={private}"'
         options = (SETTINGS[JAVA_OPTIONS], archived, logging_options, temporaries, given)
         java_options = " ".join(filter(None, options))
-        settings = {**SETTINGS, **place, **known, JAVA_OPTIONS: java_options}
+        settings = {**SETTINGS, **derived, **known, JAVA_OPTIONS: java_options}
         launch_jvm(settings, umask_of(spark_log.parent))
         _launched[:] = [] if is_cluster(known[MASTER]) else [(java, given, environment)]
         for key, value in settings.items():
@@ -270,15 +270,15 @@ def _local_dir(folder: Path) -> Path:
     Each has its own, locked for as long as its process lives: it may outlive the application that began it, and other
     applications go on with it. What ended sessions have left is removed.
     """
-    place = folder / "spark-local"
-    make_folder(place)
-    for left in place.iterdir():
+    sessions = folder / "spark-local"
+    make_folder(sessions)
+    for left in sessions.iterdir():
         descriptor = _locked(left)
         if descriptor is not None:
             shutil.rmtree(left, ignore_errors=True)
             os.close(descriptor)
     while True:
-        folder_of_session = place / uuid.uuid4().hex
+        folder_of_session = sessions / uuid.uuid4().hex
         make_folder(folder_of_session)
         descriptor = _locked(folder_of_session)
         # Another process may have taken it for one that was left.

@@ -75,7 +75,7 @@ class TaskIdling:
             last_time_ms: timestamp of the last record before a partition's end; asked for those that have records.
             offsets_for_time: first offset at or after a time, of each partition.
         """
-        held = dict(ends)
+        limited = dict(ends)
         waiting = self._waiting(starts, ends)
         times: dict[TopicPartition, int] = {}
         for inputs in self._tasks:
@@ -84,16 +84,16 @@ class TaskIdling:
             ]
             limits = [(time, task_input) for time, task_input in reached if time is not None or task_input in waiting]
             if any(time is None for time, _ in limits):
-                _hold(held, (partition for task_input in inputs for partition in task_input), starts)
+                _limit(limited, (partition for task_input in inputs for partition in task_input), starts)
             elif limits:
                 limit, slowest = min(
                     ((time, task_input) for time, task_input in limits if time is not None), key=lambda pair: pair[0]
                 )
                 others = [p for task_input in inputs for p in task_input if p not in slowest and ends[p] > starts[p]]
                 if others:
-                    _hold(held, others, offsets_for_time(limit + 1))
-        stuck = not waiting and all(held[p] <= starts[p] for p in starts)
-        return dict(ends) if stuck else {p: max(held[p], starts[p]) for p in starts}
+                    _limit(limited, others, offsets_for_time(limit + 1))
+        stuck = not waiting and all(limited[p] <= starts[p] for p in starts)
+        return dict(ends) if stuck else {p: max(limited[p], starts[p]) for p in starts}
 
     def _waiting(self, starts: Offsets, ends: Offsets) -> set[Input]:
         """Inputs that have nothing, and not yet for long."""
@@ -122,8 +122,8 @@ class TaskIdling:
         return max((times[p] for p in there), default=None)
 
 
-def _hold(
-    held: dict[TopicPartition, int], partitions: Iterable[TopicPartition], at: Mapping[TopicPartition, int]
+def _limit(
+    limited: dict[TopicPartition, int], partitions: Iterable[TopicPartition], at: Mapping[TopicPartition, int]
 ) -> None:
     for partition in partitions:
-        held[partition] = min(held[partition], at[partition])
+        limited[partition] = min(limited[partition], at[partition])

@@ -18,7 +18,7 @@ from hayase.core.records import TopicPartition
 from hayase.log.protocol import RecordBatch
 from hayase.runtime.spark_io.frame_columns import spark_schema, spark_type
 from hayase.runtime.spark_io.published_ranges import SparkRange
-from hayase.runtime.worker.worker import host_for
+from hayase.runtime.worker.worker import worker_process
 from hayase.serde.faults import read_columns
 from hayase.serde.protocol import ColumnCodec, Serde
 
@@ -81,9 +81,9 @@ def fetch_range(
     options: Mapping[str, str], topic: str, schema: pa.Schema, partition: int, start: int, end: int
 ) -> Iterator[pa.RecordBatch]:
     """In a worker: the records of one partition."""
-    host = host_for(options)
-    key, value = host.spark_serdes(topic)
-    for batch in host.reader().fetch(TopicPartition(topic, partition), start, end):
+    worker = worker_process(options)
+    key, value = worker.spark_serdes(topic)
+    for batch in worker.reader().fetch(TopicPartition(topic, partition), start, end):
         if len(batch):
             yield to_rows(batch, key.columns, value.columns, schema)
 

@@ -49,7 +49,7 @@ class SparkSourceQuery:
         session: for the frame alone.
         folder: where Spark keeps its own account of the query; made if need be.
         spark_log: named in errors.
-        place: of the source query among the bundles and source queries of the application, always the same.
+        plan_position: of the source query among the bundles and source queries of the application, always the same.
         clock: gives rows without a timestamp theirs.
     """
 
@@ -62,7 +62,7 @@ class SparkSourceQuery:
         session: SparkSession,
         folder: Path,
         spark_log: Path,
-        place: int,
+        plan_position: int,
         clock: Clock | None = None,
     ) -> None:
         self._source = source
@@ -71,7 +71,7 @@ class SparkSourceQuery:
         self._session = session
         self._folder = folder
         self._spark_log = spark_log
-        self._place = place
+        self._plan_position = plan_position
         self._clock = clock or SystemClock()
         self._bundle = f"spark-{source.name}"
         self._what = f"from_spark {source.name!r}"
@@ -238,7 +238,7 @@ class SparkSourceQuery:
                 marker = Marker(self._app.checkpoint_id, batch, digest)
                 app = self._app.application_id
                 try:
-                    written = writer.publish_epoch(app, self._bundle, marker, [records], place=self._place)
+                    written = writer.publish_epoch(app, self._bundle, marker, [records], place=self._plan_position)
                 except CheckpointError as error:
                     raise self._differs(marker) from error
                 if not written:

@@ -92,8 +92,8 @@ class SparkIO:
             bundles = len(app.plan.bundles)
             names = sorted(source.name for source in topology.spark_sources)
             for source in topology.spark_sources:
-                where, place = folder / f"from-{source.name}", bundles + names.index(source.name)
-                self._sources.append(SparkSourceQuery(source, app, blobs, control, own(), where, spark_log, place))
+                where, position = folder / f"from-{source.name}", bundles + names.index(source.name)
+                self._sources.append(SparkSourceQuery(source, app, blobs, control, own(), where, spark_log, position))
             for sink in topology.spark_sinks:
                 self._sinks.append(SparkSinkThread(sink, app, blobs, control, own(), options, spark_log))
 

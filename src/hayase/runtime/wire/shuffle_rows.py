@@ -58,16 +58,16 @@ class ShuffleRow(NamedTuple):
 
 def to_batches(rows: Iterable[ShuffleRow]) -> Iterable[pa.RecordBatch]:
     """Arrow batches of rows, cut by size."""
-    held: list[ShuffleRow] = []
+    batch: list[ShuffleRow] = []
     size = 0
     for row in rows:
-        held.append(row)
+        batch.append(row)
         size += len(row.row.payload)
         if size > BATCH_BYTES_MAX:
-            yield _batch(held)
-            held, size = [], 0
-    if held:
-        yield _batch(held)
+            yield _batch(batch)
+            batch, size = [], 0
+    if batch:
+        yield _batch(batch)
 
 
 def _batch(rows: Sequence[ShuffleRow]) -> pa.RecordBatch:

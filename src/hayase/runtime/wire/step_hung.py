@@ -50,15 +50,15 @@ def hung_error(
     return ProcessingError(
         "STEP_HUNG",
         f"a worker made no progress for {round(limit_s * 1000)} ms, which is max.poll.interval.ms, so it was ended. "
-        f"It hung at {_place(calls)}{perhaps if stopped else ''}. Give calls that wait a timeout, do less per record, "
-        "or set max.poll.interval.ms to more than a step needs",
+        f"It hung at {_shown_call(calls)}{perhaps if stopped else ''}. Give calls that wait a timeout, do less per "
+        "record, or set max.poll.interval.ms to more than a step needs",
         bundle=bundle,
         epoch=epoch,
         **context,
     )
 
 
-def _place(calls: Sequence[Call]) -> str:
+def _shown_call(calls: Sequence[Call]) -> str:
     """The innermost call of the user's program; else of a package, else the innermost of all."""
     users = [call for call in calls if is_users_file(call[0])]
     own = [call for call in users if not is_installed(call[0])]

@@ -60,8 +60,8 @@ def unpicklable_part(program: object) -> UnpicklablePart:
 def _further(culprit: UnpicklablePart, name: str, part: object) -> UnpicklablePart:
     if isinstance(part, types.FunctionType) and is_users_file(part.__code__.co_filename):
         code = part.__code__
-        place = f"{shown_file(code.co_filename)}:{code.co_firstlineno} in {code.co_name}"
-        return replace(culprit, value=part, function=place, variable="")
+        line = f"{shown_file(code.co_filename)}:{code.co_firstlineno} in {code.co_name}"
+        return replace(culprit, value=part, function=line, variable="")
     if isinstance(part, _NODES):
         return replace(culprit, value=part, node=part.name)
     if not name or (not culprit.function and not culprit.node):

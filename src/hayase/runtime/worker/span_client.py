@@ -13,7 +13,7 @@ from hayase.core.failpoints import reach
 from hayase.runtime.wire.shuffle_rows import ROW, SUMMARY, ShuffleRow, to_batches
 from hayase.runtime.wire.span_messages import NO_SPAN, SPAN_ENDED, JoinSpan, LevelRequest, LevelResult
 from hayase.runtime.wire.span_transport import connect
-from hayase.runtime.worker.worker import WorkerHost, host_for, run_source_slot
+from hayase.runtime.worker.worker import WorkerProcess, run_source_slot, worker_process
 from hayase.state.delta.journal import EdgeRow
 from hayase.task.epoch_record import EpochRecord
 from hayase.task.received_rows import ReceivedRows
@@ -33,7 +33,7 @@ def run_slot(options: Mapping[str, str], slot: int, record: bytes, span: str | N
     if client is None:
         yield from run_source_slot(options, slot, record)
     else:
-        yield from to_batches(client.run(host_for(options)))
+        yield from to_batches(client.run(worker_process(options)))
 
 
 class SpanClient:
@@ -57,11 +57,11 @@ class SpanClient:
         client = cls(address, JoinSpan(slot, first_epoch))
         return client if client._connect() else None
 
-    def run(self, host: WorkerHost) -> Iterator[ShuffleRow]:
+    def run(self, worker: WorkerProcess) -> Iterator[ShuffleRow]:
         """Run all requests; yields summaries that did not reach the planner."""
         try:
             while self._answer != SPAN_ENDED:
-                done = self._do(host, msgspec.msgpack.decode(self._answer, type=LevelRequest))
+                done = self._do(worker, msgspec.msgpack.decode(self._answer, type=LevelRequest))
                 if not self._report(done) and not self._connect():
                     yield from (ShuffleRow.summary(done.epoch, data) for data in done.summaries)
                     return
@@ -96,13 +96,13 @@ class SpanClient:
             self._connection.close()
             self._connection = None
 
-    def _do(self, host: WorkerHost, request: LevelRequest) -> LevelResult:
+    def _do(self, worker: WorkerProcess, request: LevelRequest) -> LevelResult:
         if self._epoch is None or request.record != self._record:
             self._record, self._epoch = request.record, EpochRecord.from_bytes(request.record)
         rows: list[EdgeRow] = []
         summaries: list[bytes] = []
         size = 0
-        for row in host.run_level(request.level, self._join.slot, self._epoch, ReceivedRows(request.rows)):
+        for row in worker.run_level(request.level, self._join.slot, self._epoch, ReceivedRows(request.rows)):
             if row.kind == ROW:
                 size += len(row.row.payload)
                 if size <= ROWS_BYTES_MAX:

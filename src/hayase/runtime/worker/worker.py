@@ -39,7 +39,7 @@ from hayase.task.plan import BundlePlan
 from hayase.task.received_rows import ReceivedRows
 
 
-class WorkerHost:
+class WorkerProcess:
     """What this process keeps for one application: connections, sub-topologies, open state. Never used after a fork."""
 
     def __init__(self, options: Mapping[str, str], process: SlotProcess | None = None) -> None:
@@ -199,8 +199,8 @@ class WorkerHost:
             if timed and not self._says_shutdown_listener:
                 self._says_shutdown_listener = True
                 self._shutdown_listener.start()
-            place = self._app.plan.bundles.index(bundle)
-            runner = BundleRunner(self._subtopologies[bundle.subtopology], bundle, self, self._global_bundles, place)
+            position = self._app.plan.bundles.index(bundle)
+            runner = BundleRunner(self._subtopologies[bundle.subtopology], bundle, self, self._global_bundles, position)
             self._runners[bundle.id] = runner
         return runner
 
@@ -229,28 +229,28 @@ class WorkerHost:
         return self._log
 
 
-_HOSTS: dict[tuple[int, str], WorkerHost] = {}
+_PROCESSES: dict[tuple[int, str], WorkerProcess] = {}
 
 
-def host_for(options: Mapping[str, str]) -> WorkerHost:
-    """The host of this process for an application; made when first asked for, older ones are closed."""
+def worker_process(options: Mapping[str, str]) -> WorkerProcess:
+    """The worker of this process for an application; made when first asked for, older ones are closed."""
     key = (os.getpid(), options["digest"])
-    host = _HOSTS.get(key)
-    if host is None:
-        for (pid, _), old in list(_HOSTS.items()):
+    worker = _PROCESSES.get(key)
+    if worker is None:
+        for (pid, _), old in list(_PROCESSES.items()):
             if pid == os.getpid():
                 old.close()
-        _HOSTS.clear()
-        host = _HOSTS[key] = WorkerHost(options)
-        atexit.register(host.close)
-    return host
+        _PROCESSES.clear()
+        worker = _PROCESSES[key] = WorkerProcess(options)
+        atexit.register(worker.close)
+    return worker
 
 
 def run_source_slot(options: Mapping[str, str], slot: int, record: bytes) -> Iterator[pa.RecordBatch]:
     """Level 0, inside the source's `read`."""
-    host = host_for(options)
+    worker = worker_process(options)
     decoded = EpochRecord.from_bytes(record)
-    yield from to_batches(host.run_level(0, slot, decoded, ReceivedRows()))
+    yield from to_batches(worker.run_level(0, slot, decoded, ReceivedRows()))
     reach("after_rows", epoch=decoded.epoch)
 
 
@@ -261,30 +261,30 @@ def run_level_slot(
 
     Takes all rows of its slot, runs its bundles, passes on what is not its own.
     """
-    host: WorkerHost | None = None
+    worker: WorkerProcess | None = None
     mine: ReceivedRows | None = None
     orders: list[ShuffleRow] = []
 
     def others() -> Iterator[ShuffleRow]:
-        nonlocal host, mine
+        nonlocal worker, mine
         for batch in batches:
             for row in from_batch(batch):
-                if host is None or mine is None:
-                    host = host_for(options)
-                    mine = host.received()
+                if worker is None or mine is None:
+                    worker = worker_process(options)
+                    mine = worker.received()
                 if row.kind == ORDER and row.row.seq == level:
                     orders.append(row)
-                elif row.kind == ROW and host.level_of(row.row.task) == level:
+                elif row.kind == ROW and worker.level_of(row.row.task) == level:
                     mine.add(row.row)
                 else:
                     yield row
 
     try:
         yield from to_batches(others())
-        if host is not None and mine is not None:
+        if worker is not None and mine is not None:
             for order in orders:
                 record = EpochRecord.from_bytes(order.row.payload)
-                yield from to_batches(host.run_level(level, order.slot, record, mine))
+                yield from to_batches(worker.run_level(level, order.slot, record, mine))
                 reach("after_rows", epoch=record.epoch)
     finally:
         if mine is not None:

@@ -1,4 +1,4 @@
-"""Which nodes of a sub-topology that runs in rows run in columns all the same: see `hayase.task.prefix`."""
+"""Which nodes of a sub-topology that runs in rows run in columns all the same: see `hayase.task.run_prefix`."""
 
 from __future__ import annotations
 

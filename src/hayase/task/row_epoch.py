@@ -1,10 +1,10 @@
-"""The nodes of a task in row form: one record at a time through them, depth first."""
+"""An epoch of a task in row form: one record at a time through its nodes, depth first."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import cast
+from typing import Protocol, cast
 
 from hayase.core.errors import HayaseError
 from hayase.core.metrics import BYTES_PRODUCED, DROPPED_RECORDS, PUNCTUATE_LATENCY, RECORDS_PRODUCED, Metrics
@@ -12,7 +12,7 @@ from hayase.core.records import Change, Record, RecordMetadata, SourceRecord, Ta
 from hayase.kernel.frame.missing_fields import MissingFields, collecting
 from hayase.kernel.node.clocks import Clocks
 from hayase.kernel.node.punctuation import Punctuations
-from hayase.kernel.node.row_node import RowContext, RowNode, TableRows
+from hayase.kernel.node.row_node import Child, LivingProcessor, RowContext, RowNode, TableRows
 from hayase.kernel.registry import ROWS
 from hayase.log.protocol import RecordBatch
 from hayase.processor.api import Punctuator
@@ -22,11 +22,11 @@ from hayase.state.stores.protocol import ByteStore
 from hayase.state.stores.spec import StoreSpec
 from hayase.state.stores.ttl_store import TtlStore
 from hayase.task.clocks import STREAM_TIME
-from hayase.task.compiled_subtopology import CompiledSink, CompiledSubtopology
-from hayase.task.origins import Origin, no_record
-from hayase.task.queues import RecordSource
+from hayase.task.column_inputs import Origin, no_record
+from hayase.task.compiled_subtopology import CompiledSink
+from hayase.task.input_merge import RecordSource
 from hayase.task.routing import RowRoute, is_routed
-from hayase.task.spilled_frames import HeldRecords
+from hayase.task.spilled_frames import SpilledRecordCache
 from hayase.task.task_context import TaskContext
 from hayase.task.time_to_live import remove_expired
 
@@ -36,24 +36,32 @@ EdgeEmitter = Callable[[CompiledSink, bytes | None, bytes | None, Record, Sequen
 _MEASURED_AT_ONCE = 100_000
 
 
+class Entry(Protocol):
+    """A node that records of a source enter."""
+
+    name: str
+
+    def process(self, record: Record) -> None:
+        """Handle one record."""
+        ...
+
+
 class SinkRow(RowNode):
     """Serializes what arrives and hands it to the task's outputs, or to the edge."""
 
-    def __init__(self, sink: CompiledSink) -> None:
-        super().__init__(sink.name)
+    def __init__(self, sink: CompiledSink, ctx: RowContext, epoch: RowEpoch, emit_edge: EdgeEmitter) -> None:
+        super().__init__(ctx)
         self._sink = sink
-        self._routed = is_routed(sink)
+        self._epoch = epoch
+        self._context = epoch.context
+        self._emit_edge = emit_edge
         self._takes_changes = isinstance(sink.value_serde, ChangeSerde)
         self._route: RowRoute | None = None
+        if is_routed(sink):
+            partitions_of = (lambda _: sink.partitions) if sink.edge else self._context.partitions_of
+            self._route = RowRoute(sink, ctx.schemas.get(sink.parents[0]), partitions_of)
         self._times_ms: list[int] = []
         self._written: dict[str, list[int]] = {}  # records and bytes by topic, since they were last counted
-        self.services: TaskContext
-        self.emit_edge: EdgeEmitter
-
-    def open(self, ctx: RowContext) -> None:
-        """Start of an epoch."""
-        super().open(ctx)
-        self._route = None
 
     def process(self, record: Record) -> None:
         """Write one record; a serialization error goes to the production handler."""
@@ -61,24 +69,22 @@ class SinkRow(RowNode):
         if isinstance(record.value, Change) and not self._takes_changes:
             record = record.with_value(record.value.new)
         topic, partitions, count = sink.topic, None, 0
-        if self._routed:
-            topic, partitions, count = self._chosen(record)
+        if self._route is not None:
+            topic, partitions, count = self._route(record, self._epoch.metadata())
             if partitions is not None and not partitions:
-                self.services.metrics.add(DROPPED_RECORDS, self.name)
+                self._context.metrics.add(DROPPED_RECORDS, self.name)
                 return
         try:
             key_bytes = sink.key_serde.serialize(record.key)
             value_bytes = sink.value_serde.serialize(record.value)
         except BaseException as error:
-            env = self.ctx.env
-            assert isinstance(env, RowNodes)
             fault = unwritable(error, sink.value_serde, (record.key, record.value))
-            self.services.failures.handle("production", self.name, env.current, fault, topic)
+            self._context.failures.handle("production", self.name, self._epoch.current, fault, topic)
             return
         if sink.edge:
-            self.emit_edge(sink, key_bytes, value_bytes, record, partitions)
+            self._emit_edge(sink, key_bytes, value_bytes, record, partitions)
             return
-        output = self.services.outputs.topic(topic)
+        output = self._context.outputs.topic(topic)
         if partitions is None:
             output.add(key_bytes, value_bytes, record.timestamp_ms, record.headers)
         else:
@@ -98,56 +104,110 @@ class SinkRow(RowNode):
     def flush(self) -> None:
         """End of the epoch: count what was written, and how long it took to get here; in a long epoch also before."""
         if self._times_ms:
-            self.services.meter.sent(self.name, self._times_ms)
+            self._context.meter.sent(self.name, self._times_ms)
             self._times_ms = []
         for topic, (records, size) in self._written.items():
-            self.services.metrics.add(RECORDS_PRODUCED, topic, records)
-            self.services.metrics.add(BYTES_PRODUCED, topic, size)
+            self._context.metrics.add(RECORDS_PRODUCED, topic, records)
+            self._context.metrics.add(BYTES_PRODUCED, topic, size)
         self._written = {}
 
-    def _chosen(self, record: Record) -> tuple[str, list[int] | None, int]:
-        if self._route is None:
-            edge = self.ctx.schemas.get(self._sink.parents[0])
-            sink = self._sink
-            partitions_of = (lambda _: sink.partitions) if sink.edge else self.services.partitions_of
-            self._route = RowRoute(sink, edge, partitions_of)
-        return self._route(record, self.ctx.env.metadata())
 
+class TaskLife:
+    """What a task in row form keeps in this process from epoch to epoch, beside its state.
 
-class RowNodes:
-    """The nodes of a sub-topology, made for one task.
-
-    `open`, then `process` for each record in merged order, then `finish`, every epoch.
-
-    Nodes are made once; an error leaves the instance unusable, except for `leave`, which is the end of it.
+    Attributes:
+        processors: of the user, by node.
+        punctuations: those of the last epoch; `None` before the first.
+        missing_fields: fields that expressions ask for and values do not have.
     """
 
-    def __init__(self, subtopology: CompiledSubtopology) -> None:
-        self._subtopology = subtopology
-        self._nodes: dict[str, RowNode] = {}
-        for node in subtopology.processors:
-            self._nodes[node.name] = ROWS[type(node.operator)](node)
-        self._sinks = [SinkRow(sink) for sink in subtopology.sinks]
-        self._nodes.update({sink.name: sink for sink in self._sinks})
+    def __init__(self) -> None:
+        self.processors: dict[str, LivingProcessor] = {}
+        self.punctuations: Punctuations | None = None
+        self.missing_fields = MissingFields()
+
+    def close(self) -> None:
+        """The task leaves this process, or an attempt failed: close the processors, all of them.
+
+        Raises:
+            ProcessingError: `PROCESSOR_FAILED`: the first that failed.
+        """
+        failed: HayaseError | None = None
+        for processor in self.processors.values():
+            try:
+                processor.close()
+            except HayaseError as error:
+                failed = failed or error
+        if failed is not None:
+            raise failed
+
+
+class RowEpoch:
+    """One epoch of a task in row form: `process` for each record in merged order, then `finish`.
+
+    Its nodes see it as their environment (`RowEnvironment`).
+
+    Args:
+        life: of the task.
+        context: the epoch's.
+        emit_edge: takes records for repartition topics.
+        after_run: given if the epoch is processed in chunks: called while caches are flushed, from time to time.
+    """
+
+    def __init__(
+        self, life: TaskLife, context: TaskContext, emit_edge: EdgeEmitter, after_run: Callable[[], None] | None = None
+    ) -> None:
+        self.context = context
+        self.processors = life.processors
+        self._subtopology = subtopology = context.subtopology
+        self._missing_fields = life.missing_fields
+        self._timed = subtopology.timed
+        self._clocked = subtopology.clocked
+        self.stream_time_ms = context.clocks.get(STREAM_TIME) if self._clocked else -1
+        self._live: dict[str, TtlStore] = {}
+        self._punctuating_ms: int | None = None
+        self._flushing = False
+        self._raw: RecordSource = no_record(-1)
+        self._row = 0
+        self.punctuations = Punctuations(context.clocks, context.wall_clock_ms, self._punctuate, life.punctuations)
+        life.punctuations = self.punctuations
+        self._spills: list[SpilledRecordCache] = []
+        self._nodes = self._made_nodes(emit_edge, after_run)
         self._entries = [
             [[self._nodes[name] for name in names] for names in source.prefix.targets]
             if source.prefix is not None
             else [[self._nodes[name] for name in subtopology.children[source.name]]]
             for source in subtopology.sources
         ]
-        self._timed = subtopology.timed
-        self._clocked = subtopology.clocked
-        self._live: dict[str, TtlStore] = {}
-        self._missing_fields = MissingFields()
-        self._punctuating_ms: int | None = None
-        self._opened = False
-        self._services: TaskContext
-        self.stream_time_ms = -1
-        self.punctuations: Punctuations
-        self._flushing = False
-        self._holdings: list[HeldRecords] = []
-        self._raw: RecordSource = no_record(-1)
-        self._row = 0
+
+    def _made_nodes(self, emit_edge: EdgeEmitter, after_run: Callable[[], None] | None) -> dict[str, RowNode]:
+        subtopology, space = self._subtopology, self.context.space
+        processors = {node.name: node for node in subtopology.processors}
+        sinks = {sink.name: sink for sink in subtopology.sinks}
+        nodes: dict[str, RowNode] = {}
+        contexts: dict[str, RowContext] = {}
+        tables: dict[str, TableRows] = {}
+        for name in subtopology.order:
+            if name not in processors and name not in sinks:
+                continue
+            below = subtopology.children[name]
+            children = [Child(each, processors[each].operator if each in processors else None) for each in below]
+            spill = None
+            if after_run is not None and space is not None:
+                spill = SpilledRecordCache(space, after_run)
+                self._spills.append(spill)
+            ctx = contexts[name] = RowContext(name, self, children, tables, subtopology.schemas, spill)
+            if name in sinks:
+                nodes[name] = SinkRow(sinks[name], ctx, self, emit_edge)
+                continue
+            with collecting(self._missing_fields):
+                nodes[name] = ROWS[type(processors[name].operator)](processors[name], ctx)
+            rows = nodes[name].table_rows()
+            if rows is not None:
+                tables[name] = rows
+        for name, ctx in contexts.items():
+            ctx.connect([nodes[child] for child in subtopology.children[name]])
+        return nodes
 
     @property
     def current(self) -> SourceRecord:
@@ -163,29 +223,29 @@ class RowNodes:
     @property
     def metrics(self) -> Metrics:
         """Counters of the epoch."""
-        return self._services.metrics
+        return self.context.metrics
 
     @property
     def clocks(self) -> Clocks:
         """Clocks of the task."""
-        return self._services.clocks
+        return self.context.clocks
 
     @property
     def wall_clock_ms(self) -> int:
         """The epoch's wall clock."""
-        return self._services.wall_clock_ms
+        return self.context.wall_clock_ms
 
     @property
     def partition(self) -> int:
         """Number of the task's partition."""
-        return TaskId.parse(self._services.task).partition
+        return TaskId.parse(self.context.task).partition
 
     def byte_store(self, name: str) -> ByteStore:
         """See TaskContext; without the rows that have expired."""
         live = self._live.get(name)
         if live is not None:
             return live
-        store, ttl_ms = self._services.byte_store(name), self._services.store_spec(name).ttl_ms
+        store, ttl_ms = self.context.byte_store(name), self.context.store_spec(name).ttl_ms
         if ttl_ms is None:
             return store
         live = self._live[name] = TtlStore(store, ttl_ms, lambda: self.stream_time_ms)
@@ -193,7 +253,7 @@ class RowNodes:
 
     def store_spec(self, name: str) -> StoreSpec:
         """See TaskContext."""
-        return self._services.store_spec(name)
+        return self.context.store_spec(name)
 
     def metadata(self) -> RecordMetadata | None:
         """Where the current record was read; `None` while flushing, in a punctuation, and before the first record."""
@@ -203,7 +263,7 @@ class RowNodes:
         assert isinstance(raw, RecordBatch)
         if raw.partition < 0:  # `no_record`: a processor's `init`
             return None
-        topic = self._services.failures.topics.get(raw.topic, raw.topic)
+        topic = self.context.failures.topics.get(raw.topic, raw.topic)
         return RecordMetadata(topic, raw.partition, int(raw.offsets[self._row]))
 
     def origin(self) -> Origin:
@@ -218,12 +278,12 @@ class RowNodes:
 
     def processing_failed(self, node: str, error: Exception) -> None:
         """Ask the processing handler about the current record."""
-        self._services.failures.handle("processing", node, self.current, error)
+        self.context.failures.handle("processing", node, self.current, error)
 
     @property
     def application_id(self) -> str:
         """Of the application."""
-        return self._services.application_id
+        return self.context.application_id
 
     @property
     def app_configs(self) -> Mapping[str, object]:
@@ -233,66 +293,13 @@ class RowNodes:
     @property
     def task_id(self) -> str:
         """Of the task."""
-        return self._services.task
+        return self.context.task
 
     def is_global(self, name: str) -> bool:
         """Whether that is the store of a global table."""
-        return name in self._services.globals
+        return name in self.context.globals
 
     # the epoch
-
-    def open(self, services: TaskContext, emit_edge: EdgeEmitter, after_run: Callable[[], None] | None = None) -> None:
-        """Start of an epoch.
-
-        Args:
-            services: the epoch's.
-            emit_edge: takes records for repartition topics.
-            after_run: given if the epoch is processed in chunks: called while caches are flushed, from time to time.
-        """
-        self._services = services
-        self._flushing = False
-        self._holdings = []
-        self._live = {}
-        if self._clocked:
-            self.stream_time_ms = services.clocks.get(STREAM_TIME)
-        if self._timed and self._opened:
-            self.punctuations.begin(services.clocks, services.wall_clock_ms)
-        elif self._timed:
-            self.punctuations = Punctuations(services.clocks, services.wall_clock_ms, self._punctuate)
-        self._opened = True
-        tables: dict[str, TableRows] = {}
-        for name in self._subtopology.order:
-            node = self._nodes.get(name)
-            if node is None:
-                continue
-            children = [self._nodes[child] for child in self._subtopology.children[name]]
-            holding = None
-            if after_run is not None and services.space is not None:
-                holding = HeldRecords(services.space, after_run)
-                self._holdings.append(holding)
-            with collecting(self._missing_fields):
-                node.open(RowContext(name, self, children, tables, self._subtopology.schemas, holding))
-            rows = node.table_rows()
-            if rows is not None:
-                tables[name] = rows
-        for sink in self._sinks:
-            sink.services = services
-            sink.emit_edge = emit_edge
-
-    def leave(self) -> None:
-        """The task leaves this process, or an attempt failed: what is the user's is closed, all of it.
-
-        Raises:
-            ProcessingError: `PROCESSOR_FAILED`: the first that failed.
-        """
-        failed: HayaseError | None = None
-        for node in self._nodes.values():
-            try:
-                node.leave()
-            except HayaseError as error:
-                failed = failed or error
-        if failed is not None:
-            raise failed
 
     def entries(self, source: int) -> Sequence[Sequence[RowNode]]:
         """Where records of a source enter the nodes: its children, or the targets of its prefix."""
@@ -303,7 +310,7 @@ class RowNodes:
         self._raw = raw
         self._row = row
 
-    def process(self, nodes: Sequence[RowNode], record: Record, raw: RecordBatch, row: int) -> None:
+    def process(self, nodes: Sequence[Entry], record: Record, raw: RecordBatch, row: int) -> None:
         """Run one record, read as a row of `raw`, through the nodes that it enters."""
         self._raw = raw
         self._row = row
@@ -321,8 +328,8 @@ class RowNodes:
 
     def hold_back(self) -> None:
         """End of a chunk: move what caches hold back out of memory."""
-        for holding in self._holdings:
-            holding.spill()
+        for cache in self._spills:
+            cache.spill()
 
     def _punctuate(self, node: str, punctuator: Punctuator, time_ms: int) -> None:
         self._punctuating_ms = time_ms
@@ -343,17 +350,17 @@ class RowNodes:
         Call what is due, flush caches in the order the nodes were added, make room, save the clocks.
         """
         if self._timed:
-            if self._services.wall_clock_moved:
+            if self.context.wall_clock_moved:
                 self.punctuations.wall_clock()
-            self._services.due_ms = self.punctuations.next_wall_clock_ms()
+            self.context.due_ms = self.punctuations.next_wall_clock_ms()
         if self._clocked:
-            self._services.clocks.set(STREAM_TIME, self.stream_time_ms)
+            self.context.clocks.set(STREAM_TIME, self.stream_time_ms)
         self._flushing = True
         for name in self._subtopology.order:
             node = self._nodes.get(name)
             if node is not None:
                 node.flush()
         self._missing_fields.report(self.metrics)
-        if self._live and self._services.state is not None:
-            remove_expired(self._services.state, self._live, self._services.after_chunk)
-        self._services.clocks.save()
+        if self._live and self.context.state is not None:
+            remove_expired(self.context.state, self._live, self.context.after_chunk)
+        self.context.clocks.save()

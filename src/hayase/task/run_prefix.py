@@ -4,10 +4,10 @@ An expression takes 28 µs for a single record and next to nothing for a record 
 nodes right below a source run over the decoded queue, and records are made of what comes out of them.
 
 The results do not show the difference. A record enters the first nodes behind the prefix when its turn in the merged
-order comes, and enters them in the depth-first order of rows: every row of a frame knows its *place*, which is its
-position in the queue, then at each node the number of the child that it went to, and behind a node that multiplies
-records its number among these. Places ascend in depth-first order. A record on which an expression fails has a place
-too, and its handler is asked when its turn comes.
+order comes, and enters them in the depth-first order of rows: every row of a frame knows its *position*, which is its
+number in the queue, then at each node the number of the child that it went to, and behind a node that multiplies
+records its number among these. Positions ascend in depth-first order. A record on which an expression fails has a
+position too, and its handler is asked when its turn comes.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from hayase.task.task_context import TaskContext
 
 I64 = npt.NDArray[np.int64]
 
-Place = tuple["I64 | int", ...]
-"""The places of the rows of a frame, by `__o0`: a number of each row, or one number of all."""
+TreePosition = tuple["I64 | int", ...]
+"""The positions of the rows of a frame, by `__o0`: a number of each row, or one number of all."""
 
 FAILED = -1
 """The target of a record on which an expression failed."""
@@ -63,15 +63,15 @@ class Arrivals:
         return Arrivals(self.positions[cut] - records.start, targets, self.keys[cut], self.values[cut])
 
 
-def run_prefix(prefix: Prefix, frame: pl.DataFrame, services: TaskContext) -> Arrivals:
+def run_prefix(prefix: Prefix, frame: pl.DataFrame, context: TaskContext) -> Arrivals:
     """Run the nodes of the prefix.
 
     Args:
         prefix: of the queue's source.
         frame: the decoded queue, without order columns.
-        services: the epoch's.
+        context: the epoch's.
     """
-    run = _Run(prefix, services)
+    run = _Run(prefix, context)
     order = np.arange(frame.height)
     run.below(prefix.children, prefix.schema, frame.with_columns(pl.Series("__o0", order)), (order,))
     return run.arrivals()
@@ -82,7 +82,7 @@ class _Arrived:
     """Records of one target, or one failure."""
 
     target: int
-    place: Place
+    position: TreePosition
     keys: list[Any]
     values: list[Any]
 
@@ -90,56 +90,56 @@ class _Arrived:
 @dataclass(slots=True)
 class _Run:
     prefix: Prefix
-    services: TaskContext
+    context: TaskContext
     arrived: list[_Arrived] = field(default_factory=list)
 
     def below(
-        self, children: Sequence[PrefixNode | str], schema: EdgeSchema, frame: pl.DataFrame, place: Place
+        self, children: Sequence[PrefixNode | str], schema: EdgeSchema, frame: pl.DataFrame, position: TreePosition
     ) -> None:
         """Hand a frame to the children of the node that sends it."""
         numbered = enumerate(children)
         for in_rows, group in groupby(numbered, key=lambda each: isinstance(each[1], str)):
             members = list(group)
             if in_rows:
-                self._arrive(tuple(str(name) for _, name in members), schema, frame, (*place, members[0][0]))
+                self._arrive(tuple(str(name) for _, name in members), schema, frame, (*position, members[0][0]))
                 continue
             for number, child in members:
                 assert isinstance(child, PrefixNode)
-                self._node(child, frame, (*place, number))
+                self._node(child, frame, (*position, number))
 
-    def _node(self, node: PrefixNode, frame: pl.DataFrame, place: Place) -> None:
+    def _node(self, node: PrefixNode, frame: pl.DataFrame, position: TreePosition) -> None:
         if node.columns is None:
-            self.below(node.children, node.output, frame, place)
+            self.below(node.children, node.output, frame, position)
             return
-        frame = node.columns.run([frame], _Context(self, node.name, place))
+        frame = node.columns.run([frame], _Context(self, node.name, position))
         if "__o1" in frame.columns:
             rows = frame["__o0"].to_numpy()
-            place = (*(_at(each, rows) for each in place), frame["__o1"].to_numpy())
+            position = (*(_at(each, rows) for each in position), frame["__o1"].to_numpy())
             order = pl.Series("__o0", np.arange(frame.height))
             frame = frame.drop("__o1").with_columns(order)
-        self.below(node.children, node.output, frame, place)
+        self.below(node.children, node.output, frame, position)
 
-    def _arrive(self, names: tuple[str, ...], schema: EdgeSchema, frame: pl.DataFrame, place: Place) -> None:
+    def _arrive(self, names: tuple[str, ...], schema: EdgeSchema, frame: pl.DataFrame, position: TreePosition) -> None:
         rows = frame["__o0"].to_numpy()
-        at = tuple(_at(each, rows) for each in place)
+        at = tuple(_at(each, rows) for each in position)
         target = self.prefix.targets.index(names)
         self.arrived.append(_Arrived(target, at, record_keys(frame, schema), record_values(frame, schema)))
 
-    def failed(self, node: str, place: Place, row: int, error: Exception) -> None:
+    def failed(self, node: str, position: TreePosition, row: int, error: Exception) -> None:
         """Remember a record on which an expression failed."""
-        at = tuple(_at(each, np.array([row])) for each in place)
+        at = tuple(_at(each, np.array([row])) for each in position)
         self.arrived.append(_Arrived(FAILED, at, [node], [error]))
 
     def arrivals(self) -> Arrivals:
-        """Everything, by place."""
+        """Everything, in depth-first order."""
         if len(self.arrived) == 1:
             only = self.arrived[0]
-            return Arrivals(_filled(only.place[0], len(only.keys)), only.target, only.keys, only.values)
+            return Arrivals(_filled(only.position[0], len(only.keys)), only.target, only.keys, only.values)
         columns = [
             np.concatenate(
-                [_filled(each.place[i] if i < len(each.place) else 0, len(each.keys)) for each in self.arrived]
+                [_filled(each.position[i] if i < len(each.position) else 0, len(each.keys)) for each in self.arrived]
             )
-            for i in range(max((len(each.place) for each in self.arrived), default=0))
+            for i in range(max((len(each.position) for each in self.arrived), default=0))
         ]
         if not columns:
             return Arrivals(np.empty(0, np.int64), 0, [], [])
@@ -153,12 +153,12 @@ class _Run:
         )
 
 
-def _at(place: I64 | int, rows: I64) -> I64 | int:
-    return place if isinstance(place, int) else place[rows]
+def _at(position: I64 | int, rows: I64) -> I64 | int:
+    return position if isinstance(position, int) else position[rows]
 
 
-def _filled(place: I64 | int, count: int) -> I64:
-    return np.full(count, place) if isinstance(place, int) else place
+def _filled(position: I64 | int, count: int) -> I64:
+    return np.full(count, position) if isinstance(position, int) else position
 
 
 def _picked(items: Iterable[object], rows: Sequence[int]) -> list[Any]:
@@ -169,24 +169,24 @@ def _picked(items: Iterable[object], rows: Sequence[int]) -> list[Any]:
 class _Context(ColumnContext):
     """What a node of the prefix sees of its task."""
 
-    def __init__(self, run: _Run, node: str, place: Place) -> None:
-        services = run.services
-        self.metrics = services.metrics
-        self.clocks = services.clocks
-        self.wall_clock_ms = services.wall_clock_ms
+    def __init__(self, run: _Run, node: str, position: TreePosition) -> None:
+        context = run.context
+        self.metrics = context.metrics
+        self.clocks = context.clocks
+        self.wall_clock_ms = context.wall_clock_ms
         self.input_count = self.position = 0
-        self.partition = int(services.task.rpartition("_")[2])
-        self.holding = None
+        self.partition = int(context.task.rpartition("_")[2])
+        self.spill = None
         self.shared = {}
         self._run = run
         self._node = node
-        self._place = place
+        self._position = position
 
     def byte_store(self, name: str) -> ByteStore:
-        return self._run.services.byte_store(name)
+        return self._run.context.byte_store(name)
 
     def store_spec(self, name: str) -> StoreSpec:
-        return self._run.services.store_spec(name)
+        return self._run.context.store_spec(name)
 
     def table(self, name: str) -> TableColumns:
         raise AssertionError(f"{self._node} is stateless; it reads no table")
@@ -201,7 +201,7 @@ class _Context(ColumnContext):
         raise AssertionError(f"{self._node} is stateless; it looks at no other node")
 
     def processing_failed(self, order: Order, error: Exception) -> None:
-        self._run.failed(self._node, self._place, order[0], error)
+        self._run.failed(self._node, self._position, order[0], error)
 
     def sends_at_end(self, origins: pl.DataFrame) -> None:
         raise AssertionError(f"{self._node} is stateless; it has no cache")
