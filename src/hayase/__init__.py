@@ -14,8 +14,10 @@ if TYPE_CHECKING:
     from hayase.app.app import StreamsApp as StreamsApp
     from hayase.app.failure_recovery import StreamThreadExceptionResponse as StreamThreadExceptionResponse
     from hayase.app.follower import Follower as Follower
+    from hayase.app.named_topology import NamedTopology as NamedTopology
     from hayase.app.report import ProgressReport as ProgressReport
     from hayase.app.states import State as State
+    from hayase.app.streams_runtime import StreamsRuntime as StreamsRuntime
     from hayase.core.config import StreamsConfig as StreamsConfig
     from hayase.core.errors import HayaseError as HayaseError
     from hayase.core.errors import SchemaRegistryError as SchemaRegistryError
@@ -131,6 +133,8 @@ if TYPE_CHECKING:
 
 _MODULES: dict[str, tuple[str, ...]] = {
     "hayase.app.app": ("StreamsApp",),
+    "hayase.app.named_topology": ("NamedTopology",),
+    "hayase.app.streams_runtime": ("StreamsRuntime",),
     "hayase.app.follower": ("Follower",),
     "hayase.app.report": ("ProgressReport",),
     "hayase.app.states": ("State",),

@@ -46,6 +46,11 @@ class NamedTopology(StreamsApp):
         """The last ten failures since its start, oldest first."""
         return list(self._recovery.errors)
 
+    @property
+    def replaced(self) -> int:
+        """How often it was started again after a failure."""
+        return self._recovery.replaced
+
     def run_in(self, shared: SharedQuery) -> None:
         """For the runtime: the query that runs it, once there is one."""
         self._shared = shared

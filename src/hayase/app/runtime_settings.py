@@ -48,7 +48,8 @@ OF_TOPOLOGIES = frozenset(
 """Settings of one topology, beside those that begin with `app.`; all others belong to the runtime."""
 
 
-def _is_of_topologies(key: str) -> bool:
+def is_of_topologies(key: str) -> bool:
+    """Whether a setting belongs to one topology."""
     return key in OF_TOPOLOGIES or key.startswith("app.")
 
 
@@ -59,7 +60,7 @@ def check_runtime_settings(settings: Mapping[str, object]) -> StreamsConfig:
         ConfigError: `SETTING_OF_TOPOLOGY`: one belongs to a topology; others as StreamsConfig raises them.
     """
     for key in settings:
-        if _is_of_topologies(key):
+        if is_of_topologies(key):
             raise ConfigError(
                 "SETTING_OF_TOPOLOGY",
                 f"{key} is a setting of one topology: give it to add_topology(name, topology, settings)",
@@ -84,7 +85,7 @@ def topology_config(
             "topology's application.id is <runtime>-<name> and must be read in one way only",
         )
     for key in settings:
-        if not _is_of_topologies(key):
+        if not is_of_topologies(key):
             raise ConfigError(
                 "SETTING_OF_RUNTIME",
                 f"{key} is a setting of the whole runtime: give it to StreamsRuntime(settings); topologies have "

@@ -131,10 +131,16 @@ def read_settings(pairs: Iterable[str] | None, file: Path | None) -> dict[str, A
         ConfigError: the file cannot be read, or a pair has no `=`.
     """
     settings = _read_file(file, "--config-file") if file is not None else project_settings()
+    return {**settings, **settings_of_pairs(pairs, "--config")}
+
+
+def settings_of_pairs(pairs: Iterable[str] | None, option: str) -> dict[str, Any]:
+    """Settings that an option gives as `KEY=VALUE`; raises ConfigError if there is no `=`."""
+    settings = {}
     for pair in pairs or ():
         key, equals, value = pair.partition("=")
         if not equals or not key.strip():
-            raise ConfigError("INVALID_SETTING", f"--config {pair!r} is not KEY=VALUE, e.g. commit.interval.ms=500")
+            raise ConfigError("INVALID_SETTING", f"{option} {pair!r} is not KEY=VALUE, e.g. commit.interval.ms=500")
         settings[key.strip()] = value.strip()
     return settings
 

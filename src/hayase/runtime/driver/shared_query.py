@@ -176,8 +176,8 @@ class SharedQuery:
                     self._contention.check()
                 return None
             failure: StreamingQueryException | None = self._query.exception()
-        except Exception as error:  # the JVM is gone
-            return spark_gone(error, self.spark_log, self._session.end(wait=True))
+        except Exception as gone:  # the JVM is
+            return spark_gone(gone, self.spark_log, self._session.end(wait=True))
         text = str(failure) if failure is not None else "the query was stopped by the program"
         error = query_failure(text, self.spark_log, planner_lost=self.control.planner_lost())
         end = self._session.end()

@@ -30,7 +30,7 @@ from hayase.runtime.wire.slot_messages import (
 )
 from hayase.runtime.wire.span_transport import connect
 from hayase.runtime.worker.slot_process import SlotProcess
-from hayase.runtime.worker.worker import WorkerHost
+from hayase.runtime.worker.worker import WorkerProcess
 from hayase.state.delta.journal import EdgeRow
 from hayase.task.epoch_record import EpochRecord
 from hayase.task.received_rows import ReceivedRows
@@ -49,7 +49,7 @@ class SlotWorker:
     def __init__(self, options: SharedOptions) -> None:
         log_to_driver(options.log_address, options.log_level, {}, ())
         self._process = SlotProcess()
-        self._hosts: OrderedDict[str, tuple[str, WorkerHost]] = OrderedDict()
+        self._hosts: OrderedDict[str, tuple[str, WorkerProcess]] = OrderedDict()
 
     def run(self, slot: int, request: TopologyRequest) -> TopologyResult:
         """Run a request. An error of the topology is part of the result: it ends no task."""
@@ -93,7 +93,7 @@ class SlotWorker:
         return result
 
     def _run_level(
-        self, host: WorkerHost, slot: int, record: EpochRecord, level: int, received: ReceivedRows
+        self, host: WorkerProcess, slot: int, record: EpochRecord, level: int, received: ReceivedRows
     ) -> TopologyResult:
         result = TopologyResult(rows=[], files=[], summaries=[])
         held: dict[tuple[int, int], list[EdgeRow]] = {}
@@ -111,12 +111,12 @@ class SlotWorker:
             result.rows.extend(rows)
         return result
 
-    def _host(self, request: TopologyRequest) -> WorkerHost:
+    def _host(self, request: TopologyRequest) -> WorkerProcess:
         digest = request.options["digest"]
         known, host = self._hosts.get(request.application_id, ("", None))
         if host is None or known != digest:
             self.release(request.application_id)
-            host = WorkerHost(request.options, self._process)
+            host = WorkerProcess(request.options, self._process)
             self._hosts[request.application_id] = digest, host
             while len(self._hosts) > TOPOLOGIES_MAX:
                 self.release(next(iter(self._hosts)))
@@ -124,7 +124,7 @@ class SlotWorker:
         return host
 
 
-def _write(host: WorkerHost, held: dict[tuple[int, int], list[EdgeRow]], files: list[RowFile]) -> None:
+def _write(host: WorkerProcess, held: dict[tuple[int, int], list[EdgeRow]], files: list[RowFile]) -> None:
     for (level, slot), rows in held.items():
         files.append(RowFile(level, slot, str(write_rows(host.control_dir, rows))))
     held.clear()
