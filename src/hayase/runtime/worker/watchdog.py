@@ -29,9 +29,9 @@ from hayase.core.call_site import is_users_file
 from hayase.core.errors import HayaseError
 from hayase.core.steps import STEPS, Step
 from hayase.kernel.node.column_node import ColumnNode
-from hayase.kernel.node.row_node import RowNode
+from hayase.kernel.node.row_node import LivingProcessor, RowNode
 from hayase.runtime.wire.step_hung import heading, hung_error
-from hayase.task.row_nodes import RowNodes
+from hayase.task.row_epoch import RowEpoch
 
 _LOG = logging.getLogger("hayase.runtime")
 
@@ -242,7 +242,7 @@ def _sign() -> _Sign | None:
                 break
         elif is_users_file(file):
             entry = each
-        elif each.f_code is RowNodes.process.__code__:
+        elif each.f_code is RowEpoch.process.__code__:
             row = each.f_locals["raw"], each.f_locals["row"]
     return _Sign(step, signs, entry, row)
 
@@ -260,13 +260,13 @@ def _frames(frame: FrameType | None) -> Iterator[FrameType]:
 
 def _node(frame: FrameType | None) -> str | None:
     owners = (each.f_locals.get("self") for each in _frames(frame))
-    return next((owner.name for owner in owners if isinstance(owner, RowNode | ColumnNode)), None)
+    return next((owner.name for owner in owners if isinstance(owner, RowNode | ColumnNode | LivingProcessor)), None)
 
 
 def _record(frame: FrameType | None) -> dict[str, Any]:
     """Where the current record was read."""
     owners = (each.f_locals.get("self") for each in _frames(frame))
-    task = next((owner for owner in owners if isinstance(owner, RowNodes)), None)
+    task = next((owner for owner in owners if isinstance(owner, RowEpoch)), None)
     try:
         metadata = task.metadata() if task is not None else None
     except Exception:  # it has none, or not yet
