@@ -40,4 +40,4 @@ class StatementError(SqlError):
 
 
 class FunctionError(HayaseError, ValueError):
-    """A function refuses its argument while a record is processed; the expression is null and the log has the reason."""
+    """A function refuses its argument while a record is processed; the expression is null, the log has the reason."""

@@ -206,7 +206,7 @@ class ListStatement(Statement):
 
 @dataclass(frozen=True, slots=True)
 class Describe(Statement):
-    """DESCRIBE name [EXTENDED]; of STREAMS and TABLES all, `name` is `STREAMS` or `TABLES` and `all_of_kind` is true."""
+    """DESCRIBE name [EXTENDED]; for all of a kind, `name` is `STREAMS` or `TABLES` and `all_of_kind` is true."""
 
     name: str
     extended: bool = False

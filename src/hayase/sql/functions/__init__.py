@@ -1,1 +1,1 @@
-"""Functions of SQL: a registry with signatures and overloads, and the scalar, aggregate and table functions by family."""
+"""Functions of SQL: a registry with signatures and overloads; scalar, aggregate and table functions by family."""
