@@ -11,7 +11,9 @@ FULL_SCHEMA_NAME = "fullSchemaName"
 SCHEMA_ID = "schemaId"
 """Property of AVRO, PROTOBUF and JSON_SR: the id of the schema in the registry that values are written by."""
 NULLABLE_REPRESENTATION = "nullableRepresentation"
-"""Property of PROTOBUF and PROTOBUF_NOSR: `OPTIONAL` or `WRAPPER`."""
+"""Property of PROTOBUF and PROTOBUF_NOSR: `optional` or `wrapper`."""
+UNWRAP_PRIMITIVES = "unwrapPrimitives"
+"""Property of PROTOBUF: `true`: fields of wrapper messages are columns of what they wrap."""
 
 
 @dataclass(frozen=True, slots=True)
