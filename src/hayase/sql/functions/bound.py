@@ -18,9 +18,11 @@ class BoundScalar:
     """A scalar function for a call.
 
     Attributes:
+        function: takes the settings first if `settings`, and gets `types` behind them if they are there.
         argument_types: what each argument becomes before the call: a type, the types of a lambda, a time unit, or
             `None` for a NULL of open type.
         return_type: `None` if only NULLs decide it.
+        types: those that the function takes as its first argument; `None` if it does not.
         pure, null_aware, settings, lazy, literals: as in `Declaration`.
     """
 
@@ -31,6 +33,7 @@ class BoundScalar:
     pure: bool
     null_aware: bool
     settings: bool
+    types: tuple[SqlType | None, ...] | None
     lazy: bool
     literals: tuple[int, ...]
 
@@ -45,6 +48,7 @@ class BoundTable:
     argument_types: tuple[ArgumentTarget, ...]
     pure: bool
     null_aware: bool
+    types: tuple[SqlType | None, ...] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +106,7 @@ def bind_scalar(declaration: Declaration, found: Match) -> BoundScalar:
         pure=declaration.pure,
         null_aware=declaration.null_aware,
         settings=declaration.settings,
+        types=_value_types(found.targets) if declaration.types else None,
         lazy=declaration.lazy,
         literals=declaration.literals
         + tuple(position for position, parameter in enumerate(found.parameters) if parameter.literal),
@@ -117,6 +122,7 @@ def bind_table(declaration: Declaration, found: Match) -> BoundTable:
         found.targets,
         declaration.pure,
         declaration.null_aware,
+        _value_types(found.targets) if declaration.types else None,
     )
 
 

@@ -40,6 +40,7 @@ class Declaration:
         null_aware: it is called with nulls too; otherwise a null argument gives null without a call.
         pure: the same arguments always give the same result.
         settings: the function takes the settings of the session as its first argument.
+        types: the function takes the tuple of its arguments' types as its first argument, behind the settings.
         lazy: the function takes thunks: callables without arguments that give the values.
         literals: positions of arguments that must be literals.
     """
@@ -54,6 +55,7 @@ class Declaration:
     null_aware: bool = False
     pure: bool = True
     settings: bool = False
+    types: bool = False
     lazy: bool = False
     literals: tuple[int, ...] = ()
 
@@ -107,6 +109,7 @@ def scalar(
     null_aware: bool = False,
     pure: bool = True,
     settings: bool = False,
+    types: bool = False,
     lazy: bool = False,
     literals: tuple[int, ...] = (),
 ) -> Callable[[F], F]:
@@ -121,6 +124,7 @@ def scalar(
         null_aware=null_aware,
         pure=pure,
         settings=settings,
+        types=types,
         lazy=lazy,
         literals=literals,
     )
@@ -134,10 +138,19 @@ def table(
     returns: Returns | None = None,
     null_aware: bool = False,
     pure: bool = True,
+    types: bool = False,
 ) -> Callable[[F], F]:
     """Declares an overload of a table function, which returns a list; the signature's result is the type of an item."""
     return _declare(
-        _caller(), FunctionKind.TABLE, name, signature, description, returns=returns, null_aware=null_aware, pure=pure
+        _caller(),
+        FunctionKind.TABLE,
+        name,
+        signature,
+        description,
+        returns=returns,
+        null_aware=null_aware,
+        pure=pure,
+        types=types,
     )
 
 

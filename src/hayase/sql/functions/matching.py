@@ -23,8 +23,8 @@ from hayase.sql.functions.signatures import (
     UnitArgument,
     Variable,
 )
+from hayase.sql.types.coercion import as_decimal, can_widen, common_type
 from hayase.sql.types.sql_types import ArrayType, DecimalType, MapType, SqlType, StructType
-from hayase.sql.types.widening import as_decimal, can_widen, common_type
 
 Bindings = dict[str, SqlType]
 
