@@ -9,7 +9,9 @@ from typing import Any
 
 from hayase.sql.formats.columns import Column
 from hayase.sql.formats.delimited_text import joined, split
-from hayase.sql.formats.java_numbers import (
+from hayase.sql.formats.payload import PayloadCodec
+from hayase.sql.types import sql_types as sql
+from hayase.sql.types.java_numbers import (
     decimal_number,
     decimal_text,
     double_text,
@@ -17,8 +19,6 @@ from hayase.sql.formats.java_numbers import (
     floating_number,
     whole_number,
 )
-from hayase.sql.formats.payload import PayloadCodec
-from hayase.sql.types import sql_types as sql
 
 
 class DelimitedPayload(PayloadCodec):

@@ -15,8 +15,8 @@ from typing import Any
 
 import msgspec
 
-from hayase.sql.formats.java_numbers import decimal_number, fitted, floating_number, whole_number, wrapped
 from hayase.sql.types import sql_types as sql
+from hayase.sql.types.java_numbers import decimal_number, fitted, floating_number, whole_number, wrapped
 
 Reader = Callable[[Any], Any]
 """Makes the SQL value of what a JSON decoder made, which is not None; raises ValueError."""

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from hayase.sql.formats.java_numbers import decimal_text, double_text, is_plain
 from hayase.sql.types import sql_types as sql
+from hayase.sql.types.java_numbers import decimal_text, double_text, is_plain
 
 Writer = Callable[[Any], Any]
 """Makes of a SQL value, which is not None, what ENCODER writes."""

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hayase.core.errors import HayaseError, SerializationError
+from hayase.core.errors import ConfigError, HayaseError, SerializationError
 from hayase.serde.faults import is_fault, said, shown
 from hayase.serde.protocol import Serde, Side
+from hayase.serde.registry import SchemaRegistry
 from hayase.sql.formats.columns import Column
 from hayase.sql.formats.delimited_format import DelimitedPayload
 from hayase.sql.formats.delimited_text import delimiter_of
@@ -24,7 +25,9 @@ _WRAPS_ALWAYS = {"PROTOBUF", "PROTOBUF_NOSR"}
 _WRAPS_NEVER = {"DELIMITED", "KAFKA"}
 
 
-def key_serde(format_: FormatInfo, columns: Sequence[Column], *, topic: str = "", registry: Any = None) -> Serde[Any]:
+def key_serde(
+    format_: FormatInfo, columns: Sequence[Column], *, topic: str = "", registry: SchemaRegistry | None = None
+) -> Serde[Any]:
     """The serde of keys.
 
     Args:
@@ -37,7 +40,7 @@ def key_serde(format_: FormatInfo, columns: Sequence[Column], *, topic: str = ""
 
 
 def value_serde(
-    format_: FormatInfo, columns: Sequence[Column], *, topic: str = "", registry: Any = None
+    format_: FormatInfo, columns: Sequence[Column], *, topic: str = "", registry: SchemaRegistry | None = None
 ) -> Serde[dict[str, Any]]:
     """The serde of values; arguments as for `key_serde`."""
     return RowSerde(format_, columns, "value", topic=topic, registry=registry)
@@ -67,7 +70,7 @@ class RowSerde(Serde[Any]):
     """
 
     def __init__(
-        self, format_: FormatInfo, columns: Sequence[Column], side: Side, *, topic: str, registry: Any
+        self, format_: FormatInfo, columns: Sequence[Column], side: Side, *, topic: str, registry: SchemaRegistry | None
     ) -> None:
         self._parts = (format_, tuple(columns), side, topic, registry)
         self._prepare()
@@ -130,12 +133,30 @@ class RowSerde(Serde[Any]):
         )
 
 
-def _row_serde(format_: FormatInfo, columns: Sequence[Column], side: Side, topic: str, registry: Any) -> RowSerde:
+def _row_serde(
+    format_: FormatInfo, columns: Sequence[Column], side: Side, topic: str, registry: SchemaRegistry | None
+) -> RowSerde:
     return RowSerde(format_, columns, side, topic=topic, registry=registry)
 
 
+def _needed(format_: FormatInfo, registry: SchemaRegistry | None) -> SchemaRegistry:
+    if registry is None:
+        raise ConfigError(
+            "MISSING_SETTING",
+            f"the format {format_.name} needs a schema registry; set schema.registry.url",
+            setting="schema.registry.url",
+        )
+    return registry
+
+
 def _payload(
-    format_: FormatInfo, columns: Sequence[Column], side: Side, topic: str, registry: Any, *, bare: bool
+    format_: FormatInfo,
+    columns: Sequence[Column],
+    side: Side,
+    topic: str,
+    registry: SchemaRegistry | None,
+    *,
+    bare: bool,
 ) -> PayloadCodec:
     match format_.name:
         case "JSON":
@@ -144,5 +165,9 @@ def _payload(
             return KafkaPayload(columns[0])
         case "DELIMITED" if columns:
             return DelimitedPayload(columns, delimiter_of(format_.property(DELIMITER)), bare=bare)
+        case "AVRO" if columns:
+            from hayase.sql.formats.avro_format import AvroPayload
+
+            return AvroPayload(format_, columns, bare=bare, side=side, topic=topic, registry=_needed(format_, registry))
         case _:
             return NoColumns()
