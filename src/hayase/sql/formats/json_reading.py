@@ -25,26 +25,32 @@ DECODER: msgspec.json.Decoder[Any] = msgspec.json.Decoder(float_hook=Decimal)
 """Numbers as they are written: int, or Decimal with all digits."""
 _ENCODER = msgspec.json.Encoder(decimal_format="number")
 _ABSENT = object()
+_ENTRY = {"key", "value"}
 
 
-def reader(type_: sql.SqlType) -> Reader:
-    """What reads values of a type."""
+def reader(type_: sql.SqlType, *, entries: bool = False) -> Reader:
+    """What reads values of a type.
+
+    Args:
+        type_: of the values.
+        entries: maps may also be arrays of objects with `key` and `value`.
+    """
     match type_:
         case sql.ArrayType(item):
-            return partial(_array, reader(item))
+            return partial(_array, reader(item, entries=entries))
         case sql.MapType(_, value):
-            return partial(_map, reader(value))
+            return partial(_entries if entries else _map, reader(value, entries=entries))
         case sql.StructType(fields):
-            return record_reader(fields)
+            return record_reader(fields, entries=entries)
         case sql.DecimalType(precision, scale):
             return partial(_decimal, precision, scale)
         case _:
             return _SCALARS[type(type_)]
 
 
-def record_reader(fields: tuple[tuple[str, sql.SqlType], ...]) -> Reader:
+def record_reader(fields: tuple[tuple[str, sql.SqlType], ...], *, entries: bool = False) -> Reader:
     """What reads an object with these fields."""
-    readers = [(name, reader(type_)) for name, type_ in fields]
+    readers = [(name, reader(type_, entries=entries)) for name, type_ in fields]
     return partial(_record, readers)
 
 
@@ -79,6 +85,12 @@ def _map(read: Reader, value: Any) -> dict[str, Any]:
     if type(value) is not dict:
         raise ValueError(f"{_named(value)} is not an object")
     return {key: None if item is None else read(item) for key, item in value.items()}
+
+
+def _entries(read: Reader, value: Any) -> dict[str, Any]:
+    if type(value) is list and all(type(entry) is dict and entry.keys() == _ENTRY for entry in value):
+        value = {entry["key"]: entry["value"] for entry in value}
+    return _map(read, value)
 
 
 def _boolean(value: Any) -> bool:

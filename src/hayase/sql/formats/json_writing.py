@@ -20,24 +20,31 @@ Writer = Callable[[Any], Any]
 ENCODER = msgspec.json.Encoder()
 
 
-def writer(type_: sql.SqlType) -> Writer | None:
-    """What writes values of a type; `None` if the encoder takes them as they are."""
+def writer(type_: sql.SqlType, *, entries: bool = False) -> Writer | None:
+    """What writes values of a type; `None` if the encoder takes them as they are.
+
+    Args:
+        type_: of the values.
+        entries: maps become arrays of objects with `key` and `value`, not objects.
+    """
     match type_:
         case sql.ArrayType(item):
-            write = writer(item)
+            write = writer(item, entries=entries)
             return None if write is None else partial(_array, write)
         case sql.MapType(_, value):
-            write = writer(value)
+            write = writer(value, entries=entries)
+            if entries:
+                return partial(_entries, write)
             return None if write is None else partial(_map, write)
         case sql.StructType(fields):
-            return record_writer(fields)
+            return record_writer(fields, entries=entries)
         case _:
             return _SCALARS.get(type(type_))
 
 
-def record_writer(fields: tuple[tuple[str, sql.SqlType], ...]) -> Writer:
+def record_writer(fields: tuple[tuple[str, sql.SqlType], ...], *, entries: bool = False) -> Writer:
     """What writes an object with these fields, in this order, null ones included."""
-    return partial(_record, [(name, writer(type_)) for name, type_ in fields])
+    return partial(_record, [(name, writer(type_, entries=entries)) for name, type_ in fields])
 
 
 def _record(writers: list[tuple[str, Writer | None]], value: dict[str, Any]) -> dict[str, Any]:
@@ -54,6 +61,12 @@ def _array(write: Writer, value: list[Any]) -> list[Any]:
 
 def _map(write: Writer, value: dict[Any, Any]) -> dict[Any, Any]:
     return {key: None if item is None else write(item) for key, item in value.items()}
+
+
+def _entries(write: Writer | None, value: dict[Any, Any]) -> list[Any]:
+    return [
+        {"key": key, "value": item if write is None or item is None else write(item)} for key, item in value.items()
+    ]
 
 
 def _double(value: float) -> Any:

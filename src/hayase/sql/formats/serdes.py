@@ -13,11 +13,13 @@ from hayase.core.errors import ConfigError, HayaseError, SerializationError
 from hayase.serde.faults import is_fault, said, shown
 from hayase.serde.protocol import Serde, Side
 from hayase.serde.registry import SchemaRegistry
+from hayase.sql.formats.avro_format import AvroPayload
 from hayase.sql.formats.columns import Column
 from hayase.sql.formats.delimited_format import DelimitedPayload
 from hayase.sql.formats.delimited_text import delimiter_of
 from hayase.sql.formats.format_info import DELIMITER, FormatInfo
 from hayase.sql.formats.json_format import JsonPayload
+from hayase.sql.formats.json_schema_format import JsonSchemaPayload
 from hayase.sql.formats.kafka_format import KafkaPayload
 from hayase.sql.formats.payload import NoColumns, PayloadCodec
 
@@ -159,15 +161,17 @@ def _payload(
     bare: bool,
 ) -> PayloadCodec:
     match format_.name:
-        case "JSON":
-            return JsonPayload(columns, bare=bare) if columns or side == "value" else NoColumns()
+        case "JSON" if columns or side == "value":
+            return JsonPayload(columns, bare=bare)
         case "KAFKA" if columns:
             return KafkaPayload(columns[0])
         case "DELIMITED" if columns:
             return DelimitedPayload(columns, delimiter_of(format_.property(DELIMITER)), bare=bare)
-        case "AVRO" if columns:
-            from hayase.sql.formats.avro_format import AvroPayload
-
-            return AvroPayload(format_, columns, bare=bare, side=side, topic=topic, registry=_needed(format_, registry))
+        case "AVRO" if columns or side == "value":
+            known = _needed(format_, registry)
+            return AvroPayload(format_, columns, bare=bare, side=side, topic=topic, registry=known)
+        case "JSON_SR" if columns or side == "value":
+            known = _needed(format_, registry)
+            return JsonSchemaPayload(format_, columns, bare=bare, side=side, topic=topic, registry=known)
         case _:
             return NoColumns()
