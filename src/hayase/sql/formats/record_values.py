@@ -20,24 +20,30 @@ Reader = Callable[[Any], Any]
 _ABSENT = object()
 
 
-def reader(type_: sql.SqlType) -> Reader:
-    """What reads values of a type."""
+def reader(type_: sql.SqlType, scalars: Mapping[type[sql.SqlType], Callable[..., Any]] | None = None) -> Reader:
+    """What reads values of a type.
+
+    Args:
+        type_: of the values.
+        scalars: what reads values of types that are not made of others; that of DECIMAL gets precision and scale
+            before the value. `None`: SCALARS.
+    """
     match type_:
         case sql.ArrayType(item):
-            return partial(_array, reader(item))
+            return partial(_array, reader(item, scalars))
         case sql.MapType(key, value):
-            return partial(_map, reader(key), reader(value))
+            return partial(_map, reader(key, scalars), reader(value, scalars))
         case sql.StructType(fields):
-            return record_reader(fields)
-        case sql.DecimalType(precision, scale):
-            return partial(_decimal, precision, scale)
-        case _:
-            return _SCALARS[type(type_)]
+            return record_reader(fields, scalars)
+    read = (SCALARS if scalars is None else scalars)[type(type_)]
+    return partial(read, type_.precision, type_.scale) if isinstance(type_, sql.DecimalType) else read
 
 
-def record_reader(fields: tuple[tuple[str, sql.SqlType], ...]) -> Reader:
+def record_reader(
+    fields: tuple[tuple[str, sql.SqlType], ...], scalars: Mapping[type[sql.SqlType], Callable[..., Any]] | None = None
+) -> Reader:
     """What reads records with these fields; those that a record does not have are null."""
-    return partial(_record, [(name, reader(type_)) for name, type_ in fields])
+    return partial(_record, [(name, reader(type_, scalars)) for name, type_ in fields])
 
 
 def _record(readers: list[tuple[str, Reader]], value: Any) -> dict[str, Any]:
@@ -105,14 +111,16 @@ def _decimal(precision: int, scale: int, value: Any) -> Decimal:
     return fitted(value, precision, scale)
 
 
-_SCALARS: dict[type[sql.SqlType], Reader] = {
+SCALARS: Mapping[type[sql.SqlType], Callable[..., Any]] = {
     sql.BooleanType: partial(_exactly, bool, "a boolean"),
     sql.IntegerType: partial(_whole, 32),
     sql.BigintType: partial(_whole, 64),
     sql.DoubleType: partial(_exactly, float, "a floating point number"),
+    sql.DecimalType: _decimal,
     sql.StringType: _text,
     sql.BytesType: partial(_exactly, bytes, "bytes"),
     sql.DateType: partial(_whole, 32),
     sql.TimeType: partial(_whole, 64),
     sql.TimestampType: partial(_whole, 64),
 }
+"""What reads values of types that are not made of others; that of DECIMAL gets precision and scale before the value."""

@@ -22,6 +22,7 @@ from hayase.sql.formats.json_format import JsonPayload
 from hayase.sql.formats.json_schema_format import JsonSchemaPayload
 from hayase.sql.formats.kafka_format import KafkaPayload
 from hayase.sql.formats.payload import NoColumns, PayloadCodec
+from hayase.sql.formats.protobuf_format import PlainProtobufPayload, ProtobufPayload
 
 _WRAPS_ALWAYS = {"PROTOBUF", "PROTOBUF_NOSR"}
 _WRAPS_NEVER = {"DELIMITED", "KAFKA"}
@@ -173,5 +174,10 @@ def _payload(
         case "JSON_SR" if columns or side == "value":
             known = _needed(format_, registry)
             return JsonSchemaPayload(format_, columns, bare=bare, side=side, topic=topic, registry=known)
+        case "PROTOBUF" if columns or side == "value":
+            known = _needed(format_, registry)
+            return ProtobufPayload(format_, columns, side=side, topic=topic, registry=known)
+        case "PROTOBUF_NOSR" if columns or side == "value":
+            return PlainProtobufPayload(format_, columns)
         case _:
             return NoColumns()

@@ -9,8 +9,8 @@ from typing import Any
 from hayase.core.errors import SchemaRegistryError
 from hayase.serde import evolution
 from hayase.serde.avro_schema import AvroSchema, inlined, load
-from hayase.serde.protobuf_schema import compiled
 from hayase.serde.registry import RegistrySchema, SchemaReference
+from hayase.sql.formats.protobuf_columns import compiled_schema
 from hayase.sql.registry import avro_rules, protobuf_rules
 
 LEVELS = ("BACKWARD", "BACKWARD_TRANSITIVE", "FORWARD", "FORWARD_TRANSITIVE", "FULL", "FULL_TRANSITIVE", "NONE")
@@ -57,7 +57,7 @@ def unreadable(written: RegistrySchema, reading: RegistrySchema, fetch: Fetch) -
         case "AVRO":
             yield from avro_rules.problems(parsed_avro(written, fetch).parsed, parsed_avro(reading, fetch).parsed)
         case "PROTOBUF":
-            yield from protobuf_rules.problems(compiled(written, fetch), compiled(reading, fetch))
+            yield from protobuf_rules.problems(compiled_schema(written, fetch), compiled_schema(reading, fetch))
         case "JSON":
             before, after = ({"serde": "JsonSerde", "schema": _any_of(json.loads(s.text))} for s in (written, reading))
             reason = evolution.unreadable(before, after)

@@ -18,8 +18,8 @@ from typing import Any, Literal, Self
 
 from hayase.core.errors import ConfigError, SchemaRegistryError
 from hayase.serde.avro_schema import load
-from hayase.serde.protobuf_schema import compiled
 from hayase.serde.registry import Held, RegisteredSchema, RegistrySchema, SchemaReference, SchemaRegistry
+from hayase.sql.formats.protobuf_columns import compiled_schema
 from hayase.sql.registry.compatibility import check_level, parsed_avro, problems
 from hayase.storage.blobs import BlobStore
 from hayase.storage.posix_blobs import PosixBlobs
@@ -271,7 +271,7 @@ class EmbeddedSchemaRegistry(SchemaRegistry):
                 case "AVRO":
                     parsed_avro(schema, self._fetch)
                 case "PROTOBUF" if schema.references:
-                    compiled(schema, self._fetch)
+                    compiled_schema(schema, self._fetch)
                 case "JSON":
                     json.loads(schema.text)
         except (ConfigError, ValueError) as error:
