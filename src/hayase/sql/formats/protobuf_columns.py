@@ -264,7 +264,7 @@ def _add(name: str, files: dict[str, bytes]) -> None:
 
 
 @cache
-def google_type(name: str) -> bytes:
+def _google_type(name: str) -> bytes:
     message, fields = _GOOGLE_TYPES[name]
     descriptors = package("google.protobuf.descriptor_pb2")
     proto = descriptors.FileDescriptorProto(name=name, package="google.type", syntax="proto3")
