@@ -114,8 +114,10 @@ class Aggregates:
             for name, grouping in self.group_by:
                 if part == grouping:
                     return ColumnRef(name, location=part.location)
-            if isinstance(part, FunctionCall) and self.functions.is_aggregate(part.name):
-                return ColumnRef(self._call(part).name, location=part.location)
+            if isinstance(part, FunctionCall):
+                self.functions.overloads(part.name)  # raises where there is no such function
+                if self.functions.is_aggregate(part.name):
+                    return ColumnRef(self._call(part).name, location=part.location)
             return None
 
         return rewrite(expression, replacement)
@@ -148,7 +150,7 @@ class Aggregates:
         Raises:
             StatementError: some cannot.
         """
-        names = sorted({call.function.name.upper() for call in self.calls if not call.function.can_undo})
+        names = list(dict.fromkeys(call.function.name.upper() for call in self.calls if not call.function.can_undo))
         if not self.is_table or not names:
             return
         text = names[0] if len(names) == 1 else ", ".join(names[:-1]) + " and " + names[-1]

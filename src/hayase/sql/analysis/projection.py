@@ -137,6 +137,8 @@ def check_values(key: Sequence[tuple[str, SqlType]], values: Sequence[tuple[str,
     for what, columns in (("key", key), ("value", values)):
         names = [name for name, _ in columns]
         twice = [f"{quoted_name(name)} {type_}" for name, type_ in dict(columns).items() if names.count(name) > 1]
+        if what == "value":
+            twice += [f"{quoted_name(name)} {type_}" for name, type_ in columns if name in dict(key)]
         if twice:
             raise StatementError("DUPLICATE_COLUMN", f"Duplicate {what} columns found in schema: {', '.join(twice)}")
 

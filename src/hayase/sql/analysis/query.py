@@ -177,16 +177,16 @@ class _Analysis:
             KeyColumn((name,), (expression_text(expression),), name)
             for expression, (name, _) in zip(qualified, named, strict=True)
         ]
-        items = self._with_new_keys(items, by_expression)
+        items = self._with_new_keys(items, [name for name, _ in named])
         return rekeyed, items, KeyRule("partitioning expression", keys, self._sink)
 
-    def _with_new_keys(self, items: list[Item], by_expression: Mapping[Expression, str]) -> list[Item]:
+    def _with_new_keys(self, items: list[Item], names: list[str]) -> list[Item]:
         """A star means the columns of the new key, too."""
         if not any(item.from_star for item in items):
             return items
-        selected = {column_name(item.expression) for item in items}
-        new = [name for name in by_expression.values() if name not in selected]
-        return [*(Item(name, ColumnRef(name), from_star=True) for name in new), *items]
+        selected = {column_name(self._scope.flatten(item.expression)) for item in items}
+        new = [Item(name, ColumnRef(name), from_star=True) for name in names if name not in selected]
+        return [*new, *items]
 
     def _key_name(self, expression: Expression, items: list[Item]) -> str:
         flat = self._scope.flatten(expression)

@@ -44,8 +44,9 @@ def check_windowed(
             "in expected behaviour as session bounds must be an exact match for the join to work\n"
             "Hopping and tumbling windowed sources can only be joined to other hopping and tumbling windowed sources",
         )
+    sizes = {window.size_ms for window in windows if window is not None}
     for rows, key in ((left_rows, left_key), (right_rows, right_key)):
-        if not (isinstance(key, ColumnRef) and rows.key == (key.name,)):
+        if len(sizes) > 1 or not (isinstance(key, ColumnRef) and rows.key == (key.name,)):
             raise StatementError(
                 "INVALID_JOIN",
                 "Implicit repartitioning of windowed sources is not supported. See "

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from hayase.core.records import Windowed
 from hayase.sql.analysis.steps import Filter, FlatMap, PartitionBy
 from hayase.sql.ast.expressions import ColumnRef
 from hayase.sql.plan.context import GuardedExpression, PlanContext, Stage, internal_key
@@ -67,21 +68,33 @@ class Rekey:
 
     Args:
         key: of a row.
-        names: of the key's columns.
+        names: of the new key's columns.
+        stage: the rows before, whose key's columns are all that a record without a value has.
     """
 
-    def __init__(self, key: KeyOfRow, names: Sequence[str]) -> None:
+    def __init__(self, key: KeyOfRow, names: Sequence[str], stage: Stage) -> None:
         self._key = key
         self._names = tuple(names)
+        self._columns = dict.fromkeys(stage.rows.columns)
+        self._before = list(zip(stage.key_fields, stage.rows.key, strict=True))
 
     def __call__(self, key: Any, row: Row | None) -> Any:
         """The pair of the new key and the row with it."""
+        if row is None:
+            return self._key(self._of_key(key)), None
         new = self._key(row)
-        if row is None or not self._names:
+        if not self._names:
             return new, row
         if len(self._names) == 1:
             return new, {**row, self._names[0]: new}
         return new, {**row, **new}
+
+    def _of_key(self, key: Any) -> Row:
+        if isinstance(key, Windowed):
+            key = key.key
+        if len(self._before) == 1:
+            return {**self._columns, self._before[0][1]: key}
+        return {**self._columns, **{name: None if key is None else key[field] for field, name in self._before}}
 
 
 def partition_by(step: PartitionBy, stage: Stage, context: PlanContext) -> Stage:
@@ -95,7 +108,7 @@ def partition_by(step: PartitionBy, stage: Stage, context: PlanContext) -> Stage
     unchanged = [each for _, each in step.expressions if isinstance(each, ColumnRef)]
     if names and names == stage.rows.key and len(unchanged) == len(names):
         return replace(stage, rows=step.rows)
-    stream = stage.of_stream.map(Rekey(KeyOfRow(parts, whole=False), names))
+    stream = stage.of_stream.map(Rekey(KeyOfRow(parts, whole=False), names, stage))
     return Stage(step.rows, names, internal_key(step.rows.key_columns), stream)
 
 
