@@ -6,6 +6,7 @@ Both are made of the columns, so that no compiler is needed for what Hayase writ
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -35,6 +36,8 @@ _MESSAGES: dict[type[sql.SqlType], tuple[str, str]] = {
     sql.TimeType: ("google.type.TimeOfDay", "google/type/timeofday.proto"),
     sql.TimestampType: ("google.protobuf.Timestamp", "google/protobuf/timestamp.proto"),
 }
+_SINGLE_QUOTED_IMPORT = re.compile(r"\bimport\s+(public\s+|weak\s+)?'([^']+)'\s*;")
+_SYNTAX = re.compile(r"""\bsyntax\s*=\s*["']proto[23]["']\s*;""")
 _WRAPPERS = "google/protobuf/wrappers.proto"
 _META = "confluent/meta.proto"
 _FILES = {
@@ -293,7 +296,15 @@ def compiled_schema(schema: RegistrySchema, fetch: Callable[[SchemaReference], R
     carried = {
         SchemaReference(name, name, 0): RegistrySchema(base64.b64encode(_google_type(name)).decode(), "PROTOBUF")
         for name in _GOOGLE_TYPES
-        if f'"{name}"' in schema.text
+        if name in schema.text
     }
-    with_carried = RegistrySchema(schema.text, schema.kind, (*schema.references, *carried))
+    with_carried = RegistrySchema(_for_protoc(schema.text), schema.kind, (*schema.references, *carried))
     return compiled(with_carried, lambda each: carried[each] if each in carried else fetch(each))
+
+
+def _for_protoc(text: str) -> str:
+    """A .proto file with what Confluent's parser does without: the import of its options, double quotes."""
+    quoted = _SINGLE_QUOTED_IMPORT.sub(r'import \1"\2";', text)
+    if "(confluent." in quoted and f'"{_META}"' not in quoted:
+        return _SYNTAX.sub(rf'\g<0> import "{_META}";', quoted, count=1)
+    return quoted
