@@ -14,7 +14,7 @@ def identity(value: Any) -> Hashable:
     """A hashable value that is equal for equal row values of one SQL type, and for no others."""
     kind = type(value)
     if kind is float:
-        if value != value:
+        if math.isnan(value):
             return _NAN
         return _NEGATIVE_ZERO if value == 0 and math.copysign(1.0, value) < 0 else value
     if kind is list:

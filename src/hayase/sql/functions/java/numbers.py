@@ -1,4 +1,4 @@
-"""Java's arithmetic: integers that wrap, conversions that saturate, functions of doubles that never raise."""
+"""Java's arithmetic of doubles: conversions that saturate, functions that never raise."""
 
 from __future__ import annotations
 
@@ -8,14 +8,6 @@ from dataclasses import dataclass
 
 INT_BITS = 32
 LONG_BITS = 64
-
-
-def wrap(value: int, bits: int) -> int:
-    """`value` as a two's complement integer of `bits` bits, as Java's arithmetic leaves it."""
-    half = 1 << (bits - 1)
-    if -half <= value < half:
-        return value
-    return ((value + half) & ((1 << bits) - 1)) - half
 
 
 def saturated_long(value: float) -> int:
@@ -48,6 +40,7 @@ class Total:
     overflow: Callable[[float], float] = infinity
 
     def __call__(self, value: float) -> float:
+        """The result for one number."""
         try:
             return self.function(value)
         except ValueError:

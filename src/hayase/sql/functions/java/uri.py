@@ -15,12 +15,12 @@ _PATH = re.compile(rf"(?:[{_UNRESERVED}:@&=+$,;/{_OTHER}]|{_ESCAPED})*")
 _ANY = re.compile(rf"(?:[{_UNRESERVED};/?:@&=+$,\[\]{_OTHER}]|{_ESCAPED})*")
 _REGISTRY = re.compile(rf"(?:[{_UNRESERVED}$,;:@&=+\[\]{_OTHER}]|{_ESCAPED})+")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*")
-_LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9\-_]*[A-Za-z0-9])?"
+_LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9\-]*[A-Za-z0-9])?"
 _TOP = r"[A-Za-z](?:[A-Za-z0-9\-]*[A-Za-z0-9])?"
-_NUMBER = r"\d{1,3}"
+_OCTET = r"(?:25[0-5]|2[0-4]\d|[01]?\d?\d)"
 _SERVER = re.compile(
     rf"(?:(?:[{_UNRESERVED};:&=+$,{_OTHER}]|{_ESCAPED})*@)?"
-    rf"(?P<host>\[[0-9A-Fa-f:.]+(?:%[\w.\-]+)?\]|{_NUMBER}(?:\.{_NUMBER}){{3}}|(?:{_LABEL}\.)*{_TOP}\.?)"
+    rf"(?P<host>\[[0-9A-Fa-f:.]+(?:%[\w.\-]+)?\]|{_OCTET}(?:\.{_OCTET}){{3}}|{_LABEL}\.?|(?:{_LABEL}\.)+{_TOP}\.?)"
     r"(?::(?P<port>\d*))?"
 )
 _ESCAPES = re.compile(rf"(?:{_ESCAPED})+")
@@ -87,5 +87,7 @@ def _authority(rest: str, whole: str) -> tuple[str | None, int | None, str]:
     server = _SERVER.fullmatch(authority)
     if server is None or (server["port"] and int(server["port"]) > 0x7FFFFFFF):
         _checked(_REGISTRY, authority, "the host", whole)
+        if authority.startswith("["):
+            raise FunctionError("BAD_URL", f"URL input has invalid syntax: the address of {whole!r} is not closed by ]")
         return None, None, path
     return server["host"], int(server["port"]) if server["port"] else None, path

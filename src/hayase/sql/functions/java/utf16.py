@@ -41,7 +41,7 @@ def in_units(function: Callable[P, R]) -> Callable[P, R]:
         if not any(type(argument) is str and is_wide(argument) for argument in arguments):
             return function(*arguments, **options)
         units: list[Any] = [to_units(argument) if type(argument) is str else argument for argument in arguments]
-        return cast(R, _joined(function(*units, **options)))
+        return cast("R", _joined(function(*units, **options)))
 
     return of
 

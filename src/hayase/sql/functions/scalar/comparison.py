@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from hayase.sql.functions.registry import scalar
+from hayase.sql.types.java_numbers import fitted
 from hayase.sql.types.sql_types import DecimalType, SqlType
 
 _GREATEST = "The greatest of the values; nulls do not count."
@@ -20,7 +21,7 @@ def order(value: Any) -> Any:
     return (math.isnan(value), value) if type(value) is float else value
 
 
-def common_decimal(types: Sequence[SqlType | None]) -> SqlType:
+def common_decimal(types: Sequence[SqlType | None]) -> DecimalType:
     """A DECIMAL that holds all."""
     decimals = [type_ for type_ in types if isinstance(type_, DecimalType)]
     if not decimals:
@@ -41,26 +42,25 @@ def least(*values: Any) -> Any:
     return min(present, key=order) if present else None
 
 
-def greatest_decimal(*values: Decimal | None) -> Decimal | None:
-    """GREATEST of DECIMALs, at the largest scale."""
-    found = greatest(*values)
-    return None if found is None else _at_common_scale(found, values)
+def greatest_decimal(types: Sequence[SqlType | None], *values: Decimal | None) -> Decimal | None:
+    """GREATEST of DECIMALs, with the scale of the result."""
+    return _scaled(greatest(*values), types)
 
 
-def least_decimal(*values: Decimal | None) -> Decimal | None:
-    """LEAST of DECIMALs, at the largest scale."""
-    found = least(*values)
-    return None if found is None else _at_common_scale(found, values)
+def least_decimal(types: Sequence[SqlType | None], *values: Decimal | None) -> Decimal | None:
+    """LEAST of DECIMALs, with the scale of the result."""
+    return _scaled(least(*values), types)
 
 
-def _at_common_scale(found: Decimal, values: Sequence[Decimal | None]) -> Decimal:
-    exponents = [exponent for value in values if value is not None for exponent in [value.as_tuple().exponent]]
-    lowest = min(exponent for exponent in exponents if isinstance(exponent, int))
-    return found if found.as_tuple().exponent == lowest else found.quantize(Decimal((0, (1,), lowest)))
+def _scaled(value: Decimal | None, types: Sequence[SqlType | None]) -> Decimal | None:
+    if value is None:
+        return None
+    type_ = common_decimal(types)
+    return fitted(value, type_.precision, type_.scale)
 
 
 for _type in _TYPES:
     scalar("greatest", f"({_type}, {_type}...) -> {_type}", _GREATEST, null_aware=True)(greatest)
     scalar("least", f"({_type}, {_type}...) -> {_type}", _LEAST, null_aware=True)(least)
-scalar("greatest", "(DECIMAL, DECIMAL...) -> ?", _GREATEST, null_aware=True, returns=common_decimal)(greatest_decimal)
-scalar("least", "(DECIMAL, DECIMAL...) -> ?", _LEAST, null_aware=True, returns=common_decimal)(least_decimal)
+for _name, _text, _function in (("greatest", _GREATEST, greatest_decimal), ("least", _LEAST, least_decimal)):
+    scalar(_name, "(DECIMAL, DECIMAL...) -> ?", _text, null_aware=True, types=True, returns=common_decimal)(_function)

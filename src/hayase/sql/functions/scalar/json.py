@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
 from hayase.sql.errors import FunctionError
 from hayase.sql.functions.java.json_path import MISSING, value_at
 from hayase.sql.functions.registry import scalar
+from hayase.sql.types.json_text import json_text
+from hayase.sql.types.sql_types import SqlType
 
 _MUST_ESCAPE = re.compile(r'["\\\x00-\x1f]')
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
@@ -33,16 +36,16 @@ def parse(text: str) -> Any:
         raise FunctionError("INVALID_JSON", f"Invalid JSON format: {error}") from None
 
 
-def json_text(node: Any) -> str:
+def _json_text(node: Any) -> str:
     """JSON without white space; decimals without exponent."""
     if isinstance(node, str):
         return _quoted(node)
     if isinstance(node, Decimal):
         return format(node, "f")
     if isinstance(node, list):
-        return "[" + ",".join(map(json_text, node)) + "]"
+        return "[" + ",".join(map(_json_text, node)) + "]"
     if isinstance(node, dict):
-        return "{" + ",".join(f"{_quoted(key)}:{json_text(value)}" for key, value in node.items()) + "}"
+        return "{" + ",".join(f"{_quoted(key)}:{_json_text(value)}" for key, value in node.items()) + "}"
     return json.dumps(node)
 
 
@@ -56,7 +59,7 @@ def _escape(found: re.Match[str]) -> str:
 
 def _plain(node: Any) -> str:
     """A text as it is, anything else as JSON."""
-    return node if isinstance(node, str) else json_text(node)
+    return node if isinstance(node, str) else _json_text(node)
 
 
 @scalar("EXTRACTJSONFIELD", "(STRING, STRING) -> STRING", "What stands at a path such as $.a.b[0] in a JSON text.")
@@ -121,15 +124,15 @@ def json_concat(*texts: str) -> str | None:
         merged: dict[str, Any] = {}
         for node in nodes:
             merged.update(node)
-        return json_text(merged)
-    return json_text([element for node in nodes for element in (node if isinstance(node, list) else [node])])
+        return _json_text(merged)
+    return _json_text([element for node in nodes for element in (node if isinstance(node, list) else [node])])
 
 
 @scalar("json_items", "(STRING) -> ARRAY<STRING>", "The elements of a JSON array as JSON texts.")
 def json_items(text: str) -> list[str] | None:
     """JSON_ITEMS: null if it is no array."""
     node = parse(text)
-    return list(map(json_text, node)) if isinstance(node, list) else None
+    return list(map(_json_text, node)) if isinstance(node, list) else None
 
 
 @scalar("json_keys", "(STRING) -> ARRAY<STRING>", "The names of a JSON object's fields.")
@@ -146,3 +149,9 @@ def json_records(text: str) -> dict[str, str] | None:
     """JSON_RECORDS: null if it is no object."""
     node = parse(text)
     return {key: _plain(value) for key, value in node.items()} if isinstance(node, dict) else None
+
+
+@scalar("to_json_string", "(ANY) -> STRING", "A value as JSON text; null is `null`.", null_aware=True, types=True)
+def to_json_string(types: Sequence[SqlType | None], value: Any) -> str:
+    """TO_JSON_STRING."""
+    return json_text(value, types[0])

@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_DOWN, ROUND_HALF_UP, Context, Decimal
 
 from hayase.sql.errors import FunctionError
-from hayase.sql.functions.java.numbers import INT_BITS, LONG_BITS, Total, divide, power, saturated_long, wrap
+from hayase.sql.functions.java.numbers import INT_BITS, LONG_BITS, Total, divide, power, saturated_long
 from hayase.sql.functions.registry import scalar
+from hayase.sql.types.java_numbers import wrapped
 from hayase.sql.types.sql_types import DecimalType, SqlType
 
 _EXACT = Context(prec=1000)
@@ -49,13 +50,13 @@ def _doubles(name: str, description: str, function: Callable[[float], float]) ->
 @scalar("ABS", "(INT) -> INT", "The absolute value.")
 def abs_int(value: int) -> int:
     """ABS of INT: that of the smallest INT is itself, as in Java."""
-    return wrap(abs(value), INT_BITS)
+    return wrapped(abs(value), INT_BITS)
 
 
 @scalar("ABS", "(BIGINT) -> BIGINT", "The absolute value.")
 def abs_bigint(value: int) -> int:
     """ABS of BIGINT."""
-    return wrap(abs(value), LONG_BITS)
+    return wrapped(abs(value), LONG_BITS)
 
 
 @scalar("ABS", "(DOUBLE) -> DOUBLE", "The absolute value.")
