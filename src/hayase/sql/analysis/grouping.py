@@ -23,6 +23,9 @@ from hayase.sql.ast.expressions import (
 from hayase.sql.ast.text import expression_text
 from hayase.sql.catalog.sources import ROWTIME, WINDOW_BOUNDS
 from hayase.sql.errors import StatementError
+from hayase.sql.formats.columns import Column
+from hayase.sql.formats.format_info import FormatInfo
+from hayase.sql.formats.support import refusal
 from hayase.sql.functions.registry import FunctionRegistry
 from hayase.sql.types.sql_types import SqlType
 
@@ -159,6 +162,21 @@ class Aggregates:
             "AGGREGATE_ON_TABLE",
             f"The aggregation {functions} {text} cannot be applied to a table source, only to a stream source.",
         )
+
+
+    def check_states(self, format_: FormatInfo) -> None:
+        """The format of the source's values must be able to hold the states of the functions.
+
+        Raises:
+            StatementError: it cannot.
+        """
+        for call in self.calls:
+            if refusal(format_.name, "value", [Column(call.name, call.function.state_type)]) is not None:
+                raise StatementError(
+                    "FORMAT_CANNOT_HOLD_STATE",
+                    "One of the functions used in the statement has an intermediate type that the value format can "
+                    "not handle. Please remove the function or change the format.",
+                )
 
 
 def check_grouped(select: Sequence[tuple[Expression, Expression]], key_names: set[str]) -> None:

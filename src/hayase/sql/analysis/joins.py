@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from hayase.sql.analysis.names import SYNTHETIC_KEY, free_name
 from hayase.sql.analysis.rewrite import column_refs
@@ -31,14 +31,19 @@ class JoinKeys:
     """The columns that can be the key of a join's result.
 
     Attributes:
-        viable: qualified columns that always equal the key, from left to right; empty: the key is synthetic.
+        equal: qualified expressions that always equal the key, from left to right.
         synthetic: name of a key that is no column.
-        foreign: the join is by foreign key; `viable` are the columns of the left table's key.
+        foreign: the join is by foreign key; `equal` are the columns of the left table's key.
     """
 
-    viable: tuple[ColumnRef, ...]
+    equal: tuple[Expression, ...]
     synthetic: str | None = None
     foreign: bool = False
+
+    @property
+    def viable(self) -> tuple[ColumnRef, ...]:
+        """The columns among the expressions that equal the key."""
+        return tuple(each for each in self.equal if isinstance(each, ColumnRef))
 
 
 def source_relations(relation: Relation) -> list[SourceRelation]:
@@ -90,6 +95,14 @@ class JoinBuilder:
     scope: Scope
     sources: Mapping[str, Step]
     type_of: TypeOf
+    _conditions: dict[int, _Condition] = field(default_factory=dict)
+
+    def check(self, relation: Relation) -> None:
+        """Check the conditions of all joins, before kinds and types of the sides count; raises StatementError."""
+        if isinstance(relation, JoinRelation):
+            self.check(relation.left)
+            condition = _Condition.of(relation, self.scope, self.scope.source(relation.right.alias))
+            self._conditions[id(relation)] = condition
 
     def build(self, relation: Relation) -> tuple[Step, JoinKeys | None]:
         """The step that gives the rows of FROM, and the columns that can be its key; `None` without a join."""
@@ -101,7 +114,7 @@ class JoinBuilder:
 
     def _join(self, relation: JoinRelation, left: Step, keys: JoinKeys | None) -> tuple[Step, JoinKeys]:
         right = self.scope.source(relation.right.alias)
-        on = _Condition.of(relation, self.scope, right)
+        on = self._conditions[id(relation)]
         right_step = self.sources[right.alias]
         names = on.left_source.alias, right.alias
         self._check_kinds(relation, on, left.rows, right_step.rows, names)
@@ -203,7 +216,7 @@ class JoinBuilder:
             return False
         if self._is_key_of(left, left_key, on):
             return False
-        if len(self.scope.sources) > 2:
+        if isinstance(relation.left, JoinRelation):
             raise StatementError(
                 "INVALID_JOIN",
                 "Invalid join condition: foreign-key table-table joins are not supported as part of n-way joins. "
@@ -305,15 +318,11 @@ def _one_source(side: Expression, text: str, relation: JoinRelation) -> str:
 def _keys(kind: JoinKind, on: _Condition, before: JoinKeys | None, left: Rows, scope: Scope) -> JoinKeys:
     """The columns that equal the key of the result of a join that is not by foreign key."""
     if kind is not JoinKind.FULL:
-        viable: list[ColumnRef] = []
-        if isinstance(on.left, ColumnRef):
-            viable = [on.left]
-            if before is not None and on.left in before.viable:
-                viable = list(before.viable)
-        if isinstance(on.right, ColumnRef):
-            viable.append(on.right)
-        if viable:
-            return JoinKeys(tuple(viable))
+        known = before.equal if before is not None and on.left in before.equal else (on.left,)
+        keys = JoinKeys((*known, on.right))
+        if keys.viable:
+            return keys
+        return replace(keys, synthetic=free_name(SYNTHETIC_KEY, scope.all_names()))
     return JoinKeys((), free_name(SYNTHETIC_KEY, scope.all_names()))
 
 

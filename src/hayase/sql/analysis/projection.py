@@ -10,6 +10,7 @@ from hayase.sql.analysis.rewrite import rewrite
 from hayase.sql.analysis.scopes import Scope, ScopeSource, position
 from hayase.sql.analysis.typing import Typing
 from hayase.sql.ast.expressions import ColumnRef, Expression, FieldRef
+from hayase.sql.ast.location import Location
 from hayase.sql.ast.queries import AllColumns, AllFields, SelectItem, SingleColumn
 from hayase.sql.catalog.sources import SYSTEM_COLUMNS
 from hayase.sql.errors import StatementError
@@ -41,7 +42,6 @@ class Projection:
         typing: types of expressions.
         types: of the qualified columns, by their names in the rows of the plan.
         repartitioned: the query has a PARTITION BY, behind which columns have another order.
-        key_names: names that PARTITION BY gave to keys that are no columns, with their expressions.
     """
 
     scope: Scope
@@ -66,8 +66,16 @@ class Projection:
             case AllFields(base):
                 return self._fields(self.scope.qualify(base, "SELECT"))
         assert isinstance(item, SingleColumn)
+        self._check_reserved(item)
         expression = self.scope.qualify(item.expression, "SELECT")
         return [Item(self._name(item, expression), expression)]
+
+    def _check_reserved(self, item: SingleColumn) -> None:
+        column = item.expression
+        if self.repartitioned or self.scope.is_join or not isinstance(column, ColumnRef):
+            return
+        if column.name in SYSTEM_COLUMNS and item.alias in (None, column.name):
+            raise reserved_name(column.name, column.location)
 
     def _all(self, sources: Sequence[ScopeSource], *, first: bool) -> list[Item]:
         items = [item for source in sources for item in self._of_source(source)]
@@ -119,11 +127,16 @@ def check_names(items: Sequence[Item], key_names: Sequence[str] = ()) -> None:
     """
     for item in items:
         if item.name in SYSTEM_COLUMNS and not item.from_star and item.name not in key_names:
-            raise StatementError(
-                "RESERVED_NAME",
-                f"Reserved column name in select: {quoted_name(item.name)}. Please remove or alias the column.",
-                location=item.expression.location,
-            )
+            raise reserved_name(item.name, item.expression.location)
+
+
+def reserved_name(name: str, location: Location | None) -> StatementError:
+    """The error of a result's column with the name of a pseudo column."""
+    return StatementError(
+        "RESERVED_NAME",
+        f"Reserved column name in select: {quoted_name(name)}. Please remove or alias the column.",
+        location=location,
+    )
 
 
 def check_values(key: Sequence[tuple[str, SqlType]], values: Sequence[tuple[str, SqlType]]) -> None:

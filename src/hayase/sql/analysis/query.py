@@ -113,7 +113,9 @@ class _Analysis:
 
     def _from(self) -> tuple[Step, JoinKeys | None]:
         steps = {source.alias: self._read(source) for source in self._scope.sources}
-        return JoinBuilder(self._scope, steps, self._typing).build(self._query.source)
+        builder = JoinBuilder(self._scope, steps, self._typing)
+        builder.check(self._query.source)
+        return builder.build(self._query.source)
 
     def _read(self, source: ScopeSource) -> ReadSource:
         columns = {**source.source.columns, **source.source.pseudo_columns}
@@ -272,6 +274,7 @@ class _Analysis:
         check_group_by(group_by, self._functions)
         named = [(self._key_name(each, items), self._scope.flatten(each)) for each in group_by]
         aggregates = Aggregates(named, step.rows.columns, self._functions, self._settings, step.rows.is_table)
+        self._check_has_aggregates(items)
         written = [self._scope.flatten(item.expression) for item in items]
         having = None if query.having is None else self._scope.qualify(query.having, "HAVING")
         for ref in () if having is None else column_refs(having):
@@ -280,9 +283,10 @@ class _Analysis:
         over_groups = [aggregates.over_groups(each) for each in written]
         key_names = {name for name, _ in named}
         check_grouped(list(zip(written, over_groups, strict=True)), key_names)
-        self._check_has_groups(items, aggregates)
+        self._check_has_groups(items)
         having_groups = None if having is None else aggregates.over_groups(self._scope.flatten(having))
         aggregates.check_table()
+        aggregates.check_states(self._scope.sources[0].source.value_format)
         check_emit(query)
         grouped = self._aggregate(step, named, aggregates)
         if having is not None and having_groups is not None:
@@ -292,7 +296,7 @@ class _Analysis:
         rule = KeyRule("grouping expression", keys, self._sink)
         return self._projected(grouped, items, over_groups, rule)
 
-    def _check_has_groups(self, items: list[Item], aggregates: Aggregates) -> None:
+    def _check_has_groups(self, items: list[Item]) -> None:
         if self._query.group_by is None:
             calls = [call for item in items for call in aggregate_calls(item.expression, self._functions)]
             text = ", ".join(count_text(self._flat_call(call)) for call in calls)
@@ -301,8 +305,13 @@ class _Analysis:
                 f"CREATE TABLE AS SELECT statement does not support aggregate function [{text}] without a GROUP BY "
                 "clause.",
             )
+
+    def _check_has_aggregates(self, items: list[Item]) -> None:
         having = self._query.having
-        if not aggregates.calls and (having is None or not aggregate_calls(having, self._functions)):
+        expressions = [item.expression for item in items] + ([] if having is None else [having])
+        if self._query.group_by is not None and not any(
+            aggregate_calls(each, self._functions) for each in expressions
+        ):
             raise StatementError(
                 "NO_AGGREGATES", "GROUP BY requires aggregate functions in either the SELECT or HAVING clause."
             )

@@ -93,6 +93,8 @@ class Scope:
         if ref.source is not None:
             if ref.name in _visible(self.source(ref.source)):
                 return ref
+            if self._is_bound(ref):
+                return replace(ref, source=None)
             raise _unresolved(ref, f"{ref.source}.{ref.name}", clause)
         owners = [source for source in self.sources if ref.name in _visible(source)]
         if len(owners) > 1:
@@ -108,9 +110,12 @@ class Scope:
             return replace(ref, source=owners[0].alias)
         if ref.name == self.synthetic_key:
             return ref
-        if ref.name in WINDOW_BOUNDS and self.windowed_aggregation and not self.is_join:
+        if self._is_bound(ref):
             return ref
         raise _unresolved(ref, ref.name, clause)
+
+    def _is_bound(self, ref: ColumnRef) -> bool:
+        return ref.name in WINDOW_BOUNDS and self.windowed_aggregation and not self.is_join
 
     def flatten(self, expression: Expression) -> Expression:
         """A qualified expression over the rows of the plan."""

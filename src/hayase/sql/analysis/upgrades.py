@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hayase.sql.ast.statements import SourceKind
 from hayase.sql.catalog.catalog import kind_text
 from hayase.sql.catalog.sources import DataSource
 from hayase.sql.errors import StatementError
@@ -11,19 +12,17 @@ from hayase.sql.formats.columns import Column
 from hayase.sql.types.sql_types import quoted_name
 
 
-def check_replaceable(existing: DataSource | None, new_is_source: bool) -> None:
+def check_replaceable(name: str, kind: SourceKind, existing: DataSource | None, *, is_source: bool) -> None:
     """Sources made by CREATE SOURCE cannot be replaced, nor can others be replaced by such.
 
     Raises:
         StatementError: one of the two is such a source.
     """
-    if existing is None or not (existing.is_source or new_is_source):
-        return
-    kind = existing.kind.value.lower()
-    raise StatementError(
-        "CANNOT_REPLACE",
-        f"Cannot add {kind} '{existing.name}': CREATE OR REPLACE is not supported on source {kind}s.",
-    )
+    if is_source or (existing is not None and existing.is_source):
+        text = kind.value.lower()
+        raise StatementError(
+            "CANNOT_REPLACE", f"Cannot add {text} '{name}': CREATE OR REPLACE is not supported on source {text}s."
+        )
 
 
 def check_upgrade(old: DataSource, new: DataSource) -> None:

@@ -55,7 +55,6 @@ class DataSource:
         key: the columns of the key, in order.
         value: the columns of the value, in order.
         headers: the columns of headers, in order.
-        declared: names of all columns in the order in which they were declared.
         topic: the Kafka topic.
         key_format: how keys are written.
         value_format: how values are written.
@@ -74,7 +73,6 @@ class DataSource:
     key_format: FormatInfo
     value_format: FormatInfo
     headers: tuple[HeaderColumn, ...] = ()
-    declared: tuple[str, ...] = field(default=(), compare=False)
     window: WindowedKey | None = None
     timestamp: TimestampColumn | None = None
     is_source: bool = False
@@ -88,11 +86,8 @@ class DataSource:
 
     @property
     def columns(self) -> dict[str, SqlType]:
-        """All declared columns: keys, then headers and values in the order of their declaration."""
-        types = {column.name: column.type for column in (*self.key, *self.value, *self.headers)}
-        keys = [column.name for column in self.key]
-        rest = [name for name in (self.declared or types) if name not in keys]
-        return {name: types[name] for name in (*keys, *rest)}
+        """All declared columns: keys, values, headers."""
+        return {column.name: column.type for column in (*self.key, *self.value, *self.headers)}
 
     @property
     def pseudo_columns(self) -> dict[str, SqlType]:

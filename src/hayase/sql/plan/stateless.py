@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from hayase.core.records import Windowed
+from hayase.sql.analysis.rewrite import column_refs
 from hayase.sql.analysis.steps import Filter, FlatMap, PartitionBy
 from hayase.sql.ast.expressions import ColumnRef
 from hayase.sql.plan.context import GuardedExpression, PlanContext, Stage, internal_key
@@ -69,10 +70,12 @@ class Rekey:
     Args:
         key: of a row.
         names: of the new key's columns.
-        stage: the rows before, whose key's columns are all that a record without a value has.
+        of_keys: names of those that need columns of the old key only.
+        stage: the rows before.
     """
 
-    def __init__(self, key: KeyOfRow, names: Sequence[str], stage: Stage) -> None:
+    def __init__(self, key: KeyOfRow, names: Sequence[str], of_keys: set[str], stage: Stage) -> None:
+        self._of_keys = of_keys
         self._key = key
         self._names = tuple(names)
         self._columns = dict.fromkeys(stage.rows.columns)
@@ -81,13 +84,20 @@ class Rekey:
     def __call__(self, key: Any, row: Row | None) -> Any:
         """The pair of the new key and the row with it."""
         if row is None:
-            return self._key(self._of_key(key)), None
+            return self._without_value(self._of_key(key)), None
         new = self._key(row)
         if not self._names:
             return new, row
         if len(self._names) == 1:
             return new, {**row, self._names[0]: new}
         return new, {**row, **new}
+
+    def _without_value(self, row: Row) -> Any:
+        """The key of a record without a value: what needs columns of the value is null."""
+        new = self._key(row)
+        if len(self._names) == 1:
+            return new if self._names[0] in self._of_keys else None
+        return None if new is None else {name: new[name] if name in self._of_keys else None for name in new}
 
     def _of_key(self, key: Any) -> Row:
         if isinstance(key, Windowed):
@@ -108,7 +118,10 @@ def partition_by(step: PartitionBy, stage: Stage, context: PlanContext) -> Stage
     unchanged = [each for _, each in step.expressions if isinstance(each, ColumnRef)]
     if names and names == stage.rows.key and len(unchanged) == len(names):
         return replace(stage, rows=step.rows)
-    stream = stage.of_stream.map(Rekey(KeyOfRow(parts, whole=False), names, stage))
+    of_keys = {
+        name for name, each in step.expressions if {ref.name for ref in column_refs(each)} <= set(stage.rows.key)
+    }
+    stream = stage.of_stream.map(Rekey(KeyOfRow(parts, whole=False), names, of_keys, stage))
     return Stage(step.rows, names, internal_key(step.rows.key_columns), stream)
 
 

@@ -90,7 +90,9 @@ class ColumnExtractor:
             return self._time(self._column(record))
         except Exception as error:  # a value may have any form
             if self._throws:
-                raise
+                raise FunctionError(
+                    "INVALID_TIMESTAMP", f"Fatal user code error in TimestampExtractor callback for record: {error}"
+                ) from error
             log_failure("source", f"the timestamp column {self._name}", error)
             return -1
 
@@ -145,6 +147,8 @@ class SetTimestamp(FixedKeyProcessor[Any, Any, Any]):
             return
         try:
             time_ms = self._time(self._column(record))
+            if time_ms < 0:
+                raise FunctionError("INVALID_TIMESTAMP", f"{time_ms} is before 1970")
         except Exception as error:  # a value may have any form
             if self._throws:
                 raise

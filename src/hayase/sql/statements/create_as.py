@@ -43,7 +43,8 @@ def create_as(statement: CreateAsSelect, execution: Execution) -> StatementResul
         if statement.if_not_exists:
             return StatementResult(message)
         raise StatementError("SOURCE_EXISTS", message)
-    check_replaceable(existing, new_is_source=False)
+    if statement.or_replace:
+        check_replaceable(statement.name, kind, existing, is_source=False)
     plan = planned(statement.query, statement.name, execution)
     _check_kind(kind, plan)
     source = _sink(statement, properties, plan, execution)

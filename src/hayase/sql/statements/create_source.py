@@ -43,7 +43,8 @@ def create_source(statement: CreateSource, execution: Execution) -> StatementRes
         if statement.if_not_exists:
             return StatementResult(message)
         raise StatementError("SOURCE_EXISTS", message)
-    check_replaceable(existing, statement.is_source)
+    if statement.or_replace:
+        check_replaceable(statement.name, statement.kind, existing, is_source=statement.is_source)
     source = _source(statement, properties, execution)
     if existing is not None:
         check_upgrade(existing, source)
@@ -86,7 +87,6 @@ def _source(statement: CreateSource, properties: WithProperties, execution: Exec
         key=columns.key,
         value=columns.value,
         headers=columns.headers,
-        declared=columns.names,
         topic=topic,
         key_format=key_format,
         value_format=value_format,

@@ -103,5 +103,5 @@ def alter_source(statement: AlterSource, execution: Execution) -> StatementResul
             )
     value = (*source.value, *added.value)
     _, value_format = checked_formats(source.key_format, source.value_format, source.key, value, WithProperties(), {})
-    catalog.changed(source.name, value=value, declared=(*source.columns, *added.names), value_format=value_format)
+    catalog.changed(source.name, value=value, value_format=value_format)
     return StatementResult(f"{kind_text(source.kind)} {quoted_name(source.name)} altered.")
