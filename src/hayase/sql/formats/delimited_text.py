@@ -22,6 +22,8 @@ def joined(columns: Sequence[str | None], delimiter: str) -> str:
 def _quoted(text: str, delimiter: str, *, first: bool) -> str:
     if not text:
         return '""' if first else ""  # a line of one empty column would be no line
+    if first and not (text[0].isascii() and text[0].isalnum()):  # so that no line begins like a comment
+        return '"' + text.replace('"', '""') + '"'
     if text[0] <= "#" or text[-1] <= " " or any(each in text for each in ("\n", "\r", '"', delimiter)):
         return '"' + text.replace('"', '""') + '"'
     return text

@@ -117,7 +117,7 @@ def register_sink(
     """Register the schema of a sink's columns, as its statement is carried out; its id.
 
     Where the format has the id of a schema, the columns are compared with that one instead. `None`: there is nothing
-    to register.
+    to register. See also `register_source`.
 
     Raises:
         StatementError: the columns do not fit the schema, or the registry refuses theirs.

@@ -35,7 +35,7 @@ def writer(type_: sql.SqlType, *, entries: bool = False) -> Writer | None:
             write = writer(value, entries=entries)
             if entries:
                 return partial(_entries, write)
-            return None if write is None else partial(_map, write)
+            return partial(_map, write)
         case sql.StructType(fields):
             return record_writer(fields, entries=entries)
         case _:
@@ -59,8 +59,12 @@ def _array(write: Writer, value: list[Any]) -> list[Any]:
     return [None if item is None else write(item) for item in value]
 
 
-def _map(write: Writer, value: dict[Any, Any]) -> dict[Any, Any]:
-    return {key: None if item is None else write(item) for key, item in value.items()}
+def _map(write: Writer | None, value: dict[Any, Any]) -> dict[Any, Any]:
+    if write is not None:
+        value = {key: None if item is None else write(item) for key, item in value.items()}
+    if None in value:  # JSON's names are texts
+        return {"null" if key is None else key: item for key, item in value.items()}
+    return value
 
 
 def _entries(write: Writer | None, value: dict[Any, Any]) -> list[Any]:

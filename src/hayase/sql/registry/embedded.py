@@ -162,26 +162,33 @@ class EmbeddedSchemaRegistry(SchemaRegistry):
                 return self._registered(subject, number)
         raise self._missing(f"this schema under {subject!r}")
 
-    def register(
-        self, subject: str, schema: RegistrySchema, *, normalize: bool = False, schema_id: int | None = None
-    ) -> int:
+    def register(self, subject: str, schema: RegistrySchema, *, normalize: bool = False) -> int:
         """Make the schema the newest version of the subject, unless it is one of its versions; its id.
 
         Args:
             subject: where.
             schema: what.
             normalize: means nothing here: white space and the order of a JSON object's fields never matter.
-            schema_id: the id that it gets; `None`: the one it has elsewhere, else the next. Only for imports.
 
         Raises:
-            SchemaRegistryError: `INVALID_SCHEMA`; `SCHEMA_INCOMPATIBLE` with the versions before; another schema has
-                that id.
+            SchemaRegistryError: `INVALID_SCHEMA`; `SCHEMA_INCOMPATIBLE` with the versions before.
         """
+        return self._register(subject, schema, None)
+
+    def register_with_id(self, subject: str, schema: RegistrySchema, schema_id: int) -> int:
+        """The same with the id that the schema has in another registry, to copy from there.
+
+        Raises:
+            SchemaRegistryError: as `register`; `INVALID_SCHEMA` also if another schema has that id.
+        """
+        return self._register(subject, schema, schema_id)
+
+    def _register(self, subject: str, schema: RegistrySchema, schema_id: int | None) -> int:
         self._check(schema)
+        wanted = identity(schema)
         with self._lock:
             while True:
                 state = self._read()
-                wanted = identity(schema)
                 live = sorted(state.live(subject).items())
                 for _, version in live:
                     if identity(state.schemas[version.id]) == wanted and schema_id in (None, version.id):
