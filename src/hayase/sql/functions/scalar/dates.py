@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from hayase.sql.errors import FunctionError
+from hayase.sql.functions.java.simple_dates import parse_date_leniently
 from hayase.sql.functions.java.time_printing import print_date, print_time
 from hayase.sql.functions.java.time_resolving import DAY_MS
 from hayase.sql.functions.java.time_resolving import parse_date as parse_date_by
@@ -64,12 +65,17 @@ def format_time(time_ms: int, pattern: str) -> str:
     return print_time(time_ms, pattern)
 
 
-@scalar("parse_date", "(STRING, STRING) -> DATE", "The date that a text means by a pattern.")
+@scalar("parse_date", "(STRING, STRING) -> DATE", "The date that a text means by a pattern of Java's SimpleDateFormat.")
+def parse_date(text: str, pattern: str) -> int:
+    """PARSE_DATE: lenient."""
+    return parse_date_leniently(text, pattern)
+
+
 @scalar(
     "stringtodate", "(STRING, STRING) -> INT", "The date of a text, as days since 1970-01-01. Deprecated: PARSE_DATE."
 )
-def parse_date(text: str, pattern: str) -> int:
-    """PARSE_DATE."""
+def stringtodate(text: str, pattern: str) -> int:
+    """STRINGTODATE: by a pattern of Java's DateTimeFormatter."""
     return parse_date_by(text, pattern)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hayase.sql.errors import FunctionError
+from hayase.sql.functions.java.hash_order import hash_order
 from hayase.sql.functions.registry import scalar
 
 Array = list[Any]
@@ -82,9 +83,9 @@ def reduce_array(array: Array | None, state: Any, function: Callable[[Any, Any],
     null_aware=True,
 )
 def reduce_map(entries: Map | None, state: Any, function: Callable[[Any, Any, Any], Any]) -> Any:
-    """REDUCE of a map."""
+    """REDUCE of a map, in the order of Java's HashMap."""
     if state is None or entries is None:
         return state
-    for key, value in entries.items():
-        state = function(state, key, value)
+    for key in hash_order(entries):
+        state = function(state, key, entries[key])
     return state

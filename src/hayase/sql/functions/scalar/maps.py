@@ -1,24 +1,25 @@
-"""Functions of maps."""
+"""Functions of maps; where order shows, it is that of Java's HashMap."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from hayase.sql.functions.java.hash_order import hash_order
 from hayase.sql.functions.registry import scalar
 
 Map = dict[str, Any]
 
 
-@scalar("map_keys", "(MAP<STRING, T>) -> ARRAY<STRING>", "The keys, in no certain order.")
+@scalar("map_keys", "(MAP<STRING, T>) -> ARRAY<STRING>", "The keys.")
 def map_keys(entries: Map) -> list[str]:
     """MAP_KEYS."""
-    return list(entries)
+    return hash_order(entries)
 
 
-@scalar("map_values", "(MAP<STRING, T>) -> ARRAY<T>", "The values, in no certain order.")
+@scalar("map_values", "(MAP<STRING, T>) -> ARRAY<T>", "The values.")
 def map_values(entries: Map) -> list[Any]:
     """MAP_VALUES."""
-    return list(entries.values())
+    return [entries[key] for key in hash_order(entries)]
 
 
 @scalar(
@@ -44,5 +45,5 @@ _ENTRIES = "The entries as structs of key and value, sorted by key if wanted."
 @scalar("entries", "(MAP<STRING, STRING>, BOOLEAN) -> ARRAY<STRUCT<K STRING, V STRING>>", _ENTRIES)
 def entries(entries: Map, by_key: bool) -> list[dict[str, Any]]:
     """ENTRIES."""
-    keys = sorted(entries) if by_key else list(entries)
+    keys = sorted(entries) if by_key else hash_order(entries)
     return [{"K": key, "V": entries[key]} for key in keys]
