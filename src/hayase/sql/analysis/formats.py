@@ -10,7 +10,7 @@ from hayase.sql.analysis.with_properties import WithProperties
 from hayase.sql.catalog.sources import DataSource
 from hayase.sql.errors import StatementError
 from hayase.sql.formats.columns import Column
-from hayase.sql.formats.format_info import FormatInfo
+from hayase.sql.formats.format_info import SCHEMA_ID, FormatInfo
 from hayase.sql.formats.support import (
     check_key_columns,
     check_key_types,
@@ -19,6 +19,7 @@ from hayase.sql.formats.support import (
     default_properties,
     format_named,
     inherited_properties,
+    supports_inference,
     value_wrapping,
 )
 
@@ -103,6 +104,12 @@ def _format(
 ) -> FormatInfo:
     given = properties.format_properties(side)
     found = format_named(name)
+    if SCHEMA_ID in given and not supports_inference(found):
+        raise StatementError(
+            "INVALID_PROPERTY",
+            f"{side.upper()}_FORMAT should support schema inference when {side.upper()}_SCHEMA_ID is provided. "
+            f"Current format is {found}.",
+        )
     return checked_format(found, {**default_properties(found, side, source_name), **inherited, **given})
 
 

@@ -163,7 +163,6 @@ class Aggregates:
             f"The aggregation {functions} {text} cannot be applied to a table source, only to a stream source.",
         )
 
-
     def check_states(self, format_: FormatInfo) -> None:
         """The format of the source's values must be able to hold the states of the functions.
 

@@ -18,7 +18,7 @@ from hayase.sql.analysis.joins import JoinBuilder, JoinKeys, check_sources, sour
 from hayase.sql.analysis.keys import KeyColumn, KeyRule
 from hayase.sql.analysis.names import ColumnNames, column_name
 from hayase.sql.analysis.projection import Item, Projection, check_names, check_values, replaced
-from hayase.sql.analysis.rewrite import column_refs
+from hayase.sql.analysis.rewrite import column_refs, function_calls
 from hayase.sql.analysis.scopes import Scope, ScopeSource, position
 from hayase.sql.analysis.steps import Aggregate, Filter, FlatMap, PartitionBy, Project, ReadSource, Rows, Step
 from hayase.sql.analysis.typing import Typing
@@ -309,9 +309,9 @@ class _Analysis:
     def _check_has_aggregates(self, items: list[Item]) -> None:
         having = self._query.having
         expressions = [item.expression for item in items] + ([] if having is None else [having])
-        if self._query.group_by is not None and not any(
-            aggregate_calls(each, self._functions) for each in expressions
-        ):
+        for call in (call for each in expressions for call in function_calls(each)):
+            self._functions.overloads(call.name)  # raises where there is no such function
+        if self._query.group_by is not None and not any(aggregate_calls(each, self._functions) for each in expressions):
             raise StatementError(
                 "NO_AGGREGATES", "GROUP BY requires aggregate functions in either the SELECT or HAVING clause."
             )

@@ -22,6 +22,7 @@ from hayase.sql.plan.build import build_topology
 from hayase.sql.plan.timestamps import check_timestamp_column
 from hayase.sql.statements.create_source import already_exists
 from hayase.sql.statements.execution import Execution
+from hayase.sql.statements.inferred_columns import register_result
 from hayase.sql.statements.query_upgrades import check_query_upgrade
 from hayase.sql.statements.results import PersistentQuery, QueryKind, StatementResult
 
@@ -63,6 +64,7 @@ def create_as(statement: CreateAsSelect, execution: Execution) -> StatementResul
     execution.catalog.put(source)
     execution.add_query(query, reads, own_sink=True)
     _create_topic(source.topic, properties, plan, execution)
+    register_result(source, execution)
     return StatementResult(f"Created query with ID {query_id}", (query,))
 
 

@@ -23,7 +23,7 @@ from hayase.sql.plan.build import build_kept_table
 from hayase.sql.plan.context import PlanContext
 from hayase.sql.plan.timestamps import check_timestamp_column
 from hayase.sql.statements.execution import Execution
-from hayase.sql.statements.inferred_columns import with_inferred
+from hayase.sql.statements.inferred_columns import register_if_absent, with_inferred
 from hayase.sql.statements.results import PersistentQuery, QueryKind, StatementResult
 from hayase.sql.statements.topics import existing_or_new
 from hayase.sql.types.sql_types import quoted_name
@@ -52,6 +52,7 @@ def create_source(statement: CreateSource, execution: Execution) -> StatementRes
     topic = existing_or_new(execution.topics, source.topic, properties.number(PARTITIONS), replicas, kind.lower())
     if topic is not None:
         execution.to_create.append(topic)
+    register_if_absent(source, execution)
     execution.catalog.put(source)
     started = ()
     if source.is_source and source.is_table:
