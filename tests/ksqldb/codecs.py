@@ -69,7 +69,8 @@ class SideCodec:
         if schema is not None and self._format == "JSON_SR":
             return _framed(schema.id) + json_text(value).encode()
         assert self._serde is not None
-        return self._serde.serialize(self._row(value))
+        data: bytes | None = self._serde.to_bytes(self._row(value))  # a record of nulls is a record
+        return data
 
     def decode(self, data: bytes | None) -> Any:
         """What a record of the sink has, as a case writes it."""
@@ -230,7 +231,9 @@ def _avro_datum(value: Any, schema: Any, names: Mapping[str, Any]) -> Any:
         case "record":
             by_name = {name.upper(): item for name, item in value.items()}
             fields = schema["fields"]
-            return {each["name"]: _avro_datum(by_name.get(each["name"].upper()), each["type"], names) for each in fields}
+            return {
+                each["name"]: _avro_datum(by_name.get(each["name"].upper()), each["type"], names) for each in fields
+            }
         case "array" if isinstance(value, Mapping):
             return [_avro_datum({"key": key, "value": item}, schema["items"], names) for key, item in value.items()]
         case "array":

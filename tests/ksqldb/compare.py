@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -82,7 +83,7 @@ def _matches_text(actual: Any, expected: str) -> bool:
     if isinstance(actual, Decimal):
         return same_decimal(actual, Decimal(expected))
     if isinstance(actual, float):
-        return (actual != actual and expected == "NaN") or actual == float(expected)
+        return (math.isnan(actual) and expected == "NaN") or actual == float(expected)
     if isinstance(actual, bytes):
         return base64.b64encode(actual).decode() == expected
     return isinstance(actual, str) and actual == expected

@@ -8,9 +8,28 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.ksqldb.cases import Case, Record
+from tests.ksqldb.codecs import SideCodec
+from tests.ksqldb.compare import Actual, difference
+from tests.ksqldb.errors import unexpected
+from tests.ksqldb.functions import registry_with_test_functions
+from tests.ksqldb.post_conditions import broken_post_condition
+from tests.ksqldb.topics import prepare_topics
+
 from hayase.sql.ast.queries import WindowKind
-from hayase.sql.ast.statements import CreateAsSelect, CreateSource, DropSource, InsertInto, InsertValues
-from hayase.sql.ast.statements import AlterSource, CreateType, DropType, SetProperty, Statement, UnsetProperty
+from hayase.sql.ast.statements import (
+    AlterSource,
+    CreateAsSelect,
+    CreateSource,
+    CreateType,
+    DropSource,
+    DropType,
+    InsertInto,
+    InsertValues,
+    SetProperty,
+    Statement,
+    UnsetProperty,
+)
 from hayase.sql.catalog.sources import DataSource, WindowedKey
 from hayase.sql.engine import SqlEngine
 from hayase.sql.errors import ParseFailedError
@@ -19,14 +38,8 @@ from hayase.sql.registry.embedded import EmbeddedSchemaRegistry
 from hayase.sql.statements.results import PersistentQuery, ProducedRecord
 from hayase.sql.statements.topics import MemoryTopics
 from hayase.testing import TopologyTestDriver
+from hayase.testing.sql.script import SqlScript
 from hayase.testing.topics import RawRecord
-from tests.ksqldb.cases import Case, Record
-from tests.ksqldb.codecs import SideCodec
-from tests.ksqldb.compare import Actual, difference
-from tests.ksqldb.errors import unexpected
-from tests.ksqldb.functions import registry_with_test_functions
-from tests.ksqldb.post_conditions import broken_post_condition
-from tests.ksqldb.topics import prepare_topics
 
 SETTINGS: Mapping[str, object] = {
     "auto.offset.reset": "earliest",
@@ -88,8 +101,7 @@ def failure_of(case: Case) -> str | None:
     """Why a case fails; `None` if it passes."""
     reached: list[int] = []
     try:
-        session = Session.of(case)
-        problem = _run(case, session, reached)
+        problem = _run_script(case, reached) if case.kind == "sql" else _run(case, Session.of(case), reached)
     except Exception as error:
         return _judged(case, error, reached)
     if case.error is not None:
@@ -121,6 +133,15 @@ def _run(case: Case, session: Session, reached: list[int]) -> str | None:
     if case.error is not None:
         return None
     return _wrong_output(case, session, codecs) or broken_post_condition(case, session.engine, session.queries.values())
+
+
+def _run_script(case: Case, reached: list[int]) -> str | None:
+    """The statements of a script one by one, online; its ASSERTs are the checks."""
+    with SqlScript(SETTINGS, registry_with_test_functions()) as script:
+        for text in case.statements:
+            reached.append(1)
+            script.run(text)
+    return None
 
 
 def _takes_effect(statement: Statement) -> bool:
@@ -237,4 +258,3 @@ def _unwindowed(key: bytes | None, window: WindowedKey | None) -> tuple[bytes | 
         return key[:-16], (start, end, "session")
     (start,) = struct.unpack(">q", key[-8:])
     return key[:-8], (start, start + (window.size_ms or 0), "time")
-

@@ -26,37 +26,37 @@ def registry_with_test_functions() -> FunctionRegistry:
 
 
 @scalar("TEST_UDF", "(INT, STRING) -> STRING")
-def test_udf_int_string(_number: int, _text: str) -> str:
+def plain_udf_int_string(_number: int, _text: str) -> str:
     return "doStuffIntString"
 
 
 @scalar("TEST_UDF", "(BIGINT, STRING) -> STRING")
-def test_udf_long_string(_number: int, _text: str) -> str:
+def plain_udf_long_string(_number: int, _text: str) -> str:
     return "doStuffLongString"
 
 
 @scalar("TEST_UDF", "(BIGINT, BIGINT, STRING) -> STRING")
-def test_udf_long_long_string(_first: int, _second: int, _text: str) -> str:
+def plain_udf_long_long_string(_first: int, _second: int, _text: str) -> str:
     return "doStuffLongLongString"
 
 
 @scalar("TEST_UDF", "(BIGINT...) -> STRING")
-def test_udf_longs(*_numbers: int) -> str:
+def plain_udf_longs(*_numbers: int) -> str:
     return "doStuffLongVarargs"
 
 
 @scalar("TEST_UDF", "(STRUCT<A STRING>) -> STRING")
-def test_udf_struct(value: dict[str, Any]) -> Any:
+def plain_udf_struct(value: dict[str, Any]) -> Any:
     return value["A"]
 
 
 @scalar("TEST_UDF", "() -> STRUCT<A STRING>")
-def test_udf_nothing() -> dict[str, Any]:
+def plain_udf_nothing() -> dict[str, Any]:
     return {"A": "foo"}
 
 
-@scalar("BAD_UDF", "(INT) -> INT", pure=False)
-def bad_udf_int(_number: int) -> int:
+@scalar("BAD_UDF", "(INT) -> STRING", pure=False)
+def bad_udf_int(_number: int) -> str:
     raise RuntimeError("boom!")
 
 
@@ -107,15 +107,17 @@ def _shown(value: Any) -> str:
 
 
 @table("TEST_UDTF", "(INT, BIGINT, DOUBLE, BOOLEAN, STRING, DECIMAL, STRUCT<A STRING>) -> STRING")
-def test_udtf_plain(*values: Any) -> list[str]:
+def plain_udtf_plain(*values: Any) -> list[str]:
     return [_shown(value) for value in values]
 
 
-_LISTS = ", ".join(f"ARRAY<{t}>" for t in ("INT", "BIGINT", "DOUBLE", "BOOLEAN", "STRING", "DECIMAL", "STRUCT<A STRING>"))
+_LISTS = ", ".join(
+    f"ARRAY<{t}>" for t in ("INT", "BIGINT", "DOUBLE", "BOOLEAN", "STRING", "DECIMAL", "STRUCT<A STRING>")
+)
 
 
 @table("TEST_UDTF", f"({_LISTS}) -> STRING")
-def test_udtf_lists(*lists: Any) -> list[str]:
+def plain_udtf_lists(*lists: Any) -> list[str]:
     return [_shown(items[0]) for items in lists]
 
 
@@ -123,7 +125,7 @@ _MAPS = _LISTS.replace("ARRAY<", "MAP<STRING, ")
 
 
 @table("TEST_UDTF", f"({_MAPS}) -> STRING")
-def test_udtf_maps(*maps: Any) -> list[str]:
+def plain_udtf_maps(*maps: Any) -> list[str]:
     return [_shown(next(iter(items.values()))) for items in maps]
 
 
@@ -136,7 +138,7 @@ for _type in ("INT", "BIGINT", "DOUBLE", "BOOLEAN", "STRING", "STRUCT<A STRING>"
 
 
 @table("TEST_UDTF", "(DECIMAL) -> DECIMAL(30, 10)")
-def test_udtf_decimal(value: Decimal) -> list[Decimal]:
+def plain_udtf_decimal(value: Decimal) -> list[Decimal]:
     return [value.quantize(Decimal(1).scaleb(-10))]
 
 
@@ -211,9 +213,9 @@ class _PairSum:
 
 
 aggregate("VAR_ARG", "(BIGINT, STRING...) -> BIGINT")(type("_VarArg", (_Sum,), {}))
-aggregate("MULTI_ARG", "(BIGINT, STRING, INT!, STRING!...) -> BIGINT")(type("_MultiArg", (_Sum,), {}))
-aggregate("FOUR_ARG", "(BIGINT, STRING, STRING, STRING, INT!, STRING!...) -> BIGINT")(type("_FourArg", (_Sum,), {}))
-aggregate("FIVE_ARG", "(BIGINT, STRING, STRING, STRING, INT, INT!, STRING!...) -> BIGINT")(
+aggregate("MULTI_ARG", "(BIGINT, STRING, INT!, STRING...!) -> BIGINT")(type("_MultiArg", (_Sum,), {}))
+aggregate("FOUR_ARG", "(BIGINT, STRING, STRING, STRING, INT!, STRING...!) -> BIGINT")(type("_FourArg", (_Sum,), {}))
+aggregate("FIVE_ARG", "(BIGINT, STRING, STRING, STRING, INT, INT!, STRING...!) -> BIGINT")(
     type("_FiveArg", (_Sum,), {})
 )
 

@@ -6,13 +6,14 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from tests.ksqldb.cases import Case
+
 from hayase.sql.ast.statements import ColumnKind, CreateSource
 from hayase.sql.catalog.sources import DataSource
 from hayase.sql.engine import SqlEngine
 from hayase.sql.formats.support import features
 from hayase.sql.grammar.parser import parse_statement
 from hayase.sql.statements.results import PersistentQuery
-from tests.ksqldb.cases import Case
 
 
 def broken_post_condition(case: Case, engine: SqlEngine, queries: Iterable[PersistentQuery]) -> str | None:

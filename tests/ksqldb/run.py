@@ -1,6 +1,6 @@
 """Runs ksqlDB's cases and prints which fail.
 
-    python -m tests.ksqldb.run [DIR] [--tiers 1,2,3] [--kind query|sql] [--filter TEXT] [--show N]
+python -m tests.ksqldb.run [DIR] [--tiers 1,2,3] [--kind query|sql] [--filter TEXT] [--show N]
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.ksqldb.cases import VARIABLE, Case, CaseFolder
-from tests.ksqldb.known_failures import known_failures, unexpected_outcome
 from tests.ksqldb.driver import failure_of
+from tests.ksqldb.known_failures import known_failures, unexpected_outcome
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,9 @@ def print_table(failed: Sequence[Failed], counts: Counter[str]) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; 1 if a case fails."""
     parser = argparse.ArgumentParser(description="Runs ksqlDB's cases and prints which fail.")
-    parser.add_argument("folder", nargs="?", type=Path, help=f"the folder of the cases; default: ${VARIABLE}, ../shared")
+    parser.add_argument(
+        "folder", nargs="?", type=Path, help=f"the folder of the cases; default: ${VARIABLE}, ../shared"
+    )
     parser.add_argument("--tiers", default="1,2,3,4")
     parser.add_argument("--kind", choices=["query", "sql"], action="append")
     parser.add_argument("--filter", help="only cases with this text in their id")

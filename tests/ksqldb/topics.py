@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tests.ksqldb.cases import Case
+from tests.ksqldb.codecs import json_text
+
 from hayase.serde.registry import RegistrySchema, SchemaReference
 from hayase.sql.ast.expressions import Expression
 from hayase.sql.ast.statements import CreateSource
 from hayase.sql.grammar.parser import ParsedStatement
-from tests.ksqldb.cases import Case
-from tests.ksqldb.codecs import json_text
 
 if TYPE_CHECKING:
     from tests.ksqldb.driver import Session
@@ -52,9 +53,7 @@ def _register(topic: Mapping[str, Any], side: str, session: Session) -> None:
     for each in topic.get(f"{side}SchemaReferences") or ():
         session.registry.register(each["name"], RegistrySchema(schema_text(each["schema"]), _KINDS[each.get("format")]))
         references.append(SchemaReference(each["name"], each["name"], 1))
-    schema = RegistrySchema(
-        schema_text(topic[f"{side}Schema"]), _KINDS[topic.get(f"{side}Format")], tuple(references)
-    )
+    schema = RegistrySchema(schema_text(topic[f"{side}Schema"]), _KINDS[topic.get(f"{side}Format")], tuple(references))
     subject = f"{topic['name']}-{side}"
     schema_id = topic.get(f"{side}SchemaId")
     if schema_id is None:
@@ -71,5 +70,3 @@ def schema_text(schema: Any) -> str:
 def _is_name(schema: str) -> bool:
     """Whether a text is Avro's name of a type, which is JSON in quotes, and no .proto file."""
     return "=" not in schema and "{" not in schema
-
-

@@ -107,12 +107,14 @@ def _create_as(node: Node, location: Location | None) -> Statement:
     )
 
 
-def _insert_into(node: Node, location: Location | None) -> Statement:
-    return InsertInto(_source_name(node), build_query(branch(node, -1)), _properties(node), location=location)
+def _insert_into(node: Node, _location: Location | None) -> Statement:
+    # Errors point at the target, not at INSERT.
+    query = build_query(branch(node, -1))
+    return InsertInto(_source_name(node), query, _properties(node), location=location_of(branch(node)))
 
 
-def _insert_values(node: Node, location: Location | None) -> Statement:
-    return InsertValues(_source_name(node), _columns(node), _values(node), location=location)
+def _insert_values(node: Node, _location: Location | None) -> Statement:
+    return InsertValues(_source_name(node), _columns(node), _values(node), location=location_of(branch(node)))
 
 
 def _drop_source(node: Node, location: Location | None) -> Statement:

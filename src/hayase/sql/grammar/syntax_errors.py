@@ -13,7 +13,7 @@ from hayase.sql.ast.words import RESERVED
 from hayase.sql.errors import ParseFailedError
 from hayase.sql.grammar.tokens import KEYWORDS, SYMBOLS
 
-_SHOWN = {type_: f"'{symbol}'" for symbol, type_ in reversed(SYMBOLS.items())} | {
+_SHOWN = {type_: f"'{symbol}'" for symbol, type_ in SYMBOLS.items()} | {
     "STRING_WORD": "'STRING'",
     "TEXT": "STRING",
     "$END": "';'",
@@ -60,7 +60,7 @@ def _closing(parser: InteractiveParser, accepted: set[str]) -> set[str]:
 
 
 def _fed(parser: InteractiveParser, type_: str) -> InteractiveParser:
-    trial = parser.copy(deepcopy_values=False)
+    trial: InteractiveParser = parser.copy(deepcopy_values=False)
     trial.feed_token(Token(type_, ""))
     return trial
 

@@ -38,8 +38,8 @@ SYMBOLS = {
     "=>": "_FAT_ARROW",
     ":=": "_ASSIGN",
     "||": "_CONCAT",
-    "<>": "_NOT_EQUAL",
     "!=": "_NOT_EQUAL",
+    "<>": "_NOT_EQUAL",
     "<=": "_LESS_OR_EQUAL",
     ">=": "_GREATER_OR_EQUAL",
 }
