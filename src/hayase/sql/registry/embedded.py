@@ -176,10 +176,10 @@ class EmbeddedSchemaRegistry(SchemaRegistry):
         return self._register(subject, schema, None)
 
     def register_with_id(self, subject: str, schema: RegistrySchema, schema_id: int) -> int:
-        """The same with the id that the schema has in another registry, to copy from there.
+        """The same with the id that the schema has in another registry, to copy from there; nothing is compared.
 
         Raises:
-            SchemaRegistryError: as `register`; `INVALID_SCHEMA` also if another schema has that id.
+            SchemaRegistryError: `INVALID_SCHEMA`, also if another schema has that id.
         """
         return self._register(subject, schema, schema_id)
 
@@ -193,7 +193,8 @@ class EmbeddedSchemaRegistry(SchemaRegistry):
                 for _, version in live:
                     if identity(state.schemas[version.id]) == wanted and schema_id in (None, version.id):
                         return version.id
-                self._refuse(subject, [state.schemas[version.id] for _, version in live], schema)
+                if schema_id is None:
+                    self._refuse(subject, [state.schemas[version.id] for _, version in live], schema)
                 change = self._registration(state, subject, schema, schema_id)
                 if self._write(change):
                     return int(change["id"])
