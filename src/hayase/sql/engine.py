@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from hayase.sql.analysis.planner_settings import is_true
 from hayase.sql.ast import statements as ast
 from hayase.sql.catalog.catalog import Catalog
 from hayase.sql.errors import SqlError, StatementError
 from hayase.sql.functions.registry import FunctionRegistry, default_registry
 from hayase.sql.grammar.parser import ParsedStatement, parse_script
 from hayase.sql.grammar.variables import Variables
-from hayase.sql.settings import effective, is_on, setting_of
+from hayase.sql.settings import effective, setting_of
 from hayase.sql.statements.create_as import create_as
 from hayase.sql.statements.create_source import create_source
 from hayase.sql.statements.drop_alter import alter_source, drop_source
@@ -122,7 +123,7 @@ class SqlEngine:
                 "executed here",
                 location=parsed.location,
             )
-        if getattr(statement, "or_replace", False) and not is_on(settings, "ksql.create.or.replace.enabled"):
+        if getattr(statement, "or_replace", False) and not is_true(settings, "ksql.create.or.replace.enabled"):
             raise StatementError(
                 "NOT_ENABLED", "CREATE OR REPLACE is off; set ksql.create.or.replace.enabled to true to allow it"
             )

@@ -60,7 +60,7 @@ SETTINGS: Mapping[str, Setting] = {
     "ksql.insert.into.values.enabled": _honoured("true", "whether INSERT INTO … VALUES is allowed"),
     "ksql.lambdas.enabled": _honoured("true", "whether lambdas are allowed"),
     "ksql.nested.error.set.null": _accepted("true", "an expression that fails is null as a whole"),
-    "ksql.new.query.planner.enabled": _accepted("false", "there is one planner"),
+    "ksql.new.query.planner.enabled": _honoured("false", "keys of several columns have the order of SELECT"),
     "ksql.output.topic.name.prefix": _honoured("", "what topics of results begin with"),
     "ksql.persistence.default.format.key": _honoured("KAFKA", "the format of keys where WITH has none"),
     "ksql.persistence.default.format.value": _honoured(None, "the format of values where WITH has none"),
@@ -114,8 +114,3 @@ def effective(*layers: Mapping[str, object]) -> dict[str, object]:
     for layer in layers:
         values.update(layer)
     return values
-
-
-def is_on(settings: Mapping[str, object], name: str) -> bool:
-    """Whether a setting that is true or false is true."""
-    return str(settings.get(name, "false")).lower() == "true"

@@ -11,6 +11,7 @@ from hayase.sql.analysis.scopes import Scope, ScopeSource
 from hayase.sql.analysis.steps import JoinForeignKey, JoinStreams, JoinStreamTable, JoinTables, Rows, Step
 from hayase.sql.analysis.windowed_joins import check_windowed
 from hayase.sql.ast.expressions import ColumnRef, Comparison, ComparisonOperator, Expression, Logical
+from hayase.sql.ast.location import Location
 from hayase.sql.ast.queries import JoinKind, JoinRelation, Relation, SourceRelation, Within
 from hayase.sql.ast.text import expression_text
 from hayase.sql.errors import StatementError
@@ -145,7 +146,7 @@ class JoinBuilder:
 
     def _rows(self, left: Rows, right: Rows, name: str, left_key: Expression, joined: JoinKeys) -> Rows:
         columns = {**left.columns, **right.columns}
-        key = (name,)
+        key: tuple[str, ...] = (name,)
         if joined.foreign:
             key = left.key
         elif name not in columns:
@@ -253,7 +254,7 @@ class _Condition:
     left_source: ScopeSource
     written: str
     swapped: bool
-    location: object
+    location: Location | None
 
     @classmethod
     def of(cls, relation: JoinRelation, scope: Scope, right: ScopeSource) -> _Condition:

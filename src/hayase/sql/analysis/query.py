@@ -17,6 +17,7 @@ from hayase.sql.analysis.grouping import (
 from hayase.sql.analysis.joins import JoinBuilder, JoinKeys, check_sources, source_relations, unsupported_format
 from hayase.sql.analysis.keys import KeyColumn, KeyRule
 from hayase.sql.analysis.names import ColumnNames, column_name
+from hayase.sql.analysis.planner_settings import NEW_PLANNER, is_true
 from hayase.sql.analysis.projection import Item, Projection, check_names, check_values, replaced
 from hayase.sql.analysis.rewrite import column_refs, function_calls
 from hayase.sql.analysis.scopes import Scope, ScopeSource, position
@@ -237,7 +238,7 @@ class _Analysis:
             assert type_ is not None
             columns[name] = type_
             flat.append((name, over_rows))
-        by_expression: dict[Expression, str] = dict(calls)
+        by_expression: dict[Expression, str] = {call: name for call, name in calls.items()}
         items = [replace(item, expression=replaced(item.expression, by_expression)) for item in items]
         return FlatMap(replace(step.rows, columns=columns), step, tuple(flat)), items
 
@@ -358,6 +359,8 @@ class _Analysis:
         types = [self._type(expression, rows) for expression in expressions]
         selected = [(item.name, column_name(each)) for item, each in zip(items, expressions, strict=True)]
         places = rule.find(selected)
+        if self._keeps_select_order and rule.what == "key column":
+            places = sorted(places)
         key_names = [items[place].name for place in places] if self._query.partition_by is not None else []
         check_names(items, key_names)
         key = tuple(Column(items[place].name, types[place]) for place in places)
@@ -373,6 +376,11 @@ class _Analysis:
         )
         sources = tuple(source.source for source in self._scope.sources)
         return QueryPlan(project, key, value, sources, removes_key, self._query.group_by is not None)
+
+    @property
+    def _keeps_select_order(self) -> bool:
+        """Whether keys of several columns have the order of SELECT, and not that of the source."""
+        return is_true(self._settings, NEW_PLANNER)
 
     def _type(self, expression: Expression, rows: Rows) -> SqlType:
         return self._typing.known(expression, rows.columns)

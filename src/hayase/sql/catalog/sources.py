@@ -60,6 +60,7 @@ class DataSource:
         value_format: how values are written.
         window: how keys are windowed, if they are.
         timestamp: where the event time comes from, if not from the record.
+        declared: names of all columns in the order in which they were declared, for texts.
         is_source: made by CREATE SOURCE, so that no statement may write it.
         statement: the text that made it.
         from_query: the query that writes it is its own, made with it (CREATE … AS SELECT).
@@ -75,6 +76,7 @@ class DataSource:
     headers: tuple[HeaderColumn, ...] = ()
     window: WindowedKey | None = None
     timestamp: TimestampColumn | None = None
+    declared: tuple[str, ...] = field(default=(), compare=False)
     is_source: bool = False
     statement: str = field(default="", compare=False)
     from_query: bool = False
@@ -87,7 +89,10 @@ class DataSource:
     @property
     def columns(self) -> dict[str, SqlType]:
         """All declared columns: keys, values, headers."""
-        return {column.name: column.type for column in (*self.key, *self.value, *self.headers)}
+        return {
+            **{column.name: column.type for column in (*self.key, *self.value)},
+            **{header.name: header.type for header in self.headers},
+        }
 
     @property
     def pseudo_columns(self) -> dict[str, SqlType]:
@@ -97,14 +102,20 @@ class DataSource:
     @property
     def schema_text(self) -> str:
         """The columns as ksqlDB shows them: `ID` INTEGER KEY, `NAME` STRING."""
-        return schema_text(self.key, self.value, self.headers)
+        texts = dict(zip(self.columns, _column_texts(self.key, self.value, self.headers), strict=True))
+        rest = [name for name in texts if name not in self.declared]
+        return ", ".join(texts[name] for name in (*self.declared, *rest))
 
 
 def schema_text(key: tuple[Column, ...], value: tuple[Column, ...], headers: tuple[HeaderColumn, ...] = ()) -> str:
     """Columns as ksqlDB shows them: keys, values, headers."""
+    return ", ".join(_column_texts(key, value, headers))
+
+
+def _column_texts(key: tuple[Column, ...], value: tuple[Column, ...], headers: tuple[HeaderColumn, ...]) -> list[str]:
     parts = [f"{quoted_name(column.name)} {column.type} KEY" for column in key]
     parts += [f"{quoted_name(column.name)} {column.type}" for column in value]
     for header in headers:
         suffix = "HEADERS" if header.key is None else f"HEADER('{header.key}')"
         parts.append(f"{quoted_name(header.name)} {header.type} {suffix}")
-    return ", ".join(parts)
+    return parts

@@ -104,10 +104,11 @@ def join_tables(step: JoinTables, left: Stage, right: Stage, context: PlanContex
     swapped = step.kind is JoinKind.RIGHT
     first, second = (right, left) if swapped else (left, right)
     joiner = JoinRows(list(first.rows.columns), list(second.rows.columns), step.key_name)
-    join: Callable[..., Any] = {
+    joins: dict[JoinKind, Callable[..., Any]] = {
         JoinKind.INNER: first.of_table.join,
         JoinKind.FULL: first.of_table.outer_join,
-    }.get(step.kind, first.of_table.left_join)
+    }
+    join = joins.get(step.kind, first.of_table.left_join)
     return Stage(step.rows, (step.key_name,), left.key_serde, table=join(second.of_table, joiner))
 
 

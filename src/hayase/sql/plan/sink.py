@@ -58,9 +58,12 @@ def project(step: Project, stage: Stage, context: PlanContext) -> Stage:
         (name, context.compile(expression, stage.rows.columns, "Select", "SELECT")) for name, expression in step.values
     ]
     mapper = ProjectRow(columns)
+    fields = dict(zip(stage.rows.key, stage.key_fields, strict=True))
+    selected = [fields.get(column) for _, column in step.key]
+    key_fields = stage.key_fields if None in selected else tuple(field for field in selected if field is not None)
     if stage.table is not None:
-        return Stage(step.rows, stage.key_fields, stage.key_serde, table=stage.table.map_values(mapper))
-    return Stage(step.rows, stage.key_fields, stage.key_serde, stage.of_stream.map_values(mapper))
+        return Stage(step.rows, key_fields, stage.key_serde, table=stage.table.map_values(mapper))
+    return Stage(step.rows, key_fields, stage.key_serde, stage.of_stream.map_values(mapper))
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,7 @@ def create_source(statement: CreateSource, execution: Execution) -> StatementRes
         execution.to_create.append(topic)
     register_if_absent(source, execution)
     execution.catalog.put(source)
-    started = ()
+    started: tuple[PersistentQuery, ...] = ()
     if source.is_source and source.is_table:
         started = (_kept_table(source, execution),)
     return StatementResult(f"{kind} created", started)
@@ -93,6 +93,7 @@ def _source(statement: CreateSource, properties: WithProperties, execution: Exec
         value_format=value_format,
         window=properties.window,
         timestamp=properties.timestamp,
+        declared=columns.names,
         is_source=statement.is_source,
         statement=execution.text,
     )
