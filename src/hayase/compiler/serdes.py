@@ -139,8 +139,6 @@ def _fits(written: Schema, given: Schema) -> bool:
 
 def key_writing_codec(serde: Serde, edge: EdgeSchema) -> ColumnCodec | None:
     """The same for keys; of a windowed key, the codec of the record key."""
-    if edge.key is None:
-        return None
     if edge.windowed and isinstance(serde, TimeWindowedSerde | SessionWindowedSerde):
         serde = serde.inner
     elif edge.windowed and (edge.sessions or not isinstance(serde, AutoSerde)):

@@ -269,7 +269,7 @@ def _joined(frames: list[pl.DataFrame], source: CompiledSource, *, headers: bool
 def empty_frame(source: CompiledSource, *, headers: bool) -> pl.DataFrame:
     """What a source sends when it has nothing to send."""
     schema = source.schema
-    assert schema is not None and schema.key is not None and schema.value is not None
+    assert schema is not None
     key = dict(schema.key.fields)
     columns: dict[str, pl.DataType | type[pl.DataType]] = dict(schema.value.fields)
     columns[KEY] = key[BARE_FIELD] if schema.key.bare else pl.Struct(key)

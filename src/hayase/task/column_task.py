@@ -20,6 +20,7 @@ from hayase.kernel.node.column_node import (
     TS,
     WINDOW_END,
     WINDOW_START,
+    ColumnNode,
     ColumnSpill,
     Order,
     TableColumns,
@@ -36,7 +37,7 @@ from hayase.state.stores.spec import StoreSpec
 from hayase.task.column_inputs import ColumnInputs, decode_columns, decode_frame, merge_chunk, no_inputs
 from hayase.task.compiled_subtopology import CompiledSink, CompiledSubtopology
 from hayase.task.edges import headers_series, send_rows, strip_order
-from hayase.task.input_merge import EdgeInputs, InputBuffer, TopicInputs, chunks, input_buffers
+from hayase.task.input_merge import EdgeInputs, TopicInputs, chunks, input_buffers
 from hayase.task.outputs import stable_groups
 from hayase.task.plan import Form
 from hayase.task.routing import PARTITIONS, TOPIC, FrameRoute, is_routed, merge_groups
@@ -109,57 +110,62 @@ class NodeContext:
 
 
 class ColumnTask:
-    """One partition of a sub-topology, a frame at a time; see `Task`."""
+    """One partition of a sub-topology, a frame at a time; see `Task`.
+
+    Args:
+        columns: the compiled nodes.
+        partition: of the task.
+    """
 
     form: Form = "columns"
 
-    def __init__(self, partition: int) -> None:
+    def __init__(self, columns: Mapping[str, ColumnNode], partition: int) -> None:
+        self._columns = columns
         self._partition = partition
 
     def run_epoch(self, context: TaskContext, topic_inputs: TopicInputs, edge_inputs: EdgeInputs) -> None:
         """See `Task`."""
         partition = self._partition
-        inputs = input_buffers(context, topic_inputs, edge_inputs, partition, decode_columns, decode_frame)
-        _run_epoch(context.subtopology, context, inputs)
+        buffers = input_buffers(context, topic_inputs, edge_inputs, partition, decode_columns, decode_frame)
+        spills: dict[str, SpilledFrameCache] = {}
+        last: ColumnInputs | None = None
+        for chunk in chunks(buffers, context):
+            inputs = merge_chunk(context, chunk)
+            if context.space is not None and not chunk.whole and not spills:
+                spills = {name: SpilledFrameCache(context.space) for name in self._columns}
+            _run_nodes(self._columns, context, inputs, spills)
+            last = inputs if last is None or inputs.count else last
+            context.after_chunk()
+        if last is not None:
+            self._flush(context, last, spills)
+
+    def _flush(self, context: TaskContext, last: ColumnInputs, spills: Mapping[str, SpilledFrameCache]) -> None:
+        """Send what caches hold back; `last` is the last input with records."""
+        for name, spill in spills.items():
+            for rows in spill.drain():
+                _run_nodes(self._columns, context, no_inputs(context, last, rows.headers), spills, (name, rows))
+                context.after_chunk()
 
     def close(self) -> None:
         """See `Task`; no user code needs closing."""
 
 
-def _run_epoch(subtopology: CompiledSubtopology, context: TaskContext, buffers: Sequence[InputBuffer]) -> None:
-    spills: dict[str, SpilledFrameCache] = {}
-    last: ColumnInputs | None = None
-    for chunk in chunks(buffers, context):
-        inputs = merge_chunk(context, chunk)
-        if not chunk.whole and not spills:
-            assert context.space is not None
-            spills = {node.name: SpilledFrameCache(context.space) for node in subtopology.processors}
-        _run_nodes(subtopology, context, inputs, spills)
-        last = inputs if last is None or inputs.count else last
-        context.after_chunk()
-    assert last is not None
-    for name, spill in spills.items():
-        for rows in spill.drain():
-            _run_nodes(subtopology, context, no_inputs(context, last, rows.headers), spills, (name, rows))
-            context.after_chunk()
-
-
 def _run_nodes(
-    subtopology: CompiledSubtopology,
+    columns: Mapping[str, ColumnNode],
     context: TaskContext,
     inputs: ColumnInputs,
     spills: Mapping[str, SpilledFrameCache],
     flushed: tuple[str, SpilledRows] | None = None,
 ) -> None:
     """One frame through each node, then the sinks; `flushed` is what a node sends from its cache."""
-    assert subtopology.columns is not None
+    subtopology = context.subtopology
     sent: dict[str, pl.DataFrame] = {
         source.name: frame for source, frame in zip(subtopology.sources, inputs.frames, strict=True)
     }
     tables: dict[str, TableColumns] = {}
     shared: dict[str, Any] = {}
     for node in subtopology.processors:
-        compiled, spill = subtopology.columns[node.name], spills.get(node.name)
+        compiled, spill = columns[node.name], spills.get(node.name)
         if spill is not None:
             spill.inputs = inputs
         position = subtopology.order.index(node.name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -14,7 +14,7 @@ from hayase.log.protocol import Int32Array, OutgoingBatch, OutputBatch, StoredBa
 from hayase.serde.murmur2 import partitions_for_keys
 from hayase.state.delta.delta import Piece, decode_piece, encode_piece
 from hayase.state.delta.journal import EdgeRow, Journal
-from hayase.state.environment.spill import EpochSpace, Spilled
+from hayase.state.environment.spill import EpochSpace
 
 _RECORD_BYTES = 150
 """What a record costs beside the bytes of its key and value, and its headers."""
@@ -116,10 +116,16 @@ class TopicOutput:
 
 @dataclass(frozen=True, slots=True)
 class _OnDisk:
-    """A piece in the epoch's file; `piece` has everything but the data."""
+    """A piece in the epoch's file; `piece` has everything but the data, which `read` gives."""
 
     piece: Piece
-    spilled_at: Spilled
+    read: Callable[[], bytes]
+
+    def load(self) -> Journal:
+        return decode_piece(self.read()).journal
+
+    def load_batch(self) -> OutputBatch:
+        return self.load().outputs[0]
 
 
 class Outputs:
@@ -162,7 +168,7 @@ class Outputs:
     def outgoing(self) -> list[OutgoingBatch]:
         """All records, of each topic in order; those on disk can be loaded as long as the space is open."""
         stored = [
-            StoredBatch(each.piece.topic, each.piece.count, partial(self._load_batch, each.spilled_at))
+            StoredBatch(each.piece.topic, each.piece.count, each.load_batch)
             for each in self._on_disk
             if each.piece.kind == "outputs"
         ]
@@ -172,7 +178,7 @@ class Outputs:
         """All rows, in order."""
         for each in self._on_disk:
             if each.piece.kind == "rows":
-                yield from self._load(each.spilled_at).rows
+                yield from each.load().rows
         yield from self.rows
 
     @property
@@ -187,7 +193,9 @@ class Outputs:
         if space is None or size <= above_bytes:
             return
         for piece in self._pieces_in_memory(min(space.share, _PIECE_BYTES_MAX)):
-            self._on_disk.append(_OnDisk(replace(piece, data=b""), space.file.append(piece.data)))
+            self._on_disk.append(
+                _OnDisk(replace(piece, data=b""), partial(space.file.read, space.file.append(piece.data)))
+            )
         self._topics = {
             name: TopicOutput(name, output.first + len(output.keys)) for name, output in self._topics.items()
         }
@@ -195,9 +203,8 @@ class Outputs:
 
     def pieces(self) -> Iterator[Piece]:
         """Everything, as parts of a delta, after a `spill`."""
-        assert self._space is not None
         for each in self._on_disk:
-            yield replace(each.piece, data=self._space.file.read(each.spilled_at))
+            yield replace(each.piece, data=each.read())
 
     def _pieces_in_memory(self, max_bytes: int) -> Iterator[Piece]:
         for output in self._topics.values():
@@ -213,13 +220,6 @@ class Outputs:
                 rows, size = [], 0
         if rows:
             yield Piece("rows", encode_piece(journal=Journal(rows=rows)))
-
-    def _load(self, spilled_at: Spilled) -> Journal:
-        assert self._space is not None
-        return decode_piece(self._space.file.read(spilled_at)).journal
-
-    def _load_batch(self, spilled_at: Spilled) -> OutputBatch:
-        return self._load(spilled_at).outputs[0]
 
 
 def stable_groups(targets: np.ndarray, count: int) -> list[np.ndarray]:

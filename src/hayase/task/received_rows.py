@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from operator import itemgetter
 
 from hayase.state.delta.journal import EdgeRow
-from hayase.state.environment.spill import EpochSpace, Spilled
+from hayase.state.environment.spill import EpochSpace
 
 _STORED_BYTES = 300
 """What a row costs in memory whose payload is on disk."""
 
-_Payload = bytes | Spilled
+_Payload = bytes | Callable[[], bytes]
+"""In memory, or read from disk at every call."""
 
 
 class ReceivedRows:
@@ -35,7 +37,7 @@ class ReceivedRows:
         if self._space is None or self._in_memory_bytes + row.size_bytes <= self._space.share:
             self._in_memory_bytes += row.size_bytes
         else:
-            payload = self._space.file.append(row.payload)
+            payload = partial(self._space.file.read, self._space.file.append(row.payload))
             self._in_memory_bytes += _STORED_BYTES
         self._payloads.setdefault(row.task, {}).setdefault((row.edge, row.origin), []).append((row.seq, payload))
 
@@ -53,8 +55,4 @@ class ReceivedRows:
 
     def _read(self, task: str, edge: str, origin: str, payloads: list[tuple[int, _Payload]]) -> Iterator[EdgeRow]:
         for seq, payload in sorted(payloads, key=itemgetter(0)):
-            yield EdgeRow(task, edge, origin, seq, payload if isinstance(payload, bytes) else self._stored(payload))
-
-    def _stored(self, payload: Spilled) -> bytes:
-        assert self._space is not None
-        return self._space.file.read(payload)
+            yield EdgeRow(task, edge, origin, seq, payload if isinstance(payload, bytes) else payload())

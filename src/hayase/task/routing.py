@@ -14,7 +14,7 @@ from hayase.core.errors import TopologyError
 from hayase.core.metrics import DROPPED_RECORDS
 from hayase.core.records import Headers, Record, RecordContext, RecordMetadata, SourceRecord
 from hayase.kernel.frame.callables import call_each
-from hayase.kernel.frame.compiled_expressions import known, result_type, visible
+from hayase.kernel.frame.compiled_expressions import result_type, visible
 from hayase.kernel.frame.python_values import has_python_records, record_keys, record_values
 from hayase.kernel.frame.row_functions import row_mapper
 from hayase.kernel.node.column_node import ORDER, TS, ColumnContext, Order, evaluate
@@ -59,8 +59,6 @@ def routing_without_columns(sink: CompiledSink, edge: EdgeSchema) -> str | None:
     """
     if not is_routed(sink):
         return None
-    if not known(edge):
-        return f"sink {sink.name} gets records without a schema"
     extractor, partitioner = sink.extractor, _in_columns(sink.partitioner)
     if isinstance(extractor, pl.Expr):
         dtype = result_type(sink.name, extractor, visible(edge))

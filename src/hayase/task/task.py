@@ -41,4 +41,5 @@ class Task(Protocol):
 
 def make_task(subtopology: CompiledSubtopology, partition: int) -> Task:
     """A task in the form that the compiler chose."""
-    return RowTask(partition) if subtopology.columns is None else ColumnTask(partition)
+    columns = subtopology.columns
+    return RowTask(partition) if columns is None else ColumnTask(columns, partition)

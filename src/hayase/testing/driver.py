@@ -88,6 +88,7 @@ class TopologyTestDriver:
             config = StreamsConfig({"application.id": "test", **(config or {})})
         topology = configured(topology, config)
         self._topology = topology
+        self._config = config
         self._clock = ManualClock(epoch_ms(initial_wall_clock_ms))
         self.metrics = Metrics(config.metrics_recording_level)
         options = compile_options(config)
@@ -103,13 +104,25 @@ class TopologyTestDriver:
         self._plan()
         self._queues: dict[str, deque[RawRecord]] = {}
         self._waiting = WaitingQueues(self._event_time_ms)
-        self._sending = {topic: place for place, topic in enumerate(topics_as_sent(topology))}
         self._epoch = 0
         self._application_id = config.application_id
-        self._global_tasks = {
-            table.store: f"{global_subtopology_id(i)}_0" for i, table in enumerate(topology.global_tables)
-        }
         self._wall_clock_moved = False
+        self._begin()
+
+    def replace_topology(self, topology: Topology) -> None:
+        """Go on with another topology; stores of the same sub-topology and name keep what they have.
+
+        Records that were written and not read yet stay; the processors of the topology before are closed.
+        """
+        self._topology = configured(topology, self._config)
+        self._plan()
+        self._begin()
+
+    def _begin(self) -> None:
+        self._sending = {topic: place for place, topic in enumerate(topics_as_sent(self._topology))}
+        self._global_tasks = {
+            table.store: f"{global_subtopology_id(i)}_0" for i, table in enumerate(self._topology.global_tables)
+        }
         self._run_timed()  # processors are made now, and schedule what they want
 
     def _plan(self) -> None:

@@ -13,7 +13,7 @@ from hayase.kernel.aggregate.built_in import INT64_MAX, INT64_MIN, BuiltIn, Sum,
 from hayase.kernel.aggregate.built_ins import built_ins
 from hayase.kernel.aggregate.stored_layout import AggregateLayout, Stored, aggregate_layout
 from hayase.kernel.aggregate.types import input_types, result_schema
-from hayase.kernel.frame.compiled_expressions import carried, known
+from hayase.kernel.frame.compiled_expressions import carried
 from hayase.kernel.frame.groups import I64, Accumulate, Groups
 from hayase.kernel.node.column_node import (
     HEADERS,
@@ -123,11 +123,11 @@ class ColumnAggregation:
         assert isinstance(operator, _AGGREGATES)
         aggregation, spec = operator.aggregation, ctx.stores[operator.store]
         codec = spec.key_serde.columns
-        if not isinstance(aggregation, BuiltInAggregate) or not known(edge) or edge.windowed or codec is None:
+        if not isinstance(aggregation, BuiltInAggregate) or edge.windowed or codec is None:
             return None
         if spec.versioned:
             return None
-        if edge.key is None or (codec.schema.bare, codec.schema.fields) != (edge.key.bare, edge.key.fields):
+        if (codec.schema.bare, codec.schema.fields) != (edge.key.bare, edge.key.fields):
             return None
         types = input_types(node.name, aggregation, edge)
         parts = built_ins(aggregation, types)

@@ -12,7 +12,6 @@ from hayase.core.records import Record
 from hayase.kernel.aggregate.built_ins import built_ins
 from hayase.kernel.aggregate.serde import AggregateSerde, aggregate_serde, stored_field_names, visible
 from hayase.kernel.aggregate.types import input_types
-from hayase.kernel.frame.compiled_expressions import known
 from hayase.kernel.frame.row_functions import OneRow, RecordFunction, field_of
 from hayase.kernel.node.column_node import KEY, TS
 from hayase.kernel.node.edge import EdgeSchema
@@ -124,7 +123,7 @@ class BuiltInRows(RowStreamAggregation):
     """
 
     def __init__(self, node: str, aggregation: BuiltInAggregate, serde: Serde, edge: EdgeSchema | None) -> None:
-        typed = edge is not None and known(edge)
+        typed = edge is not None
         types = input_types(node, aggregation, edge) if edge is not None and typed else None
         self._parts = built_ins(aggregation, types)
         self._readers = [_reader(node, field.input, edge) for field in aggregation.fields]

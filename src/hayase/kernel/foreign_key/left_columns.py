@@ -10,7 +10,7 @@ import polars as pl
 from hayase.core.metrics import DROPPED_RECORDS
 from hayase.kernel.foreign_key.left_rows import digest_of
 from hayase.kernel.frame.callables import call_each, with_keys
-from hayase.kernel.frame.compiled_expressions import carried, known, result_type, visible
+from hayase.kernel.frame.compiled_expressions import carried, result_type, visible
 from hayase.kernel.frame.exact_keys import equal_keys, is_exact
 from hayase.kernel.frame.python_values import has_python_records, has_python_values, record_keys, record_values
 from hayase.kernel.frame.row_functions import struct_type
@@ -77,7 +77,6 @@ class ForeignKeySubscribeColumns(ColumnNode):
         foreign: Schema,
     ) -> None:
         super().__init__(name, output)
-        assert edge.value is not None
         self._edge = edge
         self._names = edge.value.names
         self._operator = operator
@@ -142,9 +141,8 @@ def foreign_key_subscribe_columns(
     operator, (edge,) = node.operator, inputs
     assert isinstance(operator, ForeignKeySubscribe)
     foreign = operator.serdes.key.columns
-    if not known(edge) or edge.windowed or not edge.old_values or foreign is None:
+    if edge.windowed or not edge.old_values or foreign is None:
         return None
-    assert edge.key is not None and edge.value is not None
     digested = _digesting(operator.serdes.value.columns, edge.value)
     kept = struct_type(foreign.schema)
     if digested is None or not is_exact(kept):
@@ -205,9 +203,9 @@ def foreign_key_resolve_columns(
     operator, (edge,) = node.operator, inputs
     assert isinstance(operator, ForeignKeyResolve)
     table = ctx.tables.get(operator.table)
-    if table is None or not known(table) or edge.key is None or not isinstance(edge.value, AnswerSchema):
+    if table is None or not isinstance(edge.value, AnswerSchema):
         return None
-    assert table.key is not None and table.value is not None and edge.value.right is not None
+    assert edge.value.right is not None
     digested = _digesting(operator.serdes.value.columns, table.value)
     if digested is None or dict(edge.key.fields) != dict(table.key.fields):
         return None

@@ -10,7 +10,7 @@ import polars as pl
 
 from hayase.core.metrics import DROPPED_RECORDS
 from hayase.kernel.foreign_key.right_rows import REMEMBERED
-from hayase.kernel.frame.compiled_expressions import carried, known, schema_of_type
+from hayase.kernel.frame.compiled_expressions import carried, schema_of_type
 from hayase.kernel.frame.key_columns import key_bytes
 from hayase.kernel.frame.order import LookupOrder, RecordOrder
 from hayase.kernel.join.lookup_columns import comparable_orders
@@ -145,7 +145,7 @@ def foreign_key_receive_columns(
     operator, (edge,) = node.operator, inputs
     assert isinstance(operator, ForeignKeyReceive)
     codec = PairCodec.of(operator.store, ctx)
-    if codec is None or not known(edge) or edge.value != codec.value.schema:
+    if codec is None or edge.value != codec.value.schema:
         return None
     later = any(isinstance(other.operator, ForeignKeyFanOut) and operator.store in other.stores for other in ctx.nodes)
     return ForeignKeyReceiveColumns(node.name, edge, operator.store, codec, answers_later=later)
@@ -190,9 +190,8 @@ def foreign_key_look_up_columns(
     operator, (edge,) = node.operator, inputs
     assert isinstance(operator, ForeignKeyLookUp)
     table = ctx.tables.get(operator.table)
-    if table is None or not (known(edge) and known(table)):
+    if table is None:
         return None
-    assert edge.key is not None and edge.value is not None and table.key is not None and table.value is not None
     reader = table_reader(node.name, node.parents[0], operator.table, ctx)
     if reader is None or dict(edge.key.fields) != dict(table.key.fields):
         return None
@@ -330,9 +329,8 @@ def foreign_key_fan_out_columns(
         for other in ctx.nodes
         if isinstance(other.operator, ForeignKeyReceive) and other.operator.store == operator.store
     ]
-    if codec is None or not known(edge) or edge.windowed or len(receivers) != 1:
+    if codec is None or edge.windowed or len(receivers) != 1:
         return None
-    assert edge.key is not None and edge.value is not None
     if dict(edge.key.fields) != dict(codec.foreign.schema.fields):
         return None
     order = RecordOrder(ctx.nodes, ctx.stores, caching=ctx.caching).lookup(node.name, node.parents[0], receivers[0])

@@ -24,7 +24,6 @@ Types = Mapping[str, pl.DataType]
 
 def visible(edge: EdgeSchema) -> dict[str, pl.DataType]:
     """What expressions on an edge's records may name."""
-    assert edge.key is not None and edge.value is not None
     types = dict(edge.value.fields)
     types[KEY] = struct_type(edge.key)
     types[TS] = pl.Int64()
@@ -136,8 +135,3 @@ def carried(frame: pl.DataFrame, *, key: bool = True, windows: bool = True) -> l
     if HEADERS in frame.columns:
         names.append(HEADERS)
     return names + order_columns(frame)
-
-
-def known(edge: EdgeSchema) -> bool:
-    """Whether key and value have a schema, without which there is no column form."""
-    return edge.key is not None and edge.value is not None

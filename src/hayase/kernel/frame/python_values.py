@@ -51,13 +51,11 @@ def values_of(frame: pl.DataFrame, schema: Schema, null: pl.Series | None = None
 
 def record_values(frame: pl.DataFrame, edge: EdgeSchema) -> list[object]:
     """The value of each row of an edge's frame."""
-    assert edge.value is not None
     return values_of(frame, edge.value, frame[NULL])
 
 
 def record_keys(frame: pl.DataFrame, edge: EdgeSchema) -> list[object]:
     """The key of each row of an edge's frame; `Windowed` ones if the edge carries windows."""
-    assert edge.key is not None
     keys = key_values(frame[KEY], edge.key)
     if not edge.windowed:
         return keys

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 import polars as pl
@@ -18,7 +18,6 @@ from hayase.core.records import Record, Windowed
 from hayase.kernel.frame.expressions import check_expression
 from hayase.kernel.frame.missing_fields import collector
 from hayase.kernel.node.column_node import KEY, TS, WINDOW_END, WINDOW_START
-from hayase.kernel.node.edge import EdgeSchema
 from hayase.serde.protocol import BARE_FIELD, Schema
 from hayase.serde.pydantic_models import is_model
 from hayase.topology.operators import Fields
@@ -83,6 +82,27 @@ def field_of(value: object, name: str) -> Any:
     )
 
 
+class RecordSchemas(Protocol):
+    """What is known of the records that a function gets."""
+
+    @property
+    def key(self) -> Schema | None:
+        """Schema of the (record) key, where it is known."""
+        ...
+
+    @property
+    def value(self) -> Schema | None:
+        """Schema of the value, where it is known."""
+        ...
+
+
+class KeyAndValue(NamedTuple):
+    """RecordSchemas of which one may be known without the other."""
+
+    key: Schema | None
+    value: Schema | None
+
+
 class OneRow:
     """Evaluates expressions on one record.
 
@@ -97,7 +117,7 @@ class OneRow:
         self,
         node: str,
         expressions: Sequence[tuple[str, pl.Expr]],
-        edge: EdgeSchema | None,
+        edge: RecordSchemas | None,
         right: Schema | None = None,
     ) -> None:
         self._expressions = [check_expression(node, expression).alias(name) for name, expression in expressions]
@@ -135,7 +155,9 @@ class OneRow:
 _Reader = Callable[[Record, Any], Any]
 
 
-def _reader(node: str, name: str, edge: EdgeSchema | None, right: Schema | None) -> tuple[_Reader, pl.DataType | None]:
+def _reader(
+    node: str, name: str, edge: RecordSchemas | None, right: Schema | None
+) -> tuple[_Reader, pl.DataType | None]:
     """How to read a column of the one row, and its type where it is known."""
     key_schema = edge.key if edge is not None else None
     value_schema = edge.value if edge is not None else None
@@ -183,7 +205,7 @@ def _type_of(schema: Schema | None, field: str) -> pl.DataType | None:
 
 
 def row_predicate(
-    node: str, predicate: Callable[[Any, Any], bool] | pl.Expr, edge: EdgeSchema | None
+    node: str, predicate: Callable[[Any, Any], bool] | pl.Expr, edge: RecordSchemas | None
 ) -> Callable[[Record], bool]:
     """Whether the predicate holds for a record; null counts as false."""
     if isinstance(predicate, pl.Expr):
@@ -201,7 +223,7 @@ def row_predicate(
 
 
 def row_mapper(
-    node: str, mapper: Callable[[Any, Any], Any] | pl.Expr | Fields, edge: EdgeSchema | None
+    node: str, mapper: Callable[[Any, Any], Any] | pl.Expr | Fields, edge: RecordSchemas | None
 ) -> RecordFunction:
     """The new value (or key) of a record: what the callable or the expression gives, a dict for fields."""
     if isinstance(mapper, pl.Expr):
@@ -218,7 +240,7 @@ def row_mapper(
 def row_joiner(
     node: str,
     joiner: Callable[[Any, Any, Any], Any] | pl.Expr | Fields,
-    edge: EdgeSchema | None,
+    edge: RecordSchemas | None,
     right: Schema | None,
 ) -> Joiner:
     """The joined value of a left record and a right value."""

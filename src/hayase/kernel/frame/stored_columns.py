@@ -49,7 +49,7 @@ class StoreCodec:
     def fits(self, edge: EdgeSchema) -> bool:
         """Whether what an edge carries can be stored and read back as it is."""
         key, value = self.key.schema, self.value.schema
-        return edge.key is not None and edge.value is not None and alike(edge.key, key) and alike(edge.value, value)
+        return alike(edge.key, key) and alike(edge.value, value)
 
     def key_bytes(self, keys: pl.Series) -> list[bytes]:
         """The bytes of keys that are not null."""

@@ -11,7 +11,7 @@ import polars as pl
 from hayase.core.metrics import DROPPED_RECORDS
 from hayase.core.records import Record
 from hayase.kernel.frame.callables import call_each, with_keys
-from hayase.kernel.frame.compiled_expressions import known, result_type, visible
+from hayase.kernel.frame.compiled_expressions import result_type, visible
 from hayase.kernel.frame.python_values import has_python_records, has_python_values, record_keys, record_values
 from hayase.kernel.frame.row_functions import row_joiner, row_mapper, struct_type
 from hayase.kernel.frame.stored_columns import StoreCodec
@@ -109,7 +109,7 @@ def global_join_columns(node: ProcessorNode, inputs: Sequence[EdgeSchema], ctx: 
     operator, (edge,) = node.operator, inputs
     assert isinstance(operator, StreamGlobalTableJoin)
     codec = StoreCodec.of(ctx.stores[operator.store])
-    if not known(edge) or codec is None:
+    if codec is None:
         return None
     key: pl.Expr | KeyCalls
     if isinstance(operator.key_mapper, pl.Expr):

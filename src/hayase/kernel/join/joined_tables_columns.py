@@ -36,7 +36,6 @@ class JoinedTables:
     @classmethod
     def compile(cls, node: str, joiner: TableJoiner, left: EdgeSchema, right: EdgeSchema) -> JoinedTables | None:
         """The column form of a joiner; a callable has one if the schema of its results is known."""
-        assert left.value is not None and right.value is not None
         values = compile_joiner(node, joiner.function, left, right.value, joiner.schema)
         return None if values is None else cls(joiner.kind, left.value, right.value, values)
 

@@ -50,7 +50,6 @@ class JoinedByExpressions(JoinedValues):
 
     def __init__(self, value: CompiledValue, edge: EdgeSchema, right: Schema) -> None:
         super().__init__(value.schema)
-        assert edge.value is not None
         named = {name for expression in value.expressions for name in expression.meta.root_names()}
         self._value = value
         self._left = [pl.col(name).alias(LEFT + name) for name in edge.value.names if LEFT + name in named]
@@ -96,7 +95,6 @@ def compile_joiner(
     Raises:
         TopologyError: see `compiled.result_type`.
     """
-    assert edge.value is not None
     if isinstance(joiner, pl.Expr | tuple):
         types = visible(edge)
         types.update({LEFT + name: dtype for name, dtype in edge.value.fields})

@@ -10,7 +10,7 @@ import polars as pl
 from hayase.core.metrics import DROPPED_RECORDS
 from hayase.core.records import Record
 from hayase.kernel.frame.order import MergeOrder, RecordOrder
-from hayase.kernel.frame.row_functions import row_joiner
+from hayase.kernel.frame.row_functions import KeyAndValue, row_joiner
 from hayase.kernel.frame.stored_columns import StoreCodec
 from hayase.kernel.join.joiner_columns import compile_joiner
 from hayase.kernel.join.stream_join_sides import JoinPlan
@@ -45,7 +45,7 @@ class StreamSelfJoinRows(OperatorRows[StreamSelfJoin]):
         self._retention_ms = self._window.observed_ms - self._window.hidden_until_ms
         codecs = spec.key_serde.columns, spec.value_serde.columns
         key, value = (None if codec is None else codec.schema for codec in codecs)
-        self._join = row_joiner(self.name, operator.joiner, EdgeSchema(key, value), value)
+        self._join = row_joiner(self.name, operator.joiner, KeyAndValue(key, value), value)
 
     def process(self, record: Record) -> None:
         """Join one record with those that came before it, on both sides, and with itself.

@@ -9,7 +9,7 @@ import polars as pl
 from hayase.core.metrics import DROPPED_RECORDS
 from hayase.core.records import Record
 from hayase.kernel.frame.order import RecordOrder
-from hayase.kernel.frame.row_functions import row_joiner
+from hayase.kernel.frame.row_functions import KeyAndValue, row_joiner
 from hayase.kernel.frame.stored_columns import StoreCodec
 from hayase.kernel.frame.stream_time import stream_time
 from hayase.kernel.join.joiner_columns import compile_joiner
@@ -49,7 +49,7 @@ class StreamStreamJoinRows(OperatorRows[StreamStreamJoin]):
         self._key_bytes = own.key_serde.serialize
         self._other = join_window(self.name, operator.other_store, env)
         self._other_value = other.value_serde.from_bytes
-        left = EdgeSchema(_schema(own.key_serde), _schema(self._specs["left"].value_serde))
+        left = KeyAndValue(_schema(own.key_serde), _schema(self._specs["left"].value_serde))
         self._join = row_joiner(self.name, operator.joiner, left, _schema(self._specs["right"].value_serde))
         self._unmatched = None
         if operator.unmatched is not None:

@@ -9,7 +9,6 @@ import polars as pl
 
 from hayase.core.metrics import DROPPED_RECORDS
 from hayase.core.records import Record
-from hayase.kernel.frame.compiled_expressions import known
 from hayase.kernel.frame.row_functions import row_joiner
 from hayase.kernel.join.buffered_join import BufferedJoin
 from hayase.kernel.join.joiner_columns import JoinedValues, compile_joiner
@@ -108,9 +107,8 @@ def stream_table_join_columns(
         return None
     table = ctx.tables.get(operator.table)
     reader = table_reader(node.name, node.parents[0], operator.table, ctx)
-    if table is None or reader is None or not known(edge) or edge.windowed:
+    if table is None or reader is None or edge.windowed:
         return None
-    assert edge.key is not None and table.key is not None and table.value is not None
     if dict(edge.key.fields) != dict(table.key.fields):
         return None
     values = compile_joiner(node.name, operator.joiner, edge, table.value, operator.schema)

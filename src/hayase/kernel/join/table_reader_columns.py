@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from hayase.kernel.frame.compiled_expressions import known
 from hayase.kernel.frame.order import LookupOrder, RecordOrder
 from hayase.kernel.join.joined_tables_columns import JoinedTables
 from hayase.kernel.join.lookup_columns import look_up, view_rows
@@ -103,7 +102,7 @@ def table_reader(reader: str, stream: str, table: str, ctx: CompileContext) -> T
     """
     operators = {node.name: node.operator for node in ctx.nodes}
     edge, base = ctx.tables.get(table), table
-    if edge is None or not known(edge) or edge.windowed:
+    if edge is None or edge.windowed:
         return None
     operator = operators.get(base)
     while isinstance(operator, TableFilter | TableMapValues) and operator.store is None:
@@ -114,8 +113,7 @@ def table_reader(reader: str, stream: str, table: str, ctx: CompileContext) -> T
         right = table_reader(reader, stream, operator.right, ctx)
         return None if left is None or right is None else TableReader(table, (left, right))
     stored = ctx.tables.get(base)
-    if stored is None or not known(stored) or isinstance(operator, TableSuppress | TableTransformValues):
+    if stored is None or isinstance(operator, TableSuppress | TableTransformValues):
         return None
-    assert stored.value is not None
     order = RecordOrder(ctx.nodes, ctx.stores, caching=ctx.caching).lookup(reader, stream, base)
     return None if order is None else TableReader(table, Base(stored.value.names, order))

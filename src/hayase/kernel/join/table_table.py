@@ -9,7 +9,7 @@ import polars as pl
 
 from hayase.core.metrics import DROPPED_RECORDS
 from hayase.core.records import Change, Record
-from hayase.kernel.frame.compiled_expressions import carried, known
+from hayase.kernel.frame.compiled_expressions import carried
 from hayase.kernel.frame.row_functions import row_joiner
 from hayase.kernel.join.joined_tables_columns import JoinedTables
 from hayase.kernel.join.table_reader_columns import TableReader, table_reader
@@ -143,9 +143,8 @@ def table_join_columns(node: ProcessorNode, inputs: Sequence[EdgeSchema], ctx: C
     operator, (edge,) = node.operator, inputs
     assert isinstance(operator, TableJoin)
     table = ctx.tables.get(operator.table)
-    if table is None or not (known(edge) and known(table)) or edge.windowed or table.windowed:
+    if table is None or edge.windowed or table.windowed:
         return None
-    assert edge.key is not None and table.key is not None
     old_wanted = operator.old_values or not needs_other(operator)
     if (old_wanted and not edge.old_values) or dict(edge.key.fields) != dict(table.key.fields):
         return None

@@ -8,7 +8,6 @@ from typing import Any
 import polars as pl
 
 from hayase.core.records import Change, Record
-from hayase.kernel.frame.compiled_expressions import known
 from hayase.kernel.frame.order import MergeOrder, RecordOrder
 from hayase.kernel.frame.stored_columns import StoredTable
 from hayase.kernel.join.joined_tables_columns import JoinedTables
@@ -111,7 +110,7 @@ def table_join_merge_columns(
     """The column form; it needs a topology whose order columns tell the order, and a store whose serdes have one."""
     operator, first = node.operator, inputs[0]
     assert isinstance(operator, TableJoinMerge)
-    if not all(known(edge) and edge == first for edge in inputs):
+    if not all(edge == first for edge in inputs):
         return None
     edges = [(parent, node.name) for parent in node.parents]
     order = RecordOrder(ctx.nodes, ctx.stores, caching=ctx.caching).merge(edges)

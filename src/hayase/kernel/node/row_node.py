@@ -107,16 +107,23 @@ class RowEnvironment(Protocol):
         ...
 
 
-class LivingProcessor(Protocol):
-    """A processor of the user, or a transformer, with what it was given in its `init`."""
+class LivingProcessor(ABC):
+    """A processor of the user, or a transformer, from its `init` to its `close`, which may be many epochs.
 
+    Args:
+        name: of its node.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    @abstractmethod
     def close(self) -> None:
         """The task leaves this process, or an attempt failed. Called outside of epochs.
 
         Raises:
             ProcessingError: `PROCESSOR_FAILED`.
         """
-        ...
 
 
 class Child(NamedTuple):

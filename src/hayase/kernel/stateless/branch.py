@@ -9,7 +9,7 @@ import polars as pl
 
 from hayase.core.records import Record
 from hayase.kernel.frame.callables import call_each
-from hayase.kernel.frame.compiled_expressions import known, predicate_of, visible
+from hayase.kernel.frame.compiled_expressions import predicate_of, visible
 from hayase.kernel.frame.python_values import has_python_records, record_keys, record_values
 from hayase.kernel.frame.row_functions import row_predicate
 from hayase.kernel.node.column_node import ColumnContext, ColumnNode, CompileContext, evaluate
@@ -123,8 +123,6 @@ def split_columns(node: ProcessorNode, inputs: Sequence[EdgeSchema], ctx: Compil
     """The column form."""
     operator, (edge,) = node.operator, inputs
     assert isinstance(operator, Split)
-    if not known(edge):
-        return None
     calls = any(not isinstance(each, pl.Expr) for each in operator.predicates)
     if calls and not has_python_records(edge):
         return None
@@ -139,4 +137,4 @@ def branch_columns(node: ProcessorNode, inputs: Sequence[EdgeSchema], ctx: Compi
     """The column form."""
     operator, (edge,) = node.operator, inputs
     assert isinstance(operator, Branch)
-    return BranchColumns(node.name, edge, operator.index) if known(edge) else None
+    return BranchColumns(node.name, edge, operator.index)

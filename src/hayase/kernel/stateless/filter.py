@@ -9,7 +9,7 @@ import polars as pl
 
 from hayase.core.records import Record
 from hayase.kernel.frame.callables import call_each
-from hayase.kernel.frame.compiled_expressions import known, predicate_of, visible
+from hayase.kernel.frame.compiled_expressions import predicate_of, visible
 from hayase.kernel.frame.python_values import has_python_records, record_keys, record_values
 from hayase.kernel.frame.row_functions import row_predicate
 from hayase.kernel.node.column_node import ColumnContext, ColumnNode, CompileContext, evaluate
@@ -64,8 +64,6 @@ def filter_columns(node: ProcessorNode, inputs: Sequence[EdgeSchema], ctx: Compi
     """The column form."""
     operator, (edge,) = node.operator, inputs
     assert isinstance(operator, Filter)
-    if not known(edge):
-        return None
     if isinstance(operator.predicate, pl.Expr):
         holds = predicate_of(node.name, operator.predicate, visible(edge))
         return FilterExpression(node.name, edge, ~holds if operator.negate else holds)

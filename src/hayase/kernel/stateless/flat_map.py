@@ -11,7 +11,7 @@ import polars as pl
 from hayase.core.errors import TopologyError
 from hayase.core.records import Record
 from hayase.kernel.frame.callables import call_each, repeated, with_pairs
-from hayase.kernel.frame.compiled_expressions import carried, instance, known, result_type, schema_of_type, visible
+from hayase.kernel.frame.compiled_expressions import carried, instance, result_type, schema_of_type, visible
 from hayase.kernel.frame.python_values import has_python_records, has_python_values, record_keys, record_values
 from hayase.kernel.frame.row_functions import row_mapper
 from hayase.kernel.node.column_node import KEY, NULL, ColumnContext, ColumnNode, CompileContext, evaluate
@@ -67,7 +67,6 @@ class FlatMapExpression(ColumnNode):
             pl.all().exclude(ITEMS),
             item.field("value").alias(ITEMS),
         ).with_columns(pl.col(ITEMS).is_null().alias(NULL))
-        assert self.output.value is not None
         return rows.rename({ITEMS: BARE_FIELD}) if self.output.value.bare else rows.unnest(ITEMS)
 
     def _listed(self, frame: pl.DataFrame) -> pl.DataFrame:
@@ -103,8 +102,6 @@ def flat_map_columns(node: ProcessorNode, inputs: Sequence[EdgeSchema], ctx: Com
     """The column form; a callable has one if the schemas of its keys and values are known."""
     operator, (edge,) = node.operator, inputs
     assert isinstance(operator, FlatMap)
-    if not known(edge):
-        return None
     if isinstance(operator.mapper, pl.Expr):
         key, value = _pair_schemas(node.name, operator.mapper, edge)
         output = dataclasses.replace(edge, key=key, value=value, windowed=False)

@@ -11,7 +11,7 @@ import polars as pl
 from hayase.core.errors import TopologyError
 from hayase.core.records import Record
 from hayase.kernel.frame.callables import repeated, with_values
-from hayase.kernel.frame.compiled_expressions import carried, instance, known, result_type, schema_of_type, visible
+from hayase.kernel.frame.compiled_expressions import carried, instance, result_type, schema_of_type, visible
 from hayase.kernel.node.column_node import (
     NULL,
     ORDER,
@@ -69,7 +69,6 @@ class FlatMapValuesExpression(ColumnNode):
     def run(self, inputs: Sequence[pl.DataFrame], ctx: ColumnContext) -> pl.DataFrame:
         """One row per item."""
         rows = exploded(evaluate(inputs[0], self._listed, ctx))
-        assert self.output.value is not None
         rows = rows.with_columns(pl.col(ITEMS).is_null().alias(NULL))
         return rows.rename({ITEMS: BARE_FIELD}) if self.output.value.bare else rows.unnest(ITEMS)
 
@@ -102,8 +101,6 @@ def flat_map_values_columns(
     """The column form; a callable has one if the schema of its items is known."""
     operator, (edge,) = node.operator, inputs
     assert isinstance(operator, FlatMapValues)
-    if not known(edge):
-        return None
     if isinstance(operator.mapper, pl.Expr):
         dtype = result_type(node.name, operator.mapper, visible(edge))
         if not isinstance(dtype, pl.List):

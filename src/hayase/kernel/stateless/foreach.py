@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import polars as pl
 
 from hayase.core.records import Record
-from hayase.kernel.frame.compiled_expressions import known
 from hayase.kernel.frame.python_values import has_python_records
 from hayase.kernel.node.column_node import ColumnContext, ColumnNode, CompileContext
 from hayase.kernel.node.edge import EdgeSchema
@@ -41,4 +40,4 @@ def foreach_columns(node: ProcessorNode, inputs: Sequence[EdgeSchema], ctx: Comp
     """The column form."""
     operator, (edge,) = node.operator, inputs
     assert isinstance(operator, Foreach)
-    return ForeachCalls(node.name, edge, operator.action) if known(edge) and has_python_records(edge) else None
+    return ForeachCalls(node.name, edge, operator.action) if has_python_records(edge) else None

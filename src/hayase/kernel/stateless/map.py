@@ -14,7 +14,6 @@ from hayase.kernel.frame.compiled_expressions import (
     CompiledValue,
     carried,
     compile_value,
-    known,
     result_type,
     schema_of_type,
     visible,
@@ -111,8 +110,6 @@ def map_columns(node: ProcessorNode, inputs: Sequence[EdgeSchema], ctx: CompileC
     """The column form; a callable has one if the schemas of its keys and values are known."""
     operator, (edge,) = node.operator, inputs
     assert isinstance(operator, Map)
-    if not known(edge):
-        return None
     if operator.mapper is None:
         return _expressions(node.name, operator, edge)
     key, value = operator.key_schema, operator.value_schema

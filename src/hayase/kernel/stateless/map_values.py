@@ -9,7 +9,7 @@ import polars as pl
 
 from hayase.core.records import Record
 from hayase.kernel.frame.callables import with_values
-from hayase.kernel.frame.compiled_expressions import CompiledValue, carried, compile_value, known, visible
+from hayase.kernel.frame.compiled_expressions import CompiledValue, carried, compile_value, visible
 from hayase.kernel.node.column_node import ColumnContext, ColumnNode, CompileContext, evaluate
 from hayase.kernel.node.edge import EdgeSchema
 from hayase.kernel.stateless.mapper import MapperCalls, MapperRows, called_schema
@@ -50,8 +50,6 @@ def map_values_columns(node: ProcessorNode, inputs: Sequence[EdgeSchema], ctx: C
     """The column form; a callable has one if the schema of its results is known."""
     operator, (edge,) = node.operator, inputs
     assert isinstance(operator, MapValues)
-    if not known(edge):
-        return None
     if isinstance(operator.mapper, pl.Expr | tuple):
         value = compile_value(node.name, operator.mapper, visible(edge))
         return MapValuesExpressions(node.name, dataclasses.replace(edge, value=value.schema), value)

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import polars as pl
 
 from hayase.core.records import Record
-from hayase.kernel.frame.compiled_expressions import known
 from hayase.kernel.frame.order import MergeOrder, RecordOrder
 from hayase.kernel.node.column_node import ORDER, ColumnContext, ColumnNode, CompileContext, order_columns
 from hayase.kernel.node.edge import EdgeSchema
@@ -62,7 +61,7 @@ def ranked(frame: pl.DataFrame, rank: int, order: MergeOrder) -> pl.DataFrame:
 def merge_columns(node: ProcessorNode, inputs: Sequence[EdgeSchema], ctx: CompileContext) -> ColumnNode | None:
     """The column form; it needs the same fields from all parents, and a topology whose order columns tell the order."""
     first = inputs[0]
-    if not all(known(edge) and edge == first for edge in inputs):
+    if not all(edge == first for edge in inputs):
         return None
     order = RecordOrder(ctx.nodes, ctx.stores, caching=ctx.caching).merge(
         [(parent, node.name) for parent in node.parents]

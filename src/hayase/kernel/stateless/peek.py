@@ -9,7 +9,6 @@ import polars as pl
 
 from hayase.core.records import Record
 from hayase.kernel.frame.callables import call_each
-from hayase.kernel.frame.compiled_expressions import known
 from hayase.kernel.frame.python_values import has_python_records, record_keys, record_values
 from hayase.kernel.node.column_node import ColumnContext, ColumnNode, CompileContext
 from hayase.kernel.node.edge import EdgeSchema
@@ -49,4 +48,4 @@ def peek_columns(node: ProcessorNode, inputs: Sequence[EdgeSchema], ctx: Compile
     """The column form."""
     operator, (edge,) = node.operator, inputs
     assert isinstance(operator, Peek)
-    return PeekCalls(node.name, edge, operator.action) if known(edge) and has_python_records(edge) else None
+    return PeekCalls(node.name, edge, operator.action) if has_python_records(edge) else None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from types import MappingProxyType
@@ -15,7 +14,7 @@ from hayase.core.metrics import DROPPED_RECORDS
 from hayase.core.records import Record, RecordMetadata
 from hayase.core.secrets import resolved
 from hayase.core.windows import to_ms
-from hayase.kernel.node.row_node import RowContext, RowNode
+from hayase.kernel.node.row_node import LivingProcessor, RowContext, RowNode
 from hayase.processor.api import (
     Cancellable,
     FixedKeyProcessor,
@@ -75,18 +74,17 @@ def living_processor(ctx: RowContext, make: Callable[[], tuple[Any, _Shared]]) -
         return living.processor
     with user_code("init", ctx):
         processor, context = make()
-        ctx.env.processors[ctx.name] = _LivingProcessor(processor, context)
+        ctx.env.processors[ctx.name] = _LivingProcessor(ctx.name, processor, context)
         processor.init(context)
     context.initialized = True
     return processor
 
 
-@dataclass(frozen=True, slots=True)
-class _LivingProcessor:
-    """See LivingProcessor."""
-
-    processor: Any
-    context: _Shared
+class _LivingProcessor(LivingProcessor):
+    def __init__(self, name: str, processor: Any, context: _Shared) -> None:
+        super().__init__(name)
+        self.processor = processor
+        self.context = context
 
     def close(self) -> None:
         with user_code("close", self.context.end()):

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import polars as pl
 
 from hayase.core.records import Record
-from hayase.kernel.frame.compiled_expressions import known
 from hayase.kernel.node.column_node import KEY, ColumnContext, ColumnNode, CompileContext
 from hayase.kernel.node.edge import EdgeSchema
 from hayase.kernel.node.row_node import RowContext, RowNode
@@ -47,6 +46,4 @@ def repartition_filter_columns(
     """The column form."""
     operator, (edge,) = node.operator, inputs
     assert isinstance(operator, RepartitionFilter)
-    if not known(edge):
-        return None
     return RepartitionFilterColumns(node.name, edge, keep_null_keys=operator.keep_null_keys)

@@ -9,7 +9,7 @@ import polars as pl
 
 from hayase.core.records import Record
 from hayase.kernel.frame.callables import with_keys
-from hayase.kernel.frame.compiled_expressions import known, result_type, schema_of_type, visible
+from hayase.kernel.frame.compiled_expressions import result_type, schema_of_type, visible
 from hayase.kernel.node.column_node import (
     KEY,
     WINDOW_END,
@@ -59,8 +59,6 @@ def select_key_columns(node: ProcessorNode, inputs: Sequence[EdgeSchema], ctx: C
     """The column form; a callable has one if the schema of its results is known."""
     operator, (edge,) = node.operator, inputs
     assert isinstance(operator, SelectKey)
-    if not known(edge):
-        return None
     if isinstance(operator.mapper, pl.Expr):
         schema = schema_of_type(result_type(node.name, operator.mapper, visible(edge)))
         return SelectKeyExpression(node.name, dataclasses.replace(edge, key=schema, windowed=False), operator.mapper)

@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from hayase.core.records import Record
-from hayase.kernel.frame.compiled_expressions import known, predicate_of, visible
+from hayase.kernel.frame.compiled_expressions import predicate_of, visible
 from hayase.kernel.frame.python_values import has_python_records
 from hayase.kernel.frame.row_functions import row_predicate
 from hayase.kernel.node.column_node import ColumnNode, CompileContext
@@ -44,7 +44,7 @@ def table_filter_columns(node: ProcessorNode, inputs: Sequence[EdgeSchema], ctx:
     """The column form; a store needs serdes that have one."""
     operator, (edge,) = node.operator, inputs
     assert isinstance(operator, TableFilter)
-    if not known(edge) or old_values_missing(operator, edge):
+    if old_values_missing(operator, edge):
         return None
     if isinstance(operator.predicate, pl.Expr):
         step = FilterStep(edge, predicate_of(node.name, operator.predicate, visible(edge)), negate=operator.negate)

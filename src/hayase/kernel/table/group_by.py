@@ -12,7 +12,6 @@ from hayase.kernel.frame.compiled_expressions import (
     CompiledValue,
     carried,
     compile_value,
-    known,
     result_type,
     schema_of_type,
     visible,
@@ -102,7 +101,6 @@ class TableGroupByColumns(ColumnNode):
         self, name: str, edge: EdgeSchema, output: EdgeSchema, key: pl.Expr, value: CompiledValue | None
     ) -> None:
         super().__init__(name, output)
-        assert edge.value is not None and output.value is not None
         self._given = edge.value.names
         self._made = output.value.names
         self._key = key
@@ -155,7 +153,7 @@ def table_group_by_columns(node: ProcessorNode, inputs: Sequence[EdgeSchema], ct
     """
     operator, (edge,) = node.operator, inputs
     assert isinstance(operator, TableGroupBy)
-    if operator.key is None or not known(edge) or not edge.old_values:
+    if operator.key is None or not edge.old_values:
         return None
     types = visible(edge)
     dtype = result_type(node.name, operator.key, types)

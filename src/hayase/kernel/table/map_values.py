@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from hayase.core.records import Record
-from hayase.kernel.frame.compiled_expressions import compile_value, known, visible
+from hayase.kernel.frame.compiled_expressions import compile_value, visible
 from hayase.kernel.frame.python_values import has_python_records, has_python_values
 from hayase.kernel.frame.row_functions import row_mapper
 from hayase.kernel.node.column_node import ColumnNode, CompileContext
@@ -39,7 +39,7 @@ def table_map_values_columns(
     """The column form; a callable has one if the schema of its results is known, a store if that of its serdes is."""
     operator, (edge,) = node.operator, inputs
     assert isinstance(operator, TableMapValues)
-    if not known(edge) or old_values_missing(operator, edge):
+    if old_values_missing(operator, edge):
         return None
     if isinstance(operator.mapper, pl.Expr | tuple):
         value = compile_value(node.name, operator.mapper, visible(edge))

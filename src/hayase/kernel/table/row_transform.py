@@ -28,7 +28,6 @@ class TableStep(ABC):
     """
 
     def __init__(self, edge: EdgeSchema, schema: Schema) -> None:
-        assert edge.value is not None
         self.edge = edge
         self.schema = schema
         self._given = set(edge.value.names)
@@ -90,7 +89,6 @@ class FilterStep(TableStep):
     """
 
     def __init__(self, edge: EdgeSchema, predicate: Callable[[Any, Any], bool] | pl.Expr, *, negate: bool) -> None:
-        assert edge.value is not None
         super().__init__(edge, edge.value)
         self._predicate = predicate
         self._negate = negate

@@ -9,7 +9,6 @@ import polars as pl
 
 from hayase.core.metrics import DROPPED_RECORDS
 from hayase.core.records import Change, Record
-from hayase.kernel.frame.compiled_expressions import known
 from hayase.kernel.frame.stored_columns import StoredTable
 from hayase.kernel.node.column_node import KEY, ColumnContext, ColumnNode, CompileContext, TableColumns
 from hayase.kernel.node.edge import EdgeSchema
@@ -92,7 +91,7 @@ def table_source_columns(node: ProcessorNode, inputs: Sequence[EdgeSchema], ctx:
     """The column form; it needs a store whose serdes have one."""
     operator, (edge,) = node.operator, inputs
     assert isinstance(operator, TableSource)
-    if not known(edge) or edge.windowed:
+    if edge.windowed:
         return None
     old_values = operator.old_values and operator.store is not None
     output = dataclasses.replace(edge, table=True, old_values=old_values)

@@ -10,7 +10,6 @@ import numpy as np
 import polars as pl
 
 from hayase.core.records import Headers
-from hayase.kernel.frame.compiled_expressions import known
 from hayase.kernel.frame.key_columns import key_bytes, keys_of
 from hayase.kernel.node.column_node import (
     HEADERS,
@@ -58,7 +57,7 @@ class KeyColumns:
         if isinstance(serde, TimeWindowedSerde):
             size_ms, serde = serde.window_size_ms, serde.inner
         codec = serde.columns
-        if codec is None or edge.key is None or edge.windowed != (size_ms is not None):
+        if codec is None or edge.windowed != (size_ms is not None):
             return None
         return (
             cls(codec, size_ms)
@@ -186,9 +185,8 @@ def table_suppress_columns(node: ProcessorNode, inputs: Sequence[EdgeSchema], ct
     """The column form; it needs one of the serdes, and old values."""
     operator, (edge,) = node.operator, inputs
     assert isinstance(operator, TableSuppress)
-    if not known(edge) or not edge.old_values:
+    if not edge.old_values:
         return None
-    assert edge.value is not None
     keys, values = KeyColumns.of(operator.serdes.key, edge), operator.serdes.value.columns
     if keys is None or values is None:
         return None

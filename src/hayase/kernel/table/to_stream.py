@@ -8,7 +8,6 @@ from collections.abc import Sequence
 import polars as pl
 
 from hayase.core.records import Record
-from hayase.kernel.frame.compiled_expressions import known
 from hayase.kernel.node.column_node import OLD, OLD_NULL, ColumnContext, ColumnNode, CompileContext
 from hayase.kernel.node.edge import EdgeSchema
 from hayase.kernel.node.row_node import RowContext, RowNode
@@ -41,6 +40,4 @@ def table_to_stream_columns(
 ) -> ColumnNode | None:
     """The column form."""
     (edge,) = inputs
-    if not known(edge):
-        return None
     return TableToStreamColumns(node.name, dataclasses.replace(edge, table=False, old_values=False))

@@ -148,4 +148,4 @@ def driver_addresses(settings: Mapping[str, str]) -> tuple[str, str]:
 def _parts(address: str) -> tuple[str, int]:
     match = _ADDRESS.fullmatch(address)
     assert match is not None, address  # the settings were checked
-    return address[1], int(address[2])
+    return match[1], int(match[2])

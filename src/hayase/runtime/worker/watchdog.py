@@ -29,7 +29,7 @@ from hayase.core.call_site import is_users_file
 from hayase.core.errors import HayaseError
 from hayase.core.steps import STEPS, Step
 from hayase.kernel.node.column_node import ColumnNode
-from hayase.kernel.node.row_node import RowNode
+from hayase.kernel.node.row_node import LivingProcessor, RowNode
 from hayase.runtime.wire.step_hung import heading, hung_error
 from hayase.task.row_epoch import RowEpoch
 
@@ -266,7 +266,7 @@ def _frames(frame: FrameType | None) -> Iterator[FrameType]:
 
 def _node(frame: FrameType | None) -> str | None:
     owners = (each.f_locals.get("self") for each in _frames(frame))
-    return next((owner.name for owner in owners if isinstance(owner, RowNode | ColumnNode)), None)
+    return next((owner.name for owner in owners if isinstance(owner, RowNode | ColumnNode | LivingProcessor)), None)
 
 
 def _record(frame: FrameType | None) -> dict[str, Any]:

@@ -1,0 +1,1 @@
+"""ksqlDB's SQL: statements, their analysis, and the topologies that they become. Knows neither Spark nor HTTP."""

@@ -1,0 +1,69 @@
+"""What CREATE OR REPLACE may change of a source."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hayase.sql.ast.statements import SourceKind
+from hayase.sql.catalog.catalog import kind_text
+from hayase.sql.catalog.sources import DataSource
+from hayase.sql.errors import StatementError
+from hayase.sql.formats.columns import Column
+from hayase.sql.types.sql_types import quoted_name
+
+
+def check_replaceable(name: str, kind: SourceKind, existing: DataSource | None, *, is_source: bool) -> None:
+    """Sources made by CREATE SOURCE cannot be replaced, nor can others be replaced by such.
+
+    Raises:
+        StatementError: one of the two is such a source.
+    """
+    if is_source or (existing is not None and existing.is_source):
+        text = kind.value.lower()
+        raise StatementError(
+            "CANNOT_REPLACE", f"Cannot add {text} '{name}': CREATE OR REPLACE is not supported on source {text}s."
+        )
+
+
+def check_upgrade(old: DataSource, new: DataSource) -> None:
+    """A source may get value columns at the end; all else stays as it is.
+
+    Raises:
+        StatementError: something else changed.
+    """
+    pairs: tuple[tuple[str, object, object], ...] = (
+        ("type", kind_text(old.kind), kind_text(new.kind)),
+        ("topic", old.topic, new.topic),
+        ("key format", old.key_format.name, new.key_format.name),
+        ("value format", old.value_format.name, new.value_format.name),
+        ("timestamp column", old.timestamp, new.timestamp),
+        ("windows", old.window, new.window),
+    )
+    for what, before, after in pairs:
+        if before != after:
+            raise StatementError(
+                "CANNOT_REPLACE",
+                f"Cannot upgrade data source: DataSource '{old.name}' has {what} = {before} which is not upgradeable "
+                f"to {after}",
+            )
+    if old.key != new.key:
+        _refuse(
+            old, new, "Key columns must be identical. The following key columns", _different(old.key, new.key), key=True
+        )
+    different = _different(old.value, new.value[: len(old.value)])
+    if different:
+        _refuse(old, new, "The following columns", different, key=False)
+
+
+def _different(old: Sequence[Column], new: Sequence[Column]) -> list[Column]:
+    return [column for index, column in enumerate(old) if index >= len(new) or new[index] != column]
+
+
+def _refuse(old: DataSource, new: DataSource, what: str, columns: Sequence[Column], *, key: bool) -> None:
+    suffix = " KEY" if key else ""
+    listed = ", ".join(f"{quoted_name(column.name)} {column.type}{suffix}" for column in columns)
+    raise StatementError(
+        "CANNOT_REPLACE",
+        f"Cannot upgrade data source: DataSource '{old.name}' has schema = {old.schema_text} which is not upgradeable "
+        f"to {new.schema_text}. ({what} are changed, missing or reordered: [{listed}])",
+    )

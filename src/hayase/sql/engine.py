@@ -1,0 +1,152 @@
+"""The engine: statements change the catalog and start and stop queries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from hayase.sql.analysis.planner_settings import is_true
+from hayase.sql.ast import statements as ast
+from hayase.sql.catalog.catalog import Catalog
+from hayase.sql.errors import SqlError, StatementError
+from hayase.sql.functions.registry import FunctionRegistry, default_registry
+from hayase.sql.grammar.parser import ParsedStatement, parse_script
+from hayase.sql.grammar.variables import Variables
+from hayase.sql.settings import effective, setting_of
+from hayase.sql.statements.create_as import create_as
+from hayase.sql.statements.create_source import create_source
+from hayase.sql.statements.drop_alter import alter_source, drop_source
+from hayase.sql.statements.execution import Execution
+from hayase.sql.statements.insert import insert_into, insert_values
+from hayase.sql.statements.results import PersistentQuery, StatementResult
+from hayase.sql.statements.topics import MemoryTopics, TopicAdmin
+from hayase.sql.statements.types import create_type, drop_type
+
+__all__ = ["PersistentQuery", "SqlEngine", "StatementResult", "TopicAdmin"]
+
+_HANDLERS: dict[type[ast.Statement], Callable[[Any, Execution], StatementResult]] = {
+    ast.CreateSource: create_source,
+    ast.CreateAsSelect: create_as,
+    ast.InsertInto: insert_into,
+    ast.InsertValues: insert_values,
+    ast.DropSource: drop_source,
+    ast.AlterSource: alter_source,
+    ast.CreateType: create_type,
+    ast.DropType: drop_type,
+}
+
+
+class SqlEngine:
+    """Executes statements one after the other; one that fails changes nothing.
+
+    Args:
+        settings: of ksqlDB, by name.
+        functions: all functions; by default those of ksqlDB.
+        schema_registry: for formats that need one.
+        topics: those that exist; by default any, with one partition.
+
+    Example:
+        >>> engine = SqlEngine()
+        >>> results = engine.script('''
+        ...     CREATE STREAM orders (id INT KEY, cents INT) WITH (kafka_topic='orders', value_format='JSON');
+        ...     CREATE STREAM large AS SELECT * FROM orders WHERE cents > 1000;
+        ... ''')
+        >>> [result.message for result in results]
+        ['Stream created', 'Created query with ID CSAS_LARGE_0']
+    """
+
+    def __init__(
+        self,
+        settings: Mapping[str, object] | None = None,
+        functions: FunctionRegistry | None = None,
+        schema_registry: Any = None,
+        topics: TopicAdmin | None = None,
+    ) -> None:
+        self.catalog = Catalog()
+        self.queries: dict[str, PersistentQuery] = {}
+        self.functions = default_registry() if functions is None else functions
+        self._settings = dict(settings or {})
+        self._session: dict[str, object] = {}
+        self._registry = schema_registry
+        self._topics = MemoryTopics(partitions_by_default=1) if topics is None else topics
+        self._next_number = 0
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """The settings that count now: those of the engine, and those of SET over them."""
+        return effective(self._settings, self._session)
+
+    def script(self, text: str, variables: Variables | None = None) -> list[StatementResult]:
+        """Execute all statements of a text, which is parsed as a whole before.
+
+        Raises:
+            ParseFailedError: some text is no statement; nothing is executed.
+            StatementError: a statement cannot be executed; those before it are.
+        """
+        return [self.execute(statement) for statement in parse_script(text, variables)]
+
+    def execute(self, parsed: ParsedStatement, overrides: Mapping[str, object] | None = None) -> StatementResult:
+        """Execute one statement.
+
+        Args:
+            parsed: the statement.
+            overrides: settings for it alone.
+
+        Raises:
+            StatementError: it cannot be executed; nothing has changed.
+        """
+        statement = parsed.statement
+        try:
+            if isinstance(statement, ast.SetProperty):
+                return self._set(statement)
+            if isinstance(statement, ast.UnsetProperty):
+                self._session.pop(statement.name, None)
+                return StatementResult(f"Successfully unset local property {statement.name}")
+            return self._run(parsed, effective(self._settings, self._session, overrides or {}))
+        except SqlError as error:
+            if error.statement is None:
+                error.statement = parsed.text
+            raise
+
+    def _set(self, statement: ast.SetProperty) -> StatementResult:
+        setting_of(statement.name)
+        self._session[statement.name] = statement.value
+        return StatementResult(f"Successfully changed local property {statement.name} to '{statement.value}'.")
+
+    def _run(self, parsed: ParsedStatement, settings: Mapping[str, object]) -> StatementResult:
+        statement = parsed.statement
+        handler = _HANDLERS.get(type(statement))
+        if handler is None:
+            raise StatementError(
+                "NOT_EXECUTABLE",
+                f"{type(statement).__name__} is no statement that changes streams, tables or queries, so it cannot be "
+                "executed here",
+                location=parsed.location,
+            )
+        if getattr(statement, "or_replace", False) and not is_true(settings, "ksql.create.or.replace.enabled"):
+            raise StatementError(
+                "NOT_ENABLED", "CREATE OR REPLACE is off; set ksql.create.or.replace.enabled to true to allow it"
+            )
+        execution = Execution(
+            catalog=self.catalog.copy(),
+            queries=dict(self.queries),
+            next_number=self._next_number,
+            settings=settings,
+            functions=self.functions,
+            topics=self._topics,
+            registry=self._registry,
+            text=parsed.text,
+        )
+        result = handler(statement, execution)
+        self._take(execution)
+        return result
+
+    def _take(self, execution: Execution) -> None:
+        """Make what the statement did count."""
+        for topic, partitions, replicas in execution.to_create:
+            self._topics.create(topic, partitions, replicas)
+        for topic in execution.to_delete:
+            self._topics.delete(topic)
+        self.catalog = execution.catalog
+        self.queries = execution.queries
+        self._next_number = execution.next_number

@@ -1,0 +1,1 @@
+"""The type of an expression, and what it compiles to: generated Python for rows, Polars for columns."""

@@ -1,0 +1,1 @@
+"""Scalar functions, one module a family."""

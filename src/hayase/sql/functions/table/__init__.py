@@ -1,0 +1,1 @@
+"""Table functions, one module a family."""

@@ -1,0 +1,109 @@
+"""The parser: scripts, statements and expressions as syntax trees."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from hayase.sql.ast.expressions import Expression
+from hayase.sql.ast.location import Location
+from hayase.sql.ast.statements import DefineVariable, Statement, UndefineVariable
+from hayase.sql.errors import ParseFailedError
+from hayase.sql.grammar.build_expressions import build_expression
+from hayase.sql.grammar.build_statements import build_statement
+from hayase.sql.grammar.limits import MAX_STATEMENT_CHARACTERS
+from hayase.sql.grammar.names import branch
+from hayase.sql.grammar.syntax import Start, parse_tree
+from hayase.sql.grammar.syntax_errors import location_of
+from hayase.sql.grammar.tokens import RawStatement, raw_statements, tokens_of
+from hayase.sql.grammar.variables import Variables, substitute
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedStatement:
+    """A statement with its text, semicolon included, and where it begins in the script."""
+
+    text: str
+    statement: Statement
+    location: Location
+
+
+def parse_script(
+    text: str, variables: Variables | None = None, *, test_statements: bool = False
+) -> list[ParsedStatement]:
+    """The statements of a script, each ending with a semicolon.
+
+    Args:
+        text: the script.
+        variables: what `${name}` stands for; DEFINE and UNDEFINE in the script change it.
+        test_statements: whether RUN SCRIPT and the ASSERTs of test scripts are statements, too.
+
+    Raises:
+        ParseFailedError: with line and column in the script.
+    """
+    return list(iterate_script(text, variables, test_statements=test_statements))
+
+
+def iterate_script(
+    text: str, variables: Variables | None = None, *, test_statements: bool = False
+) -> Iterator[ParsedStatement]:
+    """The statements of a script one by one: `variables` may be changed between them."""
+    known = Variables() if variables is None else variables
+    for raw in raw_statements(text):
+        if raw.end is None:
+            location = location_of(raw.tokens[-1])
+            raise ParseFailedError(
+                "SYNTAX_ERROR",
+                f"line {location.line}:{location.column}: Syntax Error\nmissing ';' at '<EOF>'\nStatement: {raw.text}",
+                location=location,
+                statement=raw.text,
+            )
+        if raw.tokens:
+            yield _parsed(raw, known, "only_test_statement" if test_statements else "only_statement")
+
+
+def parse_statement(text: str, variables: Variables | None = None) -> ParsedStatement:
+    """One statement, with or without its semicolon.
+
+    Raises:
+        ParseFailedError: with line and column; or `text` is several statements.
+    """
+    statements = [raw for raw in raw_statements(text) if raw.tokens]
+    if len(statements) != 1:
+        raise ParseFailedError(
+            "NOT_ONE_STATEMENT", f"Expected exactly one KSQL statement; found {len(statements)} instead"
+        )
+    return _parsed(statements[0], variables or Variables(), "only_statement")
+
+
+def parse_expression(text: str) -> Expression:
+    """One expression.
+
+    Raises:
+        ParseFailedError: with line and column.
+    """
+    _check_length(text, text)
+    return build_expression(branch(parse_tree(list(tokens_of(text)), "only_expression", text, None)))
+
+
+def _parsed(raw: RawStatement, variables: Variables, start: Start) -> ParsedStatement:
+    _check_length(raw.text, f"{raw.text[:80]}…")
+    try:
+        tokens = substitute(raw.tokens, variables)
+        statement = build_statement(branch(parse_tree(tokens, start, raw.text, raw.end)))
+    except ParseFailedError as error:
+        error.statement = error.statement or raw.text
+        raise
+    if isinstance(statement, DefineVariable):
+        variables[statement.name] = statement.value
+    elif isinstance(statement, UndefineVariable):
+        variables.pop(statement.name, None)
+    return ParsedStatement(raw.text, statement, location_of(raw.tokens[0]))
+
+
+def _check_length(text: str, shown: str) -> None:
+    if len(text) > MAX_STATEMENT_CHARACTERS:
+        raise ParseFailedError(
+            "TOO_LONG",
+            f"The statement has {len(text)} characters; at most {MAX_STATEMENT_CHARACTERS} are allowed: {shown[:80]}",
+        )

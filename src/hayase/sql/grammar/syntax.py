@@ -1,0 +1,95 @@
+"""The grammar, loaded once; tokens to parse trees."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Literal
+
+from lark import Lark, Token, Tree, UnexpectedToken
+
+from hayase.sql.ast.words import NON_RESERVED
+from hayase.sql.grammar.syntax_errors import syntax_error
+
+Start = Literal["only_statement", "only_test_statement", "only_expression"]
+
+_NAMES_TOO = (NON_RESERVED - {"STRING"}) | {"STRING_WORD"}
+_BEGINS_STATEMENT = {"ALTER", "ASSERT", "DEFINE", "EXPLAIN", "SET", "SHOW", "UNDEFINE"}
+_KEYWORD_BEFORE: dict[str, Collection[str]] = {
+    "ARRAY": ("LSQB", "LESSTHAN"),
+    "EMIT": ("CHANGES", "FINAL"),
+    "ESCAPE": ("TEXT",),
+    "IF": ("NOT", "EXISTS"),
+    "MAP": ("LPAR", "LESSTHAN"),
+    "PARTITION": ("BY",),
+    "SESSION": ("LPAR",),
+    "STRUCT": ("LPAR", "LESSTHAN", "_NOT_EQUAL"),
+}
+"""Where keyword and name are both possible, a word is the keyword before one of these tokens."""
+
+
+@cache
+def _grammar() -> Lark:
+    text = files("hayase.sql.grammar").joinpath("sql.lark").read_text("utf-8")
+    return Lark(
+        text,
+        parser="lalr",
+        lexer="basic",
+        start=["only_statement", "only_test_statement", "only_expression"],
+        propagate_positions=True,
+        maybe_placeholders=False,
+    )
+
+
+def parse_tree(tokens: Sequence[Token], start: Start, text: str, end: Token | None) -> Tree[Token]:
+    """The parse tree of one statement or expression.
+
+    Raises:
+        ParseFailedError: the tokens are none; with line, column and what was expected.
+    """
+    tokens = _marked_lambdas(tokens)
+    parser = _grammar().parse_interactive(start=start)
+    state = parser.parser_state
+    table = state.parse_conf.states
+    for index, token in enumerate(tokens):
+        if token.type in _NAMES_TOO:
+            accepted = table[state.position]
+            if token.type not in accepted or ("IDENTIFIER" in accepted and not _is_keyword(tokens, index)):
+                token = token.update(type="IDENTIFIER")
+        try:
+            state.feed_token(token)
+        except UnexpectedToken:
+            raise syntax_error(parser, tokens, index, text) from None
+    last = end or (tokens[-1] if tokens else None)
+    end_token = Token.new_borrow_pos("$END", "", last) if last is not None else Token("$END", "", 0, 1, 1)
+    try:
+        tree = state.feed_token(end_token, is_end=True)
+    except UnexpectedToken:
+        raise syntax_error(parser, [*tokens, end_token], len(tokens), text) from None
+    assert isinstance(tree, Tree)
+    return tree
+
+
+def _is_keyword(tokens: Sequence[Token], index: int) -> bool:
+    word = tokens[index].type
+    following = tokens[index + 1].type if index + 1 < len(tokens) else None
+    if word in _KEYWORD_BEFORE:
+        return following in _KEYWORD_BEFORE[word]
+    if word == "COLUMN":  # ADD COLUMN name type; without the keyword, the type's end follows the name's type
+        after = tokens[index + 2].type if index + 2 < len(tokens) else None
+        return after not in {None, "COMMA", "LPAR", "LESSTHAN"}
+    return following is not None if word in _BEGINS_STATEMENT or word == "FUNCTION" else True
+
+
+def _marked_lambdas(tokens: Sequence[Token]) -> list[Token]:
+    """The tokens, with the parentheses around the parameters of lambdas made a token of their own."""
+    marked = list(tokens)
+    for index, token in enumerate(tokens):
+        if token.type == "_FAT_ARROW" and index > 0 and tokens[index - 1].type == "RPAR":
+            opening = index - 2
+            while opening >= 0 and tokens[opening].type not in {"LPAR", "RPAR"}:
+                opening -= 1
+            if opening >= 0 and tokens[opening].type == "LPAR":
+                marked[opening] = tokens[opening].update(type="_LAMBDA_LPAR")
+    return marked

@@ -1,0 +1,1 @@
+"""Logical plans as topologies of the DSL. One file an operator family."""

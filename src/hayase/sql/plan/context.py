@@ -1,0 +1,159 @@
+"""What the steps of one topology share: the builder, functions, settings, serdes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hayase.dsl.builder import StreamsBuilder
+from hayase.dsl.kstream import KStream
+from hayase.dsl.ktable import KTable
+from hayase.serde import SessionWindowedSerde, TimeWindowedSerde
+from hayase.serde.protocol import Serde
+from hayase.sql.analysis.steps import Rows
+from hayase.sql.ast.expressions import Expression
+from hayase.sql.ast.text import expression_text
+from hayase.sql.catalog.sources import WindowedKey
+from hayase.sql.errors import StatementError
+from hayase.sql.expressions.rows import RowExpression, compile_row
+from hayase.sql.expressions.typing import type_of
+from hayase.sql.formats.columns import Column
+from hayase.sql.formats.internal import internal_key_serde, internal_value_serde
+from hayase.sql.functions.registry import FunctionRegistry
+from hayase.sql.plan.processing_log import log_failure
+from hayase.sql.types.sql_types import SqlType
+
+
+class GuardedExpression:
+    """An expression whose failure is a null and a line of the processing log.
+
+    Args:
+        expression: compiled.
+        step: name of the step, for the log.
+        text: of the expression, for the log.
+    """
+
+    def __init__(self, expression: RowExpression, step: str, text: str) -> None:
+        self._expression = expression
+        self._step = step
+        self._text = text
+
+    def __call__(self, row: Mapping[str, object]) -> Any:
+        """The value for a row; `None` if it fails."""
+        try:
+            return self._expression(row)
+        except Exception as error:  # a function of a user may raise anything
+            log_failure(self._step, self._text, error)
+            return None
+
+
+@dataclass
+class PlanContext:
+    """What the steps of one topology share.
+
+    Attributes:
+        builder: of the topology.
+        functions: all functions.
+        settings: of the session.
+        registry: the schema registry, if there is one.
+    """
+
+    builder: StreamsBuilder
+    functions: FunctionRegistry
+    settings: Mapping[str, object]
+    registry: Any = None
+    _counts: dict[str, int] = field(default_factory=dict)
+
+    def compile(
+        self, expression: Expression, columns: Mapping[str, SqlType], what: str, step: str
+    ) -> GuardedExpression:
+        """An expression over rows of the columns.
+
+        Args:
+            expression: over these columns.
+            columns: of the rows.
+            what: Select, Predicate, Group By: the clause, for the error.
+            step: for the log.
+
+        Raises:
+            StatementError: the expression cannot be computed.
+        """
+        try:
+            compiled = compile_row(expression, columns, self.functions, self.settings)
+        except StatementError as error:
+            raise StatementError(
+                error.condition, f"Invalid {what}: {error.message}", location=error.location
+            ) from error
+        return GuardedExpression(compiled, step, expression_text(expression))
+
+    def type_of(self, expression: Expression, columns: Mapping[str, SqlType]) -> SqlType | None:
+        """The type of an expression over rows of the columns."""
+        return type_of(expression, columns, self.functions)
+
+    def key_serde_of(self, expression: Expression, columns: Mapping[str, SqlType]) -> Serde[Any]:
+        """The serde of keys that an expression gives."""
+        type_ = self.type_of(expression, columns)
+        assert type_ is not None
+        return internal_key((Column("KEY", type_),))
+
+    def next_name(self, prefix: str) -> str:
+        """A name with a number behind it, which no other step of the topology has."""
+        number = self._counts.get(prefix, 0)
+        self._counts[prefix] = number + 1
+        return f"{prefix}-{number}"
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What a step became: a stream or a table of rows.
+
+    Attributes:
+        rows: of the step.
+        key_fields: names in the record's key where that has several columns, in the order of `rows.key`.
+        key_serde: of the records' keys where they are partitioned anew or stored; windowed keys included.
+        stream: if the rows are a stream.
+        table: if they are a table.
+    """
+
+    rows: Rows
+    key_fields: tuple[str, ...]
+    key_serde: Serde[Any]
+    stream: KStream[Any, Any] | None = None
+    table: KTable[Any, Any] | None = None
+
+    @property
+    def of_stream(self) -> KStream[Any, Any]:
+        """The stream of a step that gives one."""
+        assert self.stream is not None
+        return self.stream
+
+    @property
+    def of_table(self) -> KTable[Any, Any]:
+        """The table of a step that gives one."""
+        assert self.table is not None
+        return self.table
+
+    @property
+    def value_serde(self) -> Serde[dict[str, Any]]:
+        """The serde of the rows in stores and between tasks."""
+        return rows_serde(self.rows)
+
+
+def rows_serde(rows: Rows) -> Serde[dict[str, Any]]:
+    """The serde of rows in stores and between tasks."""
+    return internal_value_serde([Column(name, type_) for name, type_ in rows.columns.items()])
+
+
+def internal_key(columns: Sequence[Column], window: WindowedKey | None = None) -> Serde[Any]:
+    """The serde of keys in stores and between tasks."""
+    return windowed_serde(internal_key_serde(columns), window)
+
+
+def windowed_serde(serde: Serde[Any], window: WindowedKey | None) -> Serde[Any]:
+    """The serde of keys with their windows, where they have some."""
+    if window is None:
+        return serde
+    if window.size_ms is None:
+        return SessionWindowedSerde(serde)
+    return TimeWindowedSerde(serde, window.size_ms)

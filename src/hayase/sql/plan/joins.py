@@ -1,0 +1,147 @@
+"""Joins of streams and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from hayase.core.join_windows import JoinWindows
+from hayase.core.records import Windowed
+from hayase.dsl.options.joined import Joined
+from hayase.dsl.options.materialized import Materialized
+from hayase.dsl.options.stream_joined import StreamJoined
+from hayase.sql.analysis.steps import (
+    JoinForeignKey,
+    JoinStreams,
+    JoinStreamTable,
+    JoinTables,
+    Rows,
+)
+from hayase.sql.analysis.windows import DAY_MS
+from hayase.sql.ast.expressions import ColumnRef, Expression
+from hayase.sql.ast.queries import JoinKind, Within
+from hayase.sql.plan.context import GuardedExpression, PlanContext, Stage
+from hayase.sql.plan.eager_join import eager_join
+from hayase.sql.plan.stateless import Row
+
+
+class JoinRows:
+    """One row of two: all columns of both sides, and the key; those of a side without a row are null.
+
+    Args:
+        left: names of the columns of the side that comes first.
+        right: names of those of the other side.
+        key_name: of the key's column; `None` where the first side has the key's columns.
+    """
+
+    def __init__(self, left: Sequence[str], right: Sequence[str], key_name: str | None) -> None:
+        self._left = dict.fromkeys(left)
+        self._right = dict.fromkeys(right)
+        self._key_name = key_name
+
+    def __call__(self, key: Any, left: Row | None, right: Row | None) -> Any:
+        """The joined row."""
+        row = {**(self._left if left is None else left), **(self._right if right is None else right)}
+        if self._key_name is not None:
+            row[self._key_name] = key.key if isinstance(key, Windowed) else key
+        return row
+
+
+class JoinKey:
+    """The key by which a row is joined; null if the expression fails."""
+
+    def __init__(self, expression: GuardedExpression) -> None:
+        self._expression = expression
+
+    def __call__(self, key: Any, row: Row | None) -> Any:
+        """The key of a row."""
+        return None if row is None else self._expression(row)
+
+
+def join_streams(step: JoinStreams, left: Stage, right: Stage, context: PlanContext) -> Stage:
+    """A join of two streams; a right join is a left join with the sides swapped."""
+    left, right = _by_keys(left, right, step.left_key, step.right_key, context)
+    swapped = step.kind is JoinKind.RIGHT
+    first, second = (right, left) if swapped else (left, right)
+    joiner = JoinRows(list(first.rows.columns), list(second.rows.columns), step.key_name)
+    windows = join_windows(step.within)
+    kind = {JoinKind.INNER: "inner", JoinKind.FULL: "outer"}.get(step.kind, "left")
+    if kind != "inner" and step.within.grace_ms is None:
+        stream = eager_join(first, second, joiner, windows, outer=kind == "outer", context=context)
+    else:
+        join: Callable[..., Any] = {
+            "inner": first.of_stream.join,
+            "left": first.of_stream.left_join,
+            "outer": first.of_stream.outer_join,
+        }[kind]
+        joined = StreamJoined.with_(first.key_serde, first.value_serde, second.value_serde)
+        stream = join(second.of_stream, joiner, windows, joined)
+    return Stage(step.rows, (step.key_name,), left.key_serde, stream)
+
+
+def join_windows(within: Within) -> JoinWindows:
+    """The window of a join; without GRACE PERIOD its grace is what is left of a day."""
+    grace_ms = max(DAY_MS - 2 * within.before_ms, 0) if within.grace_ms is None else within.grace_ms
+    return JoinWindows(within.before_ms, within.after_ms, grace_ms)
+
+
+def join_stream_table(step: JoinStreamTable, left: Stage, right: Stage, context: PlanContext) -> Stage:
+    """A stream with the rows of a table at its key."""
+    left = _rekeyed(left, step.left_key, right, context)
+    joiner = JoinRows(list(left.rows.columns), list(right.rows.columns), step.key_name)
+    joined = Joined.with_(left.key_serde, left.value_serde, right.value_serde)
+    stream = left.of_stream
+    if step.kind is JoinKind.LEFT:
+        result = stream.left_join(right.of_table, joiner, joined)
+    else:
+        result = stream.join(right.of_table, joiner, joined)
+    return Stage(step.rows, (step.key_name,), left.key_serde, result)
+
+
+def join_tables(step: JoinTables, left: Stage, right: Stage, context: PlanContext) -> Stage:
+    """Two tables by their keys; a right join is a left join with the sides swapped."""
+    swapped = step.kind is JoinKind.RIGHT
+    first, second = (right, left) if swapped else (left, right)
+    joiner = JoinRows(list(first.rows.columns), list(second.rows.columns), step.key_name)
+    joins: dict[JoinKind, Callable[..., Any]] = {
+        JoinKind.INNER: first.of_table.join,
+        JoinKind.FULL: first.of_table.outer_join,
+    }
+    join = joins.get(step.kind, first.of_table.left_join)
+    return Stage(step.rows, (step.key_name,), left.key_serde, table=join(second.of_table, joiner))
+
+
+def join_foreign_key(step: JoinForeignKey, left: Stage, right: Stage, context: PlanContext) -> Stage:
+    """A table with the rows of another one that an expression names."""
+    extractor = JoinKey(context.compile(step.left_key, left.rows.columns, "Join", "JOIN"))
+    joiner = JoinRows(list(left.rows.columns), list(right.rows.columns), None)
+    materialized = Materialized.with_(left.key_serde, replace(left, rows=step.rows).value_serde)
+    join: Callable[..., Any] = left.of_table.left_join if step.kind is JoinKind.LEFT else left.of_table.join
+    table = join(right.of_table, extractor, joiner, None, materialized)
+    return Stage(step.rows, left.key_fields, left.key_serde, table=table)
+
+
+def _by_keys(
+    left: Stage, right: Stage, left_key: Expression, right_key: Expression, context: PlanContext
+) -> tuple[Stage, Stage]:
+    """Both streams under the key of the join: the one that has it already says how it is written."""
+    if _has_key(left.rows, left_key):
+        return left, _rekeyed(right, right_key, left, context)
+    if _has_key(right.rows, right_key):
+        return _rekeyed(left, left_key, right, context), right
+    first = _rekeyed(left, left_key, None, context)
+    return first, _rekeyed(right, right_key, first, context)
+
+
+def _has_key(rows: Rows, key: Expression) -> bool:
+    return isinstance(key, ColumnRef) and rows.key == (key.name,)
+
+
+def _rekeyed(stage: Stage, key: Expression, like: Stage | None, context: PlanContext) -> Stage:
+    """The stream under another key, written as that of `like`, so that equal keys come to one task."""
+    if _has_key(stage.rows, key):
+        return stage if like is None else replace(stage, key_serde=like.key_serde)
+    selected = stage.of_stream.select_key(JoinKey(context.compile(key, stage.rows.columns, "Join", "JOIN")))
+    serde = context.key_serde_of(key, stage.rows.columns) if like is None else like.key_serde
+    return replace(stage, stream=selected, key_serde=serde)

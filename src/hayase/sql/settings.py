@@ -1,0 +1,116 @@
+"""The settings of ksqlDB: which count here, which are accepted without effect, which are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from hayase.sql.errors import StatementError
+
+STREAMS_PREFIX = "ksql.streams."
+FUNCTIONS_PREFIX = "ksql.functions."
+
+
+class Use(Enum):
+    """What becomes of a setting."""
+
+    HONOURED = "honoured"
+    ACCEPTED = "accepted"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting.
+
+    Attributes:
+        use: what becomes of it.
+        default: its value where it is not set; `None`: unset.
+        meaning: what it does, or why it does nothing.
+    """
+
+    use: Use
+    default: str | None
+    meaning: str
+
+
+def _honoured(default: str | None, meaning: str) -> Setting:
+    return Setting(Use.HONOURED, default, meaning)
+
+
+def _accepted(default: str | None, meaning: str) -> Setting:
+    return Setting(Use.ACCEPTED, default, meaning)
+
+
+def _refused(meaning: str) -> Setting:
+    return Setting(Use.REFUSED, None, meaning)
+
+
+SETTINGS: Mapping[str, Setting] = {
+    "auto.offset.reset": _honoured("latest", "where a query without position begins: earliest or latest"),
+    "cache.max.bytes.buffering": _honoured("10485760", "the record cache of aggregations and tables, in bytes"),
+    "commit.interval.ms": _honoured("2000", "how long an epoch collects records"),
+    "processing.guarantee": _honoured("exactly_once_v2", "as in Kafka Streams; ksqlDB's default is at_least_once"),
+    "ksql.cast.strings.preserve.nulls": _honoured("true", "a null that is cast to STRING stays null"),
+    "ksql.create.or.replace.enabled": _honoured("true", "whether CREATE OR REPLACE is allowed"),
+    "ksql.fail.on.deserialization.error": _honoured("false", "whether a record that cannot be read stops its query"),
+    "ksql.fail.on.production.error": _honoured("true", "whether a record that cannot be written stops its query"),
+    "ksql.headers.columns.enabled": _honoured("true", "whether columns of headers are allowed"),
+    "ksql.insert.into.values.enabled": _honoured("true", "whether INSERT INTO … VALUES is allowed"),
+    "ksql.lambdas.enabled": _honoured("true", "whether lambdas are allowed"),
+    "ksql.nested.error.set.null": _accepted("true", "an expression that fails is null as a whole"),
+    "ksql.new.query.planner.enabled": _honoured("false", "keys of several columns have the order of SELECT"),
+    "ksql.output.topic.name.prefix": _honoured("", "what topics of results begin with"),
+    "ksql.persistence.default.format.key": _honoured("KAFKA", "the format of keys where WITH has none"),
+    "ksql.persistence.default.format.value": _honoured(None, "the format of values where WITH has none"),
+    "ksql.persistence.wrap.single.values": _honoured(None, "whether an only value column is a field of a record"),
+    "ksql.sink.partitions": _honoured(None, "partitions of topics of results; default: those of the leftmost source"),
+    "ksql.sink.replicas": _honoured(None, "replicas of topics of results; default: those of the leftmost source"),
+    "ksql.source.table.materialization.enabled": _honoured("true", "whether CREATE SOURCE TABLE keeps its rows"),
+    "ksql.suppress.enabled": _honoured("true", "whether EMIT FINAL is allowed"),
+    "ksql.suppress.buffer.size.bytes": _accepted("-1", "results that wait for EMIT FINAL are in the state, on disk"),
+    "ksql.timestamp.throw.on.invalid": _honoured("false", "whether a bad TIMESTAMP column stops its query"),
+    "ksql.variable.substitution.enable": _honoured("true", "whether ${name} is replaced"),
+    "ksql.windowed.session.key.legacy": _accepted("false", "keys of sessions are written as Kafka Streams does it"),
+    "ksql.query.persistent.active.limit": _accepted(None, "there is no limit of running queries"),
+    "ksql.service.id": _honoured("default_", "what names of internal topics begin with"),
+    "ksql.runtime.feature.shared.enabled": _accepted("false", "all queries of a script share one runtime"),
+    "ksql.hidden.topics": _accepted(None, "there is no list of topics to hide from"),
+    "ksql.readonly.topics": _accepted(None, "rights are those of the broker"),
+    "ksql.connect.url": _refused("connectors are not configured; leave it out"),
+    "ksql.extension.dir": _refused("functions are Python modules, not jars; name them in the settings of Hayase"),
+    "ksql.security.extension.class": _refused("Java classes cannot be loaded"),
+    "ksql.udfs.enabled": _accepted("true", "functions of modules are on where modules are named"),
+}
+"""Settings by name; those that begin with `ksql.streams.` and `ksql.functions.` are honoured, too."""
+
+
+def setting_of(name: str) -> Setting:
+    """What becomes of a setting.
+
+    Raises:
+        StatementError: `UNKNOWN_SETTING`: ksqlDB has no such setting, or Hayase refuses it.
+    """
+    found = SETTINGS.get(name.removeprefix(STREAMS_PREFIX)) or SETTINGS.get(name)
+    if found is None and (name.startswith((STREAMS_PREFIX, FUNCTIONS_PREFIX, "ksql.query."))):
+        return _honoured(None, "handed on")
+    if found is None:
+        raise StatementError(
+            "UNKNOWN_SETTING",
+            f"Unknown property: {name}. Settings begin with {STREAMS_PREFIX} or {FUNCTIONS_PREFIX}, or are one of "
+            f"{', '.join(sorted(SETTINGS))}",
+        )
+    if found.use is Use.REFUSED:
+        raise StatementError("REFUSED_SETTING", f"{name} cannot be set: {found.meaning}")
+    return found
+
+
+def effective(*layers: Mapping[str, object]) -> dict[str, object]:
+    """The settings that count: defaults, with the layers over them, the last one on top."""
+    values: dict[str, object] = {
+        name: setting.default for name, setting in SETTINGS.items() if setting.default is not None
+    }
+    for layer in layers:
+        values.update(layer)
+    return values

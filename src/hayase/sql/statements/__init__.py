@@ -1,0 +1,1 @@
+"""The execution of statements, one file a family."""

@@ -1,0 +1,166 @@
+"""A script of SQL, executed statement by statement: each record goes through all queries before the next statement."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from hayase.sql.ast.statements import AssertNullValues, AssertSchema, AssertSource, AssertTopic, AssertValues, RunScript
+from hayase.sql.engine import SqlEngine
+from hayase.sql.errors import StatementError
+from hayase.sql.functions.registry import FunctionRegistry
+from hayase.sql.grammar.parser import ParsedStatement, iterate_script
+from hayase.sql.grammar.variables import Variables
+from hayase.sql.registry.embedded import EmbeddedSchemaRegistry
+from hayase.sql.statements.results import PersistentQuery, ProducedRecord
+from hayase.sql.statements.topics import MemoryTopics
+from hayase.testing.driver import TopologyTestDriver
+from hayase.testing.sql.asserts import check_null_values, check_schema, check_source, check_topic, check_values
+from hayase.testing.topics import RawRecord
+
+_DRIVER = {"statestore.cache.max.bytes": 0, "deserialization.exception.handler": "log_and_continue"}
+_SCRIPTS_DEPTH_MAX = 20
+
+
+class SqlScript:
+    """Runs statements of SQL without Spark and Kafka.
+
+    INSERT INTO … VALUES writes a record, which all queries that read the topic process before the next statement.
+    ASSERT VALUES takes the next record of a topic that no ASSERT has seen.
+
+    Args:
+        settings: of ksqlDB, by name.
+        functions: all functions; by default those of ksqlDB.
+        folder: where relative paths of RUN SCRIPT begin.
+
+    Example:
+        >>> with SqlScript() as script:
+        ...     script.run('''
+        ...         CREATE STREAM orders (id INT KEY, cents INT) WITH (kafka_topic='orders', value_format='JSON');
+        ...         CREATE STREAM large AS SELECT * FROM orders WHERE cents > 1000;
+        ...         INSERT INTO orders VALUES (1, 500);
+        ...         INSERT INTO orders VALUES (2, 5000);
+        ...         ASSERT VALUES large (id, cents) VALUES (2, 5000);
+        ...     ''')
+    """
+
+    def __init__(
+        self,
+        settings: Mapping[str, object] | None = None,
+        functions: FunctionRegistry | None = None,
+        folder: Path | None = None,
+    ) -> None:
+        self._registry = EmbeddedSchemaRegistry()
+        self._topics = MemoryTopics(partitions_by_default=1)
+        self.engine = SqlEngine(settings, functions, self._registry, self._topics)
+        self._folder = folder or Path()
+        self._variables = Variables()
+        self._drivers: dict[str, tuple[PersistentQuery, TopologyTestDriver]] = {}
+        self._log: dict[str, list[RawRecord]] = {}
+        self._read: dict[str, int] = {}
+        self._depth = 0
+
+    def __enter__(self) -> SqlScript:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop all queries."""
+        for _, driver in self._drivers.values():
+            driver.close()
+        self._drivers.clear()
+
+    def run(self, text: str) -> None:
+        """Execute the statements of a text, one by one as they are parsed.
+
+        Raises:
+            SqlError: a statement is wrong.
+            SqlAssertionError: an ASSERT does not hold.
+        """
+        for parsed in iterate_script(text, self._variables, test_statements=True):
+            self.execute(parsed)
+
+    def execute(self, parsed: ParsedStatement) -> None:
+        """Execute one statement; raises as `run`."""
+        match parsed.statement:
+            case AssertValues() as statement:
+                check_values(statement, self.engine, self._registry, self._next(statement.source))
+            case AssertNullValues() as statement:
+                check_null_values(statement, self.engine, self._registry, self._next(statement.source))
+            case AssertSource() as statement:
+                check_source(statement, self.engine)
+            case AssertTopic() as statement:
+                check_topic(statement, self._topics)
+            case AssertSchema() as statement:
+                check_schema(statement, self._registry)
+            case RunScript(path):
+                self._run_file(path)
+            case _:
+                self._change(parsed)
+
+    def _run_file(self, path: str) -> None:
+        if self._depth >= _SCRIPTS_DEPTH_MAX:
+            raise StatementError("TOO_DEEP", f"RUN SCRIPT {path!r}: scripts run each other over {self._depth} levels")
+        file = self._folder / path
+        try:
+            text = file.read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise StatementError("SCRIPT_NOT_READABLE", f"RUN SCRIPT {path!r}: cannot read {file}: {error}") from error
+        self._depth += 1
+        try:
+            self.run(text)
+        finally:
+            self._depth -= 1
+
+    def _change(self, parsed: ParsedStatement) -> None:
+        result = self.engine.execute(parsed)
+        for query_id in result.stopped:
+            if query_id in self._drivers:
+                self._drivers.pop(query_id)[1].close()
+        for query in result.started:
+            self._start(query)
+        for record in result.records:
+            self._write(_raw(record))
+
+    def _start(self, query: PersistentQuery) -> None:
+        running = self._drivers.get(query.id)
+        if running is None:
+            self._drivers[query.id] = query, TopologyTestDriver(query.topology, _DRIVER)
+        else:
+            running[1].replace_topology(query.topology)
+            self._drivers[query.id] = query, running[1]
+
+    def _write(self, record: RawRecord) -> None:
+        """Append a record to its topic, and have all queries process it and what comes of it."""
+        waiting = [record]
+        while waiting:
+            record = waiting.pop(0)
+            self._log.setdefault(record.topic, []).append(record)
+            for query, driver in list(self._drivers.values()):
+                if record.topic in query.source_topics:
+                    driver.pipe(record.topic, record.key, record.value, record.timestamp_ms, record.headers)
+                    if query.sink_topic is not None:
+                        written = driver.output_queue(query.sink_topic)
+                        waiting += written
+                        written.clear()
+
+    def _next(self, source_name: str) -> RawRecord | None:
+        """The next record of a source's topic that was not asserted; `None` if there is none."""
+        source = self.engine.catalog.find(source_name)
+        if source is None:
+            raise StatementError("UNKNOWN_SOURCE", f"{source_name} does not exist.")
+        position = self._read.get(source.topic, 0)
+        records = self._log.get(source.topic, [])
+        if position >= len(records):
+            return None
+        self._read[source.topic] = position + 1
+        return records[position]
+
+
+def _raw(record: ProducedRecord) -> RawRecord:
+    now_ms = int(time.time() * 1000)
+    time_ms = now_ms if record.timestamp_ms is None else record.timestamp_ms
+    return RawRecord(record.topic, record.key, record.value, time_ms)
