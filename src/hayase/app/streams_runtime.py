@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -73,14 +73,20 @@ class StreamsRuntime:
         >>> runtime.topology("revenue").store("revenue").get("book")  # doctest: +SKIP
     """
 
-    def __init__(self, config: Mapping[str, object]) -> None:
+    def __init__(self, config: Mapping[str, object], *, recall: bool = True) -> None:
         """Check the settings; nothing is started, created or contacted yet.
+
+        Args:
+            config: settings of the runtime.
+            recall: whether topologies of earlier runs run, too, that this program does not add. `False`: they are
+                forgotten; their state stays.
 
         Raises:
             ConfigError: a setting is unknown, missing, belongs to a topology, or its value is not allowed.
         """
         self.config = check_runtime_settings(config)
         self._given = dict(config)
+        self._recalls = recall
         self._own = own_config(config)
         self._blobs = open_blobs(self._own.checkpoint_dir, fsync=self._own.checkpoint_fsync)
         self._lock = threading.RLock()
@@ -252,18 +258,26 @@ class StreamsRuntime:
         """
         self._start(bounded=False)
 
-    def run_to_end(self, timeout: timedelta | None = None) -> dict[str, ProgressReport]:
+    def run_to_end(
+        self, timeout: timedelta | None = None, *, after: Mapping[str, Collection[str]] | None = None
+    ) -> dict[str, ProgressReport]:
         """Process what is in the source topics of every topology now, then stop.
 
-        What one topology writes meanwhile, another one may read only at the next call.
+        What one topology writes meanwhile, another one reads only if it comes after it.
+
+        Args:
+            timeout: how long it may take.
+            after: for names of topologies, those that are to be at their end before it starts. Topologies that wait for
+                each other start together.
 
         Raises:
             HayaseError: the first error of a topology or of the runtime, once all have ended.
             StreamsStoppedError: `TIMED_OUT`; the runtime has been stopped then.
         """
-        self._start(bounded=True)
+        waits_for = {name: set(others) for name, others in (after or {}).items()}
+        self._start(bounded=True, later={name for name, others in waits_for.items() if others})
         deadline = None if timeout is None else time.monotonic() + timeout.total_seconds()
-        while any(app.state not in _ENDS for app in self.topologies.values()) and self._state is State.RUNNING:
+        while self._state is State.RUNNING and self._start_next(waits_for):
             if deadline is not None and time.monotonic() > deadline:
                 self.close()
                 raise StreamsStoppedError(
@@ -276,6 +290,19 @@ class StreamsRuntime:
         if errors:
             raise errors[0]
         return reports
+
+    def _start_next(self, waits_for: Mapping[str, Collection[str]]) -> bool:
+        """Start the topologies whose turn it is; whether any is at work."""
+        topologies = self.topologies
+        waiting = [name for name, app in topologies.items() if app.state is State.CREATED]
+        at_work = any(app.state not in (*_ENDS, State.CREATED) for app in topologies.values())
+        unfinished = {name for name, app in topologies.items() if app.state not in _ENDS}
+        ready = [name for name in waiting if unfinished.isdisjoint(waits_for.get(name, ()))]
+        if not ready and not at_work:
+            ready = waiting  # they wait for each other
+        for name in ready:
+            self._try_to_start(name, bounded=True)
+        return at_work or bool(ready)
 
     def run(self) -> None:
         """Start and go on until `close`, Ctrl-C or a failure of the runtime.
@@ -339,7 +366,7 @@ class StreamsRuntime:
 
     # how it works
 
-    def _start(self, *, bounded: bool) -> None:
+    def _start(self, *, bounded: bool, later: Collection[str] = ()) -> None:
         with self._lock:
             if self._state is not State.CREATED:
                 raise StreamsStoppedError(
@@ -357,12 +384,9 @@ class StreamsRuntime:
             raise
         with self._lock:
             self._move(State.RUNNING)
-            names = list(self._topologies)
+            names = [name for name in self._topologies if name not in later]
         for name in names:
-            try:
-                self._start_topology(name, bounded=bounded)
-            except HayaseError as error:  # its state says so; the others go on
-                _LOG.error("topology %s could not be started: %s", name, error)
+            self._try_to_start(name, bounded=bounded)
         self._publish()
         self._watcher = threading.Thread(target=self._watch, name="hayase-runtime", daemon=True)
         self._watcher.start()
@@ -408,7 +432,7 @@ class StreamsRuntime:
         for name, member in membership.members.items():
             if member.paused:
                 self._paused.add(name)
-            if name not in self._programs:
+            if name not in self._programs and self._recalls:
                 topology, settings = membership.program(member.program)
                 default = f"{self._own.application_id}-{name}"
                 adopted = None if member.application_id == default else member.application_id
@@ -444,6 +468,12 @@ class StreamsRuntime:
             app.start_to_end()
         else:
             app.start()
+
+    def _try_to_start(self, name: str, *, bounded: bool) -> None:
+        try:
+            self._start_topology(name, bounded=bounded)
+        except HayaseError as error:  # its state says so; the others go on
+            _LOG.error("topology %s could not be started: %s", name, error)
 
     def _publish(self) -> None:
         """Remember the topologies as they are now."""

@@ -1,0 +1,271 @@
+"""A script of ksqlDB's SQL, run as a program: its persistent queries are the topologies of one shared runtime."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from hayase.app.named_topology import NamedTopology
+from hayase.app.report import ProgressReport
+from hayase.app.runtime_settings import is_of_topologies
+from hayase.app.streams_runtime import StreamsRuntime
+from hayase.compiler.options import log_config
+from hayase.core.config import StreamsConfig
+from hayase.core.errors import ConfigError
+from hayase.log.open import open_log
+from hayase.log.protocol import Log
+from hayase.serde.registry import SchemaRegistry
+from hayase.sql.ast import statements as ast
+from hayase.sql.engine import PersistentQuery, SqlEngine
+from hayase.sql.errors import StatementError
+from hayase.sql.functions.registry import FunctionRegistry
+from hayase.sql.grammar.parser import ParsedStatement, parse_script
+from hayase.sql.grammar.variables import Variables
+from hayase.sql.registry.embedded import EmbeddedSchemaRegistry
+from hayase.sql.settings import STREAMS_PREFIX
+from hayase.sql.statements.results import QueryKind
+
+ALLOWED = (
+    ast.CreateSource, ast.CreateAsSelect, ast.InsertInto, ast.CreateType, ast.SetProperty, ast.UnsetProperty,
+    ast.DefineVariable, ast.UndefineVariable,
+)  # fmt: skip
+"""What a script that runs as a program may hold: what can be executed again at every start (headless mode)."""
+_SQL_PREFIX = "ksql."
+_REGISTRY_URL = "ksql.schema.registry.url"
+_UNNAMEABLE = re.compile(r"[^A-Za-z0-9_.]")
+_TO_TOPOLOGY = {
+    "cache.max.bytes.buffering": "statestore.cache.max.bytes",
+    "statestore.cache.max.bytes": "statestore.cache.max.bytes",
+    "commit.interval.ms": "commit.interval.ms",
+    "auto.offset.reset": "auto.offset.reset",
+    "processing.guarantee": "processing.guarantee",
+}
+_FAIL_ON_DESERIALIZATION = "ksql.fail.on.deserialization.error"
+_FAIL_ON_PRODUCTION = "ksql.fail.on.production.error"
+
+
+@dataclass
+class _Topics:
+    """The topics of the log, with those that statements create: made only when the whole script is found to be right."""
+
+    log: Log
+    created: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def partitions(self, topic: str) -> int | None:
+        """See `TopicAdmin.partitions`."""
+        if topic in self.created:
+            return self.created[topic][0]
+        info = self.log.describe([topic]).get(topic)
+        return None if info is None else info.partitions
+
+    def replicas(self, topic: str) -> int:
+        """See `TopicAdmin.replicas`."""
+        return self.created.get(topic, (1, 1))[1]
+
+    def create(self, topic: str, partitions: int, replicas: int) -> None:
+        """See `TopicAdmin.create`."""
+        if self.partitions(topic) is None:
+            self.created[topic] = partitions, replicas
+
+    def delete(self, topic: str) -> None:
+        """See `TopicAdmin.delete`."""
+        self.created.pop(topic, None)
+
+    def make_all(self) -> None:
+        """Make what statements have created."""
+        for topic, (partitions, _) in self.created.items():
+            if not self.log.describe([topic]):
+                self.log.create_topic(topic, partitions)
+        self.created.clear()
+
+
+class SqlProgram:
+    """Runs a script (ksqlDB's headless mode): `start`, `run_to_end`, `close`, as a StreamsRuntime.
+
+    Persistent queries keep their state by what they write, not by a number: a query that is added before others
+    changes nothing for them. A query whose statement is gone is stopped; its state stays.
+
+    Args:
+        script: the statements: CREATE, CREATE … AS SELECT, INSERT INTO … SELECT, CREATE TYPE, SET, UNSET, DEFINE,
+            UNDEFINE.
+        settings: of Hayase (`application.id`, `bootstrap.servers`, …) and of ksqlDB (`ksql.…`).
+        variables: for `${name}`.
+        functions: all functions; by default those of ksqlDB.
+
+    Attributes:
+        queries: by the name of their topology in the runtime.
+
+    Raises:
+        ParseFailedError, StatementError: a statement is wrong; nothing has been created or started.
+        ConfigError: a setting is wrong.
+    """
+
+    def __init__(
+        self,
+        script: str,
+        settings: Mapping[str, object],
+        *,
+        variables: Variables | None = None,
+        functions: FunctionRegistry | None = None,
+    ) -> None:
+        of_sql = {key: value for key, value in settings.items() if key.startswith(_SQL_PREFIX)}
+        of_queries = {key: value for key, value in settings.items() if is_of_topologies(key)}
+        of_runtime = {key: value for key, value in settings.items() if key not in of_sql and key not in of_queries}
+        self._of_queries = of_queries
+        statements = parse_script(script, variables)
+        for parsed in statements:
+            _check_allowed(parsed)
+        self.runtime = StreamsRuntime(of_runtime, recall=False)
+        self._log = open_log(log_config(self.runtime.config))
+        try:
+            self._topics = _Topics(self._log)
+            registry = _registry(of_sql, self.runtime.config)
+            self.engine = SqlEngine(_engine_settings(of_sql, of_queries), functions, registry, self._topics)
+            self.queries: dict[str, PersistentQuery] = {}
+            self._settings: dict[str, dict[str, object]] = {}
+            for parsed in statements:
+                self._execute(parsed)
+        except BaseException:
+            self._log.close()
+            raise
+
+    def start(self) -> None:
+        """Make the topics that are not there, and start all queries; they go on until `close`.
+
+        Raises:
+            HayaseError: as `StreamsRuntime.start`.
+        """
+        self._prepare()
+        self.runtime.start()
+
+    def run_to_end(self, timeout: timedelta | None = None) -> dict[str, ProgressReport]:
+        """Process what is in the topics now, then stop. A query that reads what another one writes comes after it.
+
+        Raises:
+            HayaseError: as `StreamsRuntime.run_to_end`.
+        """
+        self._prepare()
+        return self.runtime.run_to_end(timeout, after=self._after())
+
+    def close(self) -> None:
+        """Stop all queries between epochs."""
+        self.runtime.close()
+        self._log.close()
+
+    def query(self, name: str) -> NamedTopology:
+        """The topology of a query, by the name that it has in `queries`."""
+        return self.runtime.topology(name)
+
+    def __enter__(self) -> SqlProgram:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _execute(self, parsed: ParsedStatement) -> None:
+        result = self.engine.execute(parsed)
+        for query_id in result.stopped:
+            for name in [name for name, query in self.queries.items() if query.id == query_id]:
+                del self.queries[name], self._settings[name]
+        for query in result.started:
+            name = _name_of(query)
+            known = self.queries.get(name)
+            if known is not None and known.id != query.id:
+                raise StatementError(
+                    "QUERY_ID_NEEDED",
+                    f"two statements insert into {query.sink}: give each of them a name of its own, which its state is "
+                    "kept under: INSERT INTO … WITH (QUERY_ID='…') SELECT …",
+                    location=parsed.location,
+                    statement=parsed.text,
+                )
+            self.queries[name] = query
+            self._settings[name] = self._topology_settings()
+
+    def _topology_settings(self) -> dict[str, object]:
+        """What the settings that count now are for a topology."""
+        settings: dict[str, object] = {}
+        given = self.engine.settings
+        for key, value in given.items():
+            plain = key.removeprefix(STREAMS_PREFIX)
+            if plain in _TO_TOPOLOGY:
+                settings[_TO_TOPOLOGY[plain]] = value
+            elif key.startswith(STREAMS_PREFIX) and is_of_topologies(plain):
+                settings[plain] = value
+        handler = "log_and_fail" if _is_true(given.get(_FAIL_ON_DESERIALIZATION)) else "log_and_continue"
+        settings["deserialization.exception.handler"] = handler
+        if not _is_true(given.get(_FAIL_ON_PRODUCTION, True)):
+            settings["production.exception.handler"] = "log_and_continue"
+        return {**settings, **{key: value for key, value in self._of_queries.items() if key not in _TO_TOPOLOGY}}
+
+    def _prepare(self) -> None:
+        self._topics.make_all()
+        for name, query in self.queries.items():
+            self.runtime.add_topology(name, query.topology, self._settings[name])
+
+    def _after(self) -> dict[str, set[str]]:
+        """Which queries each query comes after: those that write what it reads."""
+        writers: dict[str, set[str]] = {}
+        for name, query in self.queries.items():
+            if query.sink_topic is not None:
+                writers.setdefault(query.sink_topic, set()).add(name)
+        return {
+            name: {writer for topic in query.source_topics for writer in writers.get(topic, set())} - {name}
+            for name, query in self.queries.items()
+        }
+
+
+def _check_allowed(parsed: ParsedStatement) -> None:
+    if not isinstance(parsed.statement, ALLOWED):
+        raise StatementError(
+            "NOT_IN_PROGRAM",
+            f"{parsed.text.split(maxsplit=1)[0].upper()} … cannot be part of a script that runs as a program, because "
+            "the script is executed again at every start. It may hold CREATE, CREATE … AS SELECT, INSERT INTO … "
+            "SELECT, CREATE TYPE, SET, UNSET, DEFINE and UNDEFINE",
+            location=parsed.location,
+            statement=parsed.text,
+        )
+
+
+def _name_of(query: PersistentQuery) -> str:
+    """What a query's state is kept under: its kind and what it writes, or the id that it was given."""
+    if query.kind is QueryKind.INSERT:
+        generated = query.id.startswith("INSERTQUERY_")
+        name = f"INSERT_{query.sink}" if generated else query.id
+    else:
+        name = query.id.rpartition("_")[0]
+    return _UNNAMEABLE.sub(lambda found: f".{ord(found.group()):x}.", name)
+
+
+def _registry(of_sql: Mapping[str, object], config: StreamsConfig) -> Any:
+    """The schema registry of the settings; else the embedded one, in the folder of the log or of the state."""
+    url = of_sql.get(_REGISTRY_URL) or config.schema_registry.get("url")
+    if url:
+        return SchemaRegistry(str(url))
+    base = Path(config.state_dir) if config.bootstrap_servers else Path(config.log_dir)
+    return EmbeddedSchemaRegistry.in_folder(base / "schemas")
+
+
+def _engine_settings(of_sql: Mapping[str, object], of_queries: Mapping[str, object]) -> dict[str, object]:
+    from_queries = {key: value for key, value in of_queries.items() if key in _TO_TOPOLOGY}
+    if "statestore.cache.max.bytes" in from_queries:
+        from_queries["cache.max.bytes.buffering"] = from_queries.pop("statestore.cache.max.bytes")
+    return {**{key: value for key, value in of_sql.items() if key != _REGISTRY_URL}, **from_queries}
+
+
+def _is_true(value: object) -> bool:
+    return str(value).lower() == "true"
+
+
+def check_script_file(path: Path) -> str:
+    """The text of a script; raises ConfigError `SCRIPT_NOT_FOUND`."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError("SCRIPT_NOT_FOUND", f"{path} cannot be read as a script: {error}") from error

@@ -1,0 +1,88 @@
+"""`hayase sql run`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hayase.app.app import FINAL
+from hayase.app.sql_program import SqlProgram, check_script_file
+from hayase.app.states import State
+from hayase.cli.lifecycle import StopRequest
+from hayase.cli.options import (
+    BootstrapServers,
+    Config,
+    ConfigFile,
+    LogDir,
+    log_settings,
+    read_settings,
+    settings_of_pairs,
+)
+from hayase.core.logs import configure_logging
+from hayase.sql.grammar.variables import Variables
+
+
+def run(
+    script: Annotated[Path, typer.Argument(metavar="FILE.sql", help="Statements of ksqlDB's SQL.")],
+    define: Annotated[
+        list[str] | None, typer.Option("--define", "-d", metavar="NAME=VALUE", help="A variable, for ${NAME}.")
+    ] = None,
+    config: Config = None,
+    config_file: ConfigFile = None,
+    to_end: Annotated[bool, typer.Option("--to-end", help="Process what is in the topics now, then stop.")] = False,
+    log_dir: LogDir = None,
+    bootstrap_servers: BootstrapServers = None,
+) -> None:
+    """Run a script as a program on Spark (ksqlDB's headless mode): its queries share one runtime.
+
+    A script with an error starts nothing. It goes on where it stopped the last time; queries that are new begin where
+    auto.offset.reset says (`latest`, as in ksqlDB). `application.id` is the file's name unless a setting says
+    otherwise.
+
+    For example:
+
+        hayase sql run shop.sql
+
+        hayase sql run shop.sql --to-end -c auto.offset.reset=earliest -b localhost:9092
+    """
+    given = {"application.id": _id_of(script), **log_settings(log_dir, bootstrap_servers)}
+    settings = {**given, **read_settings(config, config_file)}
+    variables = Variables(settings_of_pairs(define, "--define"))
+    program = SqlProgram(check_script_file(script), settings, variables=variables)
+    with program:
+        _show(program)
+        runtime = program.runtime
+        if runtime.config.log_format is None:
+            level = runtime.config.log_level or "WARNING"
+            shown = configure_logging(form="text", level=level, secrets=runtime.config.secrets)
+            shown.addFilter(lambda record: not hasattr(record, FINAL))
+        with StopRequest() as stop:
+            if to_end:
+                for name, report in program.run_to_end().items():
+                    typer.echo(f"{name}: {report.consumed:,} records read, {report.produced:,} written")
+                return
+            program.start()
+            for name, app in sorted(runtime.topologies.items()):
+                if app.error is not None:
+                    typer.echo(f"{name} could not be started: {app.error}", err=True)
+            while not stop.asked and runtime.state is State.RUNNING:
+                stop.wait(0.25)
+    if runtime.error is not None:
+        raise runtime.error
+    typer.echo("stopped")
+
+
+def _show(program: SqlProgram) -> None:
+    reset = program.engine.settings.get("auto.offset.reset", "latest")
+    typer.echo(
+        f"{len(program.queries)} queries of {program.runtime.config.application_id}; those without a position begin at "
+        f"{reset} (auto.offset.reset); Ctrl-C stops them"
+    )
+    for name, query in program.queries.items():
+        typer.echo(f"{name}\t{', '.join(query.source_topics)} -> {query.sink_topic or 'a table'}")
+
+
+def _id_of(script: Path) -> str:
+    return "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "-" for c in script.stem) or "sql"
