@@ -6,6 +6,7 @@ import logging
 import shutil
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -31,6 +32,8 @@ from hayase.runtime.wire.topology_list import ListedTopology, TopologyList
 _LOG = logging.getLogger("hayase.runtime")
 
 _POLL_S = 0.1
+_RETURN_S = 10.0
+_RETURN_POLL_S = 0.01
 _INTERVAL_MS = 0
 
 
@@ -131,6 +134,7 @@ class SharedQuery:
         quietly("the runtime could not be asked to stop", self.control.request_stop)
         if self._thread.is_alive():
             self._thread.join()
+        self._wait_for_tasks()
         quietly("the query could not be stopped", self._stop_query)
         if self._session is not None:
             quietly("Spark could not be let go", self._session.release)
@@ -151,6 +155,14 @@ class SharedQuery:
             self._query = start_query(frame, self._id, log, interval_ms=_INTERVAL_MS, bounded=False)
         except SPARK_ERRORS as error:
             raise start_failure(str(error), self.spark_log) from error
+
+    def _wait_for_tasks(self) -> None:
+        """Until the tasks of the slots have returned, not for long."""
+        deadline = time.monotonic() + _RETURN_S
+        while self.error is None and not self.control.suspended() and time.monotonic() < deadline:
+            if not self.control.ready():
+                return
+            time.sleep(_RETURN_POLL_S)
 
     def _stop_query(self) -> None:
         if self._query is not None:

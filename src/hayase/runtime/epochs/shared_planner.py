@@ -77,13 +77,19 @@ class SharedPlanner:
                 if listed is not None:
                     self._take(listed)
                 if self._control.stop_requested():
-                    self.pool.end_job()
+                    self._stop_job()
                 if self._control.yield_requested() != yielding:
                     yielding = not yielding
                     if yielding:
                         self.pool.drain()
             except Exception:  # the next look may fare better; a topology that cannot be started has said so
                 _LOG.exception("the list of topologies could not be followed")
+
+    def _stop_job(self) -> None:
+        """Have the tasks return before the query is stopped: Spark would end them in the middle of what they write."""
+        self.pool.end_job()
+        if not self.pool.has_tasks and self._control.suspend_requested():
+            self._control.publish_suspended()
 
     def _take(self, listed: Mapping[str, ListedTopology]) -> None:
         for application_id, (entry, loop) in list(self._loops.items()):

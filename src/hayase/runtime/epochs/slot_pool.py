@@ -94,6 +94,12 @@ class SlotPool:
         """How many slots there are."""
         return len(self._slots)
 
+    @property
+    def has_tasks(self) -> bool:
+        """Whether any slot has a task."""
+        with self._lock:
+            return any(slot.connection is not None for slot in self._slots)
+
     def begin_job(self, job: int, seconds: float) -> None:
         """The tasks of that Spark job may join, and return after so many seconds, between two requests."""
         with self._lock:

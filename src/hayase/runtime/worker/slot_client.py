@@ -130,15 +130,19 @@ def _write(host: WorkerProcess, held: dict[tuple[int, int], list[EdgeRow]], file
     held.clear()
 
 
-_WORKERS: dict[int, SlotWorker] = {}
+_WORKERS: dict[tuple[int, SharedOptions], SlotWorker] = {}
 
 
 def _worker(options: SharedOptions) -> SlotWorker:
-    """The one of this process; never carried over a fork."""
-    worker = _WORKERS.get(os.getpid())
+    """The one of this process for a runtime; never used after a fork. That of an earlier runtime is closed."""
+    key = (os.getpid(), options)
+    worker = _WORKERS.get(key)
     if worker is None:
+        for (pid, _), old in list(_WORKERS.items()):
+            if pid == os.getpid():
+                old.close()
         _WORKERS.clear()
-        worker = _WORKERS[os.getpid()] = SlotWorker(options)
+        worker = _WORKERS[key] = SlotWorker(options)
         atexit.register(worker.close)
     return worker
 

@@ -1,0 +1,258 @@
+"""Many topologies in one Spark query: each has the results that it has alone, whatever happens to the others."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import polars as pl
+import psutil
+import pytest
+from tests.spark.place import Place, until
+from tests.spark.topologies import JSON, TEXT, WRITTEN, amounts, expected, totals
+
+from hayase import Consumed, Grouped, Serdes, State, StreamsBuilder, StreamsRuntime, Topology, count
+from hayase.app.reset import is_in_log
+from hayase.app.runtime_requests import RuntimeRequest, running_runtime, runtime_status
+from hayase.core.errors import HayaseError, TopologyError
+from hayase.runtime.worker import slot_client
+
+OF_TOPOLOGIES = {"commit.interval.ms": 0}
+
+
+def runtime_of(place: Place, **more: Any) -> StreamsRuntime:
+    settings = {key: value for key, value in place.settings(**more).items() if key != "commit.interval.ms"}
+    return StreamsRuntime(settings)
+
+
+@contextmanager
+def running(place: Place, **topologies: Topology) -> Iterator[StreamsRuntime]:
+    runtime = runtime_of(place)
+    for name, topology in topologies.items():
+        runtime.add_topology(name, topology, OF_TOPOLOGIES)
+    with runtime:
+        runtime.start()
+        yield runtime
+
+
+def wait(condition: Callable[[], bool], runtime: StreamsRuntime) -> None:
+    """Until it is so; an error of the runtime ends the wait."""
+
+    def holds() -> bool:
+        if runtime.error is not None:
+            raise runtime.error
+        return condition()
+
+    until(holds)
+
+
+def rests(source: str, sink: str) -> Topology:
+    """Records counted by the rest of their amount: two levels."""
+    builder = StreamsBuilder()
+    orders = builder.stream(source, Consumed.with_(TEXT, JSON))
+    counted = orders.group_by(lambda _, order: f"r{order['amount'] % 3}", Grouped.with_(TEXT, JSON))
+    counted.agg(n=count()).to_stream().to(sink, WRITTEN)
+    return builder.build()
+
+
+def expected_rests(last: int) -> dict[str, dict[str, int]]:
+    return {f"r{rest}": {"n": len(range(rest, last, 3))} for rest in range(3)}
+
+
+def unlucky(source: str, sink: str) -> Topology:
+    """A copy that fails on the amount 13."""
+
+    def check(order: dict[str, int]) -> dict[str, int]:
+        if order["amount"] == 13:
+            raise ValueError("thirteen")
+        return order
+
+    builder = StreamsBuilder()
+    builder.stream(source, Consumed.with_(TEXT, JSON)).map_values(check).to(sink, WRITTEN)
+    return builder.build()
+
+
+def topics(place: Place, *names: str) -> None:
+    for name in names:
+        place.topic(name)
+
+
+def test_topologies_read_the_same_topic_each_with_a_position_of_its_own(place: Place) -> None:
+    topics(place, "in", "out", "rests", "late")
+    place.put("in", amounts(0, 50))
+    with running(place, totals=totals(), rests=rests("in", "rests")) as runtime:
+        wait(lambda: place.last("out") == expected(50) and place.last("rests") == expected_rests(50), runtime)
+        runtime.add_topology("late", rests("in", "late"), OF_TOPOLOGIES)
+        wait(lambda: place.last("late") == expected_rests(50), runtime)
+        place.put("in", amounts(50, 80))
+        wait(lambda: place.last("out") == expected(80) and place.last("late") == expected_rests(80), runtime)
+        assert runtime.topology("totals").store("totals").get("k0").value == expected(80)["k0"]
+        assert {app.state for app in runtime.topologies.values()} == {State.RUNNING}
+        wait(lambda: runtime.topology("totals").progress().consumed == 80, runtime)
+        assert runtime.topology("rests").config.application_id == f"{place.application_id}-rests"
+
+
+@pytest.mark.kafka
+def test_topologies_of_a_runtime_on_kafka(kafka_place: Place) -> None:
+    place = kafka_place
+    topics(place, "in", "out", "rests")
+    place.put("in", amounts(0, 30))
+    prefix = place.prefix
+    with running(
+        place, totals=totals(f"{prefix}in", f"{prefix}out"), rests=rests(f"{prefix}in", f"{prefix}rests")
+    ) as runtime:
+        wait(lambda: place.last("out") == expected(30) and place.last("rests") == expected_rests(30), runtime)
+        place.put("in", amounts(30, 60))
+        wait(lambda: place.last("out") == expected(60) and place.last("rests") == expected_rests(60), runtime)
+
+
+def test_a_topology_that_fails_concerns_no_other_and_goes_on_after_a_restart(place: Place) -> None:
+    topics(place, "in", "out", "bad", "copies")
+    place.put("bad", amounts(12, 13))
+    with running(place, totals=totals(), bad=unlucky("bad", "copies")) as runtime:
+        wait(lambda: len(place.rows("copies")) == 1, runtime)
+        place.put("bad", amounts(13, 14))
+        wait(lambda: runtime.topology("bad").state is State.ERROR, runtime)
+        error = runtime.topology("bad").error
+        assert error is not None and "test_shared_runtime.py" in str(error) and "thirteen" in str(error)
+        assert [failure.error for failure in runtime.topology("bad").errors] == [error]
+        place.put("in", amounts(0, 20))
+        wait(lambda: place.last("out") == expected(20), runtime)
+        again = runtime.restart("bad")
+        wait(lambda: again.state is State.ERROR, runtime)  # the record is still there
+        runtime.remove_topology("bad")
+        runtime.add_topology("bad", totals("bad", "copies"), {**OF_TOPOLOGIES}, application_id="another")
+        wait(lambda: "k6" in place.last("copies"), runtime)
+
+
+def test_a_topology_that_cannot_start_is_not_kept(place: Place) -> None:
+    topics(place, "in", "out")
+    with running(place, totals=totals()) as runtime:
+        with pytest.raises(HayaseError, match="nowhere"):
+            runtime.add_topology("bad", totals("nowhere"))
+        with pytest.raises(TopologyError, match="UNKNOWN_TOPOLOGY"):
+            runtime.topology("bad")
+        place.put("in", amounts(0, 20))
+        wait(lambda: place.last("out") == expected(20), runtime)
+
+
+def test_a_paused_topology_reads_nothing_also_after_a_restart_of_the_runtime(place: Place) -> None:
+    topics(place, "in", "out", "rests")
+    with running(place, totals=totals(), rests=rests("in", "rests")) as runtime:
+        runtime.pause("totals")
+        place.put("in", amounts(0, 20))
+        wait(lambda: place.last("rests") == expected_rests(20), runtime)
+        assert place.last("out") == {}
+    with runtime_of(place) as again:  # the program adds nothing: the runtime remembers
+        again.start()
+        place.put("in", amounts(20, 40))
+        wait(lambda: place.last("rests") == expected_rests(40), again)
+        assert place.last("out") == {} and again.topology("totals").is_paused
+        again.resume("totals")
+        wait(lambda: place.last("out") == expected(40), again)
+
+
+def test_a_removed_topology_leaves_its_state_unless_it_is_to_be_deleted(place: Place) -> None:
+    topics(place, "in", "out")
+    place.put("in", amounts(0, 20))
+    with running(place, totals=totals()) as runtime:
+        wait(lambda: place.last("out") == expected(20), runtime)
+        config = runtime.topology("totals").config
+        runtime.remove_topology("totals")
+        place.put("in", amounts(20, 30))
+        runtime.add_topology("totals", totals(), OF_TOPOLOGIES)
+        wait(lambda: place.last("out") == expected(30), runtime)
+        runtime.remove_topology("totals", delete_state=True)
+        assert not is_in_log(config, place.log)
+        before = len(place.rows("out"))
+        runtime.add_topology("totals", totals(), OF_TOPOLOGIES)
+        wait(lambda: len(place.rows("out")) > before and place.last("out") == expected(30), runtime)
+
+
+def test_the_state_of_a_stopped_application_is_adopted(place: Place) -> None:
+    topics(place, "in", "out")
+    place.put("in", amounts(0, 20))
+    place.run(totals())
+    runtime = runtime_of(place, application_id="shared")
+    runtime.add_topology("totals", totals(), OF_TOPOLOGIES, application_id=place.application_id)
+    with runtime:
+        runtime.start()
+        place.put("in", amounts(20, 40))
+        wait(lambda: place.last("out") == expected(40), runtime)
+        wait(lambda: runtime.topology("totals").progress().consumed == 20, runtime)
+    place.put("in", amounts(40, 50))
+    assert place.run(totals()).progress().consumed == 10
+
+
+def test_a_run_to_the_end_runs_topologies_after_those_whose_results_they_read(place: Place) -> None:
+    topics(place, "in", "out", "again")
+    place.put("in", amounts(0, 30))
+    builder = StreamsBuilder()
+    builder.stream("out", Consumed.with_(TEXT, Serdes.json(schema={"n": pl.Int64}))).to("again", WRITTEN)
+    runtime = runtime_of(place)
+    runtime.add_topology("copy", builder.build(), OF_TOPOLOGIES)
+    runtime.add_topology("totals", totals(), OF_TOPOLOGIES)
+    reports = runtime.run_to_end(after={"copy": {"totals"}})
+    assert reports["totals"].consumed == 30
+    assert {key: value["n"] for key, value in place.last("again").items()} == {
+        key: value["n"] for key, value in expected(30).items()
+    }
+
+
+def test_rows_that_are_many_go_to_the_next_level_through_files(place: Place) -> None:
+    topics(place, "in", "rests")
+    many = 2 * slot_client.ROWS_BYTES_MAX // 100
+    place.put("in", [(f"k{i}", {"amount": i, "padding": "x" * 100}, i) for i in range(many)])
+    with running(place, rests=rests("in", "rests")) as runtime:
+        wait(lambda: place.last("rests") == expected_rests(many), runtime)
+
+
+def test_worker_processes_that_are_killed_are_replaced_and_nothing_is_lost_or_doubled(place: Place) -> None:
+    topics(place, "in", "out", "rests")
+    with running(place, totals=totals(), rests=rests("in", "rests")) as runtime:
+        for first in range(0, 60, 20):
+            place.put("in", amounts(first, first + 20))
+            wait(lambda last=first + 20: place.last("out") == expected(last), runtime)  # type: ignore[misc]
+            for worker in _workers():
+                os.kill(worker, signal.SIGKILL)
+        place.put("in", amounts(60, 80))
+        wait(lambda: place.last("out") == expected(80) and place.last("rests") == expected_rests(80), runtime)
+        assert {app.state for app in runtime.topologies.values()} == {State.RUNNING}
+
+
+def _workers() -> list[int]:
+    """Processes of Spark's that run Python for slots: children of the daemons."""
+    daemons = [
+        process
+        for process in psutil.Process().children(recursive=True)
+        if "hayase.runtime.worker.daemon" in _line(process)
+    ]
+    return [child.pid for daemon in daemons for child in daemon.children()]
+
+
+def _line(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return ""
+
+
+def test_other_processes_ask_a_runtime_to_change(place: Place) -> None:
+    topics(place, "in", "out")
+    with running(place, totals=totals()) as runtime:
+        requests, alive = running_runtime(runtime.config)
+        requests.ask(RuntimeRequest("pause", "totals"), 30, alive)
+        assert runtime.topology("totals").is_paused
+        requests.ask(RuntimeRequest("resume", "totals"), 30, alive)
+        with pytest.raises(HayaseError, match="no topology 'other'"):
+            requests.ask(RuntimeRequest("restart", "other"), 30, alive)
+        place.put("in", amounts(0, 10))
+        wait(lambda: place.last("out") == expected(10), runtime)
+        time.sleep(0.6)
+        status = runtime_status(runtime.config)
+        assert status is not None and status.topologies["totals"].run.consumed == 10
+    assert runtime_status(runtime.config) is None

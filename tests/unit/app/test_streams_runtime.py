@@ -1,0 +1,116 @@
+"""A shared runtime before Spark: settings, names, and what its checkpoint remembers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hayase import Consumed, Serdes, StreamsBuilder, Topology
+from hayase.app.membership import Member, Membership
+from hayase.app.runtime_settings import topology_config
+from hayase.app.streams_runtime import StreamsRuntime
+from hayase.core.errors import CheckpointError, ConfigError, StreamsStoppedError, TopologyError
+from hayase.storage.posix_blobs import PosixBlobs
+
+
+def copy(source: str = "in", sink: str = "out") -> Topology:
+    builder = StreamsBuilder()
+    builder.stream(source, Consumed.with_(Serdes.string(), Serdes.string())).to(sink)
+    return builder.build()
+
+
+def settings(tmp_path: Path, **more: object) -> dict[str, object]:
+    where = {"state.dir": str(tmp_path / "state"), "log.dir": str(tmp_path / "log")}
+    return {"application.id": "shop", **where, **{key.replace("_", "."): value for key, value in more.items()}}
+
+
+def test_a_setting_of_a_topology_is_refused_by_the_runtime(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="add_topology") as raised:
+        StreamsRuntime(settings(tmp_path, commit_interval_ms=100))
+    assert raised.value.condition == "SETTING_OF_TOPOLOGY"
+
+
+def test_a_setting_of_the_runtime_is_refused_by_a_topology(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="StreamsRuntime") as raised:
+        StreamsRuntime(settings(tmp_path)).add_topology("a", copy(), {"state.dir": "elsewhere"})
+    assert raised.value.condition == "SETTING_OF_RUNTIME"
+
+
+def test_the_application_id_of_a_topology_can_be_read_in_one_way_only(tmp_path: Path) -> None:
+    assert topology_config(settings(tmp_path), "a", {}, None).application_id == "shop-a"
+    with pytest.raises(ConfigError, match="no '-'"):
+        StreamsRuntime(settings(tmp_path)).add_topology("a-b", copy())
+
+
+def test_each_topology_has_a_checkpoint_of_its_own_inside_of_the_runtimes(tmp_path: Path) -> None:
+    config = topology_config(settings(tmp_path, checkpoint_dir="/data/c"), "a", {}, None)
+    assert config.checkpoint_dir == "/data/c/shop-a"
+
+
+def test_a_name_or_an_application_id_is_taken_once(tmp_path: Path) -> None:
+    runtime = StreamsRuntime(settings(tmp_path))
+    runtime.add_topology("a", copy())
+    with pytest.raises(TopologyError, match="remove it first"):
+        runtime.add_topology("a", copy())
+    with pytest.raises(TopologyError, match="shop-a"):
+        runtime.add_topology("b", copy(), application_id="shop-a")
+
+
+def test_an_unknown_topology_is_named_with_those_that_there_are(tmp_path: Path) -> None:
+    runtime = StreamsRuntime(settings(tmp_path))
+    runtime.add_topology("a", copy())
+    for use in (runtime.topology, runtime.pause, runtime.resume, runtime.restart, runtime.remove_topology):
+        with pytest.raises(TopologyError, match="'b'; it has a"):
+            use("b")
+
+
+def test_a_closed_runtime_takes_nothing_any_more(tmp_path: Path) -> None:
+    runtime = StreamsRuntime(settings(tmp_path))
+    assert runtime.close()
+    for use in (lambda: runtime.add_topology("a", copy()), lambda: runtime.pause("a"), runtime.start):
+        with pytest.raises(StreamsStoppedError):
+            use()
+
+
+def test_the_membership_is_remembered_with_programs_and_wanted_states(tmp_path: Path) -> None:
+    blobs = PosixBlobs(tmp_path)
+    membership = Membership(blobs)
+    program = membership.keep_program(copy(), {"commit.interval.ms": 7})
+    membership.publish({"a": Member("shop-a", program, paused=True)})
+    again = Membership(blobs)
+    assert again.members == {"a": Member("shop-a", program, paused=True)}
+    topology, given = again.program(program)
+    assert (topology.describe(), given) == (copy().describe(), {"commit.interval.ms": 7})
+
+
+def test_programs_that_no_topology_has_any_more_are_deleted(tmp_path: Path) -> None:
+    membership = Membership(PosixBlobs(tmp_path))
+    first = membership.keep_program(copy(), {})
+    membership.publish({"a": Member("shop-a", first)})
+    second = membership.keep_program(copy("other"), {})
+    membership.publish({"a": Member("shop-a", second)})
+    with pytest.raises(CheckpointError, match="add the topology again"):
+        membership.program(first)
+    membership.program(second)
+
+
+def test_two_runtimes_cannot_both_change_the_membership(tmp_path: Path) -> None:
+    one, other = Membership(PosixBlobs(tmp_path)), Membership(PosixBlobs(tmp_path))
+    one.publish({"a": Member("shop-a", "x")})
+    with pytest.raises(CheckpointError, match="another copy"):
+        other.publish({"b": Member("shop-b", "y")})
+
+
+def test_a_damaged_membership_or_program_is_named(tmp_path: Path) -> None:
+    blobs = PosixBlobs(tmp_path)
+    membership = Membership(blobs)
+    program = membership.keep_program(copy(), {})
+    membership.publish({"a": Member("shop-a", program)})
+    file = tmp_path / "topology-programs" / program
+    file.write_bytes(file.read_bytes()[:-1] + b"?")
+    with pytest.raises(CheckpointError, match="damaged"):
+        Membership(blobs).program(program)
+    (tmp_path / "topologies" / "000000000001").write_bytes(b"{")
+    with pytest.raises(CheckpointError, match="topologies/000000000001"):
+        Membership(blobs)

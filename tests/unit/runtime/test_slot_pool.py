@@ -1,0 +1,191 @@
+"""The pool of a shared runtime's slots: queues that outlive the Spark jobs whose tasks work them off."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from hayase.runtime.epochs import slot_pool
+from hayase.runtime.epochs.slot_pool import SlotPool, Work
+from hayase.runtime.wire.endpoints import RunEndpoints
+from hayase.runtime.wire.log_relay import socket_folder
+from hayase.runtime.wire.slot_messages import JOB_ENDED, JoinPool, TopologyRequest, TopologyResult
+from hayase.runtime.wire.span_transport import connect
+
+WAIT_S = 20.0
+
+
+@pytest.fixture
+def pool(tmp_path: Path) -> Iterator[SlotPool]:
+    folder = socket_folder("hayase-test-")
+    opened = SlotPool(2, RunEndpoints(str(tmp_path), str(folder)))
+    yield opened
+    opened.close()
+
+
+def request(topology: str, level: int = 0) -> bytes:
+    return msgspec.msgpack.encode(TopologyRequest(topology, {}, b"record", level, [], []))
+
+
+def work(topology: str, *slots: int) -> Work:
+    return Work(topology, {slot: request(topology) for slot in slots})
+
+
+def wait() -> None:
+    """Nothing is done while a pool is waited for."""
+
+
+class Task(threading.Thread):
+    """A Spark task in a slot: answers every request with the topology's name."""
+
+    def __init__(
+        self, pool: SlotPool, slot: int, job: int, answer: Callable[[str], TopologyResult] | None = None
+    ) -> None:
+        super().__init__(daemon=True)
+        self.connection: Connection = connect(pool.address)
+        self.connection.send_bytes(msgspec.msgpack.encode(JoinPool(slot, job)))
+        self.done: list[str] = []
+        self.returned = threading.Event()
+        self._answer = answer or (lambda name: TopologyResult(summaries=[name.encode()]))
+        self.start()
+
+    def run(self) -> None:
+        try:
+            while (message := self.connection.recv_bytes()) != JOB_ENDED:
+                name = msgspec.msgpack.decode(message, type=TopologyRequest).application_id
+                result = self._answer(name)
+                self.done.append(name)
+                self.connection.send_bytes(msgspec.msgpack.encode(result))
+        except (EOFError, OSError):
+            return
+        self.returned.set()
+
+
+def in_thread(pool: SlotPool, some: Work) -> threading.Thread:
+    thread = threading.Thread(target=pool.run, args=(some, wait), daemon=True)
+    thread.start()
+    return thread
+
+
+def test_requests_of_several_topologies_are_worked_off_in_the_order_in_which_they_came(pool: SlotPool) -> None:
+    all_work = [work(name, 0) for name in ("a", "b", "c")]
+    threads = []
+    for some in all_work:
+        threads.append(in_thread(pool, some))
+        time.sleep(0.02)
+    pool.begin_job(1, 60)
+    task = Task(pool, 0, 1)
+    for thread in threads:
+        thread.join(WAIT_S)
+    assert task.done == ["a", "b", "c"]
+    assert [some.results[0].summaries for some in all_work] == [[b"a"], [b"b"], [b"c"]]
+
+
+def test_a_request_that_no_job_worked_off_is_worked_off_by_the_next_job(pool: SlotPool) -> None:
+    pool.begin_job(1, 60)
+    first = Task(pool, 0, 1)
+    pool.end_job()
+    assert first.returned.wait(WAIT_S)
+    some = work("a", 0)
+    thread = in_thread(pool, some)
+    pool.begin_job(2, 60)
+    Task(pool, 0, 2)
+    thread.join(WAIT_S)
+    assert [result.summaries for result in some.results] == [[b"a"]]
+
+
+def test_a_task_of_an_earlier_job_is_sent_away(pool: SlotPool) -> None:
+    pool.begin_job(2, 60)
+    assert Task(pool, 0, 1).returned.wait(WAIT_S)
+
+
+def test_what_a_task_was_at_when_it_died_is_for_its_next_attempt(pool: SlotPool) -> None:
+    pool.begin_job(1, 60)
+    at_it = threading.Event()
+
+    def die(name: str) -> TopologyResult:
+        at_it.set()
+        raise EOFError
+
+    dying = Task(pool, 0, 1, die)
+    some = work("a", 0)
+    thread = in_thread(pool, some)
+    assert at_it.wait(WAIT_S)
+    dying.connection.close()
+    again = Task(pool, 0, 1)
+    thread.join(WAIT_S)
+    assert (again.done, some.died) == (["a"], 1)
+
+
+def test_a_topology_whose_requests_killed_two_tasks_is_waited_for_no_longer(pool: SlotPool) -> None:
+    pool.begin_job(1, 60)
+
+    def die(name: str) -> TopologyResult:
+        raise EOFError
+
+    some = work("bad", 0)
+    thread = in_thread(pool, some)
+    for _ in range(slot_pool.DEATHS_MAX):
+        task = Task(pool, 0, 1, die)
+        task.join(WAIT_S)
+        task.connection.close()
+        time.sleep(0.05)
+    thread.join(WAIT_S)
+    assert some.died == slot_pool.DEATHS_MAX and not some.results
+    good = work("good", 0)
+    thread = in_thread(pool, good)
+    Task(pool, 0, 1)
+    thread.join(WAIT_S)
+    assert good.results
+
+
+def test_cancelled_requests_are_not_begun(pool: SlotPool) -> None:
+    some, other = work("a", 0), work("b", 0)
+    threads = [in_thread(pool, some), in_thread(pool, other)]
+    time.sleep(0.05)
+    pool.cancel("a")
+    threads[0].join(WAIT_S)
+    pool.begin_job(1, 60)
+    task = Task(pool, 0, 1)
+    threads[1].join(WAIT_S)
+    assert some.cancelled and task.done == ["b"]
+
+
+def test_an_error_is_known_before_other_slots_have_completed(pool: SlotPool) -> None:
+    pool.begin_job(1, 60)
+    gate = threading.Event()
+
+    def late(name: str) -> TopologyResult:
+        gate.wait(WAIT_S)
+        return TopologyResult()
+
+    Task(pool, 0, 1, lambda name: TopologyResult(error="boom"))
+    Task(pool, 1, 1, late)
+    some = work("a", 0, 1)
+    in_thread(pool, some).join(WAIT_S)
+    assert [result.error for result in some.results] == ["boom"]
+    gate.set()
+
+
+def test_a_task_returns_when_its_job_is_over_and_a_late_one_has_its_turn(pool: SlotPool) -> None:
+    pool.begin_job(1, 0.05)
+    first = Task(pool, 0, 1)
+    assert first.returned.wait(WAIT_S)
+    some = work("a", 1)
+    thread = in_thread(pool, some)
+    late = Task(pool, 1, 1)
+    thread.join(WAIT_S)
+    assert late.returned.wait(WAIT_S) and late.done == ["a"]
+
+
+def test_a_pool_that_drains_lets_idle_tasks_go(pool: SlotPool) -> None:
+    pool.begin_job(1, 60)
+    task = Task(pool, 0, 1)
+    pool.drain()
+    assert task.returned.wait(WAIT_S)
