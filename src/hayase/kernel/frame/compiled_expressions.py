@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from hayase.core.errors import TopologyError
-from hayase.kernel.frame.expressions import check_expression
+from hayase.kernel.frame.expression_rules import check_expression
 from hayase.kernel.frame.row_functions import struct_type
 from hayase.kernel.node.column_node import HEADERS, KEY, NULL, TS, WINDOW_END, WINDOW_START, order_columns
 from hayase.kernel.node.edge import EdgeSchema

@@ -15,7 +15,7 @@ import msgspec
 import polars as pl
 
 from hayase.core.records import Record, Windowed
-from hayase.kernel.frame.expressions import check_expression
+from hayase.kernel.frame.expression_rules import check_expression
 from hayase.kernel.frame.missing_fields import collector
 from hayase.kernel.node.column_node import KEY, TS, WINDOW_END, WINDOW_START
 from hayase.serde.protocol import BARE_FIELD, Schema

@@ -15,8 +15,8 @@ from hayase.kernel.frame.row_functions import row_mapper
 from hayase.kernel.node.column_node import ColumnNode, CompileContext
 from hayase.kernel.node.edge import EdgeSchema
 from hayase.kernel.node.row_node import RowContext
-from hayase.kernel.table.row_transform import MapStep
-from hayase.kernel.table.row_transform_node import TableStepRows, old_values_missing, table_step_columns
+from hayase.kernel.table.table_step import TableStepRows, old_values_missing, table_step_columns
+from hayase.kernel.table.table_step_columns import MapStep
 from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import TableMapValues
 
