@@ -8,7 +8,7 @@ from itertools import groupby
 import polars as pl
 
 from hayase.compiler.pruning import Fields, looks_at, union
-from hayase.kernel.frame.expression_rules import is_pure_expression
+from hayase.kernel.frame.expressions import is_pure_expression
 from hayase.kernel.frame.python_values import has_python_records
 from hayase.kernel.node.column_node import ColumnNode
 from hayase.kernel.node.edge import EdgeSchema

@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from hayase.kernel.frame.expression_rules import canonical_text, is_pure_expression
+from hayase.kernel.frame.expressions import canonical_text, is_pure_expression
 from hayase.serde.json_schema_serde import JsonSchemaSerde
 from hayase.serde.json_serde import JsonSerde
 from hayase.serde.pickled import PickleSerde

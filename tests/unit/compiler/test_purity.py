@@ -20,7 +20,7 @@ from hayase import AvroSerde, Consumed, Grouped, JsonSerde, Serde, Serdes, Strea
 from hayase.compiler.compile import compile_subtopologies
 from hayase.compiler.options import compile_options
 from hayase.core.config import StreamsConfig
-from hayase.kernel.frame.expression_rules import canonical_text, is_pure_expression
+from hayase.kernel.frame.expressions import canonical_text, is_pure_expression
 from hayase.processor.handlers import HandlerAnswer
 from hayase.serde.python_types import is_plain_type
 from hayase.task.compiled_subtopology import CompiledSubtopology
@@ -243,7 +243,7 @@ def test_another_default_of_an_avro_schema_is_another_definition() -> None:
 def test_a_python_set_in_an_expression_is_the_same_definition_in_every_process() -> None:
     """In each process its elements come in another order."""
     program = (
-        "import polars as pl; from hayase.kernel.frame.expression_rules import canonical_text;"
+        "import polars as pl; from hayase.kernel.frame.expressions import canonical_text;"
         "print(canonical_text(~pl.col('r').is_in({'a', 'b', 'c', 'd', 'e'}) & (pl.col('n') > 1)))"
     )
     texts = {

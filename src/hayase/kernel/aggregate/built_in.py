@@ -8,7 +8,7 @@ import polars as pl
 
 from hayase.kernel.aggregate.built_in_collect import ByOffset, Collected
 from hayase.kernel.aggregate.built_in_numbers import Average, BuiltIn, Count, Extreme, Sum
-from hayase.kernel.frame.compiled_expressions import result_type, visible
+from hayase.kernel.frame.expressions import result_type, visible
 from hayase.kernel.node.edge import EdgeSchema
 from hayase.serde.protocol import BARE_FIELD, Schema
 from hayase.topology.operators import BuiltInAggregate, FieldAggregate

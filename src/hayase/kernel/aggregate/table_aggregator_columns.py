@@ -18,7 +18,7 @@ import polars as pl
 from hayase.kernel.aggregate.aggregator_columns import Aggregated, AggregateKeys, ColumnAggregator
 from hayase.kernel.aggregate.built_in_numbers import INT64_MAX, INT64_MIN, Average, BuiltIn, Count, Sum, overflow
 from hayase.kernel.aggregate.state_layout_columns import BoolArray, Stored
-from hayase.kernel.frame.compiled_expressions import carried
+from hayase.kernel.frame.expressions import carried
 from hayase.kernel.frame.groups import I64, Accumulate, Groups, combine_numbers
 from hayase.kernel.node.column_node import (
     KEY,

@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from hayase.core.records import Record
-from hayase.kernel.frame.compiled_expressions import predicate_of, visible
+from hayase.kernel.frame.expressions import predicate_of, visible
 from hayase.kernel.frame.python_values import has_python_records
 from hayase.kernel.frame.row_functions import row_predicate
 from hayase.kernel.node.column_node import ColumnNode, CompileContext

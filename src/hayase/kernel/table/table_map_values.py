@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from hayase.core.records import Record
-from hayase.kernel.frame.compiled_expressions import compile_value, visible
+from hayase.kernel.frame.expressions import compile_value, visible
 from hayase.kernel.frame.python_values import has_python_records, has_python_values
 from hayase.kernel.frame.row_functions import row_mapper
 from hayase.kernel.node.column_node import ColumnNode, CompileContext
