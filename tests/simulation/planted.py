@@ -38,8 +38,7 @@ from hayase.state.environment.bundle import BundleState
 from hayase.state.environment.environment import StatePosition
 from hayase.storage.s3_blobs import S3Blobs
 from hayase.task.bundle import BundleRunner
-from hayase.task.epoch_record import EpochRecord
-from hayase.task.epochs import Epochs
+from hayase.task.epoch_record import EpochRecord, Epochs
 
 Plant = Callable[[], AbstractContextManager[Any]]
 

@@ -35,8 +35,7 @@ from hayase.state.stores.protocol import ByteStore
 from hayase.task.clocks import CLOCK_STORE
 from hayase.task.compiled_subtopology import CompiledSubtopology
 from hayase.task.edges import ReceivedRows
-from hayase.task.epoch_record import EpochRecord
-from hayase.task.epochs import Epochs
+from hayase.task.epoch_record import EpochRecord, Epochs
 from hayase.task.input_merge import fetch_inputs, first_edge_offset
 from hayase.task.outputs import Outputs
 from hayase.task.plan import BundlePlan, TaskPlan

@@ -31,8 +31,7 @@ from hayase.state.environment.bundle import BundleState
 from hayase.storage.open import open_blobs
 from hayase.task.bundle import BundleRunner
 from hayase.task.edges import ReceivedRows
-from hayase.task.epoch_record import EpochRecord, Program, done_name, record_name
-from hayase.task.epochs import Epochs
+from hayase.task.epoch_record import EpochRecord, Epochs, Program, done_name, record_name
 from hayase.topology.earlier import differs
 
 START_MS = 1_700_000_000_000

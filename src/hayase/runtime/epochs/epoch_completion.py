@@ -16,8 +16,7 @@ from hayase.runtime.epochs.record_retention import EpochRecordRetention, Floor, 
 from hayase.runtime.epochs.terms import newest_term
 from hayase.runtime.wire.app_spec import AppSpec
 from hayase.storage.blobs import BlobStore
-from hayase.task.epoch_record import EpochRecord, done_name
-from hayase.task.epochs import Epochs
+from hayase.task.epoch_record import EpochRecord, Epochs, done_name
 
 _LOG = logging.getLogger("hayase.runtime")
 
