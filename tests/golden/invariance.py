@@ -28,7 +28,7 @@ from hayase.core.records import TopicPartition
 from hayase.log.protocol import OutputBatch
 from hayase.state.delta.journal import EdgeRow
 from hayase.storage.lmdb_env import close_environment
-from hayase.task.epochs import Epochs
+from hayase.task.epoch_record import Epochs
 from hayase.topology.nodes import SinkNode, SourceNode
 
 Outcome = dict[str, Any]

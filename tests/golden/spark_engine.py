@@ -40,7 +40,7 @@ from hayase.log.open import open_log
 from hayase.log.protocol import Log, LogConfig, Marker, OutputBatch
 from hayase.storage.lmdb_env import close_environment
 from hayase.storage.open import open_blobs
-from hayase.task.epochs import Epochs
+from hayase.task.epoch_record import Epochs
 from hayase.topology.nodes import SinkNode
 from hayase.topology.resolve import has_patterns
 from hayase.topology.topology import Topology

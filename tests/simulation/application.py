@@ -32,8 +32,8 @@ from hayase.runtime.wire.endpoints import RunEndpoints
 from hayase.runtime.wire.planner_control import PlannerControl
 from hayase.runtime.wire.shuffle_rows import ROW, ShuffleRow
 from hayase.runtime.worker.worker import WorkerProcess
+from hayase.task.edges import ReceivedRows
 from hayase.task.epoch_record import EpochRecord
-from hayase.task.received_rows import ReceivedRows
 from hayase.topology.topology import Topology
 
 APPLICATION = "app"

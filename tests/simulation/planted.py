@@ -28,8 +28,7 @@ from hayase.log.kafka.markers import MarkerTopics
 from hayase.log.kafka.transactions import BundleProducer
 from hayase.log.kafka.writer import KafkaWriter
 from hayase.runtime.driver.blob_lease import BlobLease
-from hayase.runtime.epochs.epoch_completion import EpochCompletion
-from hayase.runtime.epochs.group_offsets import GroupOffsets
+from hayase.runtime.epochs.epoch_completion import EpochCompletion, GroupOffsets
 from hayase.runtime.epochs.planner import EpochPlanner
 from hayase.runtime.epochs.record_retention import Floor
 from hayase.state.changelog import snapshot, snapshot_policy
@@ -39,8 +38,7 @@ from hayase.state.environment.bundle import BundleState
 from hayase.state.environment.environment import StatePosition
 from hayase.storage.s3_blobs import S3Blobs
 from hayase.task.bundle import BundleRunner
-from hayase.task.epoch_record import EpochRecord
-from hayase.task.epochs import Epochs
+from hayase.task.epoch_record import EpochRecord, Epochs
 
 Plant = Callable[[], AbstractContextManager[Any]]
 

@@ -31,8 +31,7 @@ from hayase.state.environment.bundle import BundleState
 from hayase.state.environment.environment import StatePosition, open_state_environment, position_in
 from hayase.state.environment.folders import StateFolders
 from hayase.storage import lmdb_env
-from hayase.task.epoch_record import EpochRecord, done_name
-from hayase.task.epochs import Epochs
+from hayase.task.epoch_record import EpochRecord, Epochs, done_name
 
 MACHINES = 3
 

@@ -19,8 +19,7 @@ from hayase.serde.protocol import Serde, inner_serdes
 from hayase.storage.blobs import BlobStore
 from hayase.storage.numbered_names import numbers_of
 from hayase.task.compiled_subtopology import CompiledSubtopology
-from hayase.task.epoch_record import EpochRecord
-from hayase.task.epochs import Epochs
+from hayase.task.epoch_record import EpochRecord, Epochs
 from hayase.task.plan import Plan
 from hayase.topology.nodes import SourceNode
 from hayase.topology.topology import Topology

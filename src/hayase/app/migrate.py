@@ -15,7 +15,7 @@ from hayase.compiler.options import configured
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import CheckpointError, ConfigError, HayaseError, StateError
 from hayase.core.time import Clock, SystemClock
-from hayase.kernel.aggregate.serde import AggregateSerde
+from hayase.kernel.aggregate.built_in_serde import AggregateSerde
 from hayase.query.checkpoint import (
     Checkpoint,
     folder_of_store,

@@ -38,7 +38,7 @@ from hayase.state.changelog.snapshot_policy import SnapshotPolicy
 from hayase.state.environment.crash_marker import current_boot_id
 from hayase.state.environment.remote_bundles_marker import set_moving
 from hayase.storage.blobs import BlobStore
-from hayase.task.epochs import Epochs
+from hayase.task.epoch_record import Epochs
 from hayase.topology.earlier import FORMAT, differs, in_format
 from hayase.topology.topology import Topology
 

@@ -19,7 +19,7 @@ from hayase.runtime.driver.lease import lease_for
 from hayase.runtime.epochs.log_ownership import forget_claims
 from hayase.storage.blobs import BlobStore
 from hayase.storage.open import open_blobs
-from hayase.task.epochs import Epochs
+from hayase.task.epoch_record import Epochs
 
 _FILES = ("lineage", "plan.json")
 _FOLDERS = (

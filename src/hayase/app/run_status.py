@@ -18,7 +18,7 @@ from hayase.runtime.driver.lease import lease_holder
 from hayase.runtime.wire.driver_control import DriverControl
 from hayase.storage.blobs import BlobStore
 from hayase.storage.open import open_blobs
-from hayase.task.epochs import Epochs
+from hayase.task.epoch_record import Epochs
 
 _LOG = logging.getLogger("hayase.app")
 

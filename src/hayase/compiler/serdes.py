@@ -11,7 +11,7 @@ import polars as pl
 
 from hayase.core.errors import SerializationError
 from hayase.core.records import Windowed
-from hayase.kernel.frame.compiled_expressions import instance
+from hayase.kernel.frame.expressions import instance
 from hayase.kernel.node.edge import EdgeSchema
 from hayase.serde import JsonSerde, Serdes, SessionWindowedSerde, TimeWindowedSerde
 from hayase.serde.changes import ChangeCodec, ChangeSerde

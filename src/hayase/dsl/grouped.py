@@ -27,7 +27,7 @@ from hayase.dsl.stream_state import Name, StreamState, check_option
 from hayase.dsl.table_state import LateSource, TableState, key_value_spec, table_spec
 from hayase.dsl.views import TableMaterialization
 from hayase.dsl.windowing import Windowing, windowing_of
-from hayase.kernel.aggregate.serde import aggregate_serde
+from hayase.kernel.aggregate.built_in_serde import aggregate_serde
 from hayase.serde import JsonSerde, Serdes
 from hayase.serde.protocol import BARE_FIELD
 from hayase.state.stores.spec import StoreSpec

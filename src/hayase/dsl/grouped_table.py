@@ -32,8 +32,8 @@ from hayase.dsl.options.store_suppliers import ttl_not_possible
 from hayase.dsl.stream_state import Name, check_option
 from hayase.dsl.table_state import TableState, refuse_ttl, table_spec
 from hayase.dsl.views import TableMaterialization
-from hayase.kernel.aggregate.built_ins import built_ins
-from hayase.kernel.aggregate.serde import aggregate_serde
+from hayase.kernel.aggregate.built_in import built_ins
+from hayase.kernel.aggregate.built_in_serde import aggregate_serde
 from hayase.serde import JsonSerde, Serdes
 from hayase.serde.changes import ChangeSerde
 from hayase.serde.protocol import BARE_FIELD

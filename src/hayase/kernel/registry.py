@@ -23,7 +23,8 @@ from hayase.kernel.foreign_key.right_rows import ForeignKeyFanOutRows, ForeignKe
 from hayase.kernel.join.global_table import GlobalJoinRows, global_join_columns
 from hayase.kernel.join.stream_join_window import StreamJoinWindowRows, stream_join_window_columns
 from hayase.kernel.join.stream_self import StreamSelfJoinRows, stream_self_join_columns
-from hayase.kernel.join.stream_stream import StreamStreamJoinRows, stream_stream_join_columns
+from hayase.kernel.join.stream_stream_columns import stream_stream_join_columns
+from hayase.kernel.join.stream_stream_rows import StreamStreamJoinRows
 from hayase.kernel.join.stream_table import StreamTableJoinRows, stream_table_join_columns
 from hayase.kernel.join.table_table import TableJoinRows, table_join_columns
 from hayase.kernel.join.table_table_merge import TableJoinMergeRows, table_join_merge_columns
@@ -42,14 +43,14 @@ from hayase.kernel.stateless.peek import PeekRows, peek_columns
 from hayase.kernel.stateless.process import ProcessRows
 from hayase.kernel.stateless.repartition_filter import RepartitionFilterRows, repartition_filter_columns
 from hayase.kernel.stateless.select_key import SelectKeyRows, select_key_columns
-from hayase.kernel.table.filter import TableFilterRows, table_filter_columns
-from hayase.kernel.table.group_by import TableGroupByRows, table_group_by_columns
-from hayase.kernel.table.map_values import TableMapValuesRows, table_map_values_columns
-from hayase.kernel.table.source import TableSourceRows, table_source_columns
-from hayase.kernel.table.suppress_columns import table_suppress_columns
-from hayase.kernel.table.suppress_rows import TableSuppressRows
-from hayase.kernel.table.to_stream import TableToStreamRows, table_to_stream_columns
-from hayase.kernel.table.transform_values import TableTransformValuesRows
+from hayase.kernel.table.table_filter import TableFilterRows, table_filter_columns
+from hayase.kernel.table.table_group_by import TableGroupByRows, table_group_by_columns
+from hayase.kernel.table.table_map_values import TableMapValuesRows, table_map_values_columns
+from hayase.kernel.table.table_source import TableSourceRows, table_source_columns
+from hayase.kernel.table.table_suppress_columns import table_suppress_columns
+from hayase.kernel.table.table_suppress_rows import TableSuppressRows
+from hayase.kernel.table.table_to_stream import TableToStreamRows, table_to_stream_columns
+from hayase.kernel.table.table_transform_values import TableTransformValuesRows
 from hayase.kernel.window.session_aggregate import StreamSessionAggregateColumns, StreamSessionAggregateRows
 from hayase.kernel.window.sliding_aggregate import StreamSlidingAggregateColumns, StreamSlidingAggregateRows
 from hayase.kernel.window.time_window_aggregate import StreamWindowedAggregateColumns, StreamWindowedAggregateRows

@@ -19,7 +19,7 @@ from hayase.state.environment.folders import StateFolders, logged_in_memory
 from hayase.state.stores.spec import StoreSpec
 from hayase.storage.blobs import BlobStore
 from hayase.storage.open import open_blobs
-from hayase.task.epochs import Epochs
+from hayase.task.epoch_record import Epochs
 from hayase.topology.earlier import FORMAT, in_format
 from hayase.topology.topology import Topology
 

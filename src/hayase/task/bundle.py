@@ -34,17 +34,14 @@ from hayase.state.environment.unlogged import UnloggedStores, unlogged_folders
 from hayase.state.stores.protocol import ByteStore
 from hayase.task.clocks import CLOCK_STORE
 from hayase.task.compiled_subtopology import CompiledSubtopology
-from hayase.task.epoch_record import EpochRecord
-from hayase.task.epochs import Epochs
-from hayase.task.fetch import fetch_inputs
-from hayase.task.input_merge import first_edge_offset
-from hayase.task.living_tasks import LivingTasks
+from hayase.task.edges import ReceivedRows
+from hayase.task.epoch_record import EpochRecord, Epochs
+from hayase.task.input_merge import fetch_inputs, first_edge_offset
 from hayase.task.outputs import Outputs
 from hayase.task.plan import BundlePlan, TaskPlan
-from hayase.task.received_rows import ReceivedRows
 from hayase.task.summary import BundleSummary
-from hayase.task.task_context import TaskContext
-from hayase.task.worker_services import WorkerServices
+from hayase.task.task import LivingTasks
+from hayase.task.task_context import TaskContext, WorkerServices
 
 _LOG = logging.getLogger("hayase.task")
 

@@ -1,6 +1,7 @@
-"""Payloads of rows between tasks: an Arrow IPC stream of serialized records, or of a frame with typed columns.
+"""Rows between tasks: what is sent over an edge, and what has arrived.
 
-In front stand four letters and a checksum: a damaged stream can kill the process that reads it.
+The payload of a row is an Arrow IPC stream of serialized records, or of a frame with typed columns. In front stand four
+letters and a checksum: a damaged stream can kill the process that reads it.
 """
 
 from __future__ import annotations
@@ -8,7 +9,9 @@ from __future__ import annotations
 import io
 import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from operator import itemgetter
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +25,7 @@ from hayase.log.protocol import RecordBatch
 from hayase.serde.faults import is_fault, said
 from hayase.serde.murmur2 import partition_for_key
 from hayase.state.delta.journal import EdgeRow
+from hayase.state.environment.spill import EpochSpace
 from hayase.task.compiled_subtopology import CompiledSink
 from hayase.task.outputs import Outputs
 
@@ -33,6 +37,10 @@ _HEAD = struct.Struct(">4sI")
 _MAGIC = b"HER1"
 _WITHOUT_CHECKSUM = b"\xff\xff\xff\xff"  # an Arrow stream begins with this
 _HEADERS_TYPE = pl.List(pl.Struct({"name": pl.String, "value": pl.Binary}))
+_STORED_BYTES = 300
+"""What a row costs in memory whose payload is on disk."""
+_Payload = bytes | Callable[[], bytes]
+"""In memory, or read from disk at every call."""
 
 
 def origin_order(origin: str) -> tuple[int, int]:
@@ -193,3 +201,45 @@ def strip_order(frame: pl.DataFrame, fields: frozenset[str] | None) -> pl.DataFr
         values = {name: name.removeprefix(OLD) for name in frame.columns if name.startswith(OLD) or name[:2] != "__"}
         unwanted |= {name for name, field in values.items() if field not in fields}
     return frame.select(name for name in frame.columns if name not in unwanted)
+
+
+class ReceivedRows:
+    """Rows by the task and the edge that they are for; payloads beyond the space's share are on disk.
+
+    Args:
+        rows: that have arrived.
+        space: closed by `close`; `None`: all rows stay in memory.
+    """
+
+    def __init__(self, rows: Iterable[EdgeRow] = (), space: EpochSpace | None = None) -> None:
+        self._space = space
+        self._in_memory_bytes = 0
+        self._payloads: dict[str, dict[tuple[str, str], list[tuple[int, _Payload]]]] = {}
+        for row in rows:
+            self.add(row)
+
+    def add(self, row: EdgeRow) -> None:
+        """One more; raises StateError `DISK_FULL`."""
+        payload: _Payload = row.payload
+        if self._space is None or self._in_memory_bytes + row.size_bytes <= self._space.share:
+            self._in_memory_bytes += row.size_bytes
+        else:
+            payload = partial(self._space.file.read, self._space.file.append(row.payload))
+            self._in_memory_bytes += _STORED_BYTES
+        self._payloads.setdefault(row.task, {}).setdefault((row.edge, row.origin), []).append((row.seq, payload))
+
+    def inputs_of(self, task: str) -> dict[tuple[str, str], Iterator[EdgeRow]]:
+        """The rows for a task by edge and origin, ascending by `seq`; each is read from disk when its turn comes."""
+        return {
+            (edge, origin): self._read(task, edge, origin, payloads)
+            for (edge, origin), payloads in self._payloads.get(task, {}).items()
+        }
+
+    def close(self) -> None:
+        """Give the space back; payloads on disk cannot be read any more."""
+        if self._space is not None:
+            self._space.close()
+
+    def _read(self, task: str, edge: str, origin: str, payloads: list[tuple[int, _Payload]]) -> Iterator[EdgeRow]:
+        for seq, payload in sorted(payloads, key=itemgetter(0)):
+            yield EdgeRow(task, edge, origin, seq, payload if isinstance(payload, bytes) else payload())

@@ -22,11 +22,13 @@ import numpy.typing as npt
 import polars as pl
 
 from hayase.core.errors import CheckpointError
-from hayase.core.records import Headers, SourceRecord, headers_bytes
-from hayase.log.protocol import Int64Array, RecordBatch
+from hayase.core.records import Headers, SourceRecord, TopicPartition, headers_bytes
+from hayase.log.protocol import Int64Array, LogReader, RecordBatch
 from hayase.state.delta.journal import EdgeRow
 from hayase.task.compiled_subtopology import CompiledSource
 from hayase.task.edges import is_typed, origin_order, raw_records, read_row
+from hayase.task.epoch_record import EpochRecord
+from hayase.task.plan import TaskPlan
 from hayase.task.task_context import TaskContext
 
 T = TypeVar("T")
@@ -340,3 +342,17 @@ def record_bytes(batch: RecordBatch) -> int:
 def batches_of(given: TopicInput) -> Iterable[RecordBatch]:
     """Records of a partition as batches."""
     return [given] if isinstance(given, RecordBatch) else given
+
+
+def fetch_inputs(reader: LogReader, record: EpochRecord, task: TaskPlan) -> list[tuple[str, Iterator[RecordBatch]]]:
+    """Source node and records of every topic partition that the task reads in the epoch, in tie order.
+
+    Empty ranges are left out. The records are fetched when they are asked for; that raises SourceRangeLostError if a
+    range is no longer there.
+    """
+    inputs = []
+    for source, topic, partition in task.topic_partitions:
+        start, end = record.ranges.get(topic, {}).get(partition, (0, 0))
+        if start < end:
+            inputs.append((source, reader.fetch(TopicPartition(topic, partition), start, end)))
+    return inputs

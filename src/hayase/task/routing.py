@@ -14,7 +14,7 @@ from hayase.core.errors import TopologyError
 from hayase.core.metrics import DROPPED_RECORDS
 from hayase.core.records import Headers, Record, RecordContext, RecordMetadata, SourceRecord
 from hayase.kernel.frame.callables import call_each
-from hayase.kernel.frame.compiled_expressions import result_type, visible
+from hayase.kernel.frame.expressions import result_type, visible
 from hayase.kernel.frame.python_values import has_python_records, record_keys, record_values
 from hayase.kernel.frame.row_functions import row_mapper
 from hayase.kernel.node.column_node import ORDER, TS, ColumnContext, Order, evaluate

@@ -1,17 +1,25 @@
-"""What an epoch gives the tasks of a bundle."""
+"""What a task is given: in an epoch its TaskContext, by the process that runs its bundle the WorkerServices."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
 
 from hayase.core.errors import UnknownStoreError
 from hayase.core.metrics import Metrics
 from hayase.core.time import SystemClock
 from hayase.kernel.node.punctuation import NEVER
+from hayase.log.protocol import EpochWriter, LogReader
+from hayase.state.changelog.changelog import Changelog
+from hayase.state.delta.delta import Delta
+from hayase.state.environment.bundle import BundleState
+from hayase.state.environment.folders import StateFolders
 from hayase.state.environment.spill import EpochSpace
 from hayase.state.stores.protocol import ByteStore, TaskState
 from hayase.state.stores.spec import StoreSpec
+from hayase.storage.blobs import BlobStore
 from hayase.task.clocks import StateClocks
 from hayase.task.compiled_subtopology import CompiledSubtopology, FailurePolicy
 from hayase.task.failures import Failures
@@ -119,3 +127,36 @@ class TaskContext:
             return self.subtopology.stores[name]
         except KeyError:
             raise UnknownStoreError("UNKNOWN_STORE", f"there is no store {name!r} here", task=self.task) from None
+
+
+class WorkerServices(Protocol):
+    """What the process that runs a bundle offers; kept from epoch to epoch."""
+
+    application_id: str
+    checkpoint_id: str
+    exactly_once: bool
+    policy: FailurePolicy
+    blobs: BlobStore
+    folders: StateFolders
+    epoch_memory_max_bytes: int
+    recording_level: str
+
+    def reader(self) -> LogReader:
+        """The process's reader."""
+        ...
+
+    def writer(self) -> EpochWriter:
+        """The process's writer."""
+        ...
+
+    def partitions_of(self, topic: str) -> int:
+        """How many partitions a topic of the log has; raises UnknownTopicError."""
+        ...
+
+    def state_copies(self, bundle: str) -> Sequence[Path]:
+        """Folders of other states of a bundle on this machine; a state that is missing begins as a copy of one."""
+        ...
+
+    def after_apply(self, state: BundleState, changelog: Changelog, delta: Delta) -> None:
+        """Called when a delta has been applied: time for a snapshot, perhaps."""
+        ...

@@ -15,7 +15,7 @@ from hayase.app.checkpoint import checkpoint_id_of, stored_plan
 from hayase.state.changelog.changelog import Changelog
 from hayase.state.environment.bundle import BundleState
 from hayase.storage.open import open_blobs
-from hayase.task.epochs import Epochs
+from hayase.task.epoch_record import Epochs
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from tests.unit.query.local_app import LocalApp, rows_of
 from hayase import Consumed, Grouped, JsonSerde, Materialized, Serdes, StreamsBuilder, Topology, count, sum_
 from hayase.core.errors import CheckpointError
 from hayase.state.delta.journal import EdgeRow
-from hayase.task.epochs import Epochs
+from hayase.task.epoch_record import Epochs
 
 
 class Order(msgspec.Struct):

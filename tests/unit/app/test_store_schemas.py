@@ -31,7 +31,7 @@ from hayase import (
 from hayase.app.store_schemas import check_store_schemas
 from hayase.compiler.options import configured
 from hayase.core.errors import CheckpointError
-from hayase.kernel.aggregate.serde import AggregateSerde
+from hayase.kernel.aggregate.built_in_serde import AggregateSerde
 from hayase.serde.evolution import described
 from hayase.storage.blobs import BlobStore
 from hayase.storage.open import open_blobs

@@ -16,8 +16,7 @@ from hayase.log.open import open_log
 from hayase.log.protocol import LogConfig, OutputBatch
 from hayase.query.checkpoint import find_checkpoint
 from hayase.storage.posix_blobs import PosixBlobs
-from hayase.task.epoch_record import EpochRecord, record_name
-from hayase.task.epochs import Epochs
+from hayase.task.epoch_record import EpochRecord, Epochs, record_name
 
 PLAN = '{"bundles":{},"internal":{},"repartitions":{},"topics":{},"units":{}}'
 DAMAGE = pytest.mark.parametrize(

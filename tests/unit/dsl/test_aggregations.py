@@ -23,7 +23,7 @@ from hayase.dsl import (
     sum_,
     timestamp,
 )
-from hayase.kernel.aggregate.serde import AggregateSerde
+from hayase.kernel.aggregate.built_in_serde import AggregateSerde
 from hayase.serde import JsonSerde, LongSerde, Serdes, StringSerde, TimeWindowedSerde
 from hayase.testing import TopologyTestDriver
 from hayase.topology.defaults import DefaultSerde, with_default_serdes

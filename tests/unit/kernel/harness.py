@@ -21,8 +21,8 @@ import polars as pl
 from hayase.core.errors import UnknownStoreError
 from hayase.core.metrics import Metrics
 from hayase.core.records import Change, Headers, Record, RecordMetadata
+from hayase.kernel.frame.expressions import struct_type
 from hayase.kernel.frame.python_values import frame_of, keys_of, record_keys, record_values, values_of
-from hayase.kernel.frame.row_functions import struct_type
 from hayase.kernel.node.column_node import HEADERS, KEY, NULL, OLD, OLD_NULL, TS, ColumnNode, CompileContext
 from hayase.kernel.node.edge import EdgeSchema
 from hayase.kernel.node.row_node import Child, RowContext, RowNode, TableRows

@@ -18,10 +18,9 @@ from hayase.core.errors import SerializationError, StateError, TopologyError
 from hayase.core.metrics import DROPPED_RECORDS, LATE_RECORDS
 from hayase.core.records import Change, Record, Window, Windowed
 from hayase.core.windows import TimeWindows
-from hayase.kernel.aggregate.built_ins import built_ins
-from hayase.kernel.aggregate.serde import AggregateSerde, aggregate_serde
-from hayase.kernel.aggregate.stored_layout import aggregate_layout
-from hayase.kernel.aggregate.types import input_types, result_schema
+from hayase.kernel.aggregate.built_in import built_ins, input_types, result_schema
+from hayase.kernel.aggregate.built_in_serde import AggregateSerde, aggregate_serde
+from hayase.kernel.aggregate.state_layout_columns import aggregate_layout
 from hayase.serde import Serdes
 from hayase.serde.protocol import Serde
 from hayase.state.stores.spec import StoreSpec

@@ -16,7 +16,7 @@ from tests.unit.kernel.harness import Case, Input, Result, Source, compile_case,
 
 from hayase.core.records import Change
 from hayase.core.windows import SessionWindows, SlidingWindows, TimeWindows
-from hayase.kernel.aggregate.serde import aggregate_serde
+from hayase.kernel.aggregate.built_in_serde import aggregate_serde
 from hayase.serde import Serdes
 from hayase.state.stores.spec import StoreSpec
 from hayase.topology import operators as op

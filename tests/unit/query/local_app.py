@@ -30,9 +30,8 @@ from hayase.state.delta.journal import EdgeRow
 from hayase.state.environment.bundle import BundleState
 from hayase.storage.open import open_blobs
 from hayase.task.bundle import BundleRunner
-from hayase.task.epoch_record import EpochRecord, Program, done_name, record_name
-from hayase.task.epochs import Epochs
-from hayase.task.received_rows import ReceivedRows
+from hayase.task.edges import ReceivedRows
+from hayase.task.epoch_record import EpochRecord, Epochs, Program, done_name, record_name
 from hayase.topology.earlier import differs
 
 START_MS = 1_700_000_000_000

@@ -20,7 +20,7 @@ from hayase.core.time import ManualClock
 from hayase.query.follower_replica import FollowerReplica, FollowerStatus, read_status
 from hayase.query.standby import Standbys
 from hayase.state.changelog.snapshot_policy import SnapshotPolicy
-from hayase.task.epochs import Epochs
+from hayase.task.epoch_record import Epochs
 
 pytestmark = pytest.mark.long
 

@@ -20,12 +20,11 @@ from hayase.core.time import ManualClock
 from hayase.log.open import open_log
 from hayase.log.protocol import LogConfig, OutputBatch
 from hayase.runtime.epochs.planner import EpochPlanner
-from hayase.runtime.epochs.planner_status import LostOffsets, PlannerStatus
 from hayase.runtime.epochs.record_retention import Floor
 from hayase.runtime.wire.app_spec import AppSpec
 from hayase.runtime.wire.driver_control import DriverControl
 from hayase.runtime.wire.endpoints import RunEndpoints
-from hayase.runtime.wire.planner_control import PlannerControl
+from hayase.runtime.wire.planner_control import LostOffsets, PlannerControl, PlannerStatus
 from hayase.state.environment.folders import StateFolders
 from hayase.storage.open import open_blobs
 from hayase.task.plan import Plan

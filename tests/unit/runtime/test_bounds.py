@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hayase.core.records import TopicPartition
-from hayase.runtime.epochs.bounds import TimeCut, fair_ends
+from hayase.runtime.epochs.epoch_input import TimeCut, fair_ends
 
 partition_times = st.lists(st.lists(st.integers(0, 5_000), max_size=60).map(sorted), min_size=1, max_size=4).filter(any)
 

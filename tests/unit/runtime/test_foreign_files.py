@@ -13,7 +13,7 @@ from hayase.core.config import StreamsConfig
 from hayase.runtime.epochs.open_epoch import AMENDMENTS_FOLDER, forget_amendments
 from hayase.runtime.epochs.record_retention import Floor
 from hayase.runtime.epochs.terms import begin_term
-from hayase.task.epochs import Epochs
+from hayase.task.epoch_record import Epochs
 
 STRANGE = (".DS_Store", "notes.txt", f"{3:020d}~", f"{3:020d} (copy)", f"{3:020d}.done~")
 

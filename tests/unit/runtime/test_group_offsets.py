@@ -9,7 +9,7 @@ from tests.unit.runtime.planner_scene import Scene
 
 from hayase.core.errors import LeaseHeldError, LogError
 from hayase.core.records import TopicPartition
-from hayase.runtime.epochs.group_offsets import GroupOffsets
+from hayase.runtime.epochs.epoch_completion import GroupOffsets
 from hayase.runtime.epochs.planner import EpochPlanner
 from hayase.runtime.epochs.terms import begin_term
 from hayase.task.epoch_record import EpochRecord

@@ -15,7 +15,7 @@ from hayase.core.records import TopicPartition
 from hayase.log.protocol import RecordBatch
 from hayase.runtime.epochs.source_checks import RangeCheck
 from hayase.runtime.worker.lost_ranges import SkippingReader
-from hayase.task.epochs import Epochs
+from hayase.task.epoch_record import Epochs
 
 FIRST = TopicPartition("in", 0)
 

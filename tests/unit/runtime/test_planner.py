@@ -20,9 +20,8 @@ from hayase.core.offset_reset import AutoOffsetReset
 from hayase.core.records import TopicPartition
 from hayase.log.embedded.log import EmbeddedLog
 from hayase.log.protocol import OutputBatch
-from hayase.runtime.epochs.planner_status import PlannerStatus
-from hayase.task.epoch_record import EpochRecord, done_name, record_name
-from hayase.task.epochs import Epochs
+from hayase.runtime.wire.planner_control import PlannerStatus
+from hayase.task.epoch_record import EpochRecord, Epochs, done_name, record_name
 from hayase.topology.resolve import resolve_patterns
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from hayase import Processor, Topology
 from hayase.core.time import ManualClock
-from hayase.runtime.epochs.punctuation_trigger import PunctuationTrigger
+from hayase.runtime.epochs.wall_clock import PunctuationTrigger
 from hayase.runtime.wire.driver_control import DriverControl
 from hayase.runtime.wire.planner_control import PlannerControl
 from hayase.task.summary import BundleSummary

@@ -20,19 +20,17 @@ from hayase.core.errors import SourceRangeLostError
 from hayase.runtime.driver.progress import Progress
 from hayase.runtime.epochs import span_scheduler, span_server
 from hayase.runtime.epochs.planner import EpochPlanner
-from hayase.runtime.epochs.planner_status import PlannerStatus
 from hayase.runtime.epochs.span_scheduler import SpanScheduler
 from hayase.runtime.source import EpochReader, SlotWork
 from hayase.runtime.wire.endpoints import TcpAddress
-from hayase.runtime.wire.planner_control import PlannerControl
+from hayase.runtime.wire.planner_control import PlannerControl, PlannerStatus
 from hayase.runtime.wire.shuffle_rows import ROW, ShuffleRow
-from hayase.runtime.wire.span_messages import EpochReport
+from hayase.runtime.wire.span_protocol import EpochReport
 from hayase.runtime.worker import span_client
 from hayase.runtime.worker.span_client import SpanClient
 from hayase.state.delta.journal import EdgeRow
-from hayase.task.epoch_record import EpochRecord
-from hayase.task.epochs import Epochs
-from hayase.task.received_rows import ReceivedRows
+from hayase.task.edges import ReceivedRows
+from hayase.task.epoch_record import EpochRecord, Epochs
 from hayase.task.summary import BundleSummary
 
 WAIT_S = 20.0

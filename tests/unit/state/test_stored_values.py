@@ -10,7 +10,7 @@ import pytest
 
 from hayase import Serdes, Stores, ValueAndTimestamp
 from hayase.core.records import Window, Windowed
-from hayase.kernel.window.close import WaitingResults
+from hayase.kernel.window.window_close import WaitingResults
 from hayase.state.environment.memory import MemoryState
 from hayase.state.stores.protocol import ByteStore
 from hayase.state.stores.spec import StoreSpec

@@ -30,8 +30,8 @@ from hayase.state.environment.bundle import BundleState
 from hayase.state.environment.folders import StateFolders
 from hayase.storage.posix_blobs import PosixBlobs
 from hayase.task.bundle import BundleRunner
+from hayase.task.edges import ReceivedRows
 from hayase.task.epoch_record import EpochRecord
-from hayase.task.received_rows import ReceivedRows
 
 TEXT = Serdes.string()
 READ = Consumed.with_(TEXT, Serdes.json(schema={"n": pl.Int64, "pad": pl.String}))
@@ -59,7 +59,7 @@ def topology(kind: str) -> Topology:
 
 
 class Host:
-    """`hayase.task.worker_services.WorkerServices`."""
+    """`hayase.task.task_context.WorkerServices`."""
 
     application_id = "big"
     checkpoint_id = "lineage"

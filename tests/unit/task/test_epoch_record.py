@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from hayase.core.errors import CheckpointError
 from hayase.storage.posix_blobs import PosixBlobs
-from hayase.task.epoch_record import EpochRecord, Program, done_name, record_name
-from hayase.task.epochs import Epochs
+from hayase.task.epoch_record import EpochRecord, Epochs, Program, done_name, record_name
 
 RECORD = EpochRecord(
     3,

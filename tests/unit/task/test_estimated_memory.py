@@ -17,9 +17,9 @@ from hayase.core.records import Headers
 from hayase.log.protocol import RecordBatch
 from hayase.state.delta.journal import EdgeRow
 from hayase.state.environment.spill import EpochSpace
+from hayase.task.edges import ReceivedRows
 from hayase.task.input_merge import record_bytes
 from hayase.task.outputs import Outputs, TopicOutput
-from hayase.task.received_rows import ReceivedRows
 
 COUNT = 2_000
 

@@ -10,7 +10,7 @@ import pytest
 from hayase.log.embedded.log import EmbeddedLog
 from hayase.log.protocol import LogConfig, OutputBatch
 from hayase.task.epoch_record import EpochRecord
-from hayase.task.fetch import fetch_inputs
+from hayase.task.input_merge import fetch_inputs
 from hayase.task.plan import TaskPlan
 
 COUNT = 40

@@ -25,7 +25,7 @@ from hayase.state.environment.bundle import BundleState
 from hayase.storage.lmdb_env import close_environment
 from hayase.storage.posix_blobs import PosixBlobs
 from hayase.task.bundle import BundleRunner
-from hayase.task.received_rows import ReceivedRows
+from hayase.task.edges import ReceivedRows
 
 pytestmark = pytest.mark.long
 

@@ -28,7 +28,7 @@ from hayase import (
     count,
     sum_,
 )
-from hayase.kernel.aggregate.serde import AggregateSerde
+from hayase.kernel.aggregate.built_in_serde import AggregateSerde
 from hayase.serde.murmur2 import partition_for_key
 from hayase.topology.operators import FieldAggregate
 

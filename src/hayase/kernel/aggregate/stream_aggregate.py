@@ -9,10 +9,10 @@ import polars as pl
 
 from hayase.core.metrics import DROPPED_RECORDS
 from hayase.core.records import Record
-from hayase.kernel.aggregate.aggregation_columns import Aggregated, ColumnAggregation
-from hayase.kernel.aggregate.keyed_columns import KeyedAggregateColumns, KeyValueKeys
-from hayase.kernel.aggregate.stream_aggregate_node import AggregateNode
-from hayase.kernel.aggregate.updates_rows import RowStore
+from hayase.kernel.aggregate.aggregate_node_columns import KeyedAggregateColumns, KeyValueKeys
+from hayase.kernel.aggregate.aggregate_node_rows import AggregateNode
+from hayase.kernel.aggregate.aggregator_columns import Aggregated, ColumnAggregator
+from hayase.kernel.aggregate.stored_row import RowStore
 from hayase.kernel.node.column_node import KEY, NULL, ColumnContext, CompileContext
 from hayase.kernel.node.edge import EdgeSchema
 from hayase.kernel.table.versioned_rows import VersionedRowStore, key_places
@@ -46,7 +46,7 @@ class StreamAggregateRows(AggregateNode[StreamAggregate]):
         self._rows.update(self.place(record.key), record, self._aggregation.inputs(record))
 
 
-class StreamAggregateColumns(KeyedAggregateColumns[ColumnAggregation]):
+class StreamAggregateColumns(KeyedAggregateColumns[ColumnAggregator]):
     """StreamAggregate in column form; built-in aggregates only."""
 
     @classmethod
@@ -58,7 +58,7 @@ class StreamAggregateColumns(KeyedAggregateColumns[ColumnAggregation]):
         assert isinstance(operator, StreamAggregate)
         if operator.cogrouped:
             return None
-        aggregation = ColumnAggregation.compile(node, edges[0], ctx)
+        aggregation = ColumnAggregator.compile(node, edges[0], ctx)
         if aggregation is None:
             return None
         output = EdgeSchema(edges[0].key, aggregation.schema, table=True, old_values=operator.old_values)

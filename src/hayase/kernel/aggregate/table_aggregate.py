@@ -8,11 +8,11 @@ from typing import Any
 import polars as pl
 
 from hayase.core.records import Change, Record
-from hayase.kernel.aggregate.aggregation_columns import Aggregated
-from hayase.kernel.aggregate.keyed_columns import KeyedAggregateColumns, KeyValueKeys
-from hayase.kernel.aggregate.table_aggregation_columns import ColumnTableAggregation
-from hayase.kernel.aggregate.table_aggregation_rows import inputs_of, row_table_aggregation
-from hayase.kernel.aggregate.updates_rows import row_writer, timestamp_of
+from hayase.kernel.aggregate.aggregate_node_columns import KeyedAggregateColumns, KeyValueKeys
+from hayase.kernel.aggregate.aggregator_columns import Aggregated
+from hayase.kernel.aggregate.stored_row import row_writer, timestamp_of
+from hayase.kernel.aggregate.table_aggregator_columns import ColumnTableAggregator
+from hayase.kernel.aggregate.table_aggregator_rows import inputs_of, row_table_aggregator
 from hayase.kernel.node.column_node import ColumnContext, CompileContext
 from hayase.kernel.node.edge import EdgeSchema
 from hayase.kernel.node.row_node import OperatorRows, RowContext, TableEmitter, TableRows
@@ -31,7 +31,7 @@ class TableAggregateRows(OperatorRows[TableAggregate]):
         self._store = key_places(ctx.env, operator.store, self.name)
         self._put_row = row_writer(self._store)
         self._emitter = TableEmitter(ctx, caching=spec.caching, key_bytes=self._key_bytes)
-        self._aggregation = row_table_aggregation(self.name, operator.aggregation, spec.value_serde, self.edge)
+        self._aggregation = row_table_aggregator(self.name, operator.aggregation, spec.value_serde, self.edge)
         self._reads_old = spec.caching or operator.old_values
 
     def process(self, record: Record) -> None:
@@ -86,7 +86,7 @@ class TableAggregateRows(OperatorRows[TableAggregate]):
         return None if stored is None else self._aggregation.visible(self._aggregation.load(stored[8:]))
 
 
-class TableAggregateColumns(KeyedAggregateColumns[ColumnTableAggregation]):
+class TableAggregateColumns(KeyedAggregateColumns[ColumnTableAggregator]):
     """TableAggregate in column form; built-in aggregates only."""
 
     @classmethod
@@ -96,7 +96,7 @@ class TableAggregateColumns(KeyedAggregateColumns[ColumnTableAggregation]):
         """The node; `None` if the aggregate, or its store, has no column form."""
         operator, (edge,) = node.operator, edges
         assert isinstance(operator, TableAggregate)
-        aggregation = ColumnTableAggregation.compile(node, edge, ctx) if edge.old_values else None
+        aggregation = ColumnTableAggregator.compile(node, edge, ctx) if edge.old_values else None
         if aggregation is None or not all(part.invertible for part in aggregation.parts):
             return None
         output = EdgeSchema(edge.key, aggregation.schema, table=True, old_values=operator.old_values)

@@ -10,10 +10,9 @@ import polars as pl
 from hayase.core.metrics import DROPPED_RECORDS
 from hayase.kernel.foreign_key.left_rows import digest_of
 from hayase.kernel.frame.callables import call_each, with_keys
-from hayase.kernel.frame.compiled_expressions import carried, result_type, visible
 from hayase.kernel.frame.exact_keys import equal_keys, is_exact
+from hayase.kernel.frame.expressions import carried, result_type, struct_type, visible
 from hayase.kernel.frame.python_values import has_python_records, has_python_values, record_keys, record_values
-from hayase.kernel.frame.row_functions import struct_type
 from hayase.kernel.join.joined_tables_columns import JoinedTables
 from hayase.kernel.join.table_reader_columns import TableReader, table_reader
 from hayase.kernel.node.column_node import (

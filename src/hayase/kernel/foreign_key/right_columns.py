@@ -10,7 +10,7 @@ import polars as pl
 
 from hayase.core.metrics import DROPPED_RECORDS
 from hayase.kernel.foreign_key.right_rows import REMEMBERED
-from hayase.kernel.frame.compiled_expressions import carried, schema_of_type
+from hayase.kernel.frame.expressions import carried, schema_of_type
 from hayase.kernel.frame.key_columns import key_bytes
 from hayase.kernel.frame.order import LookupOrder, RecordOrder
 from hayase.kernel.join.lookup_columns import comparable_orders

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from hayase.kernel.frame.compiled_expressions import instance
+from hayase.kernel.frame.expressions import instance
 
 _EXACT = (
     pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32, pl.UInt64,

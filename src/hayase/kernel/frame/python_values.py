@@ -10,7 +10,8 @@ import polars as pl
 
 from hayase.core.errors import SerializationError
 from hayase.core.records import Window, Windowed
-from hayase.kernel.frame.row_functions import plain, struct_type
+from hayase.kernel.frame.expressions import struct_type
+from hayase.kernel.frame.row_functions import plain
 from hayase.kernel.node.column_node import KEY, NULL, WINDOW_END, WINDOW_START
 from hayase.kernel.node.edge import EdgeSchema
 from hayase.serde.protocol import BARE_FIELD, Schema

@@ -15,7 +15,7 @@ import msgspec
 import polars as pl
 
 from hayase.core.records import Record, Windowed
-from hayase.kernel.frame.expressions import check_expression
+from hayase.kernel.frame.expressions import check_expression, struct_type
 from hayase.kernel.frame.missing_fields import collector
 from hayase.kernel.node.column_node import KEY, TS, WINDOW_END, WINDOW_START
 from hayase.serde.protocol import BARE_FIELD, Schema
@@ -58,13 +58,6 @@ def _dumped(value: Any) -> Any:
     if is_model(type(value)):
         return value.model_dump()
     raise NotImplementedError(f"no field is made of a {type(value).__name__}")  # what msgspec expects
-
-
-def struct_type(schema: Schema) -> pl.DataType:
-    """The type of one column that holds values of the schema: the field's if it is bare, else a struct."""
-    if schema.bare:
-        return schema.fields[0][1]
-    return pl.Struct([pl.Field(name, dtype) for name, dtype in schema.fields])
 
 
 def field_of(value: object, name: str) -> Any:

@@ -11,9 +11,9 @@ import polars as pl
 from hayase.core.metrics import DROPPED_RECORDS
 from hayase.core.records import Record
 from hayase.kernel.frame.callables import call_each, with_keys
-from hayase.kernel.frame.compiled_expressions import result_type, visible
+from hayase.kernel.frame.expressions import result_type, struct_type, visible
 from hayase.kernel.frame.python_values import has_python_records, has_python_values, record_keys, record_values
-from hayase.kernel.frame.row_functions import row_joiner, row_mapper, struct_type
+from hayase.kernel.frame.row_functions import row_joiner, row_mapper
 from hayase.kernel.frame.stored_columns import StoreCodec
 from hayase.kernel.join.joiner_columns import JoinedValues, compile_joiner
 from hayase.kernel.join.lookup_columns import matched, numbered, without_nulls

@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from hayase.kernel.frame.callables import call_each, with_values
-from hayase.kernel.frame.compiled_expressions import CompiledValue, carried, compile_value, visible
+from hayase.kernel.frame.expressions import CompiledValue, carried, compile_value, visible
 from hayase.kernel.frame.python_values import (
     has_python_records,
     has_python_values,

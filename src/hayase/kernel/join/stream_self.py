@@ -13,9 +13,9 @@ from hayase.kernel.frame.order import MergeOrder, RecordOrder
 from hayase.kernel.frame.row_functions import KeyAndValue, row_joiner
 from hayase.kernel.frame.stored_columns import StoreCodec
 from hayase.kernel.join.joiner_columns import compile_joiner
-from hayase.kernel.join.stream_join_sides import JoinPlan
 from hayase.kernel.join.stream_join_window import join_window
 from hayase.kernel.join.stream_stream_columns import join_epoch
+from hayase.kernel.join.stream_stream_sides_columns import JoinPlan
 from hayase.kernel.node.column_node import KEY, NULL, ColumnContext, ColumnNode, CompileContext, order_columns
 from hayase.kernel.node.edge import EdgeSchema
 from hayase.kernel.node.row_node import OperatorRows, RowContext

@@ -1,4 +1,7 @@
-"""One epoch of a join of two streams in column form: both sides together, since what one keeps the other one meets."""
+"""Joining each record of a stream with those of another stream that are near in time, in column form.
+
+Both sides are joined together, since what one keeps the other one meets.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,16 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from hayase.core.metrics import DROPPED_RECORDS
 from hayase.kernel.frame.groups import I64, places_in_runs
 from hayase.kernel.frame.key_columns import distinct_keys, key_bytes, keys_of
+from hayase.kernel.frame.order import RecordOrder
+from hayase.kernel.frame.stored_columns import StoreCodec
 from hayase.kernel.frame.stream_time import stream_times
-from hayase.kernel.join.stream_join_sides import OTHER, EpochSide, JoinPlan
+from hayase.kernel.join.joiner_columns import compile_joiner
+from hayase.kernel.join.stream_stream_sides_columns import EpochSide, JoinPlan
 from hayase.kernel.join.unmatched_columns import Alone, Arrival, PendingRecord, WaitingRecords
-from hayase.kernel.join.unmatched_rows import SIDES
+from hayase.kernel.join.unmatched_rows import OTHER, SIDES
 from hayase.kernel.node.column_node import (
     HEADERS,
     KEY,
@@ -22,13 +29,17 @@ from hayase.kernel.node.column_node import (
     ORDER,
     TS,
     ColumnContext,
+    ColumnNode,
+    CompileContext,
     Failed,
     FailureHandler,
     Order,
     order_columns,
 )
+from hayase.kernel.node.edge import EdgeSchema
 from hayase.kernel.stateless.merge import ranked
-from hayase.topology.operators import JoinSide
+from hayase.topology.nodes import ProcessorNode
+from hayase.topology.operators import JoinSide, StreamStreamJoin
 
 _MATCH = 1 << 40
 """What is due comes out first, then the matches by their number, then the record alone."""
@@ -311,3 +322,72 @@ class _Epoch:
         let_out = both[entries + first[sides]]
         stream = self._stream(side, records, positions, let_out[TS].to_numpy(), let_out[KEY])
         return self._join(stream, numbers, failed), failed.errors
+
+
+class StreamStreamJoinColumns(ColumnNode):
+    """StreamStreamJoin in column form.
+
+    One of the two nodes of a join, of which the first one that runs does the work of both.
+    """
+
+    def __init__(self, name: str, output: EdgeSchema, operator: StreamStreamJoin, plan: JoinPlan) -> None:
+        super().__init__(name, output)
+        self._operator = operator
+        self._plan = plan
+
+    def run(self, inputs: Sequence[pl.DataFrame], ctx: ColumnContext) -> pl.DataFrame:
+        """The results that records of this side make; null values, and where it is not outer null keys, are dropped."""
+        frame, operator = inputs[0], self._operator
+        dropped = frame[NULL] if operator.outer else frame[NULL] | frame[KEY].is_null()
+        ctx.metrics.add(DROPPED_RECORDS, self.name, int(dropped.sum()))
+        if operator.clock not in ctx.shared:
+            frames = {operator.side: frame, OTHER[operator.side]: ctx.sent(operator.other_window)}
+            ctx.shared[operator.clock] = join_epoch(self._plan, frames, ctx)
+        joined: Joined = ctx.shared[operator.clock][operator.side]
+        for order, error in joined.failures:
+            ctx.processing_failed(order, error)
+        return joined.frame
+
+
+def stream_stream_join_columns(
+    node: ProcessorNode, inputs: Sequence[EdgeSchema], ctx: CompileContext
+) -> ColumnNode | None:
+    """The column form.
+
+    It needs one for both sides, and a topology whose order columns tell in which order their records come.
+    """
+    operator = node.operator
+    assert isinstance(operator, StreamStreamJoin)
+    nodes = {other.name: other for other in ctx.nodes}
+    left, right = (operator.window, operator.store), (operator.other_window, operator.other_store)
+    if operator.side == "right":
+        left, right = right, left
+    codecs = StoreCodec.of(ctx.stores[left[1]]), StoreCodec.of(ctx.stores[right[1]])
+    if codecs[0] is None or codecs[1] is None or codecs[0].key.schema != codecs[1].key.schema:
+        return None
+    edges = [(nodes[window].parents[0], window) for window, _ in (left, right) if window in nodes]
+    order = RecordOrder(ctx.nodes, ctx.stores, caching=ctx.caching).merge(edges) if len(edges) == 2 else None
+    if order is None:
+        return None
+    key, values = codecs[0].key.schema, (codecs[0].value.schema, codecs[1].value.schema)
+    joiner = compile_joiner(node.name, operator.joiner, EdgeSchema(key, values[0]), values[1], operator.schema)
+    if joiner is None:
+        return None
+    plan = JoinPlan(
+        windows=operator.windows,
+        nodes={"left": left[0], "right": right[0]},
+        stores={"left": left[1], "right": right[1]},
+        codecs={"left": codecs[0], "right": codecs[1]},
+        outer=_outer_sides(operator, ctx.nodes),
+        unmatched=operator.unmatched,
+        clock=operator.clock,
+        order=order,
+        values=joiner,
+    )
+    return StreamStreamJoinColumns(node.name, EdgeSchema(key, joiner.schema), operator, plan)
+
+
+def _outer_sides(operator: StreamStreamJoin, nodes: Sequence[ProcessorNode]) -> frozenset[JoinSide]:
+    """The sides of the join whose records come out alone."""
+    both = [other.operator for other in nodes if isinstance(other.operator, StreamStreamJoin)]
+    return frozenset(each.side for each in both if each.clock == operator.clock and each.outer)

@@ -9,7 +9,7 @@ import polars as pl
 
 from hayase.core.metrics import DROPPED_RECORDS
 from hayase.core.records import Change, Record
-from hayase.kernel.frame.compiled_expressions import carried
+from hayase.kernel.frame.expressions import carried
 from hayase.kernel.frame.row_functions import row_joiner
 from hayase.kernel.join.joined_tables_columns import JoinedTables
 from hayase.kernel.join.table_reader_columns import TableReader, table_reader

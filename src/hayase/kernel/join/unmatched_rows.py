@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from hayase.kernel.node.clocks import Clocks
@@ -14,6 +14,8 @@ _LONG = struct.Struct(">q")
 _LENGTH = struct.Struct(">I")
 SIDES: tuple[JoinSide, JoinSide] = ("right", "left")
 """In the order in which records of one time come out."""
+OTHER: Mapping[JoinSide, JoinSide] = {"left": "right", "right": "left"}
+"""The other side of each."""
 _HEAD = _LONG.size + 1
 
 

@@ -9,7 +9,7 @@ import polars as pl
 
 from hayase.core.records import Record
 from hayase.kernel.frame.callables import call_each
-from hayase.kernel.frame.compiled_expressions import predicate_of, visible
+from hayase.kernel.frame.expressions import predicate_of, visible
 from hayase.kernel.frame.python_values import has_python_records, record_keys, record_values
 from hayase.kernel.frame.row_functions import row_predicate
 from hayase.kernel.node.column_node import ColumnContext, ColumnNode, CompileContext, evaluate

@@ -11,7 +11,7 @@ import polars as pl
 from hayase.core.errors import TopologyError
 from hayase.core.records import Record
 from hayase.kernel.frame.callables import call_each, repeated, with_pairs
-from hayase.kernel.frame.compiled_expressions import carried, instance, result_type, schema_of_type, visible
+from hayase.kernel.frame.expressions import carried, instance, result_type, schema_of_type, visible
 from hayase.kernel.frame.python_values import has_python_records, has_python_values, record_keys, record_values
 from hayase.kernel.frame.row_functions import row_mapper
 from hayase.kernel.node.column_node import KEY, NULL, ColumnContext, ColumnNode, CompileContext, evaluate

@@ -11,7 +11,7 @@ import polars as pl
 from hayase.core.errors import TopologyError
 from hayase.core.records import Record
 from hayase.kernel.frame.callables import repeated, with_values
-from hayase.kernel.frame.compiled_expressions import carried, instance, result_type, schema_of_type, visible
+from hayase.kernel.frame.expressions import carried, instance, result_type, schema_of_type, visible
 from hayase.kernel.node.column_node import (
     NULL,
     ORDER,

@@ -10,7 +10,7 @@ import polars as pl
 
 from hayase.core.records import Record
 from hayase.kernel.frame.callables import call_each, with_pairs
-from hayase.kernel.frame.compiled_expressions import (
+from hayase.kernel.frame.expressions import (
     CompiledValue,
     carried,
     compile_value,

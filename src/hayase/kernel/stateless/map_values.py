@@ -9,7 +9,7 @@ import polars as pl
 
 from hayase.core.records import Record
 from hayase.kernel.frame.callables import with_values
-from hayase.kernel.frame.compiled_expressions import CompiledValue, carried, compile_value, visible
+from hayase.kernel.frame.expressions import CompiledValue, carried, compile_value, visible
 from hayase.kernel.node.column_node import ColumnContext, ColumnNode, CompileContext, evaluate
 from hayase.kernel.node.edge import EdgeSchema
 from hayase.kernel.stateless.mapper import MapperCalls, MapperRows, called_schema

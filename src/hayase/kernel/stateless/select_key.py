@@ -9,7 +9,7 @@ import polars as pl
 
 from hayase.core.records import Record
 from hayase.kernel.frame.callables import with_keys
-from hayase.kernel.frame.compiled_expressions import result_type, schema_of_type, visible
+from hayase.kernel.frame.expressions import result_type, schema_of_type, visible
 from hayase.kernel.node.column_node import (
     KEY,
     WINDOW_END,

@@ -9,10 +9,10 @@ from typing import ClassVar, Generic, Self, TypeVar, cast
 import polars as pl
 
 from hayase.core.metrics import DROPPED_RECORDS, FINAL_EMITTED, LATE_RECORDS
-from hayase.kernel.aggregate.aggregation_columns import ColumnAggregation
-from hayase.kernel.aggregate.states import States
+from hayase.kernel.aggregate.aggregator_columns import ColumnAggregator
 from hayase.kernel.node.column_node import ColumnContext, ColumnNode, CompileContext
 from hayase.kernel.node.edge import EdgeSchema
+from hayase.kernel.window.sequential_states import States
 from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import StreamSessionAggregate, StreamSlidingAggregate
 
@@ -29,7 +29,7 @@ class LoopedAggregateColumns(ColumnNode, Generic[Aggregate]):
     sessions: ClassVar[bool] = False
     """Whether the end of a window is its own, and not its start's."""
 
-    def __init__(self, name: str, output: EdgeSchema, operator: Aggregate, aggregation: ColumnAggregation) -> None:
+    def __init__(self, name: str, output: EdgeSchema, operator: Aggregate, aggregation: ColumnAggregator) -> None:
         super().__init__(name, output)
         self._operator: Aggregate = operator
         self._aggregation = aggregation
@@ -41,7 +41,7 @@ class LoopedAggregateColumns(ColumnNode, Generic[Aggregate]):
         operator = cast("Aggregate", node.operator)
         if operator.cogrouped:
             return None
-        aggregation = ColumnAggregation.compile(node, edges[0], ctx)
+        aggregation = ColumnAggregator.compile(node, edges[0], ctx)
         if aggregation is None or aggregation.read:
             return None
         if operator.on_close:

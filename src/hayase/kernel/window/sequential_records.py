@@ -10,7 +10,7 @@ from itertools import repeat
 
 import polars as pl
 
-from hayase.kernel.aggregate.aggregation_columns import RECORD, ColumnAggregation
+from hayase.kernel.aggregate.aggregator_columns import RECORD, ColumnAggregator
 from hayase.kernel.frame.key_columns import distinct_keys, key_bytes, keys_of
 from hayase.kernel.node.column_node import KEY, TS, Failed
 
@@ -29,7 +29,7 @@ class EpochRecords:
         times: of the records.
     """
 
-    def __init__(self, aggregation: ColumnAggregation, frame: pl.DataFrame) -> None:
+    def __init__(self, aggregation: ColumnAggregator, frame: pl.DataFrame) -> None:
         self.aggregation = aggregation
         self.frame = frame
         self.times = frame[TS].to_numpy()

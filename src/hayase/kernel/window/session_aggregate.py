@@ -9,14 +9,14 @@ import polars as pl
 
 from hayase.core.metrics import DROPPED_RECORDS
 from hayase.core.records import Change, Record, Window, Windowed
-from hayase.kernel.aggregate.stream_aggregate_node import WindowedNode
-from hayase.kernel.aggregate.updates_rows import Emitter, RowStore
+from hayase.kernel.aggregate.aggregate_node_rows import WindowedNode
+from hayase.kernel.aggregate.stored_row import Emitter, RowStore
 from hayase.kernel.frame.stream_time import stream_times
 from hayase.kernel.node.column_node import KEY, TS, ColumnContext
 from hayase.kernel.node.row_node import RowContext, RowEnvironment
-from hayase.kernel.window.close import ClosingResults, WaitingResults
 from hayase.kernel.window.sequential_columns import LoopedAggregateColumns
 from hayase.kernel.window.session_columns import EpochSessions
+from hayase.kernel.window.window_close import ClosingResults, WaitingResults
 from hayase.state.stores.session_bytes import SessionBytes
 from hayase.state.stores.spec import StoreSpec
 from hayase.topology.operators import StreamSessionAggregate

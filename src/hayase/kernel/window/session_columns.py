@@ -10,8 +10,7 @@ import numpy as np
 import polars as pl
 
 from hayase.core.windows import SessionWindows
-from hayase.kernel.aggregate.aggregation_columns import ColumnAggregation
-from hayase.kernel.aggregate.states import State, States
+from hayase.kernel.aggregate.aggregator_columns import ColumnAggregator
 from hayase.kernel.frame.groups import I64, places_in_runs
 from hayase.kernel.node.column_node import (
     HEADERS,
@@ -25,9 +24,10 @@ from hayase.kernel.node.column_node import (
     order_columns,
     order_of,
 )
-from hayase.kernel.window.close import WaitingResults
 from hayase.kernel.window.sequential_records import EpochRecords
+from hayase.kernel.window.sequential_states import State, States
 from hayase.kernel.window.session_merge import Session, SessionMerge, Update
+from hayase.kernel.window.window_close import WaitingResults
 from hayase.state.stores.session_bytes import SessionBytes
 
 _SESSION = struct.Struct(">qq")
@@ -46,7 +46,7 @@ class EpochSessions:
 
     def __init__(
         self,
-        aggregation: ColumnAggregation,
+        aggregation: ColumnAggregator,
         states: States,
         frame: pl.DataFrame,
         store: SessionBytes,

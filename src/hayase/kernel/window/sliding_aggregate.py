@@ -9,14 +9,14 @@ import polars as pl
 
 from hayase.core.metrics import DROPPED_RECORDS
 from hayase.core.records import Record, Window, Windowed
-from hayase.kernel.aggregate.updates_rows import Emitter, timestamp_of
+from hayase.kernel.aggregate.stored_row import Emitter, timestamp_of
 from hayase.kernel.frame.stream_time import stream_times
 from hayase.kernel.node.column_node import KEY, NULL, TS, ColumnContext
 from hayase.kernel.node.row_node import RowContext
-from hayase.kernel.window.close import WaitingResults
 from hayase.kernel.window.sequential_columns import LoopedAggregateColumns
 from hayase.kernel.window.sliding_columns import EpochSlidingWindows
-from hayase.kernel.window.store_node import WindowStoreNode, closing_windows, window_bytes
+from hayase.kernel.window.window_close import WaitingResults
+from hayase.kernel.window.window_store_rows import WindowStoreNode, closing_windows, window_bytes
 from hayase.state.stores.spec import StoreSpec
 from hayase.topology.operators import StreamSlidingAggregate
 

@@ -13,8 +13,7 @@ import numpy as np
 import polars as pl
 
 from hayase.core.windows import SlidingWindows
-from hayase.kernel.aggregate.aggregation_columns import ColumnAggregation
-from hayase.kernel.aggregate.states import States
+from hayase.kernel.aggregate.aggregator_columns import ColumnAggregator
 from hayase.kernel.frame.groups import I64, places_in_runs
 from hayase.kernel.node.column_node import (
     HEADERS,
@@ -28,9 +27,10 @@ from hayase.kernel.node.column_node import (
     order_columns,
     order_of,
 )
-from hayase.kernel.window.close import WaitingResults
 from hayase.kernel.window.sequential_records import EpochRecords
+from hayase.kernel.window.sequential_states import States
 from hayase.kernel.window.sliding_merge import SlidingMerge, SlidingWindow, WindowUpdate
+from hayase.kernel.window.window_close import WaitingResults
 from hayase.state.stores.window_bytes import WindowBytes
 
 _START = struct.Struct(">q")
@@ -49,7 +49,7 @@ class EpochSlidingWindows:
 
     def __init__(
         self,
-        aggregation: ColumnAggregation,
+        aggregation: ColumnAggregator,
         states: States,
         frame: pl.DataFrame,
         store: WindowBytes,

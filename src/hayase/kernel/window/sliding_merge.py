@@ -11,7 +11,7 @@ from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 from hayase.core.windows import SlidingWindows
-from hayase.kernel.aggregate.states import State, States
+from hayase.kernel.window.sequential_states import State, States
 from hayase.serde.faults import is_fault
 from hayase.state.stores.window_bytes import WindowBytes
 

@@ -11,8 +11,8 @@ import polars as pl
 from hayase.core.metrics import DROPPED_RECORDS, LATE_RECORDS
 from hayase.core.records import Record, Windowed
 from hayase.core.windows import TimeWindows
-from hayase.kernel.aggregate.aggregation_columns import RECORD, ColumnAggregation
-from hayase.kernel.aggregate.updates_rows import Emitter
+from hayase.kernel.aggregate.aggregator_columns import RECORD, ColumnAggregator
+from hayase.kernel.aggregate.stored_row import Emitter
 from hayase.kernel.frame.groups import I64, combine_numbers
 from hayase.kernel.frame.key_columns import key_bytes, key_numbers
 from hayase.kernel.frame.stream_time import stream_times
@@ -29,7 +29,7 @@ from hayase.kernel.node.column_node import (
 )
 from hayase.kernel.node.edge import EdgeSchema
 from hayase.kernel.node.row_node import RowContext
-from hayase.kernel.window.store_node import WindowStoreNode, closing_windows, window_bytes
+from hayase.kernel.window.window_store_rows import WindowStoreNode, closing_windows, window_bytes
 from hayase.serde.protocol import ColumnCodec
 from hayase.state.stores.spec import StoreSpec
 from hayase.state.stores.window_bytes import WindowBytes, WindowPlaces
@@ -77,7 +77,7 @@ class StreamWindowedAggregateColumns(ColumnNode):
         output: EdgeSchema,
         operator: StreamWindowedAggregate,
         windows: TimeWindows,
-        aggregation: ColumnAggregation,
+        aggregation: ColumnAggregator,
     ) -> None:
         super().__init__(name, output)
         self._operator = operator
@@ -93,7 +93,7 @@ class StreamWindowedAggregateColumns(ColumnNode):
         assert isinstance(operator, StreamWindowedAggregate)
         if not isinstance(operator.windows, TimeWindows) or operator.on_close or operator.cogrouped:
             return None
-        aggregation = ColumnAggregation.compile(node, edges[0], ctx)
+        aggregation = ColumnAggregator.compile(node, edges[0], ctx)
         if aggregation is None or aggregation.read:
             return None
         output = EdgeSchema(edges[0].key, aggregation.schema, windowed=True, table=True, old_values=operator.old_values)

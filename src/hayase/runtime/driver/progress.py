@@ -12,7 +12,7 @@ import msgspec
 
 from hayase.core.metrics import ENTRIES, RECORDS_CONSUMED, Metrics
 from hayase.runtime.driver.query import SUMMARIES
-from hayase.runtime.wire.span_messages import EpochReport
+from hayase.runtime.wire.span_protocol import EpochReport
 from hayase.task.summary import BundleSummary
 
 

@@ -16,10 +16,10 @@ from hayase.core.private_files import make_folder, open_file
 from hayase.core.secrets import Vault
 from hayase.runtime.driver.master import driver_addresses
 from hayase.runtime.driver.progress import Progress
-from hayase.runtime.epochs.planner_status import PlannerStatus
 from hayase.runtime.wire.driver_control import DriverControl
 from hayase.runtime.wire.endpoints import RunEndpoints
 from hayase.runtime.wire.log_relay import LogRelay
+from hayase.runtime.wire.planner_control import PlannerStatus
 
 _LOG = logging.getLogger("hayase.runtime")
 

@@ -22,7 +22,7 @@ from hayase.runtime.epochs.record_retention import Floor
 from hayase.state.changelog.changelog import Changelog
 from hayase.storage.blobs import BlobStore
 from hayase.storage.numbered_names import numbers_of
-from hayase.task.epochs import Epochs
+from hayase.task.epoch_record import Epochs
 
 CLAIMS_FOLDER = "claims/"
 _DIGITS = 12

@@ -20,19 +20,16 @@ from hayase.log.protocol import Log
 from hayase.runtime.epochs.epoch_completion import EpochCompletion
 from hayase.runtime.epochs.epoch_input import EpochInput
 from hayase.runtime.epochs.open_epoch import check_program
-from hayase.runtime.epochs.planner_status import LostOffsets, PlannerStatus
-from hayase.runtime.epochs.punctuation_trigger import PunctuationTrigger
 from hayase.runtime.epochs.record_retention import Floor, superseded
 from hayase.runtime.epochs.source_checks import check_topics
 from hayase.runtime.epochs.terms import newest_term
-from hayase.runtime.epochs.wall_clock import WallClock
+from hayase.runtime.epochs.wall_clock import PunctuationTrigger, WallClock
 from hayase.runtime.wire.app_spec import AppSpec, load_app_spec
 from hayase.runtime.wire.patient import patience_of
-from hayase.runtime.wire.planner_control import PlannerControl
+from hayase.runtime.wire.planner_control import LostOffsets, PlannerControl, PlannerStatus
 from hayase.storage.blobs import BlobStore
 from hayase.storage.open import open_blobs
-from hayase.task.epoch_record import EpochRecord, Program, done_name, record_name
-from hayase.task.epochs import Epochs
+from hayase.task.epoch_record import EpochRecord, Epochs, Program, done_name, record_name
 
 _LOG = logging.getLogger("hayase.runtime")
 

@@ -9,8 +9,7 @@ from hayase.core.errors import LeaseHeldError
 from hayase.core.time import Clock
 from hayase.storage.blobs import BlobStore
 from hayase.storage.numbered_names import numbers_of
-from hayase.task.epoch_record import EPOCH_DIGITS, done_name, record_name
-from hayase.task.epochs import Epochs
+from hayase.task.epoch_record import EPOCH_DIGITS, Epochs, done_name, record_name
 
 RECORDS_KEPT = 1_000
 """Epoch records that are kept behind the last completed one, however old they are; younger ones than

@@ -9,7 +9,7 @@ from hayase.core.config import OnRangeLost
 from hayase.core.errors import SourceRangeLostError
 from hayase.core.records import TopicPartition
 from hayase.log.protocol import Log
-from hayase.runtime.epochs.bounds import Offsets
+from hayase.runtime.epochs.start_offsets import Offsets
 from hayase.task.epoch_record import EpochRecord
 from hayase.task.plan import partitions_changed
 

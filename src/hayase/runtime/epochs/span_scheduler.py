@@ -16,7 +16,7 @@ import msgspec
 
 from hayase.runtime.epochs.planner import EpochPlanner
 from hayase.runtime.epochs.span_server import WAIT_POLL_S, IncompleteReason, SpanServer
-from hayase.runtime.wire.span_messages import EpochReport
+from hayase.runtime.wire.span_protocol import EpochReport
 from hayase.task.epoch_record import EpochRecord
 
 _LOG = logging.getLogger("hayase.runtime")

@@ -13,8 +13,15 @@ from multiprocessing.connection import Connection
 import msgspec
 
 from hayase.runtime.wire.endpoints import RunEndpoints
-from hayase.runtime.wire.span_messages import NO_SPAN, SPAN_ENDED, JoinSpan, LevelRequest, LevelResult
-from hayase.runtime.wire.span_transport import SpanListener, disconnect
+from hayase.runtime.wire.span_protocol import (
+    NO_SPAN,
+    SPAN_ENDED,
+    JoinSpan,
+    LevelRequest,
+    LevelResult,
+    SpanListener,
+    disconnect,
+)
 from hayase.state.delta.journal import EdgeRow
 from hayase.task.epoch_record import EpochRecord
 from hayase.task.plan import Plan

@@ -16,6 +16,9 @@ from hayase.storage.checksum import with_checksum, without_checksum
 from hayase.task.epoch_record import EpochRecord
 from hayase.task.plan import partitions_changed
 
+Offsets = Mapping[TopicPartition, int]
+"""An offset of each partition."""
+
 _EARLIEST = AutoOffsetReset.earliest()
 POSITIONS_FOLDER = "positions/"
 

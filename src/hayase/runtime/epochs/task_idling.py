@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from hayase.core.records import TopicPartition
-from hayase.runtime.epochs.bounds import Offsets
+from hayase.runtime.epochs.start_offsets import Offsets
 from hayase.task.plan import Plan
 from hayase.topology.topology import Topology
 

@@ -12,7 +12,7 @@ import msgspec
 from hayase.core.errors import CheckpointError, SourceRangeLostError
 from hayase.core.records import TopicPartition
 from hayase.log.protocol import Log
-from hayase.runtime.epochs.bounds import fair_ends
+from hayase.runtime.epochs.epoch_input import fair_ends
 from hayase.storage.blobs import BlobStore
 from hayase.storage.numbered_names import numbers_of
 

@@ -1,4 +1,7 @@
-"""The planner's side of a run: what the driver requests of it, and what it publishes. Workers publish why they wait."""
+"""The planner's side of a run: what the driver requests of it, and what it says about itself.
+
+Workers publish why they wait.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+import msgspec
 
 from hayase.core.private_files import open_file
 from hayase.runtime.wire.run_folder import (
@@ -24,6 +29,7 @@ from hayase.runtime.wire.run_folder import (
     RunFolder,
 )
 from hayase.storage.disk_full import naming_full_disk
+from hayase.task.epoch_record import EpochRecord
 
 
 class PlannerControl(RunFolder):
@@ -104,3 +110,57 @@ class PlannerControl(RunFolder):
                         rest = rest[file.write(rest) :]
 
             yield report
+
+
+class LostOffsets(msgspec.Struct):
+    """A count over the epochs of a run, passed from planner process to planner process in the run's control folder.
+
+    What was skipped is read from epoch records, so it counts once, whenever a planner ends: where an epoch begins
+    behind the end of the one before. What was gone of an epoch that an earlier run had left open shows in no record; it
+    counts with the first planner that adopts that epoch.
+
+    Attributes:
+        offsets: the count.
+        through: the last epoch that is counted.
+        opened: the last epoch left open by an earlier run of which anything was gone.
+    """
+
+    offsets: int = 0
+    through: int = -1
+    opened: int = -1
+
+    def begun(self, record: EpochRecord, previous: EpochRecord | None) -> None:
+        """Count an epoch that was recorded."""
+        if record.epoch <= self.through:
+            return
+        self.through = record.epoch
+        before = previous.ranges if previous is not None else {}
+        for topic, partitions in record.ranges.items():
+            for partition, (start, _) in partitions.items():
+                if partition in before.get(topic, {}):
+                    self.offsets += max(0, start - before[topic][partition][1])
+
+    def adopted(self, epoch: int, gone: int) -> None:
+        """Count what was gone of an epoch that an earlier run left open."""
+        if gone and epoch > self.opened:
+            self.opened = epoch
+            self.offsets += gone
+
+
+class PlannerStatus(msgspec.Struct, frozen=True):
+    """How far the planner is, for progress displays.
+
+    Attributes:
+        epoch: the last epoch planned.
+        lag_records: what the log holds beyond it.
+        waiting: why no epoch can be planned at the moment, e.g. that the brokers do not answer; empty if nothing is
+            amiss.
+        lost_offsets: how many offsets were skipped in this run, because records that were not read are gone.
+        lost: what of that epoch records show: the planner that takes this one's place goes on from there.
+    """
+
+    epoch: int
+    lag_records: int
+    waiting: str = ""
+    lost_offsets: int = 0
+    lost: LostOffsets = msgspec.field(default_factory=LostOffsets)

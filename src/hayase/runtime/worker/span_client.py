@@ -11,12 +11,11 @@ import pyarrow as pa
 
 from hayase.core.failpoints import reach
 from hayase.runtime.wire.shuffle_rows import ROW, SUMMARY, ShuffleRow, to_batches
-from hayase.runtime.wire.span_messages import NO_SPAN, SPAN_ENDED, JoinSpan, LevelRequest, LevelResult
-from hayase.runtime.wire.span_transport import connect
+from hayase.runtime.wire.span_protocol import NO_SPAN, SPAN_ENDED, JoinSpan, LevelRequest, LevelResult, connect
 from hayase.runtime.worker.worker import WorkerProcess, run_source_slot, worker_process
 from hayase.state.delta.journal import EdgeRow
+from hayase.task.edges import ReceivedRows
 from hayase.task.epoch_record import EpochRecord
-from hayase.task.received_rows import ReceivedRows
 
 _LOG = logging.getLogger("hayase.runtime")
 

@@ -34,9 +34,9 @@ from hayase.state.environment.remote_bundles_marker import set_moving
 from hayase.state.environment.spill import EpochSpace
 from hayase.storage.open import open_blobs
 from hayase.task.bundle import BundleRunner
+from hayase.task.edges import ReceivedRows
 from hayase.task.epoch_record import EpochRecord
 from hayase.task.plan import BundlePlan
-from hayase.task.received_rows import ReceivedRows
 
 
 class WorkerProcess:
@@ -95,7 +95,7 @@ class WorkerProcess:
         """The serdes that read a topic of `to_spark`."""
         return self._app.spark_serdes[topic]
 
-    # what bundles see (hayase.task.worker_services.WorkerServices)
+    # what bundles see (hayase.task.task_context.WorkerServices)
 
     def reader(self) -> LogReader:
         """The process's reader."""

@@ -27,9 +27,9 @@ from hayase.kernel.node.column_node import (
     order_columns,
 )
 from hayase.kernel.node.edge import EdgeSchema
-from hayase.kernel.table.suppress_batch import SuppressBatch
-from hayase.kernel.table.suppress_buffer import Held
-from hayase.kernel.table.suppress_rows import buffer_full, is_too_full, measure_buffer
+from hayase.kernel.table.suppress_buffer_columns import SuppressBatch
+from hayase.kernel.table.suppress_buffer_rows import Held
+from hayase.kernel.table.table_suppress_rows import buffer_full, is_too_full, measure_buffer
 from hayase.serde import TimeWindowedSerde, encode_windowed_keys
 from hayase.serde.protocol import ColumnCodec, Serde
 from hayase.topology.nodes import ProcessorNode

@@ -16,8 +16,8 @@ import polars as pl
 import pyarrow as pa
 
 from hayase.core.errors import TopologyError
-from hayase.kernel.aggregate.built_in import FLOATS, SCALARS, BuiltIn
-from hayase.kernel.frame.compiled_expressions import instance
+from hayase.kernel.aggregate.built_in_numbers import FLOATS, SCALARS, BuiltIn
+from hayase.kernel.frame.expressions import instance
 from hayase.kernel.frame.groups import I64, Accumulate
 from hayase.topology.operators import FieldAggregate
 

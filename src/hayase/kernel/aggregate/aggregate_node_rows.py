@@ -7,9 +7,9 @@ from typing import Any, Self, TypeVar
 
 from hayase.core.metrics import DROPPED_RECORDS, LATE_RECORDS
 from hayase.core.records import Record, Window
-from hayase.kernel.aggregate.aggregation_rows import row_aggregation
+from hayase.kernel.aggregate.aggregator_rows import row_aggregator
 from hayase.kernel.aggregate.late_records import LateChildren, without_late_children
-from hayase.kernel.aggregate.updates_rows import AggregateRows, Emitter, RowStore
+from hayase.kernel.aggregate.stored_row import AggregateRows, Emitter, RowStore
 from hayase.kernel.frame.stream_time import stream_time
 from hayase.kernel.node.row_node import OperatorRows, RowContext, TableEmitter, TableRows
 from hayase.kernel.table.versioned_rows import VersionedRowStore
@@ -31,7 +31,7 @@ class AggregateNode(OperatorRows[AggregateOperator]):
         spec = ctx.env.store_spec(operator.store)
         self._key_bytes = spec.key_serde.to_bytes
         self._emitter = self.emitter(without_late_children(ctx), spec)
-        self._aggregation = row_aggregation(self.name, operator.aggregation, spec.value_serde, self.edge)
+        self._aggregation = row_aggregator(self.name, operator.aggregation, spec.value_serde, self.edge)
         self._rows = AggregateRows(
             self.places(),
             self._aggregation,

@@ -13,8 +13,8 @@ import polars as pl
 import pyarrow as pa
 
 from hayase.core.errors import StateError
-from hayase.kernel.aggregate.built_in import BuiltIn, nulls_where
-from hayase.kernel.aggregate.serde import BOOL_TAG, FLOAT_TAG, INT_TAG, NULL_TAG, AggregateSerde
+from hayase.kernel.aggregate.built_in_numbers import BuiltIn, nulls_where
+from hayase.kernel.aggregate.built_in_serde import BOOL_TAG, FLOAT_TAG, INT_TAG, NULL_TAG, AggregateSerde
 from hayase.serde import LongSerde
 from hayase.serde.arrow_bytes import split_fixed_width
 from hayase.serde.protocol import BARE_FIELD, ColumnCodec, Serde

@@ -7,7 +7,17 @@ from heapq import heappop, heappush
 
 import msgspec
 
-from hayase.kernel.table.suppress_buffer import HELD, KEYS, ROW_BYTES, ROWS, ROWS_END, TIME, TOTALS, TOTALS_KEY, Held
+from hayase.kernel.table.suppress_buffer_rows import (
+    HELD,
+    KEYS,
+    ROW_BYTES,
+    ROWS,
+    ROWS_END,
+    TIME,
+    TOTALS,
+    TOTALS_KEY,
+    Held,
+)
 from hayase.state.stores.protocol import ByteStore
 
 _KEY_AT = len(ROWS) + TIME.size

@@ -7,11 +7,11 @@ from typing import Any, TypeVar
 from hayase.core.metrics import DROPPED_RECORDS
 from hayase.core.records import Windowed
 from hayase.core.windows import window_from
-from hayase.kernel.aggregate.stream_aggregate_node import AggregateNode, WindowedNode
-from hayase.kernel.aggregate.updates_rows import RowStore
+from hayase.kernel.aggregate.aggregate_node_rows import AggregateNode, WindowedNode
+from hayase.kernel.aggregate.stored_row import RowStore
 from hayase.kernel.node.column_node import ColumnContext
 from hayase.kernel.node.row_node import RowContext, RowEnvironment
-from hayase.kernel.window.close import ClosingResults
+from hayase.kernel.window.window_close import ClosingResults
 from hayase.state.stores.spec import StoreSpec
 from hayase.state.stores.window_bytes import WindowBytes
 from hayase.topology.operators import StreamSlidingAggregate, StreamWindowedAggregate

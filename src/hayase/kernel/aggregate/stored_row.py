@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from hayase.core.records import Change, Record
-from hayase.kernel.aggregate.aggregation_rows import RowAggregation
+from hayase.kernel.aggregate.aggregator_rows import RowAggregator
 from hayase.kernel.table.versioned_rows import VersionedRowStore
 
 _TIMESTAMP = struct.Struct(">q")
@@ -77,7 +77,7 @@ class AggregateRows:
     def __init__(
         self,
         store: RowStore | VersionedRowStore,
-        aggregation: RowAggregation,
+        aggregation: RowAggregator,
         emitter: Emitter,
         *,
         caching: bool,
@@ -85,7 +85,7 @@ class AggregateRows:
     ) -> None:
         self._get, self._put_row = store.get, row_writer(store)
         self._aggregation = aggregation
-        self._is_shown_as_kept = type(aggregation).visible is RowAggregation.visible
+        self._is_shown_as_kept = type(aggregation).visible is RowAggregator.visible
         self._emitter = emitter
         self._caching = caching
         self._old_values = old_values

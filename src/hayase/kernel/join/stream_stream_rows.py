@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import polars as pl
-
 from hayase.core.metrics import DROPPED_RECORDS
 from hayase.core.records import Record
-from hayase.kernel.frame.order import RecordOrder
 from hayase.kernel.frame.row_functions import KeyAndValue, row_joiner
-from hayase.kernel.frame.stored_columns import StoreCodec
 from hayase.kernel.frame.stream_time import stream_time
-from hayase.kernel.join.joiner_columns import compile_joiner
-from hayase.kernel.join.stream_join_sides import OTHER, JoinPlan
 from hayase.kernel.join.stream_join_window import join_window
-from hayase.kernel.join.stream_stream_columns import Joined, join_epoch
-from hayase.kernel.join.unmatched_rows import Unmatched
-from hayase.kernel.node.column_node import KEY, NULL, ColumnContext, ColumnNode, CompileContext
-from hayase.kernel.node.edge import EdgeSchema
+from hayase.kernel.join.unmatched_rows import OTHER, Unmatched
 from hayase.kernel.node.row_node import OperatorRows, RowContext
 from hayase.serde.faults import is_fault
 from hayase.serde.protocol import Schema, Serde
@@ -115,72 +104,3 @@ def _schema(serde: Serde) -> Schema | None:
     """Fields and types of what is kept, if the serde knows them."""
     codec = serde.columns
     return None if codec is None else codec.schema
-
-
-class StreamStreamJoinColumns(ColumnNode):
-    """StreamStreamJoin in column form.
-
-    One of the two nodes of a join, of which the first one that runs does the work of both.
-    """
-
-    def __init__(self, name: str, output: EdgeSchema, operator: StreamStreamJoin, plan: JoinPlan) -> None:
-        super().__init__(name, output)
-        self._operator = operator
-        self._plan = plan
-
-    def run(self, inputs: Sequence[pl.DataFrame], ctx: ColumnContext) -> pl.DataFrame:
-        """The results that records of this side make; null values, and where it is not outer null keys, are dropped."""
-        frame, operator = inputs[0], self._operator
-        dropped = frame[NULL] if operator.outer else frame[NULL] | frame[KEY].is_null()
-        ctx.metrics.add(DROPPED_RECORDS, self.name, int(dropped.sum()))
-        if operator.clock not in ctx.shared:
-            frames = {operator.side: frame, OTHER[operator.side]: ctx.sent(operator.other_window)}
-            ctx.shared[operator.clock] = join_epoch(self._plan, frames, ctx)
-        joined: Joined = ctx.shared[operator.clock][operator.side]
-        for order, error in joined.failures:
-            ctx.processing_failed(order, error)
-        return joined.frame
-
-
-def stream_stream_join_columns(
-    node: ProcessorNode, inputs: Sequence[EdgeSchema], ctx: CompileContext
-) -> ColumnNode | None:
-    """The column form.
-
-    It needs one for both sides, and a topology whose order columns tell in which order their records come.
-    """
-    operator = node.operator
-    assert isinstance(operator, StreamStreamJoin)
-    nodes = {other.name: other for other in ctx.nodes}
-    left, right = (operator.window, operator.store), (operator.other_window, operator.other_store)
-    if operator.side == "right":
-        left, right = right, left
-    codecs = StoreCodec.of(ctx.stores[left[1]]), StoreCodec.of(ctx.stores[right[1]])
-    if codecs[0] is None or codecs[1] is None or codecs[0].key.schema != codecs[1].key.schema:
-        return None
-    edges = [(nodes[window].parents[0], window) for window, _ in (left, right) if window in nodes]
-    order = RecordOrder(ctx.nodes, ctx.stores, caching=ctx.caching).merge(edges) if len(edges) == 2 else None
-    if order is None:
-        return None
-    key, values = codecs[0].key.schema, (codecs[0].value.schema, codecs[1].value.schema)
-    joiner = compile_joiner(node.name, operator.joiner, EdgeSchema(key, values[0]), values[1], operator.schema)
-    if joiner is None:
-        return None
-    plan = JoinPlan(
-        windows=operator.windows,
-        nodes={"left": left[0], "right": right[0]},
-        stores={"left": left[1], "right": right[1]},
-        codecs={"left": codecs[0], "right": codecs[1]},
-        outer=_outer_sides(operator, ctx.nodes),
-        unmatched=operator.unmatched,
-        clock=operator.clock,
-        order=order,
-        values=joiner,
-    )
-    return StreamStreamJoinColumns(node.name, EdgeSchema(key, joiner.schema), operator, plan)
-
-
-def _outer_sides(operator: StreamStreamJoin, nodes: Sequence[ProcessorNode]) -> frozenset[JoinSide]:
-    """The sides of the join whose records come out alone."""
-    both = [other.operator for other in nodes if isinstance(other.operator, StreamStreamJoin)]
-    return frozenset(each.side for each in both if each.clock == operator.clock and each.outer)

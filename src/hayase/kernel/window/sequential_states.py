@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from hayase.kernel.aggregate.built_in import BuiltIn
-from hayase.kernel.aggregate.stored_layout import Stored
+from hayase.kernel.aggregate.built_in_numbers import BuiltIn
+from hayase.kernel.aggregate.state_layout_columns import Stored
 from hayase.kernel.frame.groups import I64
 from hayase.serde.timestamped import NO_TIME
 

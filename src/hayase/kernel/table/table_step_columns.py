@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from hayase.kernel.frame.callables import call_each, with_values
-from hayase.kernel.frame.compiled_expressions import CompiledValue
+from hayase.kernel.frame.expressions import CompiledValue
 from hayase.kernel.frame.python_values import record_keys, record_values
 from hayase.kernel.node.column_node import NULL, OLD, OLD_NULL, ColumnContext, evaluate
 from hayase.kernel.node.edge import EdgeSchema

@@ -9,9 +9,8 @@ from typing import Any
 import polars as pl
 
 from hayase.core.records import Record
-from hayase.kernel.aggregate.built_ins import built_ins
-from hayase.kernel.aggregate.serde import AggregateSerde, aggregate_serde, stored_field_names, visible
-from hayase.kernel.aggregate.types import input_types
+from hayase.kernel.aggregate.built_in import built_ins, input_types
+from hayase.kernel.aggregate.built_in_serde import AggregateSerde, aggregate_serde, stored_field_names, visible
 from hayase.kernel.frame.row_functions import OneRow, RecordFunction, field_of
 from hayase.kernel.node.column_node import KEY, TS
 from hayase.kernel.node.edge import EdgeSchema
@@ -19,7 +18,7 @@ from hayase.serde.protocol import Serde
 from hayase.topology.operators import Aggregation, BuiltInAggregate, CallableAggregate, CallableReduce
 
 
-class RowAggregation(ABC):
+class RowAggregator(ABC):
     """An aggregation in row form. A *state* is what is kept for a row; `None` is no row."""
 
     def inputs(self, record: Record) -> Any:
@@ -47,15 +46,15 @@ class RowAggregation(ABC):
         return state
 
 
-class RowStreamAggregation(RowAggregation):
-    """A RowAggregation whose states can be merged, which sessions do."""
+class RowStreamAggregator(RowAggregator):
+    """A RowAggregator whose states can be merged, which sessions do."""
 
     @abstractmethod
     def merge(self, key: object, left: object, right: object) -> Any:
         """The state of two sessions of a key together, of which `left` is the earlier, or the beginning."""
 
 
-class CallableRows(RowStreamAggregation):
+class CallableRows(RowStreamAggregator):
     """`aggregate(initializer, aggregator)`."""
 
     def __init__(self, aggregation: CallableAggregate, serde: Serde) -> None:
@@ -85,7 +84,7 @@ class CallableRows(RowStreamAggregation):
         return self._serde.serialize(state)
 
 
-class ReduceRows(RowStreamAggregation):
+class ReduceRows(RowStreamAggregator):
     """`reduce(reducer)`."""
 
     def __init__(self, aggregation: CallableReduce, serde: Serde) -> None:
@@ -113,7 +112,7 @@ class ReduceRows(RowStreamAggregation):
         return self._serde.serialize(state)
 
 
-class BuiltInRows(RowStreamAggregation):
+class BuiltInRows(RowStreamAggregator):
     """`count()` and `agg(…)`; a state is the list of stored values.
 
     Args:
@@ -176,7 +175,7 @@ class BuiltInRows(RowStreamAggregation):
         return visible(self._parts, state, self._bare)
 
 
-def row_aggregation(node: str, aggregation: Aggregation, serde: Serde, edge: EdgeSchema | None) -> RowStreamAggregation:
+def row_aggregator(node: str, aggregation: Aggregation, serde: Serde, edge: EdgeSchema | None) -> RowStreamAggregator:
     """The row form of an aggregation.
 
     Raises:

@@ -16,8 +16,8 @@ from hayase.kernel.frame.stored_columns import StoredTable
 from hayase.kernel.node.column_node import NULL, OLD_NULL, ColumnContext, ColumnNode, CompileContext, TableColumns
 from hayase.kernel.node.edge import EdgeSchema
 from hayase.kernel.node.row_node import OperatorRows, RowContext, TableEmitter, TableRows
-from hayase.kernel.table.row_transform import TableStep, stepped
 from hayase.kernel.table.table_rows import ComputedRows, StoredRows
+from hayase.kernel.table.table_step_columns import TableStep, stepped
 from hayase.kernel.table.versioned_rows import VersionedRows, rows_of
 from hayase.kernel.table.view_columns import view_over
 from hayase.topology.nodes import ProcessorNode

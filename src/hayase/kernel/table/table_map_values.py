@@ -9,14 +9,14 @@ from typing import Any
 import polars as pl
 
 from hayase.core.records import Record
-from hayase.kernel.frame.compiled_expressions import compile_value, visible
+from hayase.kernel.frame.expressions import compile_value, visible
 from hayase.kernel.frame.python_values import has_python_records, has_python_values
 from hayase.kernel.frame.row_functions import row_mapper
 from hayase.kernel.node.column_node import ColumnNode, CompileContext
 from hayase.kernel.node.edge import EdgeSchema
 from hayase.kernel.node.row_node import RowContext
-from hayase.kernel.table.row_transform import MapStep
-from hayase.kernel.table.row_transform_node import TableStepRows, old_values_missing, table_step_columns
+from hayase.kernel.table.table_step import TableStepRows, old_values_missing, table_step_columns
+from hayase.kernel.table.table_step_columns import MapStep
 from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import TableMapValues
 

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 import polars as pl
 
-from hayase.kernel.aggregate.aggregation_columns import Aggregated, ColumnAggregation
+from hayase.kernel.aggregate.aggregator_columns import Aggregated, ColumnAggregator
 from hayase.kernel.frame.groups import I64
 from hayase.kernel.frame.key_columns import key_bytes, key_numbers
 from hayase.kernel.node.column_node import KEY, ColumnContext, ColumnNode, TableColumns
@@ -16,7 +16,7 @@ from hayase.kernel.node.edge import EdgeSchema
 from hayase.serde.protocol import ColumnCodec
 from hayase.state.stores.protocol import ByteStore
 
-Aggregation = TypeVar("Aggregation", bound=ColumnAggregation)
+Aggregation = TypeVar("Aggregation", bound=ColumnAggregator)
 
 
 class KeyedAggregateColumns(ColumnNode, Generic[Aggregation]):
@@ -75,7 +75,7 @@ class KeyValueKeys:
 class StoredAggregates:
     """The table for other nodes (`TableColumns`)."""
 
-    def __init__(self, aggregation: ColumnAggregation, store_keys: KeyValueKeys, done: Aggregated) -> None:
+    def __init__(self, aggregation: ColumnAggregator, store_keys: KeyValueKeys, done: Aggregated) -> None:
         self._aggregation = aggregation
         self._store_keys = store_keys
         self._before = dict(zip(store_keys.keys, store_keys.before, strict=True))

@@ -8,7 +8,8 @@ import numpy as np
 import polars as pl
 
 from hayase.core.records import Change, Record
-from hayase.kernel.frame.compiled_expressions import (
+from hayase.kernel.frame.exact_keys import equal_keys, is_exact
+from hayase.kernel.frame.expressions import (
     CompiledValue,
     carried,
     compile_value,
@@ -16,7 +17,6 @@ from hayase.kernel.frame.compiled_expressions import (
     schema_of_type,
     visible,
 )
-from hayase.kernel.frame.exact_keys import equal_keys, is_exact
 from hayase.kernel.frame.row_functions import RecordFunction, row_mapper
 from hayase.kernel.node.column_node import (
     KEY,

@@ -7,7 +7,7 @@ from typing import Any
 from hayase.core.errors import TopologyError
 from hayase.kernel.node.row_node import RowContext
 from hayase.kernel.stateless.process import TransformContext, living_processor
-from hayase.kernel.table.row_transform_node import TableStepRows
+from hayase.kernel.table.table_step import TableStepRows
 from hayase.processor.api import ValueTransformerWithKey
 from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import TableTransformValues

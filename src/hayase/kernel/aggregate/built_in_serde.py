@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from hayase.core.errors import SerializationError, TopologyError
-from hayase.kernel.aggregate.built_in import BuiltIn
-from hayase.kernel.aggregate.built_ins import built_ins
+from hayase.kernel.aggregate.built_in import built_ins
+from hayase.kernel.aggregate.built_in_numbers import BuiltIn
 from hayase.serde import Serdes
 from hayase.serde.evolution import AGGREGATE, Description
 from hayase.serde.protocol import BARE_FIELD, Serde

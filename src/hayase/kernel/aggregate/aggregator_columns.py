@@ -9,11 +9,10 @@ from typing import Protocol, Self
 import numpy as np
 import polars as pl
 
-from hayase.kernel.aggregate.built_in import INT64_MAX, INT64_MIN, BuiltIn, Sum, nulls_where, overflow
-from hayase.kernel.aggregate.built_ins import built_ins
-from hayase.kernel.aggregate.stored_layout import AggregateLayout, Stored, aggregate_layout
-from hayase.kernel.aggregate.types import input_types, result_schema
-from hayase.kernel.frame.compiled_expressions import carried
+from hayase.kernel.aggregate.built_in import built_ins, input_types, result_schema
+from hayase.kernel.aggregate.built_in_numbers import INT64_MAX, INT64_MIN, BuiltIn, Sum, nulls_where, overflow
+from hayase.kernel.aggregate.state_layout_columns import AggregateLayout, Stored, aggregate_layout
+from hayase.kernel.frame.expressions import carried
 from hayase.kernel.frame.groups import I64, Accumulate, Groups
 from hayase.kernel.node.column_node import (
     HEADERS,
@@ -93,7 +92,7 @@ class Aggregated:
 
 
 @dataclass(frozen=True)
-class ColumnAggregation:
+class ColumnAggregator:
     """A built-in aggregate compiled for an edge.
 
     Attributes:

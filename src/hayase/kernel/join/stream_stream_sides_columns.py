@@ -18,9 +18,6 @@ from hayase.kernel.node.column_node import KEY, NULL, TS, ColumnContext
 from hayase.state.stores.window_bytes import WindowBytes
 from hayase.topology.operators import JoinSide
 
-OTHER: Mapping[JoinSide, JoinSide] = {"left": "right", "right": "left"}
-"""The other side of each."""
-
 
 @dataclass(frozen=True)
 class JoinPlan:

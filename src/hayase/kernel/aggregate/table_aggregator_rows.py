@@ -7,21 +7,21 @@ from collections.abc import Sequence
 from typing import Any
 
 from hayase.core.records import Record
-from hayase.kernel.aggregate.aggregation_rows import BuiltInRows, RowAggregation
+from hayase.kernel.aggregate.aggregator_rows import BuiltInRows, RowAggregator
 from hayase.kernel.node.edge import EdgeSchema
 from hayase.serde.protocol import Serde
 from hayase.topology.operators import BuiltInAggregate, CallableTableAggregate, CallableTableReduce, TableAggregation
 
 
-class RowTableAggregation(RowAggregation):
-    """A RowAggregation whose inputs can be undone; `step` adds. A state of `None` is no row."""
+class RowTableAggregator(RowAggregator):
+    """A RowAggregator whose inputs can be undone; `step` adds. A state of `None` is no row."""
 
     @abstractmethod
     def undo(self, state: Any, inputs: Any) -> Any:
         """The state without one input; `None` removes the row."""
 
 
-class _SerdeStates(RowTableAggregation):
+class _SerdeStates(RowTableAggregator):
     """States are values as the store's serde writes them."""
 
     def __init__(self, serde: Serde) -> None:
@@ -76,7 +76,7 @@ class TableReduceRows(_SerdeStates):
         return self._aggregation.subtractor(state, inputs.value)
 
 
-class BuiltInTableRows(BuiltInRows, RowTableAggregation):
+class BuiltInTableRows(BuiltInRows, RowTableAggregator):
     """`count()` and `agg(…)`."""
 
     def undo(self, state: Sequence[object], inputs: Any) -> list[object]:
@@ -88,9 +88,9 @@ class BuiltInTableRows(BuiltInRows, RowTableAggregation):
         return undone
 
 
-def row_table_aggregation(
+def row_table_aggregator(
     node: str, aggregation: TableAggregation, serde: Serde, edge: EdgeSchema | None
-) -> RowTableAggregation:
+) -> RowTableAggregator:
     """The row form of an aggregation of a grouped table.
 
     Raises:
@@ -105,6 +105,6 @@ def row_table_aggregation(
             return BuiltInTableRows(node, aggregation, serde, edge)
 
 
-def inputs_of(aggregation: RowTableAggregation, record: Record, value: object) -> Any:
+def inputs_of(aggregation: RowTableAggregator, record: Record, value: object) -> Any:
     """What `step` and `undo` need of one value of an update."""
     return aggregation.inputs(record.with_value(value))

@@ -8,7 +8,7 @@ from hayase.core.errors import StateError
 from hayase.core.metrics import SUPPRESSION_BYTES, SUPPRESSION_EMITTED, SUPPRESSION_ROWS, Metrics
 from hayase.core.records import Change, Record, Windowed
 from hayase.kernel.node.row_node import OperatorRows, RowContext, TableRows
-from hayase.kernel.table.suppress_buffer import Held, SuppressBuffer
+from hayase.kernel.table.suppress_buffer_rows import Held, SuppressBuffer
 from hayase.topology.nodes import ProcessorNode
 from hayase.topology.operators import TableSuppress
 
