@@ -10,7 +10,7 @@ import struct
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Self, TypedDict, TypeVar
+from typing import ClassVar, Self, TypedDict, TypeVar
 
 from hayase.core.config_values import boolean
 from hayase.core.errors import ConfigError, SchemaRegistryError, SerializationError
@@ -82,7 +82,7 @@ class WriterOptions:
 
     def with_settings(self, settings: Mapping[str, object], side: Side) -> WriterOptions:
         """These options, completed by the application's settings."""
-        options: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(self)}
+        options = {each.name: getattr(self, each.name) for each in fields(self)}
         mode_given = self.auto_register_schemas is not None or self.use_latest_version is not None
         for name in ("auto_register_schemas", "use_latest_version", "normalize_schemas"):
             key = name.replace("_", ".")
@@ -116,14 +116,14 @@ class RegistrySerde(Serde[T]):
         self._own = own
         self._forget()
 
-    def for_topic(self, topic: str, side: Side, settings: Mapping[str, Any]) -> Self:
+    def for_topic(self, topic: str, side: Side, settings: Mapping[str, object]) -> Self:
         """A copy that knows its topic, and the application's settings where it was given none."""
         bound = copy.copy(self)
         bound._topic, bound._side = topic, side
         bound._options = self._options.with_settings(settings, side)
         if bound._registry is None and settings.get("url") is not None:
             client = {key: value for key, value in settings.items() if key not in _NOT_OF_THE_CLIENT}
-            bound._registry = SchemaRegistry(client.pop("url"), client)
+            bound._registry = SchemaRegistry(str(client.pop("url")), client)
         bound._forget()
         return bound
 
@@ -158,10 +158,10 @@ class RegistrySerde(Serde[T]):
     def __hash__(self) -> int:
         return hash((type(self), self._topic, self._side))
 
-    def _whole(self) -> tuple[Any, ...]:
+    def _whole(self) -> tuple[object, ...]:
         return tuple(getattr(self, name) for name in self._KEPT)
 
-    def __getstate__(self) -> tuple[Any, ...]:
+    def __getstate__(self) -> tuple[object, ...]:
         return self._whole()
 
     def __setstate__(self, state: tuple[object, ...]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, overload
 
+from hayase.core.objects import FieldValues
 from hayase.core.type_variables import T
 from hayase.serde import bare, numbers
 from hayase.serde.headers_serde import HeadersSerde
@@ -102,10 +103,10 @@ class Serdes:
     def json(python_type: type[T]) -> JsonSerde[T]: ...
     @overload
     @staticmethod
-    def json(python_type: None = None, *, schema: Mapping[str, Any]) -> JsonSerde[dict[str, Any]]: ...
+    def json(python_type: None = None, *, schema: Mapping[str, object]) -> JsonSerde[FieldValues]: ...
     @overload
     @staticmethod
-    def json(python_type: Any = None, *, sort_fields: bool = False) -> JsonSerde: ...
+    def json(python_type: object = None, *, sort_fields: bool = False) -> JsonSerde: ...
     @staticmethod
     def json(
         python_type: object = None, *, schema: Mapping[str, object] | None = None, sort_fields: bool = False

@@ -73,7 +73,7 @@ def unpacked(data: bytes) -> tuple[int, int, bytes | None, bytes | None]:
     return number, partition, digest, data[middle + 1 :] if len(data) > middle else None
 
 
-class _Wrapper(Serde[Any]):
+class _Wrapper(Serde):
     def __init__(self, inner: Serde) -> None:
         self._inner = inner
 

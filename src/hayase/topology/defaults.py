@@ -19,7 +19,7 @@ from hayase.topology.topology import Topology
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class DefaultSerde(Serde[Any]):
+class DefaultSerde(Serde):
     """Stands for the setting `default.key.serde` or `default.value.serde`.
 
     Attributes:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import duckdb
 import pyarrow as pa
 
+from hayase.cli.demo.display import SalesRow
 from hayase.cli.demo.topics import DEAD_LETTERS, INPUTS, read_topic
 from hayase.log.protocol import Log
 
@@ -127,7 +127,7 @@ class Report:
         return all(comparison.equal for comparison in self.comparisons)
 
 
-def check(log: Log, store: Iterable[Mapping[str, Any]], late: int) -> Report:
+def check(log: Log, store: Iterable[SalesRow], late: int) -> Report:
     """Compute the results from the input topics and compare them with the output topics and with the rows of the store.
 
     Args:
@@ -139,7 +139,7 @@ def check(log: Log, store: Iterable[Mapping[str, Any]], late: int) -> Report:
     return check_tables(tables, list(store), late)
 
 
-def check_tables(tables: Mapping[str, pa.Table], store: list[Mapping[str, Any]], late: int) -> Report:
+def check_tables(tables: Mapping[str, pa.Table], store: list[SalesRow], late: int) -> Report:
     """As `check`, on topics that were read before."""
     with duckdb.connect() as connection:
         connection.execute("set threads = 2")
@@ -179,8 +179,7 @@ def _compare(connection: duckdb.DuckDBPyConnection, name: str, expected: str, ac
 
 
 def _count(connection: duckdb.DuckDBPyConnection, query: str) -> int:
-    row = connection.execute(query).fetchone()
-    assert row is not None
+    (row,) = connection.execute(query).fetchall()
     return int(row[0])
 
 

@@ -11,27 +11,22 @@ from hayase.state.stores.protocol import ByteStore
 from hayase.state.stores.session import ReadOnlySessionStore, SessionStore
 from hayase.state.stores.session_bytes import SessionBytes
 from hayase.state.stores.spec import StoreSpec
-from hayase.state.stores.values import PlainValues, TimestampedValues
+from hayase.state.stores.values import PlainValues, TimestampedValues, ValueCodec
 from hayase.state.stores.versioned import ReadOnlyVersionedKeyValueStore, VersionedKeyValueStore
 from hayase.state.stores.versioned_bytes import VersionedBytes
 from hayase.state.stores.window import ReadOnlyWindowStore, TimestampedWindowStore, WindowStore
 from hayase.state.stores.window_bytes import window_bytes
 
 WritableView = (
-    KeyValueStore[Any, Any]
-    | TimestampedKeyValueStore[Any, Any]
-    | WindowStore[Any, Any]
-    | TimestampedWindowStore[Any, Any]
-    | VersionedKeyValueStore[Any, Any]
-    | SessionStore[Any, Any]
+    KeyValueStore
+    | TimestampedKeyValueStore
+    | WindowStore
+    | TimestampedWindowStore
+    | VersionedKeyValueStore
+    | SessionStore
 )
 """Any store as a task uses it."""
-ReadOnlyView = (
-    ReadOnlyKeyValueStore[Any, Any]
-    | ReadOnlyWindowStore[Any, Any]
-    | ReadOnlyVersionedKeyValueStore[Any, Any]
-    | ReadOnlySessionStore[Any, Any]
-)
+ReadOnlyView = ReadOnlyKeyValueStore | ReadOnlyWindowStore | ReadOnlyVersionedKeyValueStore | ReadOnlySessionStore
 """Any store as a query sees it."""
 
 
@@ -82,7 +77,7 @@ def open_read_only_view(spec: StoreSpec, store: ByteStore, *, with_timestamps: b
     """
     if spec.versioned:
         return ReadOnlyVersionedKeyValueStore(versioned_bytes(spec, store), spec.key_serde, spec.value_serde)
-    values: Any = PlainValues(spec.value_serde)
+    values: ValueCodec = PlainValues(spec.value_serde)
     if spec.timestamped:
         values = TimestampedValues(spec.value_serde) if with_timestamps else _ValuesOnly(spec.value_serde)
     if spec.kind == "session":
