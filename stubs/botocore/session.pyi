@@ -8,7 +8,6 @@ class Session:
         self,
         service_name: str,
         region_name: str | None = None,
-        *,
         endpoint_url: str | None = None,
         config: Config | None = None,
     ) -> Any: ...

@@ -256,7 +256,7 @@ class SessionWindowedKStream(_Aggregating[K, V, Windowed[K]]):
         """When results are sent: see `TimeWindowedKStream.emit_strategy`. Sent on close, nothing is deleted before."""
         return SessionWindowedKStream(self._group, self._windows.with_strategy(strategy))
 
-    def aggregate(  # type: ignore[override]
+    def aggregate(  # type: ignore[override] # sessions need a merger, as in Kafka Streams
         self,
         initializer: Callable[[], VR],
         aggregator: Callable[[K, V, VR], VR | None],

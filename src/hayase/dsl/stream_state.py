@@ -91,7 +91,10 @@ def of_same_builder(graph: Graph, other: object, kinds: tuple[type[Part], ...], 
 def bind_arguments(
     what: str, given: tuple[object, ...], keywords: dict[str, object], names: tuple[str, ...], required: int
 ) -> tuple[Any, ...]:
-    """Arguments of an overload by position or by name; `None` for optional ones that are not given."""
+    """Arguments of an overload by position or by name; `None` for optional ones that are not given.
+
+    What takes them checks them.
+    """
     bound = dict(zip(names, given, strict=False))
     wrong = len(given) > len(names) or bool(keywords.keys() - set(names)) or bool(keywords.keys() & bound.keys())
     bound.update(keywords)

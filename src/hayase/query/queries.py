@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, Self
 
 from hayase.core.errors import StateError
 from hayase.core.records import Windowed
@@ -17,10 +17,9 @@ from hayase.state.stores.session import ReadOnlySessionStore
 from hayase.state.stores.spec import StoreKind, StoreSpec
 from hayase.state.stores.values import ValueAndTimestamp
 from hayase.state.stores.versioned import ReadOnlyVersionedKeyValueStore, VersionedRecord
-from hayase.state.stores.views import ReadOnlyView, open_read_only_view, with_interface
+from hayase.state.stores.views import ReadOnlyView, View, as_kind, open_read_only_view, with_interface
 from hayase.state.stores.window import ReadOnlyWindowStore
 
-View = TypeVar("View")
 Pairs = tuple[tuple[K, V], ...]
 """Keys and values, in the order asked for."""
 
@@ -63,10 +62,7 @@ class QueriedStore:
 
     def view_of(self, kind: type[View], *, with_timestamps: bool = True) -> View:
         """As `view`, of a store that is known to be of a kind."""
-        view = self.view(with_timestamps=with_timestamps)
-        if not isinstance(view, kind):
-            raise TypeError(f"a {self.spec.kind} store is no {kind.__name__}")
-        return view
+        return as_kind(self.view(with_timestamps=with_timestamps), kind)
 
     def want(self, what: str, *kinds: StoreKind) -> None:
         """Refuse a query that asks for another kind of store."""

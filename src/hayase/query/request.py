@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, Generic
+from typing import Generic
 
 from hayase.core.errors import StateError
 from hayase.core.type_variables import R
@@ -184,7 +184,7 @@ class InStore:
         Raises:
             StateError: `NOT_A_QUERY`.
         """
-        given: Any = query
+        given: object = query
         if not isinstance(given, Query):
             raise StateError(
                 "NOT_A_QUERY",

@@ -19,7 +19,7 @@ from hayase.serde.registry import Kind, RegistrySchema, SchemaReference, SchemaR
 from hayase.serde.registry_serde import EMPTY_ITEMS, HEAD_SIZE, RegistrySerde, WriterSettings
 
 
-class AvroSerde(RegistrySerde[Any]):
+class AvroSerde(RegistrySerde):
     r"""Avro in Confluent's wire format, schemas in a registry: Kafka Streams' GenericAvroSerde.
 
     Values are dicts (of a schema that is no record: the value itself). Numbers, text, bytes, bool, lists and dicts are

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeGuard, TypeVar, get_args
 from urllib.parse import urlsplit, urlunsplit
 
 from hayase.core.errors import ConfigError, MissingRequirementError, SchemaRegistryError, SerializationError
@@ -390,6 +390,10 @@ def _sealed(url: str) -> str:
     return url if is_reference(url) or without_credentials(url) == url else seal(url)
 
 
+def _is_kind(kind: str) -> TypeGuard[Kind]:
+    return kind in get_args(Kind)
+
+
 def _client_schema(schema: RegistrySchema) -> ClientSchema:
     from confluent_kafka import schema_registry as confluent
 
@@ -399,14 +403,14 @@ def _client_schema(schema: RegistrySchema) -> ClientSchema:
 
 def _schema_of(answer: ClientSchema) -> RegistrySchema:
     kind = answer.schema_type or "AVRO"
-    if not isinstance(answer.schema_str, str) or kind not in get_args(Kind):
+    if not isinstance(answer.schema_str, str) or not _is_kind(kind):
         raise SchemaRegistryError(
             "SCHEMA_REGISTRY_FAILED",
             f"the schema registry answered without a schema (text {answer.schema_str!r:.60}, type {kind!r:.60}): is "
             "schema.registry.url that of a registry, and has it started?",
         )
     references = tuple(map(_reference, answer.references or ()))
-    return RegistrySchema(answer.schema_str, cast("Kind", kind), references)
+    return RegistrySchema(answer.schema_str, kind, references)
 
 
 def _reference(answer: ClientReference) -> SchemaReference:

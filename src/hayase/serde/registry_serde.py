@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import struct
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import ClassVar, Self, TypedDict, TypeVar
 
@@ -17,7 +17,7 @@ from hayase.core.errors import ConfigError, SchemaRegistryError, SerializationEr
 from hayase.core.type_variables import T
 from hayase.serde.faults import is_fault, said
 from hayase.serde.protocol import Serde, Side
-from hayase.serde.registry import Kind, RegistrySchema, SchemaRegistry
+from hayase.serde.registry import Kind, RegistrySchema, SchemaReference, SchemaRegistry
 
 M = TypeVar("M")
 """What a serde makes of a schema."""
@@ -45,6 +45,18 @@ class WriterSettings(TypedDict, total=False):
     use_latest_version: bool | None
     normalize_schemas: bool | None
     subject_name_strategy: SubjectNameStrategy | None
+
+
+class SchemaSettings(WriterSettings, total=False):
+    """The same, with what is said of a schema that is given."""
+
+    references: Iterable[SchemaReference]
+
+
+class ProtobufSettings(SchemaSettings, total=False):
+    """The same for Protobuf."""
+
+    message: str | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,7 +62,8 @@ class S3Server:
     @property
     def endpoint(self) -> str:
         """`http://127.0.0.1:<port>`; the same after every restart."""
-        assert self._port is not None, "the server was not started"
+        if self._port is None:
+            raise StorageError("S3_SERVER_NOT_STARTED", "The server has no address yet: call start() first.")
         return f"http://{HOST}:{self._port}"
 
     @property
@@ -76,7 +77,8 @@ class S3Server:
 
     def make_bucket(self, name: str) -> Path:
         """Make a bucket, unless there is one; the folder in which its objects are files."""
-        assert self._folder is not None, "the server was not started"
+        if self._folder is None:
+            raise StorageError("S3_SERVER_NOT_STARTED", "The server has no folder yet: call start() first.")
         folder = self._folder / "buckets" / name
         folder.mkdir(parents=True, exist_ok=True)
         return folder

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import duckdb
 import pyarrow as pa
 
-from hayase.cli.demo.display import SalesRow
 from hayase.cli.demo.topics import DEAD_LETTERS, INPUTS, read_topic
 from hayase.log.protocol import Log
 
@@ -127,7 +126,7 @@ class Report:
         return all(comparison.equal for comparison in self.comparisons)
 
 
-def check(log: Log, store: Iterable[SalesRow], late: int) -> Report:
+def check(log: Log, store: Iterable[Mapping[str, object]], late: int) -> Report:
     """Compute the results from the input topics and compare them with the output topics and with the rows of the store.
 
     Args:
@@ -139,7 +138,7 @@ def check(log: Log, store: Iterable[SalesRow], late: int) -> Report:
     return check_tables(tables, list(store), late)
 
 
-def check_tables(tables: Mapping[str, pa.Table], store: list[SalesRow], late: int) -> Report:
+def check_tables(tables: Mapping[str, pa.Table], store: list[Mapping[str, object]], late: int) -> Report:
     """As `check`, on topics that were read before."""
     with duckdb.connect() as connection:
         connection.execute("set threads = 2")

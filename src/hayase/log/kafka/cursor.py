@@ -30,7 +30,7 @@ _REQUEST_S = 10.0
 
 _value, _key, _timestamp, _error = Message.value, Message.key, Message.timestamp, Message.error
 _offset: Callable[[Message], int] = Message.offset  # type: ignore[assignment] # what was consumed has one
-_headers: Callable[[Message], list[tuple[str, bytes | None]] | None] = Message.headers  # type: ignore[assignment] # so
+_headers: Callable[[Message], list[tuple[str, bytes | None]] | None] = Message.headers  # type: ignore[assignment] # bytes
 _second = itemgetter(1)
 _UNREADABLE = (
     KafkaError._BAD_COMPRESSION,

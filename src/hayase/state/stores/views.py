@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from hayase.core.errors import ConfigError
 from hayase.state.stores.key_value import KeyValueStore, ReadOnlyKeyValueStore, TimestampedKeyValueStore
@@ -16,6 +16,8 @@ from hayase.state.stores.versioned import ReadOnlyVersionedKeyValueStore, Versio
 from hayase.state.stores.versioned_bytes import VersionedBytes
 from hayase.state.stores.window import ReadOnlyWindowStore, TimestampedWindowStore, WindowStore
 from hayase.state.stores.window_bytes import window_bytes
+
+View = TypeVar("View")
 
 WritableView = (
     KeyValueStore
@@ -94,6 +96,17 @@ def with_interface(spec: StoreSpec, view: WritableView | ReadOnlyView) -> Any:
     return view if spec.interface is None else spec.interface(view)
 
 
+def as_kind(view: ReadOnlyView, kind: type[View]) -> View:
+    """The view of a store whose kind is known.
+
+    Raises:
+        TypeError: it is of another kind.
+    """
+    if not isinstance(view, kind):
+        raise TypeError(f"a {type(view).__name__} is no {kind.__name__}")
+    return view
+
+
 def versioned_bytes(
     spec: StoreSpec, store: ByteStore, on_expired: Callable[[int], None] | None = None
 ) -> VersionedBytes:
@@ -101,7 +114,7 @@ def versioned_bytes(
     return VersionedBytes(store, _history(spec), spec.segment_interval_ms, on_expired)
 
 
-class _ValuesOnly(TimestampedValues[Any]):
+class _ValuesOnly(TimestampedValues):
     def from_bytes(self, data: bytes) -> Any:
         return super().from_bytes(data).value
 
