@@ -60,9 +60,7 @@ class StoredPlan:
 def checkpoint_id_of(blobs: BlobStore) -> str:
     """The id of the checkpoint; made when there is none."""
     blobs.put_if_absent(_CHECKPOINT_ID, uuid.uuid4().hex.encode())
-    stored = blobs.get(_CHECKPOINT_ID)
-    assert stored is not None
-    return decoded_checkpoint_id(stored)
+    return decoded_checkpoint_id(blobs.get(_CHECKPOINT_ID) or b"")
 
 
 def read_checkpoint_id(blobs: BlobStore) -> str | None:
@@ -101,7 +99,7 @@ def fix_plan(blobs: BlobStore, application_id: str, text: str, *, new_names: boo
     if blobs.put_if_absent(_PLAN, json.dumps(written, sort_keys=True, separators=(",", ":")).encode()):
         return
     stored = stored_plan(blobs)
-    assert stored is not None
+    assert stored is not None, "a plan is never deleted"
     before = {name: part for name, part in json.loads(stored.text).items() if name != PLAN_FORMAT}
     if before != plan:
         raise plan_changed(application_id, json.dumps(before), text)

@@ -136,7 +136,8 @@ def _schemas_of(topology: Topology, compiled: Mapping[str, CompiledSubtopology])
         for source in subtopology.sources
         if source.name in inside
     }
-    return json.loads(json.dumps(schemas))  # type: ignore[no-any-return] # as it will be read again
+    read_again: EdgeSchemas = json.loads(json.dumps(schemas))
+    return read_again
 
 
 def _parts(serde: Serde) -> Iterator[Description | None]:

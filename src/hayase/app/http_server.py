@@ -54,7 +54,7 @@ class BoundedServer(ThreadingMixIn, WSGIServer):
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
         self.setup_environ()
 
-    def process_request(self, request: Any, client_address: Any) -> None:
+    def process_request(self, request: Any, client_address: object) -> None:
         """Take a connection, or close it at once if there are too many and none can be closed for it."""
         with self._lock:
             if len(self._connections) >= CONNECTIONS_MAX:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, make_wsgi_app
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -113,7 +113,7 @@ def _ready(report: ProgressReport) -> bool:
     return report.state is State.RUNNING and not report.waiting
 
 
-def _json(start_response: StartResponse, status: str, body: dict[str, Any]) -> list[bytes]:
+def _json(start_response: StartResponse, status: str, body: Mapping[str, object]) -> list[bytes]:
     data = json.dumps(body).encode() + b"\n"
     start_response(status, [("Content-Type", "application/json"), ("Content-Length", str(len(data)))])
     return [data]

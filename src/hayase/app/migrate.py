@@ -41,7 +41,7 @@ from hayase.task.epoch_record import EpochRecord, record_name
 from hayase.topology.earlier import store_in
 from hayase.topology.topology import Topology
 
-NewValue = Callable[[Any], Any]
+NewValue = Callable[[Any], object]
 """Converts a stored value to one of the program's type. It gets JSON as dict, list, text or number, and the value of
 Kafka's plain serdes; where the new type is JSON, it may return a dict or list. `None` deletes."""
 
@@ -54,7 +54,7 @@ _PIECE_BYTES = 8 << 20
 class Failure(NamedTuple):
     """A value that could not be rewritten: its key, as far as that can be read, and why."""
 
-    key: Any
+    key: object
     reason: str
 
 
@@ -373,7 +373,7 @@ def _reason(error: Exception) -> str:
     return str(error) if isinstance(error, HayaseError) else f"{type(error).__name__}: {error}"
 
 
-def _shown_key(spec: StoreSpec, stored: StoredValue) -> Any:
+def _shown_key(spec: StoreSpec, stored: StoredValue) -> object:
     try:
         return spec.key_serde.from_bytes(stored.key)
     except HayaseError:

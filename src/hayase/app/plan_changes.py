@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
 
 from hayase.core.errors import CheckpointError
+from hayase.core.objects import JsonObject
 
 _SHOWN_MAX = 8
 
@@ -30,7 +30,7 @@ def plan_changed(application_id: str, old: str, new: str) -> CheckpointError:
     )
 
 
-def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+def differences(old: JsonObject, new: JsonObject) -> list[str]:
     """One text for each sub-topology, topic and repartition that differs."""
     changes = _subtopologies(old.get("units", {}), new.get("units", {}))
     named = {"topics": "source topic", "internal": "internal topic", "repartitions": "repartition"}
@@ -39,7 +39,7 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     return changes or _others(old, new)
 
 
-def _subtopologies(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+def _subtopologies(old: JsonObject, new: JsonObject) -> list[str]:
     described = []
     for subtopology in sorted({*old, *new}, key=lambda each: (len(each), each)):
         name = f"global table {subtopology}" if subtopology.startswith("global") else f"sub-topology {subtopology}"
@@ -52,7 +52,7 @@ def _subtopologies(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     return described
 
 
-def _changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+def _changes(old: JsonObject, new: JsonObject) -> list[str]:
     gone = [node for node in old["nodes"] if node not in new["nodes"]]
     added = [node for node in new["nodes"] if node not in old["nodes"]]
     changes = [f"has no {node} any more" for node in gone] + [f"has a new {node}" for node in added]
@@ -73,7 +73,7 @@ def _counts(name: str, old: Mapping[str, int], new: Mapping[str, int]) -> list[s
     return changes
 
 
-def _others(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+def _others(old: JsonObject, new: JsonObject) -> list[str]:
     """What follows from the rest, unless it is all that differs."""
     bundles, others = old.get("bundles", {}), new.get("bundles", {})
     changed = sorted(name for name in {*bundles, *others} if bundles.get(name) != others.get(name))

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
-from typing import TypeVar
 
 from hayase.app.store_schemas import check_readable
 from hayase.compiler.options import configured
 from hayase.core.config import StreamsConfig
+from hayase.core.type_variables import R
 from hayase.query.access import History, PinnedStores, StoreAccess
 from hayase.query.request import StateQueryRequest, StateQueryResult
 from hayase.query.stores import StoreHandle
 from hayase.storage.open import open_blobs
 from hayase.topology.topology import Topology
-
-R = TypeVar("R")
-"""Type of a partition's answer to a query."""
 
 
 class StoreReading:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 
@@ -153,8 +152,9 @@ def _changed(change: SchemaChange) -> CheckpointError:
 def _schemas_of(topology: Topology) -> Schemas:
     schemas: Schemas = {}
     for name, spec in topology.stores.items():
-        sides: dict[str, Any] = {"key": described(spec.key_serde), "value": described(spec.value_serde)}
+        sides = {"key": described(spec.key_serde), "value": described(spec.value_serde)}
         known = {side: description for side, description in sides.items() if description is not None}
         if spec.logging and known:
             schemas[name] = known
-    return json.loads(json.dumps(schemas))  # type: ignore[no-any-return] # as it will be read again
+    read_again: Schemas = json.loads(json.dumps(schemas))
+    return read_again

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable
 
 from hayase.app.topic_watch import TopicWatch
@@ -16,7 +17,6 @@ from hayase.runtime.driver.topology_runner import TopologyRunner
 from hayase.runtime.epochs.start_offsets import record_positions
 from hayase.runtime.wire.app_spec import AppSpec
 from hayase.storage.blobs import BlobStore
-from hayase.topology.nodes import SourceNode
 from hayase.topology.resolve import has_patterns, with_pattern_topics
 from hayase.topology.topology import Topology
 
@@ -74,15 +74,17 @@ class TopicChanges:
         Raises:
             TopologyError, CheckpointError, UnknownTopicError: it cannot, as a start with them could not.
         """
-        assert self._watch is not None
         shipped = self._plan()
         self._runner.replace(shipped, self._blobs)
-        self._watch.take(shipped.plan.matched)
+        if self._watch is not None:
+            self._watch.take(shipped.plan.matched)
         self._asked = False
 
     def _record(self, log: Log, topics: frozenset[str]) -> None:
         """Keep where new topics begin: the first epoch that reads them is a while away."""
-        resets = resets_of(with_pattern_topics(self._topology, lambda node: _matched(node, topics)), self._reset)
+        resets = resets_of(
+            with_pattern_topics(self._topology, lambda _, pattern: _matched(pattern, topics)), self._reset
+        )
         record_positions(self._blobs, log, log.describe(sorted(topics)).values(), resets, SystemClock().now_ms())
 
     def close(self) -> None:
@@ -91,7 +93,5 @@ class TopicChanges:
             self._watch.close()
 
 
-def _matched(node: SourceNode, topics: frozenset[str]) -> tuple[str, ...]:
-    pattern = node.pattern
-    assert pattern is not None
+def _matched(pattern: re.Pattern[str], topics: frozenset[str]) -> tuple[str, ...]:
     return tuple(topic for topic in sorted(topics) if pattern.fullmatch(topic))

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable
 from datetime import timedelta
 from types import FrameType, TracebackType
-from typing import Any
 
 from hayase.app.app import StreamsApp
 from hayase.app.report import ProgressReport
@@ -15,6 +14,7 @@ from hayase.app.states import State
 from hayase.core.errors import StreamsStoppedError
 
 _TICK = timedelta(milliseconds=250)
+SignalHandler = Callable[[int, FrameType | None], object] | int | signal.Handlers | None
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -23,7 +23,7 @@ class StopRequest:
 
     def __init__(self) -> None:
         self._event = threading.Event()
-        self._before: dict[int, Any] = {}
+        self._before: dict[int, SignalHandler] = {}
 
     @property
     def asked(self) -> bool:

@@ -10,7 +10,6 @@ import traceback
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 from hayase.app.app import StreamsApp
 from hayase.core.errors import ConfigError, HayaseError
@@ -69,7 +68,8 @@ def load_file(path: Path) -> ModuleType:
     _make_importable(path.absolute().parent)
     name = path.stem if path.stem not in sys.modules else f"hayase_user_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
+    if spec is None or spec.loader is None:
+        raise ConfigError("APP_NOT_LOADED", f"{path} is no Python file: its name must end in .py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses look their module up
     try:
@@ -131,7 +131,7 @@ def _make_importable(folder: Path) -> None:
         os.environ["PYTHONPATH"] = os.pathsep.join([str(folder), *filter(None, known)])
 
 
-def _resolve(target: Any, what: str) -> Topology | StreamsApp:
+def _resolve(target: object, what: str) -> Topology | StreamsApp:
     if callable(target) and not isinstance(target, type):
         try:
             target = target()

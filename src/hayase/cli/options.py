@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -69,7 +69,7 @@ ConfigFile = Annotated[
 ]
 
 
-def log_settings(log_dir: Path | None, bootstrap_servers: str | None) -> dict[str, Any]:
+def log_settings(log_dir: Path | None, bootstrap_servers: str | None) -> dict[str, object]:
     """The settings that say where the topics are.
 
     Raises:
@@ -81,7 +81,7 @@ def log_settings(log_dir: Path | None, bootstrap_servers: str | None) -> dict[st
             "--log-dir and --bootstrap-servers (or HAYASE_LOG_DIR and HAYASE_BOOTSTRAP_SERVERS) are both given; topics "
             "are either in the embedded log or in Kafka: leave one out",
         )
-    settings: dict[str, Any] = {}
+    settings: dict[str, object] = {}
     if log_dir is not None:
         settings["log.dir"] = log_dir
     if bootstrap_servers is not None:
@@ -124,7 +124,7 @@ def log_of(config: StreamsConfig) -> Iterator[Log]:
         log.close()
 
 
-def read_settings(pairs: Iterable[str] | None, file: Path | None) -> dict[str, Any]:
+def read_settings(pairs: Iterable[str] | None, file: Path | None) -> dict[str, object]:
     """Settings of `--config-file`, else of the project's `hayase.toml`, and of `--config`.
 
     Raises:
@@ -145,7 +145,7 @@ def settings_of_pairs(pairs: Iterable[str] | None, option: str) -> dict[str, Any
     return settings
 
 
-def project_settings() -> dict[str, Any]:
+def project_settings() -> dict[str, object]:
     """Settings of the nearest `hayase.toml`, in the working folder or above it; folders in it are relative to its own.
 
     Raises:
@@ -164,13 +164,14 @@ def project_settings() -> dict[str, Any]:
             )
         settings = _read_file(file, PROJECT_FILE)
         for key in _FOLDERS & settings.keys():
-            if isinstance(settings[key], str) and "://" not in settings[key]:
-                settings[key] = str(folder / settings[key])
+            value = settings[key]
+            if isinstance(value, str) and "://" not in value:
+                settings[key] = str(folder / value)
         return settings
     return {}
 
 
-def _read_file(file: Path, option: str) -> dict[str, Any]:
+def _read_file(file: Path, option: str) -> dict[str, object]:
     where = f"{option} {str(file)!r}"
     try:
         text = file.read_text(encoding="utf-8")
@@ -181,9 +182,9 @@ def _read_file(file: Path, option: str) -> dict[str, Any]:
         raise ConfigError("INVALID_SETTING", f"{where}: {error}") from error
 
 
-def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def _flat(table: Mapping[str, object], prefix: str = "") -> dict[str, object]:
     """TOML reads `commit.interval.ms = 500` as nested tables: put the names together again."""
-    settings: dict[str, Any] = {}
+    settings: dict[str, object] = {}
     for key, value in table.items():
         if isinstance(value, Mapping):
             settings |= _flat(value, f"{prefix}{key}.")

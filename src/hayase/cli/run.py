@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -81,12 +81,12 @@ def run(
         raise typer.Exit(_EXIT_MID_EPOCH)
 
 
-def topology_settings(loaded: Loaded, settings: dict[str, Any]) -> StreamsConfig:
+def topology_settings(loaded: Loaded, settings: dict[str, object]) -> StreamsConfig:
     """The settings of a topology that has none of its own."""
     return StreamsConfig({"application.id": _application_id(loaded.name), **settings})
 
 
-def settings_of(loaded: Loaded, settings: dict[str, Any]) -> StreamsConfig:
+def settings_of(loaded: Loaded, settings: dict[str, object]) -> StreamsConfig:
     """The settings of what was loaded: its own if it is a StreamsApp, else those given.
 
     Raises:
@@ -103,7 +103,7 @@ def settings_of(loaded: Loaded, settings: dict[str, Any]) -> StreamsConfig:
     return loaded.target.config
 
 
-def _application(loaded: Loaded, settings: dict[str, Any], topics: dict[str, Any]) -> StreamsApp:
+def _application(loaded: Loaded, settings: dict[str, object], topics: dict[str, object]) -> StreamsApp:
     if not isinstance(loaded.target, StreamsApp):
         return StreamsApp(loaded.target, topology_settings(loaded, {**topics, **settings}))
     settings_of(loaded, settings)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -70,7 +70,7 @@ def list_stores(
     stores = _Stores(target, config, config_file, as_of, follower)
     rows = []
     for name, spec in sorted(stores.topology.stores.items()):
-        fields: dict[str, Any] = {"store": name, "kind": spec.kind, "kept": _kept(spec)}
+        fields: dict[str, object] = {"store": name, "kind": spec.kind, "kept": _kept(spec)}
         try:
             handle = stores.open(name)
             fields |= {"rows": handle.approximate_num_entries(), "epoch": handle.epoch()}
@@ -273,6 +273,6 @@ def _only_windows(handle: StoreHandle, since: str | None, until: str | None) -> 
         )
 
 
-def _print(rows: list[dict[str, Any]], output: Output) -> None:
+def _print(rows: list[dict[str, object]], output: Output) -> None:
     for line in lines_of(rows, output):
         typer.echo(line)

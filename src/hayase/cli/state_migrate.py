@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -87,10 +87,10 @@ def _function(place: str, loaded: Loaded) -> NewValue:
         raise ConfigError("INVALID_OPTION", f"--with takes [STORE=]FILE:FUNCTION, not {place!r}")
     path, module = Path(file), loaded.module
     same = module is not None and module.__file__ is not None and path.absolute() == Path(module.__file__).absolute()
-    function: Any = getattr(module if same else load_file(path), name, None)
+    function: object = getattr(module if same else load_file(path), name, None)
     if not callable(function):
         raise ConfigError("INVALID_OPTION", f"--with: {file} has no function {name!r}")
-    return function  # type: ignore[no-any-return]
+    return function
 
 
 def _print(migration: Migration, output: Output, *, dry_run: bool) -> None:
@@ -114,7 +114,7 @@ def _print(migration: Migration, output: Output, *, dry_run: bool) -> None:
         typer.echo(f"written as epoch {migration.epoch}", err=True)
 
 
-def _fields(store: StoreMigration) -> dict[str, Any]:
+def _fields(store: StoreMigration) -> dict[str, object]:
     return {
         "store": store.store,
         "values": store.values,

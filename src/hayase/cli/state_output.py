@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any
 
 import msgspec
 
@@ -26,9 +25,9 @@ class Output(StrEnum):
     JSON = "json"
 
 
-def row_fields(row: StoreRow) -> dict[str, Any]:
+def row_fields(row: StoreRow) -> dict[str, object]:
     """A row as plain data; a windowed key as key and window, in milliseconds."""
-    fields: dict[str, Any] = {}
+    fields: dict[str, object] = {}
     if isinstance(row.key, Windowed):
         fields["key"] = row.key.key
         fields["window"] = {"start": row.key.window.start_ms, "end": row.key.window.end_ms}
@@ -40,7 +39,7 @@ def row_fields(row: StoreRow) -> dict[str, Any]:
     return fields
 
 
-def lines_of(rows: Iterable[Mapping[str, Any]], output: Output) -> list[str]:
+def lines_of(rows: Iterable[Mapping[str, object]], output: Output) -> list[str]:
     """The lines that show rows of equal fields.
 
     Example:
@@ -59,7 +58,7 @@ def lines_of(rows: Iterable[Mapping[str, Any]], output: Output) -> list[str]:
     return _aligned([names, *([row.get(name, "") for name in names] for row in shown)]) if shown else []
 
 
-def parse_key(serde: Serde, text: str) -> Any:
+def parse_key(serde: Serde, text: str) -> object:
     """The key that a user means: text for text keys; else a number, or JSON.
 
     Raises:
@@ -118,18 +117,18 @@ def _is_json(text: str) -> bool:
     return True
 
 
-def _json(value: Any) -> str:
+def _json(value: object) -> str:
     return msgspec.json.encode(value, enc_hook=_plain).decode()
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> str:
     return repr(value)
 
 
-def _cell(name: str, value: Any) -> str:
+def _cell(name: str, value: object) -> str:
     if name.startswith("timestamp") and isinstance(value, int):
         return _time(value)
-    if name == "window":
+    if name == "window" and isinstance(value, dict):
         return f"{_time(value['start'])} to {_time(value['end'])}"
     if isinstance(value, str):
         return value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from typing import Annotated, Any, BinaryIO
+from typing import Annotated, BinaryIO
 
 import typer
 
@@ -261,7 +261,7 @@ def _event_time(text: str) -> int:
     return time_ms
 
 
-def _fields(info: TopicInfo) -> dict[str, Any]:
+def _fields(info: TopicInfo) -> dict[str, object]:
     return {"topic": info.name, "id": info.topic_id, "partitions": info.partitions, "config": dict(info.config)}
 
 
@@ -286,7 +286,7 @@ def unknown_topic(topic: str) -> UnknownTopicError:
 def line_chunks(stream: BinaryIO) -> Iterator[list[bytes]]:
     """Lines as they come, without their ends: several at a time if they come fast, at once if they come slowly."""
     rest = b""
-    while chunk := stream.read1(_CHUNK):  # type: ignore[attr-defined]  # every binary stream in Python has it
+    while chunk := stream.read1(_CHUNK):  # type: ignore[attr-defined] # every binary stream in Python has it
         *lines, rest = (rest + chunk).split(b"\n")
         if lines:
             yield [line.removesuffix(b"\r") for line in lines]

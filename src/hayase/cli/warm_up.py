@@ -92,7 +92,7 @@ def _wait_for_the_jvm() -> None:
     from pyspark import SparkContext
 
     gateway = SparkContext._gateway
-    assert gateway is not None
+    assert gateway is not None, "the application has started one"
     process = gateway.proc
     gateway.shutdown()
     process.stdin.close()

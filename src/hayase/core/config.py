@@ -206,9 +206,9 @@ class StreamsConfig:
     statestore_cache_max_bytes: int
     default_dsl_store: Literal["persistent", "in_memory"]
     dsl_store_suppliers: Literal["persistent", "in_memory"] | None
-    default_key_serde: Any
-    default_value_serde: Any
-    default_timestamp_extractor: Any
+    default_key_serde: object
+    default_value_serde: object
+    default_timestamp_extractor: object
     auto_offset_reset: AutoOffsetReset
     deserialization_exception_handler: Handler
     processing_exception_handler: Handler
@@ -221,13 +221,13 @@ class StreamsConfig:
     consumer_properties: Mapping[str, str]
     producer_properties: Mapping[str, str]
     admin_properties: Mapping[str, str]
-    schema_registry: Mapping[str, Any]
+    schema_registry: Settings
     spark_properties: Mapping[str, str]
-    own_properties: Mapping[str, Any]
-    app_configs: Mapping[str, Any]
+    own_properties: Settings
+    app_configs: Settings
     notes: tuple[str, ...]
 
-    def __init__(self, settings: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> None:
+    def __init__(self, settings: Mapping[str, object], environ: Mapping[str, str] | None = None) -> None:
         env = os.environ if environ is None else environ
         values, notes = defaults(env), []
         given, renamed = _current_names(settings)
@@ -293,20 +293,20 @@ class StreamsConfig:
         fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__dataclass_fields__)
         return f"StreamsConfig({fields})"
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, ({name: getattr(self, name) for name in self.__dataclass_fields__},)
 
 
-def _rebuild(attributes: dict[str, Any]) -> StreamsConfig:
+def _rebuild(attributes: dict[str, object]) -> StreamsConfig:
     config = object.__new__(StreamsConfig)
     for name, value in attributes.items():
         object.__setattr__(config, name, value)
     return config
 
 
-def _current_names(settings: Mapping[str, object]) -> tuple[dict[str, Any], list[str]]:
+def _current_names(settings: Mapping[str, object]) -> tuple[dict[str, object], list[str]]:
     """The settings under today's names, and a note for each that was renamed."""
-    given: dict[str, Any] = {}
+    given: dict[str, object] = {}
     notes: list[str] = []
     for key, value in settings.items():
         if not isinstance(key, str):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from hayase.core import config_values as values
 from hayase.core.config_keys import CLIENT_KEYS
@@ -36,7 +35,7 @@ class Groups:
     def __init__(self) -> None:
         self._common: dict[str, str] = {}
         self._spark: dict[str, str] = {}
-        self._registry: dict[str, Any] = {}
+        self._registry: dict[str, object] = {}
         self._own: dict[str, object] = {}
         self._clients: dict[str, dict[str, str]] = {name: {} for name in CLIENTS.values()}
 

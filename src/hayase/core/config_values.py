@@ -9,12 +9,12 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 from hayase.core.errors import ConfigError, TopologyError
 from hayase.core.offset_reset import AutoOffsetReset
 
-Parse = Callable[[str, Any], Any]
+Parse = Callable[[str, object], object]
+Whole = Callable[[str, object], int]
 
 _HOST_PORT = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s:/,\[\]]+):(\d{1,5})")
 _LOCAL = re.compile(r"local(\[[\d*, ]+\])?")
@@ -45,7 +45,7 @@ def refuse(key: str, value: object, allowed: str) -> ConfigError:
     return ConfigError("INVALID_SETTING", f"{key} is {value!r}; allowed is {allowed}", setting=key)
 
 
-def whole(minimum: int, maximum: int = 2**63 - 1) -> Parse:
+def whole(minimum: int, maximum: int = 2**63 - 1) -> Whole:
     """A whole number within bounds, also as text."""
 
     def parse(key: str, value: object) -> int:
@@ -62,7 +62,7 @@ def whole(minimum: int, maximum: int = 2**63 - 1) -> Parse:
 
 def replication_factor(key: str, value: object) -> int:
     """Copies of a topic, or -1 for what the brokers have as default."""
-    number: int = whole(-1, 32767)(key, value)
+    number = whole(-1, 32767)(key, value)
     if number == 0:
         raise refuse(key, value, "-1 (the brokers' default) or at least 1")
     return number
@@ -89,12 +89,15 @@ def one_of(*allowed: str, hints: Mapping[str, str] | None = None) -> Parse:
     return parse
 
 
-def offset_reset(key: str, value: Any) -> AutoOffsetReset:
+def offset_reset(key: str, value: object) -> AutoOffsetReset:
     """An `AutoOffsetReset`, or its text."""
+    refusal = refuse(key, value, "earliest, latest, none, or a duration such as by_duration:PT1H30M")
+    if not isinstance(value, AutoOffsetReset | str):
+        raise refusal
     try:
         return AutoOffsetReset.of(value)
     except TopologyError as error:
-        raise refuse(key, value, "earliest, latest, none, or a duration such as by_duration:PT1H30M") from error
+        raise refusal from error
 
 
 def text(key: str, value: object) -> str:
@@ -194,10 +197,10 @@ def location(key: str, value: object) -> str:
     return str(folder(key, value))
 
 
-def named_or_object(names: Collection[str], what: str, fits: Callable[[Any], bool]) -> Parse:
+def named_or_object(names: Collection[str], what: str, fits: Callable[[object], bool]) -> Parse:
     """An object of a kind, or the name of a built-in one."""
 
-    def parse(key: str, value: object) -> Any:
+    def parse(key: str, value: object) -> object:
         if isinstance(value, str):
             if value not in names:
                 raise refuse(key, value, f"{what}, or one of the names {', '.join(names)}")

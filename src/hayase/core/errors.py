@@ -23,7 +23,6 @@ HayaseError
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from hayase.core.call_site import users_line
 
@@ -37,7 +36,7 @@ class HayaseError(Exception):
         context: where it happened: node, task, topic, partition, offset, store, setting, ...
     """
 
-    def __init__(self, condition: str, message: str, **context: Any) -> None:
+    def __init__(self, condition: str, message: str, **context: object) -> None:
         super().__init__(condition, message)
         self.condition = condition
         self.message = message
@@ -68,7 +67,7 @@ class TopologyError(HayaseError, ValueError):
             the call that raised it; `None` if that is not known.
     """
 
-    def __init__(self, condition: str, message: str, *, line: str | None = None, **context: Any) -> None:
+    def __init__(self, condition: str, message: str, *, line: str | None = None, **context: object) -> None:
         super().__init__(condition, message, **context)
         self.line = line or users_line()
 
@@ -77,14 +76,14 @@ class TopologyError(HayaseError, ValueError):
         """The context and the line as text."""
         return ", ".join(part for part in (super().where, self.line and f"line {self.line}") if part)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return (_rebuild_with_line, (type(self), self.condition, self.message, dict(self.context), self.line))
 
 
 def _rebuild_with_line(
-    cls: type[TopologyError], condition: str, message: str, context: dict[str, Any], line: str | None
+    cls: type[TopologyError], condition: str, message: str, context: dict[str, object], line: str | None
 ) -> TopologyError:
-    error = cls(condition, message, **context)
+    error = cls(condition, message, line=line, **context)
     error.line = line
     return error
 

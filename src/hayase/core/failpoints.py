@@ -26,7 +26,8 @@ import time
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+
+from hayase.core.objects import JsonObject
 
 VARIABLE = "HAYASE_FAILPOINTS"
 
@@ -80,7 +81,7 @@ class FailpointError(Exception):
 
 
 @lru_cache(maxsize=1)
-def _armed(text: str) -> tuple[dict[str, Any], ...]:
+def _armed(text: str) -> tuple[JsonObject, ...]:
     return tuple(json.loads(text))
 
 
@@ -108,7 +109,7 @@ def _claim(token: str) -> bool:
     return True
 
 
-def _act(entry: dict[str, Any]) -> None:
+def _act(entry: JsonObject) -> None:
     action = entry["action"]
     if action == "pause_alone":
         _outlive_parent()

@@ -11,7 +11,6 @@ import contextlib
 import difflib
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from hayase.core.errors import ConfigError
 from hayase.core.secrets import check_references, is_reference, known_secrets, only_reference, resolve
@@ -145,7 +144,7 @@ def check_security(settings: Mapping[str, object]) -> None:
     translated(settings)
 
 
-def usable_settings(settings: Mapping[str, object]) -> dict[str, Any]:
+def usable_settings(settings: Mapping[str, object]) -> dict[str, object]:
     """Client settings as librdkafka takes them: translated, every reference resolved.
 
     Raises:
@@ -159,7 +158,7 @@ def usable_settings(settings: Mapping[str, object]) -> dict[str, Any]:
     }
     usable = translated(seen)
     if quoted:
-        usable |= {key: resolve(key, usable[key]) for key in ("sasl.username", "sasl.password") if key in usable}
+        usable |= {key: resolve(key, str(usable[key])) for key in ("sasl.username", "sasl.password") if key in usable}
     return usable
 
 
@@ -177,7 +176,7 @@ def client_secrets(settings: Mapping[str, object]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(secrets))
 
 
-def translated(settings: Mapping[str, object]) -> dict[str, Any]:
+def translated(settings: Mapping[str, object]) -> dict[str, object]:
     """Client settings under librdkafka's names. Settings that are not about security stay as they are.
 
     Raises:
@@ -213,9 +212,9 @@ def translated(settings: Mapping[str, object]) -> dict[str, Any]:
     return settings_of_client
 
 
-def _truststore(given: Mapping[str, Any]) -> dict[str, str]:
+def _truststore(given: Mapping[str, object]) -> dict[str, str]:
     truststore: dict[str, str] = {}
-    location = given.get("ssl.truststore.location")
+    location = _text(given, "ssl.truststore.location")
     if location is not None:
         kind = _store_type("ssl.truststore", given, location)
         if kind != "PEM":
@@ -225,7 +224,7 @@ def _truststore(given: Mapping[str, Any]) -> dict[str, str]:
                 "-list -rfc -keystore FILE > ca.pem`) and set ssl.ca.location=ca.pem",
             )
         truststore["ssl.ca.location"] = location
-    if (certificates := given.get("ssl.truststore.certificates")) is not None:
+    if (certificates := _text(given, "ssl.truststore.certificates")) is not None:
         truststore["ssl.ca.pem"] = _wrapped(certificates)
     if "ssl.truststore.password" in given:
         raise _invalid(
@@ -234,9 +233,9 @@ def _truststore(given: Mapping[str, Any]) -> dict[str, str]:
     return truststore
 
 
-def _keystore(given: Mapping[str, Any], settings_of_client: dict[str, Any]) -> dict[str, str]:
+def _keystore(given: Mapping[str, object], settings_of_client: dict[str, object]) -> dict[str, str]:
     keystore: dict[str, str] = {}
-    location = given.get("ssl.keystore.location")
+    location = _text(given, "ssl.keystore.location")
     if location is not None:
         kind = _store_type("ssl.keystore", given, location)
         if kind == "PEM":  # one file with the key and the certificates
@@ -251,8 +250,13 @@ def _keystore(given: Mapping[str, Any], settings_of_client: dict[str, Any]) -> d
             )
     for java, name in (("ssl.keystore.key", "ssl.key.pem"), ("ssl.keystore.certificate.chain", "ssl.certificate.pem")):
         if java in given:
-            keystore[name] = _wrapped(given[java])
+            keystore[name] = _wrapped(str(given[java]))
     return keystore
+
+
+def _text(given: Mapping[str, object], key: str) -> str | None:
+    value = given.get(key)
+    return None if value is None else str(value)
 
 
 def _store_type(which: str, given: Mapping[str, object], location: str) -> str:
@@ -270,8 +274,8 @@ def _store_type(which: str, given: Mapping[str, object], location: str) -> str:
     return "JKS"
 
 
-def _login(given: Mapping[str, Any]) -> dict[str, str]:
-    jaas = given.get("sasl.jaas.config")
+def _login(given: Mapping[str, object]) -> dict[str, str]:
+    jaas = _text(given, "sasl.jaas.config")
     if jaas is None or only_reference(jaas):
         return {}
     login = _LOGIN.fullmatch(jaas)

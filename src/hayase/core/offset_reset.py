@@ -73,8 +73,9 @@ class AutoOffsetReset:
         """
         if isinstance(given, AutoOffsetReset):
             return given
-        if given in ("earliest", "latest", "none"):
-            return cls(given)  # type: ignore[arg-type] # checked right above
+        match given:
+            case "earliest" | "latest" | "none":
+                return cls(given)
         kind, _, text = given.partition(":") if isinstance(given, str) else ("", "", "")
         duration = _DURATION.fullmatch(text) if kind == _BY_DURATION else None
         if duration is None:

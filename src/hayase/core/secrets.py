@@ -105,7 +105,7 @@ def resolve(setting: str, value: str, environ: Mapping[str, str] | None = None) 
     return _REFERENCE.sub(one, value)
 
 
-def resolved(settings: Mapping[str, object]) -> dict[str, Any]:
+def resolved(settings: Mapping[str, object]) -> dict[str, object]:
     """Settings with their references resolved; raises as `resolve`."""
     return {key: resolve(key, value) if isinstance(value, str) else value for key, value in settings.items()}
 

@@ -30,6 +30,8 @@ KR = TypeVar("KR", default=Any)
 """Type of the keys that a function gives."""
 VR = TypeVar("VR", default=Any)
 """Type of the values that a function gives."""
+R = TypeVar("R", default=Any)
+"""Type of the answers to a query."""
 
 K_co = TypeVar("K_co", default=Never, covariant=True)
 """Type of an option object's keys."""

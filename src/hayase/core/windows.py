@@ -177,12 +177,12 @@ class UnlimitedWindows(Windows):
         return UnlimitedWindows(to_ms("start", start - datetime.fromtimestamp(0, UTC)))
 
     @property
-    def size_ms(self) -> int:  # type: ignore[override]
+    def size_ms(self) -> int:  # type: ignore[override] # others have it as a field
         """The length of the window in milliseconds: the largest that 64 bits hold."""
         return LAST_MS
 
     @property
-    def grace_ms(self) -> int:  # type: ignore[override]
+    def grace_ms(self) -> int:  # type: ignore[override] # others have it as a field
         """None: nothing is ever late."""
         return 0
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Generic
+from typing import Generic
 
 from hayase.core.errors import TopologyError
 from hayase.core.names import check_name
 from hayase.core.type_variables import K, V
 from hayase.dsl import functions
-from hayase.dsl.functions import Predicate
 from hayase.dsl.inference import check_predicate, visible_columns
 from hayase.dsl.kstream import KStream
 from hayase.dsl.options.branched import Branched
 from hayase.dsl.stream_state import StreamState, check_option
 from hayase.topology.operators import Branch, Split
+from hayase.topology.operators.functions import Predicate
 
 
 class BranchedKStream(Generic[K, V]):
@@ -36,7 +36,7 @@ class BranchedKStream(Generic[K, V]):
     def __init__(self, state: StreamState, name: str | None) -> None:
         self._state = state
         self._name = state.graph.names.name_or_next(name, "KSTREAM-BRANCH-")
-        self._predicates: list[Any] = []
+        self._predicates: list[Predicate] = []
         self._default = False
         self._ended = False
         self._branches: dict[str, KStream[K, V]] = {}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Literal, Never, overload
+from typing import Literal, Never, overload
 
 from hayase.core.config import optimizations
 from hayase.core.errors import TopologyError
@@ -28,7 +28,7 @@ from hayase.state.stores.spec import StoreSpec
 from hayase.topology.add import global_table_of
 from hayase.topology.defaults import DefaultSerde
 from hayase.topology.earlier import is_alike
-from hayase.topology.nodes import GlobalTable, ProcessorNode, SourceNode
+from hayase.topology.nodes import GlobalTable, ProcessorNode, SourceNode, SparkReader
 from hayase.topology.operators import TableSource
 from hayase.topology.suppliers import check_store
 from hayase.topology.topology import Topology
@@ -85,7 +85,7 @@ class StreamsBuilder:
         return self._stream(names, options)
 
     def _stream(
-        self, topics: tuple[str, ...], options: Consumed[Any, Any], pattern: re.Pattern[str] | None = None
+        self, topics: tuple[str, ...], options: Consumed[object, object], pattern: re.Pattern[str] | None = None
     ) -> KStream:
         name = self._graph.names.name_or_next(options.name, "KSTREAM-SOURCE-")
         node = self._graph.stream_source(topics, name, options, pattern)
@@ -103,7 +103,10 @@ class StreamsBuilder:
     @overload
     def table(self, topic: str, consumed: None = None, *, materialized: Materialized[K, V]) -> KTable[K, V]: ...
     def table(
-        self, topic: str, consumed: Consumed[Any, Any] | None = None, materialized: Materialized[Any, Any] | None = None
+        self,
+        topic: str,
+        consumed: Consumed[object, object] | None = None,
+        materialized: Materialized[object, object] | None = None,
     ) -> KTable:
         """A table of the latest value of each key of a topic.
 
@@ -136,7 +139,10 @@ class StreamsBuilder:
         self, topic: str, consumed: None = None, *, materialized: Materialized[K, V]
     ) -> GlobalKTable[K, V]: ...
     def global_table(
-        self, topic: str, consumed: Consumed[Any, Any] | None = None, materialized: Materialized[Any, Any] | None = None
+        self,
+        topic: str,
+        consumed: Consumed[object, object] | None = None,
+        materialized: Materialized[object, object] | None = None,
     ) -> GlobalKTable:
         """A table that every task can read whole, for joins by any field; its rows are always kept."""
         options, store_options = self._table_options(topic, consumed, materialized, "global_table")
@@ -152,7 +158,7 @@ class StreamsBuilder:
     def from_spark(
         self,
         name: str,
-        frame: Callable[[Any], Any],
+        frame: SparkReader,
         consumed: Consumed[K, V] | None = None,
         *,
         partitions: int | None = None,
@@ -220,7 +226,7 @@ class StreamsBuilder:
         store: StoreSpec,
         topic: str,
         consumed: Consumed[K, V] | None,
-        supplier: ProcessorSupplier[K, V, Any, Any],
+        supplier: ProcessorSupplier[K, V],
     ) -> StreamsBuilder:
         """Add a store that every task can read, kept from all partitions of a topic.
 
@@ -315,8 +321,12 @@ class StreamsBuilder:
         return None if is_alike(earlier, topology) else earlier
 
     def _table_options(
-        self, topic: str, consumed: Consumed[Any, Any] | None, materialized: Materialized[Any, Any] | None, what: str
-    ) -> tuple[Consumed[Any, Any], Materialized[Any, Any]]:
+        self,
+        topic: str,
+        consumed: Consumed[object, object] | None,
+        materialized: Materialized[object, object] | None,
+        what: str,
+    ) -> tuple[Consumed[object, object], Materialized[object, object]]:
         if not isinstance(topic, str) or not topic:
             raise TopologyError("INVALID_TOPIC", f"{what} takes a topic's name, not {topic!r}")
         options = check_option(consumed, Consumed, what)
@@ -329,13 +339,13 @@ class StreamsBuilder:
         )
 
     def _table_names(
-        self, topic: str, options: Consumed[Any, Any], store: Materialized[Any, Any]
+        self, topic: str, options: Consumed[object, object], store: Materialized[object, object]
     ) -> tuple[str, str, str]:
         """Names of store, source and table node, made in this order as Kafka Streams does."""
         names = self._graph.names
         return (store.name or names.next(f"{topic}-STATE-STORE-"), *self._source_names(options))
 
-    def _source_names(self, options: Consumed[Any, Any]) -> tuple[str, str]:
+    def _source_names(self, options: Consumed[object, object]) -> tuple[str, str]:
         names = self._graph.names
         return (
             names.name_or_next(None if options.name is None else f"{options.name}-source", "KSTREAM-SOURCE-"),
@@ -343,13 +353,13 @@ class StreamsBuilder:
         )
 
 
-def _source(name: str, topic: str, options: Consumed[Any, Any]) -> SourceNode:
+def _source(name: str, topic: str, options: Consumed[object, object]) -> SourceNode:
     return SourceNode(
         name, (topic,), options.key_serde, options.value_serde, options.timestamp_extractor, options.reset
     )
 
 
-def _known(options: Consumed[Any, Any], owner: str) -> tuple[Known, Known]:
+def _known(options: Consumed[object, object], owner: str) -> tuple[Known, Known]:
     """The serdes of a source; where none is named keys and values are bytes."""
     return (
         Known(options.key_serde or DefaultSerde("key", Serdes.bytes(), owner)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, overload
+from typing import TYPE_CHECKING, Generic, overload
 
 from hayase.core.errors import TopologyError
 from hayase.core.records import Windowed
@@ -22,6 +22,7 @@ from hayase.dsl.table_state import LateSource, TableState, key_value_spec, table
 from hayase.dsl.views import TableMaterialization
 from hayase.dsl.windowing import Windowing, windowing_of
 from hayase.topology.operators import CallableAggregate, CogroupMerge, StreamAggregate
+from hayase.topology.operators.functions import Aggregator, Merger
 
 if TYPE_CHECKING:
     from hayase.dsl.grouped import KGroupedStream
@@ -35,7 +36,7 @@ class _Member:
     """A grouped stream and the aggregator of its records."""
 
     group: Group
-    aggregator: Callable[[Any, Any, Any], Any]
+    aggregator: Aggregator
 
 
 class CogroupedKStream(Generic[K, VR]):
@@ -139,7 +140,7 @@ class SessionWindowedCogroupedKStream(Generic[K, VR]):
     def aggregate(
         self,
         initializer: Callable[[], VR],
-        session_merger: Callable[[K, VR, VR], Any],  # VR | None, from which mypy would infer Any for lambdas
+        session_merger: Callable[[K, VR, VR], object],  # VR | None leaves the types of lambdas open
         materialized: Materialized[K, VR] | None = None,
         *,
         name: Name = None,
@@ -152,9 +153,9 @@ class SessionWindowedCogroupedKStream(Generic[K, VR]):
 def _aggregated(
     members: tuple[_Member, ...],
     windowing: Windowing | None,
-    initializer: Callable[[], Any],
-    merger: Callable[[Any, Any, Any], Any] | None,
-    materialized: Materialized[Any, Any] | None,
+    initializer: Callable[[], object],
+    merger: Merger | None,
+    materialized: Materialized[object, object] | None,
     name: Name,
 ) -> KTable:
     first = functions.callable_of(initializer, 0, "aggregate", "no arguments as initializer")

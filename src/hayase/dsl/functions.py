@@ -23,26 +23,23 @@ from typing import Any
 import polars as pl
 
 from hayase.core.errors import TopologyError
-from hayase.core.type_variables import K, V
 from hayase.topology.nodes import Partitioner, TopicExtractor
 from hayase.topology.operators import Fields
+from hayase.topology.operators.functions import KeyValueMapper, Predicate, ValueJoiner
 
-Predicate = Callable[[K, V], bool] | pl.Expr
-"""`(key, value) -> bool`, or an expression; null counts as false."""
-
-JoinedFields = pl.Expr | Mapping[str, Any] | Sequence[pl.Expr | str]
+JoinedFields = pl.Expr | Mapping[str, object] | Sequence[pl.Expr | str]
 """An expression over both sides of a join, or fields."""
 
 Fielded = JoinedFields | str
 """An expression, a field's name, or fields."""
 
-ValueFunction = Callable[..., Any] | Fielded
+ValueFunction = Callable[..., object] | Fielded
 """`(value)` or `(key, value)`, an expression, a field's name, or fields."""
 
-KeyFunction = Callable[[Any, Any], Any] | Fielded
+KeyFunction = KeyValueMapper | Fielded
 """`(key, value)`, an expression, a field's name, or the fields of a composite key."""
 
-Joiner = Callable[..., Any] | JoinedFields
+Joiner = Callable[..., object] | JoinedFields
 """`(left, right)` or `(key, left, right)`, an expression, or fields."""
 
 
@@ -50,9 +47,9 @@ Joiner = Callable[..., Any] | JoinedFields
 class ValueOnly:
     """A function of the value, called with key and value."""
 
-    function: Callable[[Any], Any]
+    function: Callable[..., object]
 
-    def __call__(self, key: object, value: object) -> Any:
+    def __call__(self, key: object, value: object) -> object:
         """Call it with the value."""
         return self.function(value)
 
@@ -61,29 +58,32 @@ class ValueOnly:
 class LeftRight:
     """A joiner of two values, called with the key as well."""
 
-    function: Callable[[Any, Any], Any]
+    function: Callable[..., object]
 
-    def __call__(self, key: object, left: object, right: object) -> Any:
+    def __call__(self, key: object, left: object, right: object) -> object:
         """Call it with the two values."""
         return self.function(left, right)
 
 
-def predicate(function: Predicate[Any, Any], what: str) -> Callable[[Any, Any], bool] | pl.Expr:
+def predicate(function: Predicate, what: str) -> Predicate:
     """A predicate, checked."""
     if isinstance(function, pl.Expr):
         return function
     return callable_of(function, 2, what, "(key, value)")
 
 
-def value_mapper(function: ValueFunction, what: str) -> Callable[[Any, Any], Any] | pl.Expr | Fields:
+def value_mapper(function: ValueFunction, what: str) -> KeyValueMapper | pl.Expr | Fields:
     """A mapper of values as `(key, value)`, an expression, or fields."""
     declared = declarative(function, what)
-    if declared is not None:
-        return declared
+    return value_function(function, what) if declared is None else declared
+
+
+def value_function(function: object, what: str) -> KeyValueMapper:
+    """A function of values as `(key, value)`."""
     return _either(function, 2, ValueOnly, what, "(value) or (key, value)")
 
 
-def list_mapper(function: Callable[..., Any] | pl.Expr | str, what: str) -> Callable[[Any, Any], Any] | pl.Expr:
+def list_mapper(function: Callable[..., object] | pl.Expr | str, what: str) -> KeyValueMapper | pl.Expr:
     """A mapper of values to lists: `(key, value)` or an expression."""
     mapper = value_mapper(function, what)
     if isinstance(mapper, tuple):
@@ -93,14 +93,14 @@ def list_mapper(function: Callable[..., Any] | pl.Expr | str, what: str) -> Call
     return mapper
 
 
-def pairs_mapper(function: Callable[[Any, Any], Any] | pl.Expr, what: str) -> Callable[[Any, Any], Any] | pl.Expr:
+def pairs_mapper(function: KeyValueMapper | pl.Expr, what: str) -> KeyValueMapper | pl.Expr:
     """A mapper to a list of pairs of key and value: `(key, value)` or an expression."""
     if isinstance(function, pl.Expr):
         return function
     return callable_of(function, 2, what, "(key, value) that returns pairs (key, value)")
 
 
-def key_mapper(function: KeyFunction, what: str) -> Callable[[Any, Any], Any] | pl.Expr:
+def key_mapper(function: KeyFunction, what: str) -> KeyValueMapper | pl.Expr:
     """A mapper to a key: `(key, value)` or an expression; fields become a struct."""
     declared = declarative(function, what)
     if declared is None:
@@ -113,7 +113,7 @@ def struct_of(fields: Fields) -> pl.Expr:
     return pl.struct([expression.alias(name) for name, expression in fields])
 
 
-def joiner(function: Joiner, what: str) -> Callable[[Any, Any, Any], Any] | pl.Expr | Fields:
+def joiner(function: Joiner, what: str) -> ValueJoiner | pl.Expr | Fields:
     """A joiner as `(key, left, right)`, an expression, or fields."""
     declared = declarative(function, what)
     if declared is not None:
@@ -149,7 +149,7 @@ def callable_of(function: object, arguments: int, what: str, form: str) -> Calla
             signature.bind(*[None] * arguments)
         except TypeError as error:
             raise _invalid(function, what, form) from error
-    return typing.cast("Callable[..., Any]", function)
+    return function
 
 
 def topic_extractor(function: TopicExtractor) -> TopicExtractor:
@@ -172,15 +172,17 @@ def partitioner(function: Partitioner | None) -> Partitioner | None:
     return callable_of(function, 4, "the partitioner", "(topic, key, value, partitions)")
 
 
-def _either(function: object, long: int, short_form: Callable[[Any], Any], what: str, form: str) -> Callable[..., Any]:
+def _either(
+    function: object, long: int, short_form: type[ValueOnly | LeftRight], what: str, form: str
+) -> Callable[..., Any]:
     """The function itself if it requires `long` arguments, else wrapped to be called with one less."""
     signature = None if inspect.isclass(function) or not callable(function) else _signature(function)
     if signature is not None and _required(signature) == long:
         return callable_of(function, long, what, form)
-    return typing.cast("Callable[..., Any]", short_form(callable_of(function, long - 1, what, form)))
+    return short_form(callable_of(function, long - 1, what, form))
 
 
-def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
+def _signature(function: Callable[..., object]) -> inspect.Signature | None:
     try:
         return inspect.signature(function)
     except (TypeError, ValueError):  # a builtin that does not tell
@@ -202,7 +204,7 @@ def _invalid(function: object, what: str, form: str) -> TopologyError:
     )
 
 
-def _fields(pairs: list[tuple[Any, pl.Expr]], what: str) -> Fields:
+def _fields(pairs: list[tuple[str, pl.Expr]], what: str) -> Fields:
     names = [name for name, _ in pairs]
     if not names:
         raise TopologyError("INVALID_FIELDS", f"{what} got no fields; name at least one")
@@ -243,7 +245,7 @@ def _named(item: object, what: str) -> tuple[str, pl.Expr]:
     )
 
 
-def return_type(function: object) -> Any:
+def return_type(function: object) -> object:
     """The type a callable says it returns: its annotation, or the class itself; `None` if it says nothing."""
     while isinstance(function, ValueOnly | LeftRight):
         function = function.function
@@ -260,7 +262,7 @@ def return_type(function: object) -> Any:
     return _without_none(hints.get("return"))
 
 
-def item_type(annotation: object) -> Any:
+def item_type(annotation: object) -> object:
     """The `T` of `list[T]`, `Iterable[T]` and the like, else `None`."""
     if typing.get_origin(annotation) in (list, set, frozenset, Iterable, Iterator, Sequence):
         (item,) = typing.get_args(annotation)
@@ -268,7 +270,7 @@ def item_type(annotation: object) -> Any:
     return None
 
 
-def pair_types(annotation: object) -> tuple[Any, Any]:
+def pair_types(annotation: object) -> tuple[object, object]:
     """The types of `tuple[K, V]`, else `(None, None)`."""
     arguments = typing.get_args(annotation)
     if typing.get_origin(annotation) is tuple and len(arguments) == 2 and arguments[1] is not Ellipsis:
@@ -276,7 +278,7 @@ def pair_types(annotation: object) -> tuple[Any, Any]:
     return None, None
 
 
-def _without_none(annotation: object) -> Any:
+def _without_none(annotation: object) -> object:
     """`T` of `T | None`."""
     if typing.get_origin(annotation) in (typing.Union, types.UnionType):
         rest = [each for each in typing.get_args(annotation) if each is not type(None)]

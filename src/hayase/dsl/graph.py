@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hayase.core.call_site import users_line
 from hayase.core.errors import TopologyError
@@ -109,7 +109,11 @@ class Graph:
         self._last_node = name
 
     def stream_source(
-        self, topics: Sequence[str], name: str, consumed: Consumed[Any, Any], pattern: re.Pattern[str] | None = None
+        self,
+        topics: Sequence[str],
+        name: str,
+        consumed: Consumed[object, object],
+        pattern: re.Pattern[str] | None = None,
     ) -> SourceNode:
         """The source of a stream: the one that reads exactly these topics, or this pattern, already, else a new one."""
         node = SourceNode(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Generic, overload
+from typing import Generic, overload
 
+from hayase.core.objects import FieldValues
 from hayase.core.records import Windowed
 from hayase.core.type_variables import KR, VR, K, V
 from hayase.core.windows import EmitStrategy, SessionWindows, SlidingWindows, Windows
@@ -39,6 +40,7 @@ from hayase.topology.operators import (
     FieldAggregate,
     StreamAggregate,
 )
+from hayase.topology.operators.functions import Aggregator, Merger
 
 
 @dataclass(frozen=True)
@@ -95,10 +97,10 @@ class _Aggregating(Generic[K, V, KR]):
 
     def _aggregate(
         self,
-        initializer: Callable[[], Any],
-        aggregator: Callable[[K, V, Any], Any],
-        merger: Callable[[K, Any, Any], Any] | None,
-        materialized: Materialized[Any, Any] | None,
+        initializer: Callable[[], object],
+        aggregator: Aggregator[K, V],
+        merger: Merger[K] | None,
+        materialized: Materialized[object, object] | None,
         name: Name,
     ) -> KTable:
         first = functions.callable_of(initializer, 0, "aggregate", "no arguments as initializer")
@@ -109,11 +111,11 @@ class _Aggregating(Generic[K, V, KR]):
 
     def agg(
         self,
-        materialized: Materialized[K, dict[str, Any]] | None = None,
+        materialized: Materialized[K, FieldValues] | None = None,
         named: Named | None = None,
         /,
-        **fields: Aggregate | Materialized[Any, Any] | Named | str,
-    ) -> KTable[KR, dict[str, Any]]:
+        **fields: Aggregate | Materialized[object, object] | Named | str,
+    ) -> KTable[KR, FieldValues]:
         """Several built-in aggregates per key as one record of fields.
 
         The keywords are the fields; `materialized=` and `name=` are options if they are given a Materialized and a
@@ -122,14 +124,14 @@ class _Aggregating(Generic[K, V, KR]):
         Example:
             grouped.agg(Materialized.as_("sales"), n=count(), revenue=sum_("amount"))
         """
-        materialized, named, aggregates = aggregate_arguments(materialized, named, fields)
+        options, named, aggregates = aggregate_arguments(materialized, named, fields)
         state = self._group.state
         schema = aggregate_schema(aggregates, visible_columns(state.key, state.value))
         value = Known(JsonSerde()) if schema is None else Known(None, schema)
         kind = _Kind("KSTREAM-AGGREGATE-", BuiltInAggregate(aggregates), value)
-        return self._add(kind, materialized, named, "agg")
+        return self._add(kind, options, named, "agg")
 
-    def _add(self, kind: _Kind, materialized: Materialized[Any, Any] | None, name: Name, what: str) -> KTable:
+    def _add(self, kind: _Kind, materialized: Materialized[object, object] | None, name: Name, what: str) -> KTable:
         options = check_option(materialized, Materialized, what)
         graph = self._group.state.graph
         store = options.name or graph.names.next(f"{kind.prefix}STATE-STORE-")
@@ -152,7 +154,7 @@ class _Aggregating(Generic[K, V, KR]):
         return KTable(TableState(graph, node, table_key, value, view, options.name, closes_after_ms, late))
 
     def _spec(
-        self, options: Materialized[Any, Any], store: str, key: Known, value: Known, aggregation: Aggregation
+        self, options: Materialized[object, object], store: str, key: Known, value: Known, aggregation: Aggregation
     ) -> StoreSpec:
         spec = (table_spec if self._windowing is None else key_value_spec)(options, store, key, value)
         if isinstance(aggregation, BuiltInAggregate):
@@ -254,11 +256,11 @@ class SessionWindowedKStream(_Aggregating[K, V, Windowed[K]]):
         """When results are sent: see `TimeWindowedKStream.emit_strategy`. Sent on close, nothing is deleted before."""
         return SessionWindowedKStream(self._group, self._windows.with_strategy(strategy))
 
-    def aggregate(  # type: ignore[override]
+    def aggregate(  # type: ignore[override] # sessions need a merger, as in Kafka Streams
         self,
         initializer: Callable[[], VR],
         aggregator: Callable[[K, V, VR], VR | None],
-        session_merger: Callable[[K, VR, VR], Any],  # VR | None, from which mypy would infer Any for lambdas
+        session_merger: Callable[[K, VR, VR], object],  # VR | None leaves the types of lambdas open
         materialized: Materialized[K, VR] | None = None,
         *,
         name: Name = None,

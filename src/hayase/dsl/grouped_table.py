@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Generic
+from typing import Generic
 
 import polars as pl
 
 from hayase.compiler.serdes import LocalPickleSerde
 from hayase.core.errors import TopologyError
+from hayase.core.objects import FieldValues
 from hayase.core.type_variables import VR, K, V
 from hayase.dsl import functions
 from hayase.dsl.functions import KeyFunction, ValueFunction
@@ -52,7 +53,11 @@ _REDUCE = "KTABLE-REDUCE-"
 
 
 def grouped_table(
-    state: TableState, mapper: object, grouped: Grouped[Any, Any], key: KeyFunction | None, value: ValueFunction | None
+    state: TableState,
+    mapper: object,
+    grouped: Grouped[object, object],
+    key: KeyFunction | None,
+    value: ValueFunction | None,
 ) -> KGroupedTable:
     """Add the node that makes groups; what comes after sees old values, so the table they come from keeps its rows."""
     operator, known_key, known_value = _grouping(state, mapper, key, value)
@@ -188,11 +193,11 @@ class KGroupedTable(Generic[K, V]):
 
     def agg(
         self,
-        materialized: Materialized[K, dict[str, Any]] | None = None,
+        materialized: Materialized[K, FieldValues] | None = None,
         named: Named | None = None,
         /,
-        **fields: Aggregate | Materialized[Any, Any] | Named | str,
-    ) -> KTable[K, dict[str, Any]]:
+        **fields: Aggregate | Materialized[object, object] | Named | str,
+    ) -> KTable[K, FieldValues]:
         """Several built-in aggregates per group as one record of fields: `count`, `sum_` and `avg`.
 
         Only what can take a value out again works on a table; of a smallest, largest, first or last value no function
@@ -205,7 +210,7 @@ class KGroupedTable(Generic[K, V]):
         Example:
             users.group_by("city").agg(Materialized.as_("cities"), people=count(), age=avg("age"))
         """
-        materialized, named, aggregates = aggregate_arguments(materialized, named, fields)
+        options, named, aggregates = aggregate_arguments(materialized, named, fields)
         for field, part in zip(aggregates, built_ins(BuiltInAggregate(aggregates)), strict=True):
             if not part.invertible:
                 raise TopologyError(
@@ -216,9 +221,9 @@ class KGroupedTable(Generic[K, V]):
                 )
         schema = aggregate_schema(list(aggregates), visible_columns(self._state.key, self._state.value))
         value = Known(JsonSerde()) if schema is None else Known(None, schema)
-        return self._add(_Kind(_AGGREGATE, BuiltInAggregate(aggregates), value), materialized, named, "agg")
+        return self._add(_Kind(_AGGREGATE, BuiltInAggregate(aggregates), value), options, named, "agg")
 
-    def _add(self, kind: _Kind, materialized: Materialized[Any, Any] | None, name: Name, what: str) -> KTable:
+    def _add(self, kind: _Kind, materialized: Materialized[object, object] | None, name: Name, what: str) -> KTable:
         options = check_option(materialized, Materialized, what)
         graph = self._state.graph
         before = f"{kind.prefix}STATE-STORE-"

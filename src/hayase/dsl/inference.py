@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import polars as pl
+from polars.datatypes import DataTypeClass
 
 from hayase.core.errors import ConfigError, TopologyError
 from hayase.serde import JsonSerde, Serdes, TimeWindowedSerde
@@ -214,12 +214,11 @@ def check_predicate(predicate: object, columns: tuple[dict[str, pl.DataType], bo
             )
 
 
-def _instance(dtype: Any) -> pl.DataType:
-    instance: pl.DataType = dtype() if isinstance(dtype, type) else dtype
-    return instance
+def _instance(dtype: pl.DataType | DataTypeClass) -> pl.DataType:
+    return dtype() if isinstance(dtype, type) else dtype
 
 
-_BARE_TYPES: dict[Any, pl.DataType] = {
+_BARE_TYPES: dict[object, pl.DataType] = {
     str: pl.String(),
     int: pl.Int64(),
     float: pl.Float64(),

@@ -11,10 +11,9 @@ import polars as pl
 
 from hayase.core.errors import TopologyError
 from hayase.core.join_windows import JoinWindows
-from hayase.core.records import RecordContext
 from hayase.core.type_variables import KR, VO, VR, K, V
 from hayase.dsl import functions
-from hayase.dsl.functions import Fielded, JoinedFields, Joiner, KeyFunction, Predicate, ValueFunction
+from hayase.dsl.functions import Fielded, JoinedFields, Joiner, KeyFunction, ValueFunction
 from hayase.dsl.inference import (
     Known,
     check_predicate,
@@ -46,8 +45,9 @@ from hayase.dsl.stream_state import (
 )
 from hayase.processor.api import FixedKeyProcessor, FixedKeyProcessorSupplier, Processor, ProcessorSupplier
 from hayase.topology import operators as op
-from hayase.topology.nodes import SinkNode
+from hayase.topology.nodes import SinkNode, SparkWriter, TopicExtractor
 from hayase.topology.operators import JoinKind
+from hayase.topology.operators.functions import PairMapper, Predicate
 from hayase.topology.suppliers import brought_stores, check_supplier
 
 if TYPE_CHECKING:
@@ -67,11 +67,20 @@ class KStream(Generic[K, V]):
     def __init__(self, state: StreamState) -> None:
         self._state = state
 
-    def _then(self, prefix: str, name: Name, operator: op.Operator, **changes: Any) -> KStream:
-        """Add a node below this one; the stream it sends."""
+    def _then(
+        self,
+        prefix: str,
+        name: Name,
+        operator: op.Operator,
+        *,
+        key: Known | None = None,
+        value: Known | None = None,
+        rekeyed: bool = False,
+    ) -> KStream:
+        """Add a node below this one; the stream it sends, of which is said what changes."""
         graph = self._state.graph
         node = graph.processor(graph.names.name_or_next(name_of(name), prefix), (self._state.node,), operator)
-        return KStream(replace(self._state, node=node, **changes))
+        return KStream(_changed(self._state, node, key, value, rekeyed))
 
     def _columns(self) -> tuple[dict[str, pl.DataType], bool]:
         return visible_columns(self._state.key, self._state.value)
@@ -124,7 +133,7 @@ class KStream(Generic[K, V]):
     def map(self, *, key: Fielded, value: Fielded, name: Name = None) -> KStream: ...
     def map(
         self,
-        mapper: Callable[[K, V], tuple[Any, Any]] | None = None,
+        mapper: PairMapper[K, V] | None = None,
         *,
         key: KeyFunction | None = None,
         value: ValueFunction | None = None,
@@ -171,8 +180,8 @@ class KStream(Generic[K, V]):
     @overload
     def map_values(self, mapper: Callable[[K, V], VR], *, name: Name = None) -> KStream[K, VR]: ...
     @overload
-    def map_values(self, mapper: Fielded, *, name: Name = None) -> KStream[K, Any]: ...
-    def map_values(self, mapper: ValueFunction, *, name: Name = None) -> KStream[K, Any]:
+    def map_values(self, mapper: Fielded, *, name: Name = None) -> KStream[K]: ...
+    def map_values(self, mapper: ValueFunction, *, name: Name = None) -> KStream[K]:
         """The records with new values; key, timestamp, headers and order stay. Kafka Streams' `KStream.mapValues`.
 
         One record out for each one in, also where the new value is null. Nothing is repartitioned, no state is kept.
@@ -250,7 +259,15 @@ class KStream(Generic[K, V]):
         return self._process(supplier, store_names, True, "KSTREAM-PROCESSVALUES-", name)
 
     def _process(
-        self, supplier: Any, stores: tuple[str, ...], fixed_key: bool, prefix: str, name: Name, **changes: Any
+        self,
+        supplier: object,
+        stores: tuple[str, ...],
+        fixed_key: bool,
+        prefix: str,
+        name: Name,
+        *,
+        key: Known | None = None,
+        rekeyed: bool = False,
     ) -> KStream:
         graph = self._state.graph
         operator = op.Process(check_supplier(supplier, FixedKeyProcessor if fixed_key else Processor), fixed_key)
@@ -260,15 +277,15 @@ class KStream(Generic[K, V]):
         connected = tuple(dict.fromkeys((*stores, *(spec.name for spec in brought))))
         node = graph.names.name_or_next(name_of(name), prefix)
         graph.processor(node, (self._state.node,), operator, connected)
-        return KStream(replace(self._state, node=node, value=Known(None), **changes))
+        return KStream(_changed(self._state, node, key, Known(None), rekeyed))
 
     @overload
     def flat_map_values(self, mapper: Callable[[V], Iterable[VR]], *, name: Name = None) -> KStream[K, VR]: ...
     @overload
     def flat_map_values(self, mapper: Callable[[K, V], Iterable[VR]], *, name: Name = None) -> KStream[K, VR]: ...
     @overload
-    def flat_map_values(self, mapper: pl.Expr | str, *, name: Name = None) -> KStream[K, Any]: ...
-    def flat_map_values(self, mapper: Callable[..., Any] | pl.Expr | str, *, name: Name = None) -> KStream[K, Any]:
+    def flat_map_values(self, mapper: pl.Expr | str, *, name: Name = None) -> KStream[K]: ...
+    def flat_map_values(self, mapper: Callable[..., object] | pl.Expr | str, *, name: Name = None) -> KStream[K]:
         """Zero or more records for each, in order: `(value)` or `(key, value)` gives an iterable, an expression a list.
 
         Key, timestamp and headers are the input's.
@@ -284,7 +301,9 @@ class KStream(Generic[K, V]):
     def flat_map(self, mapper: Callable[[K, V], Iterable[tuple[KR, VR]]], *, name: Name = None) -> KStream[KR, VR]: ...
     @overload
     def flat_map(self, mapper: pl.Expr, *, name: Name = None) -> KStream: ...
-    def flat_map(self, mapper: Callable[[K, V], Iterable[tuple[Any, Any]]] | pl.Expr, *, name: Name = None) -> KStream:
+    def flat_map(
+        self, mapper: Callable[[K, V], Iterable[tuple[object, object]]] | pl.Expr, *, name: Name = None
+    ) -> KStream:
         """Zero or more records for each, in order: `(key, value)` gives pairs `(key, value)`.
 
         An expression gives a list of structs with the fields `key` and `value`; null is an empty list. Timestamp and
@@ -309,7 +328,7 @@ class KStream(Generic[K, V]):
             rekeyed=True,
         )
 
-    def foreach(self, action: Callable[[K, V], Any], *, name: Name = None) -> None:
+    def foreach(self, action: Callable[[K, V], object], *, name: Name = None) -> None:
         """Call `action(key, value)` for each record; the stream ends here.
 
         Called again when an epoch is replayed; for one record once in order, between partitions in no order.
@@ -331,13 +350,13 @@ class KStream(Generic[K, V]):
             )
         self._then("KSTREAM-PRINTER-", printed.name, op.Foreach(printed.printer(self._state.node)))
 
-    def peek(self, action: Callable[[K, V], Any], *, name: Name = None) -> KStream[K, V]:
+    def peek(self, action: Callable[[K, V], object], *, name: Name = None) -> KStream[K, V]:
         """Call `action(key, value)` for each record and pass the record on; called again when an epoch is replayed."""
         return self._then("KSTREAM-PEEK-", name, op.Peek(functions.callable_of(action, 2, "peek", "(key, value)")))
 
     def merge(self, other: KStream[K, V], *, name: Name = None) -> KStream[K, V]:
         """The records of both streams; the order inside each is kept, between them there is none promised."""
-        mine, theirs = self._state, of_same_builder(self._state.graph, other, KStream, "merge")._state
+        mine, theirs = self._state, of_same_builder(self._state.graph, other, (KStream,), "merge")._state
         node = mine.graph.processor(
             mine.graph.names.name_or_next(name_of(name), "KSTREAM-MERGE-"),
             (mine.node, theirs.node),
@@ -401,7 +420,7 @@ class KStream(Generic[K, V]):
     def group_by(self, mapper: Fielded, grouped: Grouped[Never, V] | None = None) -> KGroupedStream[Any, V]: ...
     @overload
     def group_by(self, mapper: Fielded, grouped: Grouped[KR, V]) -> KGroupedStream[KR, V]: ...
-    def group_by(self, mapper: KeyFunction, grouped: Grouped[Any, V] | None = None) -> KGroupedStream[Any, V]:
+    def group_by(self, mapper: KeyFunction, grouped: Grouped[object, V] | None = None) -> KGroupedStream[Any, V]:
         """Group by a new key: `select_key(mapper)` and `group_by_key`.
 
         Example:
@@ -439,7 +458,7 @@ class KStream(Generic[K, V]):
         joined: Joined[K, V, VO] | None = None,
         *,
         name: Name = None,
-    ) -> KStream[K, Any]: ...
+    ) -> KStream[K]: ...
     @overload
     def join(
         self,
@@ -466,7 +485,7 @@ class KStream(Generic[K, V]):
         joiner: JoinedFields,
         *,
         name: Name = None,
-    ) -> KStream[K, Any]: ...
+    ) -> KStream[K]: ...
     @overload
     def join(
         self,
@@ -496,8 +515,8 @@ class KStream(Generic[K, V]):
         joined: StreamJoined[K, V, VO] | None = None,
         *,
         name: Name = None,
-    ) -> KStream[K, Any]: ...
-    def join(self, other: Any, *arguments: Any, name: Name = None, **keywords: Any) -> KStream[K, Any]:
+    ) -> KStream[K]: ...
+    def join(self, other: object, *arguments: object, name: Name = None, **keywords: object) -> KStream[K]:
         """Join each record with the row of a table, or with the records of another stream that are near in time.
 
         * `join(table, joiner, joined=None)`: the row of the record's key; without a row there is no result.
@@ -548,7 +567,7 @@ class KStream(Generic[K, V]):
         joined: Joined[K, V, VO] | None = None,
         *,
         name: Name = None,
-    ) -> KStream[K, Any]: ...
+    ) -> KStream[K]: ...
     @overload
     def left_join(
         self,
@@ -575,7 +594,7 @@ class KStream(Generic[K, V]):
         joiner: JoinedFields,
         *,
         name: Name = None,
-    ) -> KStream[K, Any]: ...
+    ) -> KStream[K]: ...
     @overload
     def left_join(
         self,
@@ -605,8 +624,8 @@ class KStream(Generic[K, V]):
         joined: StreamJoined[K, V, VO] | None = None,
         *,
         name: Name = None,
-    ) -> KStream[K, Any]: ...
-    def left_join(self, other: object, *arguments: object, name: Name = None, **keywords: object) -> KStream[K, Any]:
+    ) -> KStream[K]: ...
+    def left_join(self, other: object, *arguments: object, name: Name = None, **keywords: object) -> KStream[K]:
         """As `join`, but a record that meets nothing gives a result with `right` null.
 
         So does one with a null key, at once.
@@ -648,16 +667,16 @@ class KStream(Generic[K, V]):
         joined: StreamJoined[K, V, VO] | None = None,
         *,
         name: Name = None,
-    ) -> KStream[K, Any]: ...
+    ) -> KStream[K]: ...
     def outer_join(
         self,
-        other: KStream[K, Any],
+        other: KStream[K],
         joiner: Joiner,
         windows: JoinWindows,
-        joined: StreamJoined[Any, Any, Any] | None = None,
+        joined: StreamJoined[object, object, object] | None = None,
         *,
         name: Name = None,
-    ) -> KStream[K, Any]:
+    ) -> KStream[K]:
         """As `left_join` with another stream, for both sides.
 
         A right record that meets nothing gives one with `left` null.
@@ -670,12 +689,14 @@ class KStream(Generic[K, V]):
         return self._join(other, (joiner, windows, joined), {}, name, "outer")
 
     def _join(
-        self, other: object, arguments: tuple[object, ...], keywords: dict[str, Any], name: Name, kind: JoinKind
-    ) -> KStream[K, Any]:
+        self, other: object, arguments: tuple[object, ...], keywords: dict[str, object], name: Name, kind: JoinKind
+    ) -> KStream[K]:
         from hayase.dsl.ktable import GlobalKTable, KTable
 
         what = {"inner": "join", "left": "left_join", "outer": "outer_join"}[kind]
-        kinds: tuple[type, ...] = (KStream,) if kind == "outer" else (KTable, GlobalKTable, KStream)
+        kinds: tuple[type[KStream | KTable | GlobalKTable], ...] = (
+            (KStream,) if kind == "outer" else (KTable, GlobalKTable, KStream)
+        )
         right = of_same_builder(self._state.graph, other, kinds, what)
         if isinstance(right, GlobalKTable):
             key_mapper, joiner = bind_arguments(what, arguments, keywords, ("key_mapper", "joiner"), required=2)
@@ -691,7 +712,7 @@ class KStream(Generic[K, V]):
 
     def to(
         self,
-        topic: str | Callable[[K, V, RecordContext], str] | pl.Expr,
+        topic: str | TopicExtractor[K, V],
         produced: Produced[K, V] | None = None,
     ) -> None:
         """Write the records to a topic, or each to a topic of its own choice; topics must exist.
@@ -729,7 +750,7 @@ class KStream(Generic[K, V]):
     def to_spark(
         self,
         name: str,
-        write: Callable[[Any, int], Any],
+        write: SparkWriter,
         produced: Produced[K, V] | None = None,
         *,
         interval: timedelta = timedelta(seconds=1),
@@ -772,5 +793,16 @@ class KStream(Generic[K, V]):
         spark_sink(self._state, name, write, check_option(produced, Produced, "to_spark"), interval, max_records)
 
 
-def _named(options: Joined[Any, Any, Any], name: Name) -> Joined[Any, Any, Any]:
+def _changed(state: StreamState, node: str, key: Known | None, value: Known | None, rekeyed: bool) -> StreamState:
+    """The stream that a node sends; what is `None` stays as it is."""
+    return replace(
+        state,
+        node=node,
+        key=state.key if key is None else key,
+        value=state.value if value is None else value,
+        rekeyed=state.rekeyed or rekeyed,
+    )
+
+
+def _named(options: Joined[object, object, object], name: Name) -> Joined[object, object, object]:
     return options if name is None else replace(options, name=name_of(name))

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Generic, Never, overload
 from hayase.core.errors import TopologyError
 from hayase.core.type_variables import KR, VO, VR, K, V
 from hayase.dsl import functions
-from hayase.dsl.functions import Fielded, JoinedFields, Joiner, KeyFunction, Predicate, ValueFunction
+from hayase.dsl.functions import Fielded, JoinedFields, Joiner, KeyFunction, ValueFunction
+from hayase.dsl.graph import TableOperator
 from hayase.dsl.inference import Known, check_predicate, visible_columns
 from hayase.dsl.joins.foreign_key import foreign_key_join
 from hayase.dsl.joins.table_table import table_table
@@ -43,6 +44,7 @@ from hayase.topology.operators import (
     TableToStream,
     TableTransformValues,
 )
+from hayase.topology.operators.functions import PairMapper, Predicate
 from hayase.topology.suppliers import brought_stores, check_supplier
 
 if TYPE_CHECKING:
@@ -138,12 +140,12 @@ class KTable(Generic[K, V]):
     @overload
     def map_values(
         self, mapper: Fielded, materialized: Materialized[K, Never] | None = None, *, name: Name = None
-    ) -> KTable[K, Any]: ...
+    ) -> KTable[K]: ...
     @overload
     def map_values(self, mapper: Fielded, materialized: Materialized[K, VR], *, name: Name = None) -> KTable[K, VR]: ...
     def map_values(
-        self, mapper: ValueFunction, materialized: Materialized[K, Any] | None = None, *, name: Name = None
-    ) -> KTable[K, Any]:
+        self, mapper: ValueFunction, materialized: Materialized[K, object] | None = None, *, name: Name = None
+    ) -> KTable[K]:
         """The rows with new values. Kafka Streams' `KTable.mapValues`.
 
         Every update is sent on, also one that does not change the new value. Deletes stay deletes and are not shown to
@@ -245,10 +247,10 @@ class KTable(Generic[K, V]):
     def _derived(
         self,
         prefix: str,
-        materialized: Materialized[Any, Any] | None,
+        materialized: Materialized[object, object] | None,
         name: Name,
         value: Known,
-        operator: Any,
+        operator: Callable[[str | None], TableOperator],
         what: str,
         stores: Sequence[str] = (),
     ) -> KTable:
@@ -315,15 +317,15 @@ class KTable(Generic[K, V]):
     def group_by(
         self,
         mapper: Fielded | None = None,
-        grouped: Grouped[Any, Any] | None = None,
+        grouped: Grouped[object, object] | None = None,
         *,
         key: Fielded | None = None,
         value: Fielded | None = None,
     ) -> KGroupedTable: ...
     def group_by(
         self,
-        mapper: Callable[[K, V], tuple[Any, Any]] | Fielded | None = None,
-        grouped: Grouped[Any, Any] | None = None,
+        mapper: PairMapper[K, V] | Fielded | None = None,
+        grouped: Grouped[object, object] | None = None,
         *,
         key: KeyFunction | None = None,
         value: ValueFunction | None = None,
@@ -357,10 +359,10 @@ class KTable(Generic[K, V]):
         state = self._state
         node = state.graph.names.name_or_next(name_of(name), "KTABLE-TOSTREAM-")
         state.graph.processor(node, (state.node,), TableToStream())
-        stream: KStream[Any, V] = KStream(StreamState(state.graph, node, state.key, state.value))
+        stream: KStream[K, V] = KStream(StreamState(state.graph, node, state.key, state.value))
         return stream if key_mapper is None else stream.select_key(key_mapper)
 
-    def late_records(self, *, name: Name = None) -> KStream[K, Any]:
+    def late_records(self, *, name: Name = None) -> KStream[K]:
         """The records that this windowed aggregate refused as late, as a stream.
 
         Beyond Kafka Streams, which only counts them.
@@ -414,7 +416,7 @@ class KTable(Generic[K, V]):
         materialized: Materialized[K, Never] | None = None,
         *,
         name: Name = None,
-    ) -> KTable[K, Any]: ...
+    ) -> KTable[K]: ...
     @overload
     def join(
         self, other: KTable[K, VO], joiner: JoinedFields, materialized: Materialized[K, VR], *, name: Name = None
@@ -448,10 +450,10 @@ class KTable(Generic[K, V]):
         foreign_key_extractor: Callable[[V], KR | None] | Fielded,
         joiner: JoinedFields,
         table_joined: TableJoined | None = None,
-        materialized: Materialized[K, Any] | None = None,
+        materialized: Materialized[K, object] | None = None,
         *,
         name: Name = None,
-    ) -> KTable[K, Any]: ...
+    ) -> KTable[K]: ...
     @overload
     def join(
         self,
@@ -481,11 +483,11 @@ class KTable(Generic[K, V]):
         foreign_key_extractor: Callable[[K, V], KR | None],
         joiner: JoinedFields,
         table_joined: TableJoined | None = None,
-        materialized: Materialized[K, Any] | None = None,
+        materialized: Materialized[K, object] | None = None,
         *,
         name: Name = None,
-    ) -> KTable[K, Any]: ...
-    def join(self, other: Any, *arguments: Any, name: Name = None, **keywords: Any) -> KTable[K, Any]:
+    ) -> KTable[K]: ...
+    def join(self, other: object, *arguments: object, name: Name = None, **keywords: object) -> KTable[K]:
         """Join the rows of two tables, by the same key or by a foreign key.
 
         * `join(other, joiner, materialized=None)`: rows with the same key; a key that one table does not have has no
@@ -554,7 +556,7 @@ class KTable(Generic[K, V]):
         materialized: Materialized[K, Never] | None = None,
         *,
         name: Name = None,
-    ) -> KTable[K, Any]: ...
+    ) -> KTable[K]: ...
     @overload
     def left_join(
         self, other: KTable[K, VO], joiner: JoinedFields, materialized: Materialized[K, VR], *, name: Name = None
@@ -588,10 +590,10 @@ class KTable(Generic[K, V]):
         foreign_key_extractor: Callable[[V], KR | None] | Fielded,
         joiner: JoinedFields,
         table_joined: TableJoined | None = None,
-        materialized: Materialized[K, Any] | None = None,
+        materialized: Materialized[K, object] | None = None,
         *,
         name: Name = None,
-    ) -> KTable[K, Any]: ...
+    ) -> KTable[K]: ...
     @overload
     def left_join(
         self,
@@ -621,11 +623,11 @@ class KTable(Generic[K, V]):
         foreign_key_extractor: Callable[[K, V], KR | None],
         joiner: JoinedFields,
         table_joined: TableJoined | None = None,
-        materialized: Materialized[K, Any] | None = None,
+        materialized: Materialized[K, object] | None = None,
         *,
         name: Name = None,
-    ) -> KTable[K, Any]: ...
-    def left_join(self, other: object, *arguments: object, name: Name = None, **keywords: object) -> KTable[K, Any]:
+    ) -> KTable[K]: ...
+    def left_join(self, other: object, *arguments: object, name: Name = None, **keywords: object) -> KTable[K]:
         """As `join`, but every row of this table gives one; `right` is null where there is no other row."""
         return self._join(other, arguments, keywords, name, "left")
 
@@ -655,28 +657,27 @@ class KTable(Generic[K, V]):
         materialized: Materialized[K, Never] | None = None,
         *,
         name: Name = None,
-    ) -> KTable[K, Any]: ...
+    ) -> KTable[K]: ...
     @overload
     def outer_join(
         self, other: KTable[K, VO], joiner: JoinedFields, materialized: Materialized[K, VR], *, name: Name = None
     ) -> KTable[K, VR]: ...
     def outer_join(
         self,
-        other: KTable[K, Any],
+        other: KTable[K],
         joiner: Joiner,
-        materialized: Materialized[K, Any] | None = None,
+        materialized: Materialized[K, object] | None = None,
         *,
         name: Name = None,
-    ) -> KTable[K, Any]:
+    ) -> KTable[K]:
         """As `join` by key, but every row of either table gives one; `left` or `right` is null where there is none."""
         return self._join(other, (joiner, materialized), {}, name, "outer")
 
     def _join(
-        self, other: Any, arguments: tuple[Any, ...], keywords: dict[str, Any], name: Name, kind: JoinKind
-    ) -> KTable[K, Any]:
-
+        self, other: object, arguments: tuple[object, ...], keywords: dict[str, object], name: Name, kind: JoinKind
+    ) -> KTable[K]:
         what = {"inner": "join", "left": "left_join", "outer": "outer_join"}[kind]
-        other = of_same_builder(self._state.graph, other, KTable, what)
+        right = of_same_builder(self._state.graph, other, (KTable,), what)._state
         extracts = len(arguments) > 1 and not isinstance(arguments[1], Materialized | None)
         if extracts or "foreign_key_extractor" in keywords or (len(arguments) == 1 and "joiner" in keywords):
             parameters = ("foreign_key_extractor", "joiner", "table_joined", "materialized")
@@ -686,13 +687,11 @@ class KTable(Generic[K, V]):
                 table_joined = replace(table_joined, name=name_of(name))
             options = check_option(kept, Materialized, what)
             return KTable(
-                foreign_key_join(
-                    self._state, other._state, extractor, joiner, table_joined, options, is_left=kind == "left"
-                )
+                foreign_key_join(self._state, right, extractor, joiner, table_joined, options, is_left=kind == "left")
             )
         joiner, kept = bind_arguments(what, arguments, keywords, ("joiner", "materialized"), required=1)
         options = None if kept is None else check_option(kept, Materialized, what)
-        return KTable(table_table(self._state, other._state, joiner, options, name_of(name), kind))
+        return KTable(table_table(self._state, right, joiner, options, name_of(name), kind))
 
 
 class GlobalKTable(Generic[K, V]):
@@ -707,7 +706,7 @@ class GlobalKTable(Generic[K, V]):
         return self._state.queryable
 
 
-def stream_to_table(state: StreamState, options: Materialized[Any, Any], name: str | None) -> KTable:
+def stream_to_table(state: StreamState, options: Materialized[object, object], name: str | None) -> KTable:
     """The table of a stream of upserts."""
     graph = state.graph
     # the order of the two counts, and both always count, is Kafka Streams'

@@ -5,9 +5,8 @@ Both are joined to the topology by internal topics.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
+from typing import Literal
 
 import polars as pl
 
@@ -19,7 +18,7 @@ from hayase.dsl.graph import Graph
 from hayase.dsl.inference import infer, visible_columns
 from hayase.dsl.options.options import Consumed, Produced
 from hayase.dsl.stream_state import StreamState
-from hayase.topology.nodes import SinkNode, SourceNode, SparkSink, SparkSource
+from hayase.topology.nodes import SinkNode, SourceNode, SparkReader, SparkSink, SparkSource, SparkWriter
 
 FROM_SUFFIX = "-from-spark"
 TO_SUFFIX = "-to-spark"
@@ -29,10 +28,10 @@ _OUTPUT_MODES = ("append", "update")
 def spark_source(
     graph: Graph,
     name: str,
-    frame: Callable[[Any], Any],
-    options: Consumed[Any, Any],
+    frame: SparkReader,
+    options: Consumed[object, object],
     partitions: int | None,
-    output_mode: Any,
+    output_mode: Literal["append", "update"],
 ) -> SourceNode:
     """See `StreamsBuilder.from_spark`; the node that reads the internal topic."""
     function = functions.callable_of(frame, 1, "from_spark", "(spark)")
@@ -56,8 +55,8 @@ def spark_source(
 def spark_sink(
     state: StreamState,
     name: str,
-    write: Callable[[Any, int], Any],
-    options: Produced[Any, Any],
+    write: SparkWriter,
+    options: Produced[object, object],
     interval: timedelta,
     max_records: int,
 ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import polars as pl
 
@@ -21,8 +21,25 @@ from hayase.dsl.inference import (
     visible_columns,
 )
 from hayase.dsl.options.options import Grouped, Named, Repartitioned
+from hayase.serde.protocol import Schema
+from hayase.topology.operators import Fields
+from hayase.topology.operators.functions import KeyValueMapper
 
 Option = TypeVar("Option")
+
+
+class _PartState(Protocol):
+    @property
+    def graph(self) -> Graph: ...
+
+
+class _Part(Protocol):
+    @property
+    def _state(self) -> _PartState: ...
+
+
+Part = TypeVar("Part", bound=_Part)
+"""A stream, a table or a global table."""
 
 Name = str | Named | None
 """Name of a node; `None`: a generated one."""
@@ -57,14 +74,14 @@ def check_option(given: Option | None, kind: type[Option], what: str) -> Option:
     return given
 
 
-def of_same_builder(graph: Graph, other: Any, kinds: Any, what: str) -> Any:
+def of_same_builder(graph: Graph, other: object, kinds: tuple[type[Part], ...], what: str) -> Part:
     """The other stream or table, if it is one of those kinds and comes from the same StreamsBuilder.
 
     Raises:
         TopologyError: `INVALID_ARGUMENT`, `FOREIGN_STREAM`.
     """
     if not isinstance(other, kinds):
-        names = " or ".join(kind.__name__ for kind in (kinds if isinstance(kinds, tuple) else (kinds,)))
+        names = " or ".join(kind.__name__ for kind in kinds)
         raise TopologyError("INVALID_ARGUMENT", f"{what} takes a {names}, not {other!r}")
     if other._state.graph is not graph:
         raise TopologyError("FOREIGN_STREAM", f"{what}: the two come from different StreamsBuilders")
@@ -72,9 +89,12 @@ def of_same_builder(graph: Graph, other: Any, kinds: Any, what: str) -> Any:
 
 
 def bind_arguments(
-    what: str, given: tuple[object, ...], keywords: dict[str, Any], names: tuple[str, ...], required: int
+    what: str, given: tuple[object, ...], keywords: dict[str, object], names: tuple[str, ...], required: int
 ) -> tuple[Any, ...]:
-    """Arguments of an overload by position or by name; `None` for optional ones that are not given."""
+    """Arguments of an overload by position or by name; `None` for optional ones that are not given.
+
+    What takes them checks them.
+    """
     bound = dict(zip(names, given, strict=False))
     wrong = len(given) > len(names) or bool(keywords.keys() - set(names)) or bool(keywords.keys() & bound.keys())
     bound.update(keywords)
@@ -85,7 +105,9 @@ def bind_arguments(
     return tuple(bound.get(name) for name in names)
 
 
-def mapped_values(mapper: ValueFunction, columns: tuple[dict[str, pl.DataType], bool], what: str) -> tuple[Any, Any]:
+def mapped_values(
+    mapper: ValueFunction, columns: tuple[dict[str, pl.DataType], bool], what: str
+) -> tuple[KeyValueMapper | pl.Expr | Fields, Schema | None]:
     """A value mapper and the schema of its results."""
     function = functions.value_mapper(mapper, what)
     if isinstance(function, pl.Expr | tuple):
@@ -93,7 +115,7 @@ def mapped_values(mapper: ValueFunction, columns: tuple[dict[str, pl.DataType], 
     return function, schema_of_type(functions.return_type(function))
 
 
-def grouped_state(state: StreamState, options: Grouped[Any, Any] | Repartitioned[Any, Any]) -> StreamState:
+def grouped_state(state: StreamState, options: Grouped[object, object] | Repartitioned[object, object]) -> StreamState:
     """The stream with the serdes that the options give."""
     return replace(
         state,
@@ -124,7 +146,7 @@ def repartitioned_for_join(state: StreamState, name: str | None, other_side: str
     return replace(state, node=node, key=Known(key, state.key.inferred), rekeyed=False)
 
 
-def through_topic(state: StreamState, options: Repartitioned[Any, Any]) -> StreamState:
+def through_topic(state: StreamState, options: Repartitioned[object, object]) -> StreamState:
     """The stream behind an internal topic."""
     state = grouped_state(state, options)
     graph = state.graph

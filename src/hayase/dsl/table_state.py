@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 from hayase.core.errors import TopologyError
 from hayase.dsl.graph import Graph
@@ -60,7 +59,7 @@ class GlobalTableState:
     queryable: str | None
 
 
-def table_spec(options: Materialized[Any, Any], name: str, key: Known, value: Known) -> StoreSpec:
+def table_spec(options: Materialized[object, object], name: str, key: Known, value: Known) -> StoreSpec:
     """The store of a table that is not windowed: versioned if it is to be.
 
     Raises:
@@ -79,7 +78,7 @@ def table_spec(options: Materialized[Any, Any], name: str, key: Known, value: Kn
     )
 
 
-def keeps_store(options: Materialized[Any, Any]) -> bool:
+def keeps_store(options: Materialized[object, object]) -> bool:
     """Whether a table that keeps a store only if that has a name is to keep one.
 
     Raises:
@@ -90,13 +89,13 @@ def keeps_store(options: Materialized[Any, Any]) -> bool:
     return options.name is not None
 
 
-def refuse_ttl(options: Materialized[Any, Any], name: str, reason: str) -> None:
+def refuse_ttl(options: Materialized[object, object], name: str, reason: str) -> None:
     """Raise TopologyError `TTL_NOT_POSSIBLE` if rows are to be forgotten in a store that cannot."""
     if options.ttl_ms is not None:
         raise ttl_not_possible(name, reason)
 
 
-def key_value_spec(options: Materialized[Any, Any], name: str, key: Known, value: Known) -> StoreSpec:
+def key_value_spec(options: Materialized[object, object], name: str, key: Known, value: Known) -> StoreSpec:
     """The store of a table that has no versions: a global one, or one whose keys are windowed later on.
 
     Raises:

@@ -31,12 +31,11 @@ class TableMaterialization:
         self._parent = parent
         self.store: str | None = None
         self.old_values = False
-        if keep:
-            self._keep()
+        if keep and spec is not None:
+            self._keep(spec)
 
-    def _keep(self) -> str:
-        assert self._spec is not None
-        self.store = self._graph.store(self._spec)
+    def _keep(self, spec: StoreSpec) -> str:
+        self.store = self._graph.store(spec)
         return self.store
 
     @property
@@ -57,9 +56,11 @@ class TableMaterialization:
 
     def stores_to_read(self) -> tuple[str, ...]:
         """The stores that hold the rows; a table that could keep rows but does not begins to."""
-        if self.store is None and self._parent is not None:
+        if self.store is not None:
+            return (self.store,)
+        if self._parent is not None:
             return self._parent.stores_to_read()
-        return (self.store or self._keep(),)
+        return () if self._spec is None else (self._keep(self._spec),)
 
     def send_old_values(self, *, force: bool = False) -> bool:
         """Let the updates carry old values if that needs no further store; whether they do.
@@ -67,8 +68,8 @@ class TableMaterialization:
         As in Kafka Streams this looks at the stores that are there when it is called: one that a later join
         adds does not count. With `force` the table they come from begins to keep its rows, so that they always do.
         """
-        if force and self.store is None and self._parent is None:
-            self._keep()
+        if force and self.store is None and self._parent is None and self._spec is not None:
+            self._keep(self._spec)
         if self.store is not None or (self._parent is not None and self._parent.send_old_values(force=force)):
             self.old_values = True
         return self.old_values

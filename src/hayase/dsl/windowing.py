@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from hayase.core.errors import TopologyError
 from hayase.core.windows import EmitStrategy, SessionWindows, SlidingWindows, UnlimitedWindows, Windows
@@ -45,19 +44,19 @@ class Windowing:
 
     def operator(self, aggregation: Aggregation, store: str, *, cogrouped: bool = False) -> WindowedOperator:
         """The aggregate over these windows."""
-        options: dict[str, Any] = {"cogrouped": cogrouped, "on_close": self.strategy.on_close}
-        if isinstance(self.windows, SlidingWindows):
-            return StreamSlidingAggregate(aggregation, store, windows=self.windows, **options)
-        if isinstance(self.windows, SessionWindows):
-            return StreamSessionAggregate(aggregation, store, windows=self.windows, **options)
-        return StreamWindowedAggregate(aggregation, store, windows=self.windows, **options)
+        windows, on_close = self.windows, self.strategy.on_close
+        if isinstance(windows, SlidingWindows):
+            return StreamSlidingAggregate(aggregation, store, False, cogrouped, on_close, windows=windows)
+        if isinstance(windows, SessionWindows):
+            return StreamSessionAggregate(aggregation, store, False, cogrouped, on_close, windows=windows)
+        return StreamWindowedAggregate(aggregation, store, False, cogrouped, on_close, windows=windows)
 
     def table_key(self, spec: StoreSpec) -> Known:
         """What is known about the keys of a table in that store."""
         size_ms = self._size_ms
         return Known(SessionWindowedSerde(spec.key_serde)) if size_ms is None else windowed_key(spec.key_serde, size_ms)
 
-    def spec(self, spec: StoreSpec, options: Materialized[Any, Any]) -> StoreSpec:
+    def spec(self, spec: StoreSpec, options: Materialized[object, object]) -> StoreSpec:
         """The window or session store of a windowed aggregate.
 
         Raises:

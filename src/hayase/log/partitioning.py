@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -101,8 +101,7 @@ def split_by_partition(batch: OutputBatch, partitions: int) -> Iterator[Partitio
 def _pick(column: list[T], rows: list[int]) -> list[T]:
     if len(rows) == 1:
         return [column[rows[0]]]
-    picked: Any = itemgetter(*rows)(column)
-    return list(picked)
+    return list(itemgetter(*rows)(column))
 
 
 def _checked_timestamps(batch: OutputBatch) -> Int64Array:

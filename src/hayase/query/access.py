@@ -9,11 +9,11 @@ from datetime import datetime
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
-from typing import TypeVar
 
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import ConfigError, StateError
 from hayase.core.time import epoch_ms, to_iso
+from hayase.core.type_variables import R
 from hayase.query.checkpoint import (
     Checkpoint,
     check_logged,
@@ -36,9 +36,6 @@ from hayase.state.changelog.history import oldest_epoch, open_past_states
 from hayase.state.environment.remote_bundles_marker import is_moving
 from hayase.topology.earlier import store_in
 from hayase.topology.topology import Topology
-
-R = TypeVar("R")
-"""Type of a partition's answer."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,14 +6,14 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from hayase.compiler.build import subtopologies_by_id
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import CheckpointError, StateError, UnknownStoreError
+from hayase.core.objects import JsonObject
 from hayase.core.private_files import is_own_folder, make_folder, private_folder
 from hayase.state.environment.folders import StateFolders, logged_in_memory
 from hayase.state.stores.spec import StoreSpec
@@ -75,16 +75,16 @@ def find_checkpoint(blobs: BlobStore, application_id: str) -> Checkpoint | None:
     )
 
 
-def decoded_plan(data: bytes) -> dict[str, Any]:
+def decoded_plan(data: bytes) -> JsonObject:
     """The plan in a checkpoint; raises CheckpointError `CHECKPOINT_CORRUPT` if a power loss has torn it."""
     try:
-        plan: dict[str, Any] = json.loads(data)
+        plan: JsonObject = json.loads(data)
     except ValueError as error:
         raise _torn("plan.json", data) from error
     return plan
 
 
-def format_of(plan: Mapping[str, Any]) -> int:
+def format_of(plan: JsonObject) -> int:
     """The format of a decoded plan: 1 if it does not say."""
     return int(plan.get(PLAN_FORMAT, 1))
 

@@ -5,21 +5,22 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, Self
 
 from hayase.core.errors import StateError
 from hayase.core.records import Windowed
 from hayase.core.time import epoch_ms
-from hayase.core.type_variables import K
+from hayase.core.type_variables import K, R, V
+from hayase.state.stores.key_value import ReadOnlyKeyValueStore
 from hayase.state.stores.protocol import ByteStore
+from hayase.state.stores.session import ReadOnlySessionStore
 from hayase.state.stores.spec import StoreKind, StoreSpec
 from hayase.state.stores.values import ValueAndTimestamp
-from hayase.state.stores.versioned import VersionedRecord
-from hayase.state.stores.views import ReadOnlyView, open_read_only_view, with_interface
+from hayase.state.stores.versioned import ReadOnlyVersionedKeyValueStore, VersionedRecord
+from hayase.state.stores.views import ReadOnlyView, View, as_kind, open_read_only_view, with_interface
+from hayase.state.stores.window import ReadOnlyWindowStore
 
-R = TypeVar("R")
-"""Type of a partition's answer."""
-Pairs = tuple[tuple[Any, Any], ...]
+Pairs = tuple[tuple[K, V], ...]
 """Keys and values, in the order asked for."""
 
 
@@ -59,6 +60,10 @@ class QueriedStore:
         """A custom store with its own interface (`Stores.custom_store`); of any other store the same as `view()`."""
         return with_interface(self.spec, self.view())
 
+    def view_of(self, kind: type[View], *, with_timestamps: bool = True) -> View:
+        """As `view`, of a store that is known to be of a kind."""
+        return as_kind(self.view(with_timestamps=with_timestamps), kind)
+
     def want(self, what: str, *kinds: StoreKind) -> None:
         """Refuse a query that asks for another kind of store."""
         if self.spec.kind not in kinds:
@@ -87,7 +92,7 @@ class Query(ABC, Generic[R]):
 
 @dataclass(frozen=True, slots=True)
 class _OfAKey(Query[R]):
-    key: Any
+    key: object
 
     @classmethod
     def with_key(cls, key: object) -> Self:
@@ -100,7 +105,7 @@ class _OfAKey(Query[R]):
 
 
 @dataclass(frozen=True, slots=True)
-class KeyQuery(_OfAKey[Any]):
+class KeyQuery(_OfAKey):
     """The value of a key in a key-value store, without its timestamp; `None` if there is none, or in another partition.
 
     Example:
@@ -111,26 +116,24 @@ class KeyQuery(_OfAKey[Any]):
     def answer(self, store: QueriedStore) -> Any:
         """See the class."""
         store.want("KeyQuery", "key_value", "timestamped_key_value")
-        view: Any = store.view(with_timestamps=False)
-        return view.get(self.key)
+        return store.view_of(ReadOnlyKeyValueStore, with_timestamps=False).get(self.key)
 
 
 @dataclass(frozen=True, slots=True)
-class TimestampedKeyQuery(_OfAKey["ValueAndTimestamp[Any] | None"]):
+class TimestampedKeyQuery(_OfAKey["ValueAndTimestamp | None"]):
     """As `KeyQuery`, with the timestamp: a `ValueAndTimestamp`. Timestamped stores only; all DSL stores are."""
 
-    def answer(self, store: QueriedStore) -> ValueAndTimestamp[Any] | None:
+    def answer(self, store: QueriedStore) -> ValueAndTimestamp | None:
         """See the class."""
         store.want("TimestampedKeyQuery", "timestamped_key_value")
-        view: Any = store.view()
-        value: ValueAndTimestamp[Any] | None = view.get(self.key)
+        value: ValueAndTimestamp | None = store.view_of(ReadOnlyKeyValueStore).get(self.key)
         return value
 
 
 @dataclass(frozen=True, slots=True)
 class _OfARange(Query[Pairs]):
-    lower: Any = None
-    upper: Any = None
+    lower: object = None
+    upper: object = None
     descending: bool = False
 
     @classmethod
@@ -162,7 +165,7 @@ class _OfARange(Query[Pairs]):
         return replace(self, descending=True)
 
     def _pairs(self, store: QueriedStore, *, with_timestamps: bool) -> Pairs:
-        view: Any = store.view(with_timestamps=with_timestamps)
+        view = store.view_of(ReadOnlyKeyValueStore, with_timestamps=with_timestamps)
         return tuple((view.reverse_range if self.descending else view.range)(self.lower, self.upper))
 
 
@@ -201,7 +204,7 @@ class WindowKeyQuery(Query[Pairs]):
     Values of a timestamped store, as the DSL's are, come as `ValueAndTimestamp`.
     """
 
-    key: Any
+    key: object
     start_from_ms: int
     start_to_ms: int
 
@@ -218,12 +221,11 @@ class WindowKeyQuery(Query[Pairs]):
     def answer(self, store: QueriedStore) -> Pairs:
         """See the class."""
         store.want("WindowKeyQuery", "window", "timestamped_window")
-        view: Any = store.view()
-        return tuple(view.fetch(self.key, self.start_from_ms, self.start_to_ms))
+        return tuple(store.view_of(ReadOnlyWindowStore).fetch(self.key, self.start_from_ms, self.start_to_ms))
 
 
 @dataclass(frozen=True, slots=True)
-class WindowRangeQuery(Query["tuple[tuple[Windowed[Any], Any], ...]"]):
+class WindowRangeQuery(Query["Pairs[Windowed]"]):
     """Windows of all keys (window stores), or the sessions of one key (session stores): windowed key and value.
 
     Windows are those that start between two times, both included, in the order of `ReadOnlyWindowStore.fetch_all`, with
@@ -232,7 +234,7 @@ class WindowRangeQuery(Query["tuple[tuple[Windowed[Any], Any], ...]"]):
 
     start_from_ms: int = 0
     start_to_ms: int = 0
-    key: Any = None
+    key: object = None
 
     @classmethod
     def with_window_start_range(cls, time_from: datetime | int, time_to: datetime | int) -> WindowRangeQuery:
@@ -248,18 +250,17 @@ class WindowRangeQuery(Query["tuple[tuple[Windowed[Any], Any], ...]"]):
         """
         return cls(key=_given(key, cls.__name__))
 
-    def answer(self, store: QueriedStore) -> tuple[tuple[Windowed, Any], ...]:
+    def answer(self, store: QueriedStore) -> Pairs[Windowed]:
         """See the class."""
-        view: Any = store.view()
         if self.key is not None:
             store.want("WindowRangeQuery of a key", "session")
-            return tuple(view.fetch(self.key))
+            return tuple(store.view_of(ReadOnlySessionStore).fetch(self.key))
         store.want("WindowRangeQuery of times", "window", "timestamped_window")
-        return tuple(view.fetch_all(self.start_from_ms, self.start_to_ms))
+        return tuple(store.view_of(ReadOnlyWindowStore).fetch_all(self.start_from_ms, self.start_to_ms))
 
 
 @dataclass(frozen=True, slots=True)
-class VersionedKeyQuery(Query["VersionedRecord[Any] | None"]):
+class VersionedKeyQuery(Query["VersionedRecord | None"]):
     """The version of a key at a time, the latest unless `as_of` says when (versioned stores, KIP-960).
 
     `None`: nothing, or it is forgotten.
@@ -269,7 +270,7 @@ class VersionedKeyQuery(Query["VersionedRecord[Any] | None"]):
         VersionedKeyQuery(key='tea', as_of_ms=1000)
     """
 
-    key: Any
+    key: object
     as_of_ms: int | None = None
 
     @classmethod
@@ -281,16 +282,14 @@ class VersionedKeyQuery(Query["VersionedRecord[Any] | None"]):
         """At that time: an aware datetime, or milliseconds since the epoch."""
         return replace(self, as_of_ms=epoch_ms(time))
 
-    def answer(self, store: QueriedStore) -> VersionedRecord[Any] | None:
+    def answer(self, store: QueriedStore) -> VersionedRecord | None:
         """See the class."""
         store.want("VersionedKeyQuery", "versioned_key_value")
-        view: Any = store.view()
-        version: VersionedRecord[Any] | None = view.get(self.key, self.as_of_ms)
-        return version
+        return store.view_of(ReadOnlyVersionedKeyValueStore).get(self.key, self.as_of_ms)
 
 
 @dataclass(frozen=True, slots=True)
-class MultiVersionedKeyQuery(Query["tuple[VersionedRecord[Any], ...]"]):
+class MultiVersionedKeyQuery(Query["tuple[VersionedRecord, ...]"]):
     """The versions of a key that were valid in a span of time (versioned stores, KIP-968).
 
     The versions that were valid at some time of it.
@@ -304,7 +303,7 @@ class MultiVersionedKeyQuery(Query["tuple[VersionedRecord[Any], ...]"]):
         MultiVersionedKeyQuery(key='tea', from_ms=1000, to_ms=None, descending=True)
     """
 
-    key: Any
+    key: object
     from_ms: int | None = None
     to_ms: int | None = None
     descending: bool = False
@@ -330,9 +329,9 @@ class MultiVersionedKeyQuery(Query["tuple[VersionedRecord[Any], ...]"]):
         """The same query with the latest version first."""
         return replace(self, descending=True)
 
-    def answer(self, store: QueriedStore) -> tuple[VersionedRecord[Any], ...]:
+    def answer(self, store: QueriedStore) -> tuple[VersionedRecord, ...]:
         """See the class."""
         store.want("MultiVersionedKeyQuery", "versioned_key_value")
-        view: Any = store.view()
+        view = store.view_of(ReadOnlyVersionedKeyValueStore)
         first_ms, last_ms = self.from_ms or 0, _LAST_MS if self.to_ms is None else self.to_ms
         return tuple(view.get_versions(self.key, first_ms, last_ms, reverse=self.descending))

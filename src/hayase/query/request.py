@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, Generic, TypeVar
+from typing import Generic
 
 from hayase.core.errors import StateError
+from hayase.core.type_variables import R
 from hayase.query.position import Position, PositionBound
 from hayase.query.queries import Query
-
-R = TypeVar("R")
-"""Type of a partition's answer."""
 
 
 class FailureReason(StrEnum):
@@ -186,7 +184,7 @@ class InStore:
         Raises:
             StateError: `NOT_A_QUERY`.
         """
-        given: Any = query
+        given: object = query
         if not isinstance(given, Query):
             raise StateError(
                 "NOT_A_QUERY",

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
-from typing import Any, TypeVar
 
 from hayase.core.errors import StateError
+from hayase.core.type_variables import R
 from hayase.query.checkpoint import Checkpoint
 from hayase.query.position import Position, position_of
 from hayase.query.queries import QueriedStore, UnknownQueryError
@@ -15,9 +15,6 @@ from hayase.query.request import FailureReason, QueryResult, StateQueryRequest, 
 from hayase.query.source import StateSource
 from hayase.query.stores import PartitionLocation, StoreHandle
 from hayase.state.environment.reader import ReaderSnapshot
-
-R = TypeVar("R")
-"""Type of a partition's answer."""
 
 
 def run_query(
@@ -59,7 +56,7 @@ class _Positions:
 
 
 def _snapshots(
-    request: StateQueryRequest[Any], places: list[PartitionLocation], source: StateSource
+    request: StateQueryRequest, places: list[PartitionLocation], source: StateSource
 ) -> Iterator[tuple[PartitionLocation, ReaderSnapshot | StateError]]:
     """The state of each partition: all after one epoch where that can be had, else each as it is."""
     if not request.active_required:

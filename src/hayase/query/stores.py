@@ -24,11 +24,14 @@ from hayase.query.checkpoint import Checkpoint, state_of_store, subtopology_of_s
 from hayase.query.source import StateSource
 from hayase.serde.murmur2 import partition_for_key
 from hayase.state.environment.reader import ReaderSnapshot
+from hayase.state.stores.key_value import ReadOnlyKeyValueStore
 from hayase.state.stores.protocol import ByteStore
+from hayase.state.stores.session import ReadOnlySessionStore
 from hayase.state.stores.spec import StoreSpec
 from hayase.state.stores.values import ValueAndTimestamp
-from hayase.state.stores.versioned import VersionedRecord
-from hayase.state.stores.views import open_read_only_view
+from hayase.state.stores.versioned import ReadOnlyVersionedKeyValueStore, VersionedRecord
+from hayase.state.stores.views import ReadOnlyView, as_kind, open_read_only_view
+from hayase.state.stores.window import ReadOnlyWindowStore
 from hayase.task.time_to_live import live_store
 from hayase.topology.topology import Topology
 
@@ -102,7 +105,7 @@ class StoreRows:
         return pl.DataFrame(columns)
 
 
-def _plain(values: list[Any]) -> list[Any]:
+def _plain(values: Sequence[object]) -> list[object]:
     """Dataclasses and structs as dicts, which become structs."""
     return [msgspec.to_builtins(each, builtin_types=_KEPT) if _has_fields(each) else each for each in values]
 
@@ -143,7 +146,7 @@ class StoreHandle:
         """The description of the store: kind, serdes, retention."""
         return self._spec
 
-    def get(self, key: Any, as_of_timestamp: datetime | int | None = None) -> StoreAnswer:
+    def get(self, key: object, as_of_timestamp: datetime | int | None = None) -> StoreAnswer:
         """The row of a key (key-value stores).
 
         Args:
@@ -165,10 +168,13 @@ class StoreHandle:
                 "as_of_timestamp out, or keep the table in a versioned store",
                 store=self.name,
             )
-        when = () if as_of_timestamp is None else (epoch_ms(as_of_timestamp),)
+        as_of_ms = None if as_of_timestamp is None else epoch_ms(as_of_timestamp)
         place = self._place_of(key)
         with self._source.one(place.bundle) as snapshot:
-            return _answer(self._view(place, snapshot).get(key, *when), snapshot.epoch)
+            view = self._view(place, snapshot)
+            if isinstance(view, ReadOnlyVersionedKeyValueStore):
+                return _answer(view.get(key, as_of_ms), snapshot.epoch)
+            return _answer(as_kind(view, ReadOnlyKeyValueStore).get(key), snapshot.epoch)
 
     def epoch(self) -> int:
         """The last epoch that answers take into account now; -1 before the first."""
@@ -181,7 +187,7 @@ class StoreHandle:
         With `limit` at most so many are read; so have `all` and `fetch_all`.
         """
         self._want(windowed=False, call="range", instead="fetch_all")
-        return self._scan(lambda view: view.range(key_from, key_to), limit=limit)
+        return self._scan(lambda view: _range(view, key_from, key_to), limit=limit)
 
     def to_polars(self, *, limit: int | None = None) -> pl.DataFrame:
         """All rows as a frame, those of a window store too: see `StoreRows.to_polars`.
@@ -196,7 +202,7 @@ class StoreHandle:
         """All rows."""
         return self._scan(lambda view: view.all(), limit=limit)
 
-    def fetch(self, key: Any, time_from: datetime | int, time_to: datetime | int | None = None) -> StoreRows:
+    def fetch(self, key: object, time_from: datetime | int, time_to: datetime | int | None = None) -> StoreRows:
         """Windows of a key that start from `time_from` to `time_to`, both included, by start.
 
         For window and session stores.
@@ -206,11 +212,13 @@ class StoreHandle:
         self._want(windowed=True, call="fetch", instead="get")
         start, end = epoch_ms(time_from), epoch_ms(time_to if time_to is not None else time_from)
         if self._spec.kind == "session":
-            return self._scan(lambda view: view.find_sessions(key, start, end), [self._place_of(key)])
+            return self._scan(
+                lambda view: as_kind(view, ReadOnlySessionStore).find_sessions(key, start, end), [self._place_of(key)]
+            )
         size = self._spec.window_size_ms or 0
 
-        def scan(view: Any) -> Iterator[tuple[object, object]]:
-            for begin, value in view.fetch(key, start, end):
+        def scan(view: ReadOnlyView) -> Iterator[tuple[object, object]]:
+            for begin, value in as_kind(view, ReadOnlyWindowStore).fetch(key, start, end):
                 yield Windowed(key, window_from(begin, size)), value
 
         return self._scan(scan, [self._place_of(key)])
@@ -223,8 +231,11 @@ class StoreHandle:
         self._want(windowed=True, call="fetch_all", instead="range")
         start, end = epoch_ms(time_from), epoch_ms(time_to)
         if self._spec.kind == "session":
-            return self._scan(lambda view: view.find_sessions_range(None, None, start, end), limit=limit)
-        return self._scan(lambda view: view.fetch_all(start, end), limit=limit)
+            return self._scan(
+                lambda view: as_kind(view, ReadOnlySessionStore).find_sessions_range(None, None, start, end),
+                limit=limit,
+            )
+        return self._scan(lambda view: as_kind(view, ReadOnlyWindowStore).fetch_all(start, end), limit=limit)
 
     def fetch_session(self, key: object, session_start: datetime | int, session_end: datetime | int) -> StoreAnswer:
         """The session of a key with exactly these bounds (session stores)."""
@@ -232,7 +243,8 @@ class StoreHandle:
         start, end = epoch_ms(session_start), epoch_ms(session_end)
         place = self._place_of(key)
         with self._source.one(place.bundle) as snapshot:
-            return _answer(self._view(place, snapshot).fetch_session(key, start, end), snapshot.epoch)
+            view = as_kind(self._view(place, snapshot), ReadOnlySessionStore)
+            return _answer(view.fetch_session(key, start, end), snapshot.epoch)
 
     def find_sessions(
         self, key: object, earliest_session_end: datetime | int, latest_session_start: datetime | int
@@ -278,7 +290,7 @@ class StoreHandle:
             return self._places[0]
         return self._places[partition_for_key(data, len(self._places))]
 
-    def _view(self, place: PartitionLocation, snapshot: ReaderSnapshot) -> Any:
+    def _view(self, place: PartitionLocation, snapshot: ReaderSnapshot) -> ReadOnlyView:
         return open_read_only_view(self._spec, self.data(place, snapshot))
 
     def data(self, place: PartitionLocation, snapshot: ReaderSnapshot) -> ByteStore:
@@ -287,7 +299,7 @@ class StoreHandle:
 
     def _scan(
         self,
-        read: Callable[[Any], Iterator[tuple[Any, Any]]],
+        read: Callable[[ReadOnlyView], Iterator[tuple[object, object]]],
         places: list[PartitionLocation] | None = None,
         limit: int | None = None,
     ) -> StoreRows:
@@ -312,6 +324,12 @@ def open_store(topology: Topology, checkpoint: Checkpoint, name: str, source: St
         for task in checkpoint.tasks[bundle]
     ]
     return StoreHandle(name, topology.stores[name], sorted(places, key=lambda place: place.partition), source)
+
+
+def _range(view: ReadOnlyView, key_from: object, key_to: object) -> Iterator[tuple[object, object]]:
+    if isinstance(view, ReadOnlyVersionedKeyValueStore):
+        return view.range(key_from, key_to)
+    return as_kind(view, ReadOnlyKeyValueStore).range(key_from, key_to)
 
 
 def _answer(value: object, epoch: int) -> StoreAnswer:

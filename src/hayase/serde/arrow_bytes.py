@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -28,11 +30,18 @@ def binary_buffers(array: pa.Array) -> tuple[I64, I64, U8]:
     if size == 0 or offset_buffer is None:
         offsets = np.zeros(size + 1, dtype=np.int64)
     else:
-        offsets = np.frombuffer(offset_buffer, "i8" if wide else "i4")[array.offset : array.offset + size + 1]
+        offsets = np.frombuffer(memoryview(offset_buffer), "i8" if wide else "i4")[
+            array.offset : array.offset + size + 1
+        ]
         offsets = offsets.astype(np.int64)
-    no_data = data_buffer is None or data_buffer.size == 0
-    data = np.zeros(0, dtype=np.uint8) if no_data else np.frombuffer(data_buffer, np.uint8)
-    return offsets[:-1], np.diff(offsets), data
+    if data_buffer is None or data_buffer.size == 0:
+        return offsets[:-1], np.diff(offsets), np.zeros(0, dtype=np.uint8)
+    return offsets[:-1], np.diff(offsets), np.frombuffer(memoryview(data_buffer), np.uint8)
+
+
+def is_chunked(array: object) -> TypeGuard[pa.ChunkedArray]:
+    """Whether it is in several pieces, as what is too long for one is."""
+    return isinstance(array, pa.ChunkedArray)
 
 
 def fixed_width_bytes(array: pa.Array, width: int) -> U8 | None:

@@ -7,17 +7,21 @@ decides nothing: a batch that it refuses, or of types it does not know, goes thr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pyarrow as pa
 
 from hayase.core.errors import SerializationError
+from hayase.core.objects import FieldValues
+from hayase.serde.avro_limits import AvroType
 from hayase.serde.avro_schema import AvroSchema, NoColumnFormError
 from hayase.serde.bare import cast, read_each
 from hayase.serde.faults import is_fault, said, shown
+from hayase.serde.field_types import instance_of
 from hayase.serde.protocol import BARE_FIELD, ColumnCodec, Decoded, Schema
 from hayase.serde.registry_serde import HEAD_SIZE
 
@@ -40,19 +44,19 @@ class AvroCodec(ColumnCodec):
     """The column form of an AvroSerde with a schema.
 
     Args:
-        serde: the row form; its schema has columns.
+        serde: the row form.
+        reader: its schema.
+        columns: the schema's column types.
     """
 
-    def __init__(self, serde: AvroSerde) -> None:
+    def __init__(self, serde: AvroSerde, reader: AvroSchema, columns: Schema) -> None:
         self._serde = serde
-        reader = serde.reader
-        assert reader is not None and reader.columns is not None
         self._reader = reader
-        self._schema = reader.columns
+        self._schema = columns
         self._readings: dict[AvroSchema, Read | None] = {}
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (AvroCodec, (self._serde,))
+        return (_codec_of, (self._serde,))
 
     @property
     def schema(self) -> Schema:
@@ -72,16 +76,18 @@ class AvroCodec(ColumnCodec):
         heads = {None if value is None else value[:HEAD_SIZE] for value in values}
         wanted = [name for name in self._schema.names if fields is None or name in fields]
         if len(heads) == 1 and None not in heads:
-            frame, bad = self._decode_group(list(values))  # type: ignore[arg-type]
+            frame, bad = self._decode_group(list(values))  # type: ignore[arg-type] # all have the one head
             no_null = pl.repeat(False, len(values), dtype=pl.Boolean, eager=True)
             return Decoded(frame.select(wanted), no_null, bad)
-        groups: dict[bytes, list[int]] = {head: [] for head in heads if head is not None}
+        groups: dict[bytes, tuple[list[int], list[bytes]]] = {head: ([], []) for head in heads if head is not None}
         for index, value in enumerate(values):
             if value is not None:
-                groups[value[:HEAD_SIZE]].append(index)
+                indices, group = groups[value[:HEAD_SIZE]]
+                indices.append(index)
+                group.append(value)
         frames, places, all_bad = [self._empty()], [], []
-        for indices in groups.values():
-            frame, bad = self._decode_group([values[index] for index in indices])  # type: ignore[misc]
+        for indices, group in groups.values():
+            frame, bad = self._decode_group(group)
             frames.append(frame)
             places += indices
             all_bad += [(indices[at], error) for at, error in bad]
@@ -121,7 +127,7 @@ class AvroCodec(ColumnCodec):
         return self._decode_each(values, writer)
 
     def _decode_each(self, values: list[bytes], writer: AvroSchema) -> tuple[pl.DataFrame, list[tuple[int, Exception]]]:
-        rows: list[Any] = []
+        rows: list[FieldValues | None] = []
         bad: list[tuple[int, Exception]] = []
         for index, value in enumerate(values):
             try:
@@ -204,7 +210,7 @@ class AvroCodec(ColumnCodec):
         missing = frame[BARE_FIELD].is_null()
         return missing if null is None else missing | null
 
-    def to_python(self, frame: pl.DataFrame, null: pl.Series | None = None) -> list[Any]:
+    def to_python(self, frame: pl.DataFrame, null: pl.Series | None = None) -> list[object]:
         """See ColumnCodec."""
         null = self._nulls_of(frame, null)
         if null is not None and null.any():
@@ -240,13 +246,17 @@ class AvroCodec(ColumnCodec):
 
 
 @cache
-def _pyruhvro() -> Any:
+def _pyruhvro() -> ModuleType | None:
     """The package; `None` where it is not installed: there all goes through the row form."""
     try:
         import pyruhvro
     except ImportError:
         return None
     return pyruhvro
+
+
+def _codec_of(serde: AvroSerde) -> ColumnCodec | None:
+    return serde.columns
 
 
 def _unfit(row: object, error: BaseException) -> SerializationError:
@@ -271,7 +281,8 @@ def _reading(writer: AvroSchema, reader: AvroSchema) -> Read | None:
         return None
     if not writer.bare and writer.name.rpartition(".")[2] != reader.name.rpartition(".")[2]:
         return None
-    expressions = [_column(writer, reader, name, dtype) for name, dtype in reader.columns.fields]
+    types = dict(writer.columns.fields)
+    expressions = [_column(writer, types, reader, name, dtype) for name, dtype in reader.columns.fields]
     if any(each is None for each in expressions):
         return None
     text, columns = writer.physical, [each for each in expressions if each is not None]
@@ -287,8 +298,13 @@ def _reading(writer: AvroSchema, reader: AvroSchema) -> Read | None:
     return read
 
 
-def _column(writer: AvroSchema, reader: AvroSchema, name: str, dtype: pl.DataType) -> pl.Expr | None:
-    """The reader's field from the writer's batch; `None` where the rules are left to the row form."""
+def _column(
+    writer: AvroSchema, types: Mapping[str, pl.DataType], reader: AvroSchema, name: str, dtype: pl.DataType
+) -> pl.Expr | None:
+    """The reader's field from the writer's batch, which has columns of `types`.
+
+    `None` where the rules are left to the row form.
+    """
     own, theirs = reader.fields()[name], writer.fields().get(name)
     if theirs is None:
         simple = dtype in (pl.Boolean, pl.Int32, pl.Int64, pl.Float64, pl.String)
@@ -297,8 +313,7 @@ def _column(writer: AvroSchema, reader: AvroSchema, name: str, dtype: pl.DataTyp
         if own["default"] is not None and (isinstance(own["type"], list) or reader.kind(own["type"]) == "enum"):
             return None
         return pl.lit(own["default"], dtype=dtype).alias(name)
-    assert writer.columns is not None
-    given = dict(writer.columns.fields)[name]
+    given = types[name]
     column = pl.col(name).cast(given, strict=True)
     if writer.shape(theirs["type"]) == reader.shape(own["type"]):
         return column
@@ -334,7 +349,7 @@ def _leaves(column: pl.Series) -> list[pl.Series]:
     return [column]
 
 
-def _encodable(schema: AvroSchema, kind: object, column: pl.Series) -> bool:
+def _encodable(schema: AvroSchema, kind: AvroType, column: pl.Series) -> bool:
     """Whether all values fit.
 
     No null where none is allowed, no unknown symbol, nothing that is left to the row form.
@@ -361,9 +376,9 @@ def _encodable(schema: AvroSchema, kind: object, column: pl.Series) -> bool:
 def _physical_dtype(dtype: pl.DataType) -> pl.DataType:
     """What Avro writes for a type: times and 32-bit integers as long."""
     if isinstance(dtype, pl.List):
-        return pl.List(_physical_dtype(dtype.inner))  # type: ignore[arg-type]
+        return pl.List(_physical_dtype(instance_of(dtype.inner)))
     if isinstance(dtype, pl.Struct):
-        return pl.Struct([pl.Field(f.name, _physical_dtype(f.dtype)) for f in dtype.fields])  # type: ignore[arg-type]
+        return pl.Struct([pl.Field(f.name, _physical_dtype(instance_of(f.dtype))) for f in dtype.fields])
     if isinstance(dtype, pl.Datetime | pl.Date | pl.Int32):
         return pl.Int64()
     return dtype

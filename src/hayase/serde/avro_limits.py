@@ -10,7 +10,11 @@ others cannot be large without being long, nor take long.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+
+from hayase.core.objects import JsonObject
+
+AvroType = str | list["AvroType"] | JsonObject
+"""A type of a schema: a name, a union, or a definition."""
 
 SCHEMA_DEPTH_MAX = 200
 """How deep the types of a schema may be nested, as text."""
@@ -42,18 +46,18 @@ Raises ValueError.
 """
 
 
-def check_depth(definition: Any) -> None:
+def check_depth(definition: object) -> None:
     """Raises ValueError for a schema whose types are nested deeper than SCHEMA_DEPTH_MAX."""
     level = [definition]
     for _ in range(3 * SCHEMA_DEPTH_MAX):  # a type, its fields, a field: JSON has up to three levels for each
-        level = [part for each in level for part in (each.values() if isinstance(each, dict) else each)]
-        level = [part for part in level if isinstance(part, dict | list)]
+        parts = [each.values() if isinstance(each, dict) else each for each in level if isinstance(each, dict | list)]
+        level = [part for each in parts for part in each if isinstance(part, dict | list)]
         if not level:
             return
     raise ValueError(f"its types are nested more than {SCHEMA_DEPTH_MAX} deep")
 
 
-def payload_check(parsed: object, named: Mapping[str, object]) -> Check | None:
+def payload_check(parsed: AvroType, named: Mapping[str, JsonObject]) -> Check | None:
     """What is to look through payloads of a schema before they are decoded; `None`: nothing need.
 
     Args:
@@ -76,7 +80,7 @@ def payload_check(parsed: object, named: Mapping[str, object]) -> Check | None:
     return check_if_long
 
 
-def check_size(parsed: object, named: Mapping[str, object]) -> None:
+def check_size(parsed: AvroType, named: Mapping[str, JsonObject]) -> None:
     """Raises ValueError for a schema of more than TYPES_MAX types, those of a name counted wherever it is mentioned."""
     builder = _Builder(named)
     root = builder.type(parsed)
@@ -115,20 +119,20 @@ def _size(given: object) -> int:
     return given
 
 
-def _decimal_bytes(schema: Mapping[str, Any]) -> int:
+def _decimal_bytes(schema: JsonObject) -> int:
     """How many bytes a decimal may have: what its precision needs, and room for writers that are generous."""
     return max(256, int(schema["precision"]) // 2 + 1)
 
 
 class _Builder:
-    def __init__(self, named: Mapping[str, Any]) -> None:
+    def __init__(self, named: Mapping[str, JsonObject]) -> None:
         self._named = named
         self._known: dict[str, _Type] = {}
         self._open: set[str] = set()
         self.all: list[_Type] = []
         self.recursive = False
 
-    def type(self, schema: Any) -> _Type:
+    def type(self, schema: AvroType) -> _Type:
         if isinstance(schema, list):
             return self._made(_UNION, [self.type(branch) for branch in schema])
         if isinstance(schema, str):

@@ -10,7 +10,8 @@ from typing import Any
 import polars as pl
 
 from hayase.core.errors import ConfigError, HayaseError, MissingRequirementError
-from hayase.serde.avro_limits import check_depth, check_size, payload_check
+from hayase.core.objects import JsonObject
+from hayase.serde.avro_limits import AvroType, check_depth, check_size, payload_check
 from hayase.serde.limits import COLUMN_DEPTH_MAX, COLUMNS_MAX
 from hayase.serde.protocol import BARE_FIELD, Schema
 
@@ -24,7 +25,7 @@ _PRIMITIVES: dict[str, pl.DataType] = {
     "bytes": pl.Binary(),
     "string": pl.String(),
 }
-_LOGICAL: dict[tuple[str, str], pl.DataType | None] = {
+_LOGICAL: dict[tuple[str, str], pl.DataType] = {
     ("int", "date"): pl.Date(),
     ("int", "time-millis"): pl.Time(),
     ("long", "time-micros"): pl.Time(),
@@ -32,9 +33,11 @@ _LOGICAL: dict[tuple[str, str], pl.DataType | None] = {
     ("long", "timestamp-micros"): pl.Datetime("us", "UTC"),
     ("long", "local-timestamp-millis"): pl.Datetime("ms"),
     ("long", "local-timestamp-micros"): pl.Datetime("us"),
-    ("bytes", "decimal"): None,
-    ("fixed", "decimal"): None,
 }
+_DECIMALS = {("bytes", "decimal"), ("fixed", "decimal")}
+OverLimit = Callable[[Any], bool]
+"""Whether a value of a type, or one inside of it, is beyond what the type holds."""
+
 _MAX_DECIMAL_PRECISION = 38
 _INT_LIMIT = 2**31
 
@@ -68,7 +71,7 @@ class AvroSchema:
         ConfigError: `INVALID_SCHEMA`.
     """
 
-    def __init__(self, definition: Any) -> None:
+    def __init__(self, definition: AvroType) -> None:
         self.parsed = _parse(definition)
         try:
             self._derive()
@@ -78,10 +81,12 @@ class AvroSchema:
             raise ConfigError("INVALID_SCHEMA", f"not an Avro schema: {type(error).__name__}: {error}") from error
 
     def _derive(self) -> None:
-        self._named: dict[str, Any] = {}
+        self._named: dict[str, JsonObject] = {}
         self._numbers = itertools.count()  # a name may be defined once, and here every mention is a definition
         _collect_names(self.parsed, self._named)
-        self.bare = not (isinstance(self.parsed, dict) and self.parsed["type"] == "record")
+        parsed = self.parsed
+        self._record = parsed if isinstance(parsed, dict) and parsed["type"] == "record" else None
+        self.bare = self._record is None
         named = self.parsed.get("name", self.parsed["type"]) if isinstance(self.parsed, dict) else self.parsed
         self.name = "union" if isinstance(named, list) else str(named)
         check_size(self.parsed, self._named)
@@ -95,15 +100,15 @@ class AvroSchema:
             self.no_columns = str(error)
         self.raw_bytes = self.parsed == "bytes"  # Confluent writes these without a length
         self.physical = None if self.raw_bytes or self.columns is None else self._physical()
-        self.over_limit: Callable[[Any], bool] | None = None if self.columns is None else self._int_check(self.parsed)
+        self.over_limit: OverLimit | None = None if self.columns is None else self._int_check(self.parsed)
 
-    def fields(self) -> dict[str, dict[str, Any]]:
+    def fields(self) -> dict[str, JsonObject]:
         """The fields by name; a bare schema has one, `value`."""
-        if self.bare:
+        if self._record is None:
             return {BARE_FIELD: {"name": BARE_FIELD, "type": self.parsed}}
-        return {field["name"]: field for field in self.parsed["fields"]}
+        return {field["name"]: field for field in self._record["fields"]}
 
-    def kind(self, schema: Any) -> str:
+    def kind(self, schema: AvroType) -> str:
         """The type's name: of a name, what it stands for; a union is `union`."""
         if isinstance(schema, list):
             return "union"
@@ -111,13 +116,15 @@ class AvroSchema:
             return schema if schema in _PRIMITIVES else self.kind(self._named[schema])
         return self.kind(schema["type"]) if isinstance(schema["type"], dict | list) else str(schema["type"])
 
-    def definition(self, schema: object) -> Any:
+    def definition(self, schema: AvroType) -> JsonObject:
         """A name replaced by what it stands for; primitives as a dict."""
         if isinstance(schema, str):
             return {"type": schema} if schema in _PRIMITIVES else self._named[schema]
+        if isinstance(schema, list):
+            raise TypeError("a union in a union")
         return schema
 
-    def nullable(self, schema: object) -> tuple[Any, bool]:
+    def nullable(self, schema: AvroType) -> tuple[AvroType, bool]:
         """The type without null, and whether null is allowed.
 
         Raises:
@@ -130,7 +137,7 @@ class AvroSchema:
             raise NoColumnFormError(f"a union of {len(others)} types")
         return others[0], len(others) < len(schema)
 
-    def shape(self, schema: object) -> Any:
+    def shape(self, schema: AvroType) -> list[object]:
         """What of a type matters for its bytes and its columns; equal shapes decode alike."""
         if isinstance(schema, list):
             return [self.shape(branch) for branch in schema]
@@ -149,18 +156,18 @@ class AvroSchema:
         return [*parts, *(self.shape(definition[inner]) for inner in ("items", "values") if inner in definition)]
 
     def _schema(self) -> Schema:
-        if self.bare:
+        if self._record is None:
             if isinstance(self.parsed, list):
                 raise NoColumnFormError("a union as the whole value")
             return Schema(((BARE_FIELD, self._dtype(self.parsed, ())),), bare=True)
         for name in self.fields():
             if name.startswith("__"):
                 raise NoColumnFormError(f"field {name!r}: names that begin with __ are reserved")
-        outer = (self.parsed["name"],)
-        schema_fields = tuple((field["name"], self._dtype(field["type"], outer)) for field in self.parsed["fields"])
+        outer = (self._record["name"],)
+        schema_fields = tuple((field["name"], self._dtype(field["type"], outer)) for field in self._record["fields"])
         return Schema(schema_fields, python_type=dict)
 
-    def _dtype(self, schema: object, outer: tuple[str, ...], depth: int = 0) -> pl.DataType:
+    def _dtype(self, schema: AvroType, outer: tuple[str, ...], depth: int = 0) -> pl.DataType:
         self._types += 1
         if self._types > COLUMNS_MAX or depth > COLUMN_DEPTH_MAX:
             raise NoColumnFormError(f"more than {COLUMNS_MAX} types, or nested more than {COLUMN_DEPTH_MAX} deep")
@@ -187,11 +194,9 @@ class AvroSchema:
                 return pl.Map(pl.String(), self._dtype(definition["values"], outer, depth + 1))
         return _PRIMITIVES[kind]
 
-    def _logical_dtype(self, definition: Mapping[str, Any], kind: str, logical: str) -> pl.DataType:
+    def _logical_dtype(self, definition: JsonObject, kind: str, logical: str) -> pl.DataType:
         if logical != "decimal":
-            dtype = _LOGICAL[kind, logical]
-            assert dtype is not None
-            return dtype
+            return _LOGICAL[kind, logical]
         if definition["precision"] > _MAX_DECIMAL_PRECISION:
             raise NoColumnFormError(f"a decimal of {definition['precision']} digits")
         return pl.Decimal(definition["precision"], definition.get("scale", 0))
@@ -204,7 +209,7 @@ class AvroSchema:
         physical_fields = [{"name": name, "type": kind} for name, kind in types.items()]
         return json.dumps({"type": "record", "name": "Value", "fields": physical_fields}) if physical_fields else None
 
-    def _plain(self, schema: object) -> Any:
+    def _plain(self, schema: AvroType) -> AvroType:
         if isinstance(schema, list):
             return ["null" if self.kind(branch) == "null" else self._plain(branch) for branch in schema]
         definition = self.definition(schema)
@@ -225,7 +230,7 @@ class AvroSchema:
             return {"type": kind, "values": self._plain(definition["values"])}
         return "long" if kind == "int" else kind
 
-    def _int_check(self, schema: object) -> Callable[[Any], bool] | None:
+    def _int_check(self, schema: AvroType) -> OverLimit | None:
         """Says whether an int or a decimal somewhere in a value is beyond its type.
 
         Fastavro reads more than that holds.
@@ -248,17 +253,17 @@ class AvroSchema:
         return None
 
 
-def _any_field(checks: list[tuple[str, Callable[[Any], bool]]]) -> Callable[[Any], bool]:
+def _any_field(checks: list[tuple[str, OverLimit]]) -> OverLimit:
     return lambda value: value is not None and any(check(value[name]) for name, check in checks)
 
 
-def _any_item(check: Callable[[Any], bool], *, is_map: bool) -> Callable[[Any], bool]:
+def _any_item(check: OverLimit, *, is_map: bool) -> OverLimit:
     if is_map:
         return lambda value: value is not None and any(map(check, value.values()))
     return lambda value: value is not None and any(map(check, value))
 
 
-def load(text: str) -> Any:
+def load(text: str) -> AvroType:
     """The JSON of a schema's text; the bare name of a primitive type is allowed, as in Confluent's registry.
 
     Raises:
@@ -267,12 +272,13 @@ def load(text: str) -> Any:
     if text.strip() in _PRIMITIVES:
         return text.strip()
     try:
-        return json.loads(text)
+        definition: AvroType = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ConfigError("INVALID_SCHEMA", f"the Avro schema is no JSON: {error}; it is {text[:200]!r}") from error
+    return definition
 
 
-def inlined(definition: Any, named: Mapping[str, Any]) -> Any:
+def inlined(definition: AvroType, named: Mapping[str, AvroType]) -> AvroType:
     """The schema with the first mention of each name that is defined elsewhere replaced by its definition.
 
     Args:
@@ -284,7 +290,7 @@ def inlined(definition: Any, named: Mapping[str, Any]) -> Any:
     """
     seen: set[str] = set()
 
-    def walk(schema: Any, namespace: str) -> Any:
+    def walk(schema: AvroType, namespace: str) -> AvroType:
         if isinstance(schema, str):
             full = schema if "." in schema or not namespace else f"{namespace}.{schema}"
             full = full if full in named else schema
@@ -292,7 +298,9 @@ def inlined(definition: Any, named: Mapping[str, Any]) -> Any:
                 return schema
             seen.add(full)
             space, _, short = full.rpartition(".")
-            return walk({**named[full], "name": short, "namespace": space}, space)
+            if not isinstance(found := named[full], dict):
+                raise TypeError(f"{full} is defined as {found!r:.100}")
+            return walk({**found, "name": short, "namespace": space}, space)
         if isinstance(schema, list):
             return [walk(branch, namespace) for branch in schema]
         copied = dict(schema)
@@ -315,7 +323,7 @@ def inlined(definition: Any, named: Mapping[str, Any]) -> Any:
         raise ConfigError("INVALID_SCHEMA", f"not an Avro schema: {error or type(error).__name__}") from error
 
 
-def _parse(definition: object) -> Any:
+def _parse(definition: AvroType) -> AvroType:
     try:
         import fastavro
     except ImportError as error:
@@ -328,11 +336,11 @@ def _parse(definition: object) -> Any:
     except Exception as error:  # fastavro's own errors, and whatever odd JSON leads to
         raise ConfigError("INVALID_SCHEMA", f"not an Avro schema: {error or type(error).__name__}") from error
     if isinstance(parsed, dict) and parsed["type"] in _PRIMITIVES and "logicalType" not in parsed:
-        return parsed["type"]
+        return str(parsed["type"])
     return parsed
 
 
-def _without_foreign_types(schema: object) -> Any:
+def _without_foreign_types(schema: AvroType) -> AvroType:
     """Without the logical types that are read as what they are written in."""
     if isinstance(schema, list):
         return [_without_foreign_types(branch) for branch in schema]
@@ -340,7 +348,7 @@ def _without_foreign_types(schema: object) -> Any:
         return schema
     kept = {name: part for name, part in schema.items() if not name.startswith("__")}
     kind, logical = kept.get("type"), kept.get("logicalType")
-    if logical is not None and (not isinstance(kind, str) or (kind, logical) not in _LOGICAL):
+    if logical is not None and (not isinstance(kind, str) or (kind, logical) not in {*_LOGICAL, *_DECIMALS}):
         del kept["logicalType"]
     if isinstance(kind, dict | list):
         return _without_foreign_types(kind)
@@ -352,7 +360,7 @@ def _without_foreign_types(schema: object) -> Any:
     return kept
 
 
-def _collect_names(schema: object, named: dict[str, Any]) -> None:
+def _collect_names(schema: AvroType, named: dict[str, JsonObject]) -> None:
     if isinstance(schema, list):
         for branch in schema:
             _collect_names(branch, named)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from io import BytesIO
 from typing import Any, ClassVar, Self, Unpack
 
 from hayase.core.config_values import whole
 from hayase.core.errors import SerializationError
 from hayase.serde.avro_columns import AvroCodec
-from hayase.serde.avro_limits import EMPTY_ITEMS_MAX
+from hayase.serde.avro_limits import EMPTY_ITEMS_MAX, AvroType
 from hayase.serde.avro_schema import AvroSchema, inlined, load
 from hayase.serde.bare import refuse
 from hayase.serde.faults import said
@@ -19,7 +19,7 @@ from hayase.serde.registry import Kind, RegistrySchema, SchemaReference, SchemaR
 from hayase.serde.registry_serde import EMPTY_ITEMS, HEAD_SIZE, RegistrySerde, WriterSettings
 
 
-class AvroSerde(RegistrySerde[Any]):
+class AvroSerde(RegistrySerde):
     r"""Avro in Confluent's wire format, schemas in a registry: Kafka Streams' GenericAvroSerde.
 
     Values are dicts (of a schema that is no record: the value itself). Numbers, text, bytes, bool, lists and dicts are
@@ -65,7 +65,7 @@ class AvroSerde(RegistrySerde[Any]):
 
     def __init__(
         self,
-        schema: str | Mapping[str, Any] | list[Any] | None = None,
+        schema: str | Mapping[str, object] | Sequence[object] | None = None,
         registry: SchemaRegistry | str | None = None,
         *,
         references: Iterable[SchemaReference] = (),
@@ -93,7 +93,7 @@ class AvroSerde(RegistrySerde[Any]):
         self._reader: AvroSchema | None = None
         self._codec: ColumnCodec | None = None
         self._writing_by: tuple[bytes, AvroSchema] | None = None
-        self._resolved: dict[AvroSchema, object] = {}
+        self._resolved: dict[AvroSchema, AvroType | None] = {}
 
     @property
     def reader(self) -> AvroSchema | None:
@@ -111,7 +111,7 @@ class AvroSerde(RegistrySerde[Any]):
         named = self._named(schema, {}) if schema.references else {}
         return AvroSchema(inlined(load(schema.text), named))
 
-    def _named(self, schema: RegistrySchema, named: dict[str, object]) -> dict[str, object]:
+    def _named(self, schema: RegistrySchema, named: dict[str, AvroType]) -> dict[str, AvroType]:
         pending = list(schema.references)
         while pending:
             reference = pending.pop()
@@ -125,11 +125,11 @@ class AvroSerde(RegistrySerde[Any]):
     def writing_by(self) -> tuple[bytes, AvroSchema]:
         """The head of what is written, and the schema it is written by."""
         if self._writing_by is None:
-            name = "" if self.reader is None else self.reader.name
-            schema_id, schema = self.writing(self._own, name)
-            parsed = self.reader if schema is self._own else self.made(("avro", schema), lambda: self._parsed(schema))
-            assert parsed is not None
-            self._writing_by = (self.head(schema_id), parsed)
+            reader = self.reader
+            schema_id, schema = self.writing(self._own, "" if reader is None else reader.name)
+            if reader is None or schema is not self._own:
+                reader = self.made(("avro", schema), lambda: self._parsed(schema))
+            self._writing_by = (self.head(schema_id), reader)
         return self._writing_by
 
     def to_bytes(self, value: object) -> bytes:
@@ -197,5 +197,5 @@ class AvroSerde(RegistrySerde[Any]):
             return None
         reader = self.reader
         if self._codec is None and reader is not None and reader.columns is not None:
-            self._codec = AvroCodec(self)
+            self._codec = AvroCodec(self, reader, reader.columns)
         return self._codec

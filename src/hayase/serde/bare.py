@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import polars as pl
 import pyarrow as pa
@@ -15,6 +15,8 @@ from hayase.serde.protocol import BARE_FIELD, ColumnCodec, Decoded, Schema, Serd
 
 T = TypeVar("T")
 """Type of the values."""
+Item = TypeVar("Item")
+"""Type of what is read."""
 
 READ_ERRORS: tuple[type[Exception], ...] = (Exception,)
 """What is raised for bytes that are no value.
@@ -50,7 +52,7 @@ class BareCodec(ColumnCodec):
         python_type: what the row form makes of bytes.
     """
 
-    def __init__(self, serde: Serde, dtype: pl.DataType, python_type: type[Any]) -> None:
+    def __init__(self, serde: Serde, dtype: pl.DataType, python_type: type[object]) -> None:
         self._serde = serde
         self._dtype = dtype
         self._python_type = python_type
@@ -91,7 +93,7 @@ class BareCodec(ColumnCodec):
         """
         return self.encode_column(self._masked(frame, null))
 
-    def to_python(self, frame: pl.DataFrame, null: pl.Series | None = None) -> list[Any]:
+    def to_python(self, frame: pl.DataFrame, null: pl.Series | None = None) -> list[object]:
         """See ColumnCodec; `None` for null."""
         return self._masked(frame, null).to_list()
 
@@ -148,7 +150,7 @@ def cast(serde: object, column: pl.Series, dtype: pl.DataType) -> pl.Series:
 
 
 def read_each(
-    read: Callable[[Any], T], items: Sequence[object], refuse_item: Callable[[Any, BaseException], Exception]
+    read: Callable[[Item], T | None], items: Sequence[Item], refuse_item: Callable[[Item, BaseException], Exception]
 ) -> tuple[list[T | None], list[tuple[int, Exception]]]:
     """What `read` makes of each item, in one C loop as long as nothing is wrong.
 

@@ -74,7 +74,7 @@ class ChangeCodec(ColumnCodec):
         old = self._inner.encode(frame.select(pl.col(OLD + name).alias(name) for name in names), frame[OLD_NULL])
         return list(map(_joined, new, old))
 
-    def to_python(self, frame: pl.DataFrame, null: pl.Series | None = None) -> list[Any]:
+    def to_python(self, frame: pl.DataFrame, null: pl.Series | None = None) -> list[object]:
         """Updates as `Change`."""
         names = self.schema.names
         new = self._inner.to_python(frame.select(names), null)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Iterator
+from typing import Protocol, runtime_checkable
 
+from hayase.core.objects import JsonObject
 from hayase.serde import bare, numbers
 from hayase.serde.json_serde import JsonSerde
 from hayase.serde.protocol import Serde
 from hayase.serde.uuid_serde import UuidSerde
 
-Description = dict[str, Any]
+Description = JsonObject
 """How a serde writes: `serde`, its name; for JSON `schema`, a JSON Schema.
 
 For built-in aggregates `fields`, in the order in which
@@ -116,12 +117,12 @@ def _function(field: Description) -> str:
 class _Node:
     """A part of a JSON Schema, references resolved."""
 
-    def __init__(self, schema: Mapping[str, Any], root: Mapping[str, Any]) -> None:
+    def __init__(self, schema: JsonObject, root: JsonObject) -> None:
         while "$ref" in schema:
             schema = root["$defs"][schema["$ref"].rpartition("/")[2]]
         self.schema, self._root = schema, root
 
-    def at(self, part: Mapping[str, Any]) -> _Node:
+    def at(self, part: JsonObject) -> _Node:
         return _Node(part, self._root)
 
     @property

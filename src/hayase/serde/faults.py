@@ -9,7 +9,6 @@ program.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import polars as pl
 
@@ -94,7 +93,7 @@ def read_rows(serde: Serde, data: Sequence[bytes | None]) -> tuple[list[object],
     except BaseException as error:
         if not is_fault(error):
             raise
-    values: list[Any] = []
+    values: list[object] = []
     bad: dict[int, SerializationError] = {}
     for row, item in enumerate(data):
         try:

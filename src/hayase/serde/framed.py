@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any
 
 import polars as pl
 import pyarrow as pa
@@ -31,7 +30,7 @@ class FramedCodec(ColumnCodec):
         inner: reads and writes what is behind the head.
     """
 
-    def __init__(self, serde: FramedSerde[Any], inner: ColumnCodec) -> None:
+    def __init__(self, serde: FramedSerde, inner: ColumnCodec) -> None:
         self._serde = serde
         self._inner = inner
 
@@ -74,7 +73,7 @@ class FramedCodec(ColumnCodec):
         head = self._serde.written_head() if any(text is not None for text in texts) else b""
         return [None if text is None else head + text for text in texts]
 
-    def to_python(self, frame: pl.DataFrame, null: pl.Series | None = None) -> list[Any]:
+    def to_python(self, frame: pl.DataFrame, null: pl.Series | None = None) -> list[object]:
         """See ColumnCodec."""
         return self._inner.to_python(frame, null)
 

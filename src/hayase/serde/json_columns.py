@@ -10,7 +10,6 @@ duplicate fields for the last.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 import polars as pl
@@ -48,10 +47,8 @@ class JsonCodec(ColumnCodec):
 
     def decode_list(self, values: Sequence[bytes | None], fields: frozenset[str] | None = None) -> Decoded:
         """See ColumnCodec."""
-        texts: Sequence[object] = values
-        if None in values:
-            texts = [b"null" if text is None else text for text in values]
-        twins, bad = read_each(self._decoder.decode, texts, bad_json)
+        texts = [b"null" if text is None else text for text in values] if None in values else values
+        twins, bad = read_each(self._decoder.decode, texts, bad_json)  # type: ignore[arg-type] # none of them is None
         frame, null = self._shape.frame(twins, fields)
         if bad:
             null = null.scatter([index for index, _ in bad], False)
@@ -77,7 +74,7 @@ class JsonCodec(ColumnCodec):
         columns = self._shape.columns(frame)
         self._shape.refuse_non_finite([leaf for column in columns for leaf in _leaves(column)])
 
-    def to_python(self, frame: pl.DataFrame, null: pl.Series | None = None) -> list[Any]:
+    def to_python(self, frame: pl.DataFrame, null: pl.Series | None = None) -> list[object]:
         """See ColumnCodec."""
         return self._shape.to_python(frame, null)
 

@@ -63,7 +63,7 @@ class JsonSchemaSerde(FramedSerde[T]):
     @overload
     def __init__(
         self: JsonSchemaSerde,
-        schema: str | Mapping[str, Any] | None = None,
+        schema: str | Mapping[str, object] | None = None,
         registry: SchemaRegistry | str | None = None,
         *,
         references: Iterable[SchemaReference] = (),
@@ -71,7 +71,7 @@ class JsonSchemaSerde(FramedSerde[T]):
     ) -> None: ...
     def __init__(
         self,
-        schema: type[Any] | str | Mapping[str, Any] | None = None,
+        schema: type[object] | str | Mapping[str, object] | None = None,
         registry: SchemaRegistry | str | None = None,
         *,
         references: Iterable[SchemaReference] = (),
@@ -82,7 +82,7 @@ class JsonSchemaSerde(FramedSerde[T]):
         super().__init__(registry, own, options)
 
     @property
-    def python_type(self) -> Any:
+    def python_type(self) -> type[object] | None:
         """The type of the values; `None` if a schema, or nothing, says what they are."""
         return self._python_type
 
@@ -93,7 +93,7 @@ class JsonSchemaSerde(FramedSerde[T]):
     def written_head(self) -> bytes:
         """The bytes before what is written."""
         if self._head is None:
-            name = "" if self._own is None else str(_title(self._own.text))
+            name = "" if self._own is None else _title(self._own.text)
             schema_id, _ = self.writing(self._own, name)
             self._head = self.head(schema_id)
         return self._head
@@ -114,10 +114,10 @@ class JsonSchemaSerde(FramedSerde[T]):
         return None if inner is None else FramedCodec(self, inner)
 
 
-def _text(schema: type[Any] | str | Mapping[str, Any]) -> str:
+def _text(schema: type[object] | str | Mapping[str, object]) -> str:
     try:
         if isinstance(schema, type):
-            generated: Any = schema.model_json_schema() if is_model(schema) else msgspec.json.schema(schema)
+            generated = schema.model_json_schema() if is_model(schema) else msgspec.json.schema(schema)
             name = schema.__name__
             return json.dumps({"$schema": "http://json-schema.org/draft-07/schema#", "title": name, **generated})
         parsed = json.loads(schema) if isinstance(schema, str) else schema
@@ -128,5 +128,5 @@ def _text(schema: type[Any] | str | Mapping[str, Any]) -> str:
     return schema if isinstance(schema, str) else json.dumps(parsed)
 
 
-def _title(text: str) -> Any:
-    return json.loads(text).get("title", "")
+def _title(text: str) -> str:
+    return str(json.loads(text).get("title", ""))

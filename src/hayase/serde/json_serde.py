@@ -10,11 +10,13 @@ from typing import Any, overload
 import msgspec
 
 from hayase.core.errors import ConfigError, SerializationError
+from hayase.core.objects import FieldValues, JsonObject
 from hayase.core.type_variables import T
 from hayase.serde.bare import READ_ERRORS, refuse
+from hayase.serde.field_types import TypeHint
 from hayase.serde.json_columns import JsonCodec, bad_json
 from hayase.serde.protocol import ColumnCodec, Serde
-from hayase.serde.pydantic_models import is_model
+from hayase.serde.pydantic_models import Model, is_model
 from hayase.serde.shapes import Shape, non_finite, shape_of_schema, shape_of_type
 
 
@@ -57,17 +59,17 @@ class JsonSerde(Serde[T]):
     @overload
     def __init__(self: JsonSerde[T], python_type: type[T]) -> None: ...
     @overload
-    def __init__(self: JsonSerde[dict[str, Any]], python_type: None = None, *, schema: Mapping[str, Any]) -> None: ...
+    def __init__(self: JsonSerde[FieldValues], python_type: None = None, *, schema: Mapping[str, object]) -> None: ...
     @overload
     def __init__(
         self: JsonSerde,
-        python_type: Any = None,
+        python_type: object = None,
         *,
-        schema: Mapping[str, Any] | None = None,
+        schema: Mapping[str, object] | None = None,
         sort_fields: bool = False,
     ) -> None: ...
     def __init__(
-        self, python_type: Any = None, *, schema: Mapping[str, Any] | None = None, sort_fields: bool = False
+        self, python_type: object = None, *, schema: Mapping[str, object] | None = None, sort_fields: bool = False
     ) -> None:
         if schema is not None and python_type is not None:
             raise ConfigError("INVALID_SERDE", "JsonSerde takes a type or a schema, not both")
@@ -81,14 +83,14 @@ class JsonSerde(Serde[T]):
         elif python_type is not None:
             self._shape = shape_of_type(python_type)
 
-    def __getstate__(self) -> tuple[Any, bool, Shape | None]:
+    def __getstate__(self) -> tuple[object, bool, Shape | None]:
         return (self._python_type, self._sort_fields, self._shape)
 
     def __setstate__(self, state: tuple[object, bool, Shape | None]) -> None:
         self._python_type, self._sort_fields, self._shape = state
 
     @property
-    def python_type(self) -> Any:
+    def python_type(self) -> TypeHint:
         """The type of the values; `None` if a schema, or nothing, says what they are."""
         return self._python_type
 
@@ -104,7 +106,7 @@ class JsonSerde(Serde[T]):
         return other._python_type is None and mine.schema == theirs.schema
 
     @cached_property
-    def _model(self) -> Any:
+    def _model(self) -> type[Model] | None:
         """The model that Pydantic itself reads and writes."""
         return self._python_type if self._shape is None and is_model(self._python_type) else None
 
@@ -112,19 +114,20 @@ class JsonSerde(Serde[T]):
     def _decoder(self) -> msgspec.json.Decoder[Any]:
         if self._shape is not None:
             return msgspec.json.Decoder(self._shape.twin | None)
-        return msgspec.json.Decoder(Any if self._python_type is None else self._python_type | None)
+        python_type: TypeHint = self._python_type
+        return msgspec.json.Decoder(Any if python_type is None else python_type | None)
 
     @cached_property
     def _encoder(self) -> msgspec.json.Encoder:
         return msgspec.json.Encoder(order="sorted" if self._sort_fields else None)
 
-    def json_schema(self) -> dict[str, Any] | None:
+    def json_schema(self) -> JsonObject | None:
         """The JSON Schema of the values, `None` if they may be anything, or if there is none for their type."""
         if self._python_type is None:
             return None if self._shape is None else self._shape.json_schema()
         try:
             if is_model(self._python_type):
-                return self._python_type.model_json_schema()  # type: ignore[no-any-return]
+                return self._python_type.model_json_schema()
             return msgspec.json.schema(self._python_type)
         except (TypeError, RuntimeError):  # types without a known schema
             return None

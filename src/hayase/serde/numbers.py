@@ -6,7 +6,7 @@ import math
 import struct
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import polars as pl
@@ -193,7 +193,7 @@ def spread(present: pl.Series, valid: pl.Series) -> pl.Series:
 
 
 class _NumberCodec(_FixedWidthCodec):
-    def __init__(self, serde: Serde, dtype: pl.DataType, python_type: type[Any], layout: str) -> None:
+    def __init__(self, serde: Serde, dtype: pl.DataType, python_type: type[object], layout: str) -> None:
         super().__init__(serde, dtype, python_type)
         self._layout = np.dtype(layout)
         self._width = self._layout.itemsize

@@ -10,7 +10,7 @@ from hayase.serde.bare import READ_ERRORS, refuse_bytes
 from hayase.serde.protocol import Serde
 
 
-class PickleSerde(Serde[Any]):
+class PickleSerde(Serde):
     """Any Python value that can be pickled.
 
     Reading a pickle runs what it says: any client that can write to the topic can run code in every process that reads

@@ -23,7 +23,7 @@ _INT_LIMITS = (-(2**63), 2**64 - 1)
 _TUPLE, _PAIRS, _SET, _FROZENSET, _INT, _DATETIME, _DATE, _TIME, _TIMEDELTA, _DECIMAL, _UUID = range(1, 12)
 
 
-class PlainSerde(Serde[Any]):
+class PlainSerde(Serde):
     """Values of Python's own types in MessagePack: for internal topics where no serde is known.
 
     None, bool, int, float, str, bytes, list, tuple, dict, set, frozenset, date, time, datetime, timedelta, Decimal and

@@ -13,13 +13,17 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from hayase.core.errors import ConfigError, MissingRequirementError
 from hayase.serde.registry import RegistrySchema, SchemaReference, check_references
+
+if TYPE_CHECKING:
+    from google.protobuf.descriptor import Descriptor, FileDescriptor
 
 _MAIN = "__schema__.proto"  # no file of that name is imported by another one
 _IMPORT = re.compile(r'\bimport\s+(?:public\s+|weak\s+)?"([^"]+)"\s*;')
@@ -73,11 +77,11 @@ class ProtobufSchema:
         return as_text(self._pool.FindFileByName(name))
 
     @cached_property
-    def messages(self) -> dict[tuple[int, ...], Any]:
+    def messages(self) -> dict[tuple[int, ...], Descriptor]:
         """The file's messages by their indexes, nested ones included."""
         return dict(_walk(self._file.message_types_by_name.values(), ()))
 
-    def message(self, name: str | None) -> tuple[tuple[int, ...], Any]:
+    def message(self, name: str | None) -> tuple[tuple[int, ...], Descriptor]:
         """Indexes and descriptor of a message.
 
         Args:
@@ -94,11 +98,11 @@ class ProtobufSchema:
         raise ConfigError("INVALID_SCHEMA", f"the .proto file does not have {what}; it has {names}")
 
 
-def schema_of_descriptor(descriptor: Any) -> ProtobufSchema:
+def schema_of_descriptor(descriptor: Descriptor) -> ProtobufSchema:
     """The schema of the file that a message is from."""
     files: dict[str, bytes] = {}
 
-    def add(file: Any) -> None:
+    def add(file: FileDescriptor) -> None:
         if file.name not in files:
             for imported in file.dependencies:
                 add(imported)
@@ -129,12 +133,12 @@ def is_built_in(name: str) -> bool:
     return name.startswith(_BUILT_IN)
 
 
-def as_text(file: Any) -> str:
+def as_text(file: FileDescriptor) -> str:
     """What is registered for a file of which there is only the descriptor."""
     return base64.standard_b64encode(file.serialized_pb).decode()
 
 
-def package(name: str) -> Any:
+def package(name: str) -> ModuleType:
     """A module of Google's packages; raises MissingRequirementError."""
     try:
         return importlib.import_module(name)
@@ -186,7 +190,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
     raise ValueError("the message indexes end too early")
 
 
-def _walk(messages: Any, outer: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], Any]]:
+def _walk(messages: Iterable[Descriptor], outer: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], Descriptor]]:
     # Entries of maps are messages to protoc; no index counts them.
     counted = [each for each in messages if not each.GetOptions().map_entry]
     for index, each in enumerate(counted):
@@ -194,7 +198,7 @@ def _walk(messages: Any, outer: tuple[int, ...]) -> Iterator[tuple[tuple[int, ..
         yield from _walk(each.nested_types, (*outer, index))
 
 
-def _inside(message: Any) -> str:
+def _inside(message: Descriptor) -> str:
     return (
         str(message.full_name).removeprefix(f"{message.file.package}.") if message.file.package else message.full_name
     )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import Any, ClassVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack, overload
 
 import polars as pl
 import pyarrow as pa
 
-from hayase.core.errors import ConfigError, SerializationError
+from hayase.core.errors import ConfigError, SchemaRegistryError, SerializationError
+from hayase.core.objects import FieldValues
 from hayase.core.type_variables import T
 from hayase.serde.bare import READ_ERRORS, cast, read_each, refuse
 from hayase.serde.framed import FramedCodec, FramedSerde
@@ -27,6 +28,10 @@ from hayase.serde.protobuf_values import MessageForm
 from hayase.serde.protocol import ColumnCodec, Decoded, Schema
 from hayase.serde.registry import Kind, RegistrySchema, SchemaReference, SchemaRegistry
 from hayase.serde.registry_serde import HEAD_SIZE, WriterSettings
+
+if TYPE_CHECKING:
+    from google.protobuf.descriptor import Descriptor
+    from google.protobuf.message import Message
 
 
 class ProtobufSerde(FramedSerde[T]):
@@ -91,7 +96,7 @@ class ProtobufSerde(FramedSerde[T]):
     @overload
     def __init__(
         self: ProtobufSerde,
-        schema: Any = None,
+        schema: str | Descriptor | None = None,
         registry: SchemaRegistry | str | None = None,
         *,
         message: str | None = None,
@@ -100,14 +105,14 @@ class ProtobufSerde(FramedSerde[T]):
     ) -> None: ...
     def __init__(
         self,
-        schema: Any = None,
+        schema: str | Descriptor | type[object] | None = None,
         registry: SchemaRegistry | str | None = None,
         *,
         message: str | None = None,
         references: Iterable[SchemaReference] = (),
         **options: Unpack[WriterSettings],
     ) -> None:
-        self._class: Any = None
+        self._class: type[Message] | None = None
         self._files: tuple[bytes, ...] | None = None  # compiled here, so that workers need no protoc
         self._message_name = message
         own: RegistrySchema | None = None
@@ -121,20 +126,22 @@ class ProtobufSerde(FramedSerde[T]):
         if own is not None and not own.references:
             _ = self._own_message  # a schema that is none is refused here
 
-    def _given(self, schema: object) -> Any:
+    def _given(self, schema: object) -> Descriptor:
         message = package("google.protobuf.message")
         if isinstance(schema, package("google.protobuf.descriptor").Descriptor):
-            return schema
+            descriptor: Descriptor = schema
+            return descriptor
         if isinstance(schema, type) and issubclass(schema, message.Message):
-            self._class = schema
-            return self._class.DESCRIPTOR
+            message_class: type[Message] = schema
+            self._class = message_class
+            return message_class.DESCRIPTOR
         raise ConfigError(
             "INVALID_SCHEMA",
             "ProtobufSerde takes a class that protoc made, its DESCRIPTOR, or the text of a .proto file; it was given "
             f"{schema!r:.200}",
         )
 
-    def __getstate__(self) -> tuple[Any, ...]:
+    def __getstate__(self) -> tuple[object, ...]:
         return (self._files, *super().__getstate__())
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
@@ -149,13 +156,13 @@ class ProtobufSerde(FramedSerde[T]):
     @cached_property
     def _schema(self) -> ProtobufSchema:
         """The serde's own file."""
-        assert self._own is not None
         if self._files is None:
+            assert self._own is not None, "a serde without a schema has no file of its own"
             self._files = self._compiled(self._own).files
         return ProtobufSchema(self._files)
 
     @cached_property
-    def _own_message(self) -> tuple[tuple[int, ...], Any]:
+    def _own_message(self) -> tuple[tuple[int, ...], Descriptor]:
         """Indexes and descriptor of the serde's own message."""
         indexes, descriptor = self._schema.message(self._message_name)
         return indexes, descriptor if self._class is None else self._class.DESCRIPTOR
@@ -216,7 +223,11 @@ class ProtobufSerde(FramedSerde[T]):
                     if self._options.registers:
                         self.registry.register(each, schema)
                     version = self.registry.lookup(each, schema).version
-                    assert version is not None  # only an answer about an id is without
+                    if version is None:
+                        raise SchemaRegistryError(
+                            "SCHEMA_REGISTRY_FAILED",
+                            f"the schema registry did not say which version of {each!r} that is",
+                        )
                     schema_references.append(SchemaReference(each, each, version))
             return tuple(schema_references)
 
@@ -237,7 +248,7 @@ class ProtobufSerde(FramedSerde[T]):
         if self._class is not None and not isinstance(value, self._class):
             raise refuse(self, value, f"instances of {self._class.__name__}")
         try:
-            return form.serialize(value if self._class is not None else form.message(value))
+            return form.serialize(form.message(value) if self._class is None else value)  # type: ignore[arg-type] # checked
         except READ_ERRORS as error:
             raise refuse(self, value, f"the message {form.name}: {error}") from error
 
@@ -273,20 +284,19 @@ class ProtobufSerde(FramedSerde[T]):
             return None
         if self._files is None and self._registry is None:  # the text imports what is in a registry
             return None
-        form = self.form
-        return None if form is None or form.columns is None else FramedCodec(self, _ProtobufCodec(self, form))
+        inner = _codec_of(self)
+        return None if inner is None else FramedCodec(self, inner)
 
 
 class _ProtobufCodec(ColumnCodec):
     """The column form of what is behind the head."""
 
-    def __init__(self, serde: ProtobufSerde, form: MessageForm) -> None:
-        assert form.columns is not None
+    def __init__(self, serde: ProtobufSerde, form: MessageForm, columns: Schema) -> None:
         self._serde = serde
         self._form = form
-        self._schema = form.columns
+        self._schema = columns
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return (_codec_of, (self._serde,))
 
     @property
@@ -299,8 +309,9 @@ class _ProtobufCodec(ColumnCodec):
     def decode_list(self, values: Sequence[bytes | None], fields: frozenset[str] | None = None) -> Decoded:
         null = pl.Series([value is None for value in values], dtype=pl.Boolean)
         messages, bad = read_each(self._parse, values, self._error)
+        wanted = [each for each in self._schema.fields if fields is None or each[0] in fields]
         try:
-            frame = self._form.frame(messages, fields)
+            frame = self._form.frame(messages, wanted)
         except READ_ERRORS:  # a time that Python does not have
             _, unfit = read_each(
                 self._whole, list(enumerate(messages)), lambda item, error: self._error(values[item[0]], error)
@@ -308,25 +319,25 @@ class _ProtobufCodec(ColumnCodec):
             for index, error in unfit:
                 bad.append((index, error))
                 messages[index] = None
-            frame = self._form.frame(messages, fields)
+            frame = self._form.frame(messages, wanted)
         return Decoded(frame, null, sorted(bad, key=lambda each: each[0]))
 
-    def _parse(self, payload: bytes | None) -> Any:
+    def _parse(self, payload: bytes | None) -> Message | None:
         return None if payload is None else self._form.parse(payload)
 
-    def _whole(self, numbered: tuple[int, object]) -> Any:
+    def _whole(self, numbered: tuple[int, Message | None]) -> FieldValues | None:
         return None if numbered[1] is None else self._form.value(numbered[1])
 
-    def _error(self, value: Any, error: BaseException) -> Exception:
-        return self._serde.unreadable(value, f"the message {self._form.name}", error)
+    def _error(self, value: bytes | None, error: BaseException) -> Exception:
+        return self._serde.unreadable(value or b"", f"the message {self._form.name}", error)
 
     def encode(self, frame: pl.DataFrame, null: pl.Series | None = None) -> list[bytes | None]:
         return [None if row is None else self._serde.payload(row, self._form) for row in self.to_python(frame, null)]
 
-    def to_python(self, frame: pl.DataFrame, null: pl.Series | None = None) -> list[Any]:
+    def to_python(self, frame: pl.DataFrame, null: pl.Series | None = None) -> list[object]:
         names = self._schema.names
         columns = [cast(self._serde, frame[name], dtype).to_list() for name, dtype in self._schema.fields]
-        rows: list[Any] = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+        rows: list[object] = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
         if null is None or not null.any():
             return rows
         return [None if gone else row for row, gone in zip(rows, null.to_list(), strict=True)]
@@ -339,7 +350,6 @@ class _ProtobufCodec(ColumnCodec):
         return decoded.frame, decoded.null
 
 
-def _codec_of(serde: ProtobufSerde) -> ColumnCodec:
+def _codec_of(serde: ProtobufSerde) -> ColumnCodec | None:
     form = serde.form
-    assert form is not None
-    return _ProtobufCodec(serde, form)
+    return None if form is None or form.columns is None else _ProtobufCodec(serde, form, form.columns)

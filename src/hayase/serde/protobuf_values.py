@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from hayase.core.objects import FieldValues
 from hayase.serde.limits import COLUMN_DEPTH_MAX, COLUMNS_MAX
 from hayase.serde.protobuf_schema import package, read_indexes
 from hayase.serde.protocol import Schema
+
+if TYPE_CHECKING:
+    from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
+    from google.protobuf.message import Message
 
 Convert = Callable[[Any], Any]
 """A value of one side to a value of the other; raises TypeError, ValueError or OverflowError."""
@@ -40,11 +45,11 @@ class MessageForm:
         no_columns: why, if so.
     """
 
-    def __init__(self, descriptor: Any, known: dict[str, MessageForm] | None = None) -> None:
+    def __init__(self, descriptor: Descriptor, known: dict[str, MessageForm] | None = None) -> None:
         known = {} if known is None else known
         known[descriptor.full_name] = self
         self.name = str(descriptor.full_name)
-        self._new = package("google.protobuf.message_factory").GetMessageClass(descriptor)
+        self._new: type[Message] = package("google.protobuf.message_factory").GetMessageClass(descriptor)
         self._readers: dict[str, Convert] = {each.name: _reader(each, known) for each in descriptor.fields}
         self._writers: dict[str, Convert] = {each.name: _writer(each, known) for each in descriptor.fields}
         errors = package("google.protobuf.message")
@@ -57,7 +62,7 @@ class MessageForm:
         except NoColumnFormError as error:
             self.no_columns = str(error)
 
-    def parse(self, payload: bytes) -> Any:
+    def parse(self, payload: bytes) -> Message:
         """The message of the bytes behind a record's head, its indexes skipped; raises ValueError."""
         start = 1 if payload[:1] == b"\0" else read_indexes(payload, 0)[1]
         try:
@@ -68,11 +73,11 @@ class MessageForm:
             raise ValueError(f"required fields are missing: {', '.join(message.FindInitializationErrors())}")
         return message
 
-    def value(self, message: Any) -> dict[str, Any]:
+    def value(self, message: Message) -> FieldValues:
         """The dict of a message; raises ValueError or OverflowError for a time that Python does not have."""
         return {name: read(message) for name, read in self._readers.items()}
 
-    def message(self, value: object) -> Any:
+    def message(self, value: object) -> Message:
         """The message of a dict; raises TypeError or ValueError for what does not fit."""
         if not isinstance(value, Mapping):
             raise TypeError(f"a dict is expected, not {value!r:.80}")
@@ -87,7 +92,7 @@ class MessageForm:
                     raise ValueError(f"{name}: {error}") from error
         return self._new(**fields)
 
-    def serialize(self, message: Any) -> bytes:
+    def serialize(self, message: Message) -> bytes:
         """The bytes of a message; raises ValueError where a required field is missing."""
         try:
             serialized: bytes = message.SerializeToString(deterministic=True)  # maps in one order: a key has one form
@@ -95,32 +100,32 @@ class MessageForm:
             raise ValueError(str(error)) from error
         return serialized
 
-    def frame(self, messages: Sequence[object], wanted: frozenset[str] | None = None) -> pl.DataFrame:
-        """Columns of messages; null where there is none. Raises as `value`, and Polars' errors."""
-        assert self.columns is not None
+    def frame(self, messages: Sequence[Message | None], fields: Iterable[tuple[str, pl.DataType]]) -> pl.DataFrame:
+        """Columns of messages, some of `columns`; null where there is none. Raises as `value`, and Polars' errors."""
         some_null = None in messages
         columns = []
-        for name, dtype in self.columns.fields:
-            if wanted is None or name in wanted:
-                read = self._readers[name]
-                values = (
-                    [None if each is None else read(each) for each in messages]
-                    if some_null
-                    else list(map(read, messages))
-                )
-                columns.append(pl.Series(name, values, dtype, strict=True))
+        for name, dtype in fields:
+            read = self._readers[name]
+            values = (
+                [None if each is None else read(each) for each in messages] if some_null else list(map(read, messages))
+            )
+            columns.append(pl.Series(name, values, dtype, strict=True))
         return pl.DataFrame(columns or None, height=len(messages))
 
 
-def _is_map(field: Any) -> bool:
-    return bool(field.message_type is not None and field.message_type.GetOptions().map_entry)
+def _entry(field: FieldDescriptor) -> tuple[FieldDescriptor, FieldDescriptor] | None:
+    """Key and value of a field that is a map."""
+    kind = field.message_type
+    if kind is None or not kind.GetOptions().map_entry:
+        return None
+    return kind.fields_by_name["key"], kind.fields_by_name["value"]
 
 
-def _reader(field: Any, known: dict[str, MessageForm]) -> Convert:
+def _reader(field: FieldDescriptor, known: dict[str, MessageForm]) -> Convert:
     """A message to the value of one of its fields."""
     name, get = field.name, attrgetter(field.name)
-    if _is_map(field):
-        of_value = _from_message(field.message_type.fields_by_name["value"], known)
+    if (entry := _entry(field)) is not None:
+        of_value = _from_message(entry[1], known)
         if of_value is None:
             return lambda message: dict(get(message))
         return lambda message: {key: of_value(value) for key, value in get(message).items()}
@@ -136,7 +141,7 @@ def _reader(field: Any, known: dict[str, MessageForm]) -> Convert:
     return lambda message: convert(get(message)) if message.HasField(name) else None
 
 
-def _from_message(field: Any, known: dict[str, MessageForm]) -> Convert | None:
+def _from_message(field: FieldDescriptor, known: dict[str, MessageForm]) -> Convert | None:
     """What Google's package holds for one value, as ours; `None`: as it is."""
     if field.enum_type is not None:
         names = {each.number: each.name for each in reversed(field.enum_type.values)}
@@ -156,10 +161,10 @@ def _from_message(field: Any, known: dict[str, MessageForm]) -> Convert | None:
     return _form(field.message_type, known).value
 
 
-def _writer(field: Any, known: dict[str, MessageForm]) -> Convert:
+def _writer(field: FieldDescriptor, known: dict[str, MessageForm]) -> Convert:
     """One of our values, not null, to what Google's package takes for a field."""
-    if _is_map(field):
-        write = _to_message(field.message_type.fields_by_name["value"], known)
+    if (entry := _entry(field)) is not None:
+        write = _to_message(entry[1], known)
         return lambda value: {key: write(each) for key, each in _as(Mapping, value, "a dict").items()}
     write = _to_message(field, known)
     if field.is_repeated:
@@ -167,12 +172,12 @@ def _writer(field: Any, known: dict[str, MessageForm]) -> Convert:
     return write
 
 
-def _to_message(field: Any, known: dict[str, MessageForm]) -> Convert:
+def _to_message(field: FieldDescriptor, known: dict[str, MessageForm]) -> Convert:
     if field.enum_type is not None:
         return _enum_writer(field.enum_type)
     if field.message_type is None:
         return lambda value: value
-    message_class = package("google.protobuf.message_factory").GetMessageClass(field.message_type)
+    message_class: type[Message] = package("google.protobuf.message_factory").GetMessageClass(field.message_type)
     match field.message_type.full_name:
         case "google.protobuf.Timestamp":
             return lambda value: _timestamp(message_class(), value)
@@ -187,11 +192,11 @@ def _to_message(field: Any, known: dict[str, MessageForm]) -> Convert:
     return _form(field.message_type, known).message
 
 
-def _form(descriptor: Any, known: dict[str, MessageForm]) -> MessageForm:
+def _form(descriptor: Descriptor, known: dict[str, MessageForm]) -> MessageForm:
     return known.get(descriptor.full_name) or MessageForm(descriptor, known)
 
 
-def _enum_writer(kind: Any) -> Convert:
+def _enum_writer(kind: EnumDescriptor) -> Convert:
     numbers: dict[str, int] = {name: each.number for name, each in kind.values_by_name.items()}
 
     def write(value: Any) -> int:
@@ -207,13 +212,13 @@ def _enum_writer(kind: Any) -> Convert:
     return write
 
 
-def _timestamp(message: object, value: object) -> Any:
+def _timestamp(message: Message, value: object) -> Message:
     if not isinstance(value, dt.datetime) or value.tzinfo is None:
         raise TypeError(f"a datetime with a time zone is expected, not {value!r}")
     return _filled(message, "FromDatetime", value)
 
 
-def _filled(message: object, method: str, value: object) -> Any:
+def _filled(message: Message, method: str, value: object) -> Message:
     getattr(message, method)(value)
     return message
 
@@ -224,12 +229,13 @@ def _within(duration: Any) -> Any:
     return duration
 
 
-def _from_json(message: object, value: object) -> Any:
+def _from_json(message: Message, value: object) -> Message:
     json_format = package("google.protobuf.json_format")
     try:
-        return json_format.ParseDict(value, message)
+        filled: Message = json_format.ParseDict(value, message)
     except json_format.ParseError as error:
         raise ValueError(str(error)) from error
+    return filled
 
 
 def _as(kind: Any, value: Any, expected: str) -> Any:
@@ -238,7 +244,7 @@ def _as(kind: Any, value: Any, expected: str) -> Any:
     return value
 
 
-def _has_required(descriptor: Any, seen: set[str]) -> bool:
+def _has_required(descriptor: Descriptor, seen: set[str]) -> bool:
     if descriptor.full_name in seen:
         return False
     seen.add(descriptor.full_name)
@@ -255,7 +261,7 @@ class _ColumnTypes:
         self._outer: list[str] = []
         self._count = 0
 
-    def of(self, descriptor: Any) -> list[tuple[str, pl.DataType]]:
+    def of(self, descriptor: Descriptor) -> list[tuple[str, pl.DataType]]:
         """Name and type of each field; raises NoColumnFormError."""
         name = descriptor.full_name
         if name in self._outer:
@@ -272,14 +278,14 @@ class _ColumnTypes:
         self._outer.pop()
         return columns
 
-    def _field(self, field: Any) -> pl.DataType:
-        if _is_map(field):
-            key, value = (field.message_type.fields_by_name[part] for part in ("key", "value"))
+    def _field(self, field: FieldDescriptor) -> pl.DataType:
+        if (entry := _entry(field)) is not None:
+            key, value = entry
             return pl.Map(self._type(key), self._type(value))
         inner = self._type(field)
         return pl.List(inner) if field.is_repeated else inner
 
-    def _type(self, field: Any) -> pl.DataType:
+    def _type(self, field: FieldDescriptor) -> pl.DataType:
         if field.enum_type is not None:
             return pl.String()
         if field.message_type is None:

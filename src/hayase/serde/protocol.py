@@ -5,12 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Literal
+from typing import Generic, Literal
 
 import polars as pl
 import pyarrow as pa
 
 from hayase.core.type_variables import T
+from hayase.serde.arrow_bytes import is_chunked
 
 Side = Literal["key", "value"]
 """Which part of a record."""
@@ -32,7 +33,7 @@ class Schema:
 
     fields: tuple[tuple[str, pl.DataType], ...]
     bare: bool = False
-    python_type: type[Any] | None = None
+    python_type: type[object] | None = None
 
     @property
     def names(self) -> list[str]:
@@ -88,7 +89,7 @@ class ColumnCodec(ABC):
     def decode_list(self, values: Sequence[bytes | None], fields: frozenset[str] | None = None) -> Decoded:
         """The same for a list, which some codecs read without making an array of it first."""
         array = pa.array(values, pa.binary())
-        if isinstance(array, pa.ChunkedArray):  # more than 2 GB of bytes
+        if is_chunked(array):  # more than 2 GB of bytes
             array = pa.array(values, pa.large_binary())
         return self.decode(array, fields)
 
@@ -107,7 +108,7 @@ class ColumnCodec(ABC):
         return self.encode(self.schema.unpacked(column), column.is_null() if column.null_count() else None)
 
     @abstractmethod
-    def to_python(self, frame: pl.DataFrame, null: pl.Series | None = None) -> list[Any]:
+    def to_python(self, frame: pl.DataFrame, null: pl.Series | None = None) -> list[object]:
         """The row form's value of each row; `None` where `null` is true.
 
         Rows that could not be decoded have no value: leave them out, or flag them in `null`.

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, Self, TypeGuard
 
 import msgspec
+
+from hayase.core.objects import FieldValues, JsonObject
+from hayase.serde.field_types import TypeHint
 
 _HARMLESS = {"title", "frozen", "json_schema_extra", "use_attribute_docstrings"}
 """Settings of a model that change nothing about what is read and written."""
@@ -15,16 +18,34 @@ _DECORATORS = (
 )
 
 
+class Model(Protocol):
+    """What is used of models and their classes."""
+
+    @classmethod
+    def model_json_schema(cls) -> JsonObject:
+        """The JSON Schema of instances."""
+
+    @classmethod
+    def model_validate_json(cls, data: bytes, *, strict: bool) -> Self:
+        """The instance that a text is."""
+
+    def model_dump_json(self, *, by_alias: bool) -> str:
+        """The text of an instance."""
+
+    def model_dump(self) -> FieldValues:
+        """The fields of an instance."""
+
+
 class PlainField(NamedTuple):
     """A field of a model; defaults that are not there are msgspec's `NODEFAULT`."""
 
     name: str
-    hint: Any
-    default: Any
-    default_factory: Any
+    hint: TypeHint
+    default: object
+    default_factory: object
 
 
-def is_model(python_type: object) -> bool:
+def is_model(python_type: object) -> TypeGuard[type[Model]]:
     """Whether it is a class of models."""
     pydantic = sys.modules.get("pydantic")  # a program with such a class has imported it
     return pydantic is not None and isinstance(python_type, type) and issubclass(python_type, pydantic.BaseModel)

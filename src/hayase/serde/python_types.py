@@ -19,6 +19,8 @@ from typing import Any, Literal, Union
 
 import msgspec
 
+from hayase.serde.field_types import TypeHint
+
 _PLAIN = frozenset(
     {
         NoneType, bool, int, float, str, bytes, bytearray, memoryview, msgspec.Raw,
@@ -29,7 +31,7 @@ _CONTAINERS = frozenset({list, dict, tuple, set, frozenset, Union, UnionType})
 _FACTORIES = frozenset({list, dict, tuple, set, frozenset, bytearray, str, int, float, bool, bytes})
 
 
-def is_plain_type(python_type: Any) -> bool:
+def is_plain_type(python_type: object) -> bool:
     """Whether values of a type are made of what was read and of constants alone.
 
     Not of a class with `__post_init__` or a constructor of its own, with a `default_factory` that is no container's or
@@ -46,7 +48,7 @@ def is_plain_type(python_type: Any) -> bool:
     return _is_plain(python_type, set())
 
 
-def _is_plain(hint: Any, seen: set[type]) -> bool:
+def _is_plain(hint: object, seen: set[type]) -> bool:
     origin = typing.get_origin(hint)
     if origin is Literal:
         return True
@@ -70,7 +72,7 @@ def _is_plain(hint: Any, seen: set[type]) -> bool:
     )
 
 
-def _fields(python_type: type) -> list[tuple[Any, Any]] | None:
+def _fields(python_type: type) -> list[tuple[TypeHint, object]] | None:
     """Type and default factory of each field.
 
     `None` for a class that has code of its own, or types of fields that are not known here.
@@ -81,7 +83,7 @@ def _fields(python_type: type) -> list[tuple[Any, Any]] | None:
         return None
 
 
-def _fields_of_class(python_type: type) -> list[tuple[Any, Any]] | None:
+def _fields_of_class(python_type: type) -> list[tuple[TypeHint, object]] | None:
     if hasattr(python_type, "__post_init__"):
         return None
     if issubclass(python_type, msgspec.Struct):
@@ -93,7 +95,7 @@ def _fields_of_class(python_type: type) -> list[tuple[Any, Any]] | None:
         ]
     if not dataclasses.is_dataclass(python_type):
         return None
-    parameters = python_type.__dataclass_params__  # type: ignore[attr-defined]
+    parameters = python_type.__dataclass_params__  # type: ignore[attr-defined] # no part of what dataclasses promises
     if not parameters.init or python_type.__new__ is not object.__new__:
         return None
     hints = typing.get_type_hints(python_type, include_extras=True)
@@ -103,7 +105,7 @@ def _fields_of_class(python_type: type) -> list[tuple[Any, Any]] | None:
     ]
 
 
-def defaults_text(python_type: Any) -> str:
+def defaults_text(python_type: TypeHint) -> str:
     """What a plain type puts in place of fields that are missing, and what its fields are called in JSON, as text."""
     schema: object
     try:

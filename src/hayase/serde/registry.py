@@ -12,13 +12,19 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeGuard, TypeVar, get_args
 from urllib.parse import urlsplit, urlunsplit
 
 from hayase.core.errors import ConfigError, MissingRequirementError, SchemaRegistryError, SerializationError
 from hayase.core.logs import without_secrets
 from hayase.core.secrets import Settings, is_reference, known_secrets, resolve, resolved, seal
 from hayase.serde.registry_answers import limit_answers
+
+if TYPE_CHECKING:
+    from confluent_kafka.schema_registry import RegisteredSchema as ClientRegistration
+    from confluent_kafka.schema_registry import Schema as ClientSchema
+    from confluent_kafka.schema_registry import SchemaReference as ClientReference
+    from confluent_kafka.schema_registry import SchemaRegistryClient
 
 Kind = Literal["AVRO", "PROTOBUF", "JSON"]
 """What a schema is written in."""
@@ -126,7 +132,7 @@ class SchemaRegistry:
         SchemaRegistry('https://registry.example:8081')
     """
 
-    def __init__(self, url: str, settings: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, url: str, settings: Mapping[str, object] | None = None) -> None:
         addresses = [part.strip() for part in url.split(",")] if isinstance(url, str) else []
         if not addresses or not (
             is_reference(url) or all(urlsplit(part).scheme in ("http", "https") for part in addresses)
@@ -158,10 +164,10 @@ class SchemaRegistry:
     def __hash__(self) -> int:
         return hash(self._url)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return (SchemaRegistry, (_sealed(self._url), self._settings))
 
-    def _key(self) -> tuple[Any, ...]:
+    def _key(self) -> tuple[object, ...]:
         return (self._url, *sorted(self._settings.items()))
 
     def subjects(self) -> list[str]:
@@ -244,7 +250,7 @@ class SchemaRegistry:
                 answers = _HELD[key] = Held(self._connect())
             return answers
 
-    def _connect(self) -> Any:
+    def _connect(self) -> SchemaRegistryClient:
         try:
             from confluent_kafka.schema_registry import SchemaRegistryClient
         except ImportError as error:
@@ -254,7 +260,7 @@ class SchemaRegistry:
         settings = resolved({"url": self._url, **self._settings})
         try:
             client = SchemaRegistryClient(settings)
-            limit_answers(client, float(settings["timeout"]))
+            limit_answers(client, float(str(settings["timeout"])))
             return client
         except (ValueError, TypeError, OSError) as error:
             text = f"settings of the schema registry {self.url}: {self._masked(error)}"
@@ -263,7 +269,7 @@ class SchemaRegistry:
     def _masked(self, error: Exception) -> str:
         return without_secrets(str(error) or type(error).__name__, known_secrets({"url": self._url, **self._settings}))
 
-    def _ask(self, request: Callable[[Any], T], what: str) -> T:
+    def _ask(self, request: Callable[[SchemaRegistryClient], T], what: str) -> T:
         from confluent_kafka.schema_registry import SchemaRegistryError as Refused
 
         client = self.held.client
@@ -300,7 +306,7 @@ class Refusals:
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
-        self._found: dict[Any, tuple[float, float, str, str]] = {}  # until when, how long, condition, message
+        self._found: dict[object, tuple[float, float, str, str]] = {}  # until when, how long, condition, message
 
     def check(self, key: object) -> None:
         """Raises SerializationError if this was refused and it is not yet time to ask again."""
@@ -336,13 +342,13 @@ class Held:
         refused: ids that the registry does not have, and what serdes could not make of schemas.
     """
 
-    client: Any
+    client: SchemaRegistryClient
     schemas: dict[int, RegistrySchema] = field(default_factory=dict)
-    made: dict[Any, Any] = field(default_factory=dict)
+    made: dict[object, Any] = field(default_factory=dict)
     refused: Refusals = field(default_factory=Refusals)
 
 
-_HELD: dict[tuple[Any, ...], Held] = {}  # by process: sockets do not survive a fork
+_HELD: dict[tuple[object, ...], Held] = {}  # by process: sockets do not survive a fork
 _LOCK = threading.Lock()
 
 
@@ -354,10 +360,10 @@ def _forget_inherited() -> None:
 os.register_at_fork(after_in_child=_forget_inherited)
 
 
-def _checked(key: str, value: Any) -> Any:
+def _checked(key: str, value: object) -> object:
     if key in _NUMBERS:
         try:
-            return _NUMBERS[key](value)
+            return _NUMBERS[key](value)  # type: ignore[call-overload, arg-type] # what is no number is refused
         except (TypeError, ValueError) as error:
             raise ConfigError(
                 "INVALID_SETTING", f"{key} of the schema registry is {value!r}; allowed is a number"
@@ -384,24 +390,39 @@ def _sealed(url: str) -> str:
     return url if is_reference(url) or without_credentials(url) == url else seal(url)
 
 
-def _client_schema(schema: RegistrySchema) -> Any:
+def _is_kind(kind: str) -> TypeGuard[Kind]:
+    return kind in get_args(Kind)
+
+
+def _client_schema(schema: RegistrySchema) -> ClientSchema:
     from confluent_kafka import schema_registry as confluent
 
     references = [confluent.SchemaReference(each.name, each.subject, each.version) for each in schema.references]
     return confluent.Schema(schema.text, schema.kind, references)
 
 
-def _schema_of(answer: Any) -> RegistrySchema:
+def _schema_of(answer: ClientSchema) -> RegistrySchema:
     kind = answer.schema_type or "AVRO"
-    if not isinstance(answer.schema_str, str) or kind not in get_args(Kind):
+    if not isinstance(answer.schema_str, str) or not _is_kind(kind):
         raise SchemaRegistryError(
             "SCHEMA_REGISTRY_FAILED",
             f"the schema registry answered without a schema (text {answer.schema_str!r:.60}, type {kind!r:.60}): is "
             "schema.registry.url that of a registry, and has it started?",
         )
-    references = tuple(SchemaReference(each.name, each.subject, each.version) for each in answer.references or ())
-    return RegistrySchema(answer.schema_str, cast("Kind", kind), references)
+    references = tuple(map(_reference, answer.references or ()))
+    return RegistrySchema(answer.schema_str, kind, references)
 
 
-def _registered(answer: Any) -> RegisteredSchema:
-    return RegisteredSchema(answer.schema_id, answer.subject, answer.version, _schema_of(answer.schema))
+def _reference(answer: ClientReference) -> SchemaReference:
+    if answer.name is None or answer.subject is None or answer.version is None:
+        raise SchemaRegistryError(
+            "SCHEMA_REGISTRY_FAILED", f"the schema registry answered with an incomplete reference: {answer!r:.200}"
+        )
+    return SchemaReference(answer.name, answer.subject, answer.version)
+
+
+def _registered(answer: ClientRegistration) -> RegisteredSchema:
+    schema = _schema_of(answer.schema)
+    if answer.schema_id is None:
+        raise SchemaRegistryError("SCHEMA_REGISTRY_FAILED", "the schema registry answered without the id of the schema")
+    return RegisteredSchema(answer.schema_id, answer.subject or "", answer.version, schema)

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 from hayase.core.errors import SchemaRegistryError
+
+if TYPE_CHECKING:
+    import httpx2
+    from confluent_kafka.schema_registry import SchemaRegistryClient
 
 ANSWER_BYTES_MAX = 16 << 20
 """Of one answer. The largest schemas that are used have a few hundred kilobytes."""
 
 
 def limit_answers(
-    client: Any, timeout_s: float, max_bytes: int = ANSWER_BYTES_MAX, monotonic: Callable[[], float] = time.monotonic
+    client: SchemaRegistryClient,
+    timeout_s: float,
+    max_bytes: int = ANSWER_BYTES_MAX,
+    monotonic: Callable[[], float] = time.monotonic,
 ) -> None:
     """Have a client of a registry give up answers that are too large or come too slowly.
 
@@ -28,7 +35,7 @@ def limit_answers(
     import httpx2
 
     class Limited(httpx2.SyncByteStream):
-        def __init__(self, stream: Any) -> None:
+        def __init__(self, stream: httpx2.SyncByteStream) -> None:
             self._stream = stream
 
         def __iter__(self) -> Iterator[bytes]:
@@ -49,8 +56,8 @@ def limit_answers(
         def close(self) -> None:
             self._stream.close()
 
-    def limit(response: Any) -> None:
-        response.stream = Limited(response.stream)
+    def limit(response: httpx2.Response) -> None:
+        response.stream = Limited(response.stream)  # type: ignore[arg-type] # the client asks synchronously
 
     session = client._rest_client.session  # there is no other way to its HTTP client
     session.event_hooks = {**session.event_hooks, "response": [*session.event_hooks["response"], limit]}

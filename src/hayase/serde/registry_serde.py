@@ -8,16 +8,16 @@ from __future__ import annotations
 import copy
 import struct
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Self, TypedDict, TypeVar
+from typing import ClassVar, Self, TypedDict, TypeVar
 
 from hayase.core.config_values import boolean
 from hayase.core.errors import ConfigError, SchemaRegistryError, SerializationError
 from hayase.core.type_variables import T
 from hayase.serde.faults import is_fault, said
 from hayase.serde.protocol import Serde, Side
-from hayase.serde.registry import Kind, RegistrySchema, SchemaRegistry
+from hayase.serde.registry import Kind, RegistrySchema, SchemaReference, SchemaRegistry
 
 M = TypeVar("M")
 """What a serde makes of a schema."""
@@ -45,6 +45,18 @@ class WriterSettings(TypedDict, total=False):
     use_latest_version: bool | None
     normalize_schemas: bool | None
     subject_name_strategy: SubjectNameStrategy | None
+
+
+class SchemaSettings(WriterSettings, total=False):
+    """The same, with what is said of a schema that is given."""
+
+    references: Iterable[SchemaReference]
+
+
+class ProtobufSettings(SchemaSettings, total=False):
+    """The same for Protobuf."""
+
+    message: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +94,7 @@ class WriterOptions:
 
     def with_settings(self, settings: Mapping[str, object], side: Side) -> WriterOptions:
         """These options, completed by the application's settings."""
-        options: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(self)}
+        options = {each.name: getattr(self, each.name) for each in fields(self)}
         mode_given = self.auto_register_schemas is not None or self.use_latest_version is not None
         for name in ("auto_register_schemas", "use_latest_version", "normalize_schemas"):
             key = name.replace("_", ".")
@@ -116,14 +128,14 @@ class RegistrySerde(Serde[T]):
         self._own = own
         self._forget()
 
-    def for_topic(self, topic: str, side: Side, settings: Mapping[str, Any]) -> Self:
+    def for_topic(self, topic: str, side: Side, settings: Mapping[str, object]) -> Self:
         """A copy that knows its topic, and the application's settings where it was given none."""
         bound = copy.copy(self)
         bound._topic, bound._side = topic, side
         bound._options = self._options.with_settings(settings, side)
         if bound._registry is None and settings.get("url") is not None:
             client = {key: value for key, value in settings.items() if key not in _NOT_OF_THE_CLIENT}
-            bound._registry = SchemaRegistry(client.pop("url"), client)
+            bound._registry = SchemaRegistry(str(client.pop("url")), client)
         bound._forget()
         return bound
 
@@ -158,10 +170,10 @@ class RegistrySerde(Serde[T]):
     def __hash__(self) -> int:
         return hash((type(self), self._topic, self._side))
 
-    def _whole(self) -> tuple[Any, ...]:
+    def _whole(self) -> tuple[object, ...]:
         return tuple(getattr(self, name) for name in self._KEPT)
 
-    def __getstate__(self) -> tuple[Any, ...]:
+    def __getstate__(self) -> tuple[object, ...]:
         return self._whole()
 
     def __setstate__(self, state: tuple[object, ...]) -> None:

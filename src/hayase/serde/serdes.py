@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, overload
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Unpack, overload
 
+from hayase.core.objects import FieldValues
 from hayase.core.type_variables import T
 from hayase.serde import bare, numbers
 from hayase.serde.headers_serde import HeadersSerde
@@ -15,10 +16,13 @@ from hayase.serde.protocol import Serde
 from hayase.serde.uuid_serde import UuidSerde
 
 if TYPE_CHECKING:
+    from google.protobuf.descriptor import Descriptor
+
     from hayase.serde.avro_serde import AvroSerde
     from hayase.serde.json_schema_serde import JsonSchemaSerde
     from hayase.serde.protobuf_serde import ProtobufSerde
     from hayase.serde.registry import SchemaRegistry
+    from hayase.serde.registry_serde import ProtobufSettings, SchemaSettings
 
 
 class Serdes:
@@ -102,10 +106,10 @@ class Serdes:
     def json(python_type: type[T]) -> JsonSerde[T]: ...
     @overload
     @staticmethod
-    def json(python_type: None = None, *, schema: Mapping[str, Any]) -> JsonSerde[dict[str, Any]]: ...
+    def json(python_type: None = None, *, schema: Mapping[str, object]) -> JsonSerde[FieldValues]: ...
     @overload
     @staticmethod
-    def json(python_type: Any = None, *, sort_fields: bool = False) -> JsonSerde: ...
+    def json(python_type: object = None, *, sort_fields: bool = False) -> JsonSerde: ...
     @staticmethod
     def json(
         python_type: object = None, *, schema: Mapping[str, object] | None = None, sort_fields: bool = False
@@ -114,7 +118,11 @@ class Serdes:
         return JsonSerde(python_type, schema=schema, sort_fields=sort_fields)
 
     @staticmethod
-    def avro(schema: Any = None, registry: SchemaRegistry | str | None = None, **options: Any) -> AvroSerde:
+    def avro(
+        schema: str | Mapping[str, object] | Sequence[object] | None = None,
+        registry: SchemaRegistry | str | None = None,
+        **options: Unpack[SchemaSettings],
+    ) -> AvroSerde:
         """Avro with a schema registry; see AvroSerde, which names the options."""
         from hayase.serde.avro_serde import AvroSerde
 
@@ -123,16 +131,20 @@ class Serdes:
     @overload
     @staticmethod
     def json_schema(
-        schema: type[T], registry: SchemaRegistry | str | None = None, **options: Any
+        schema: type[T], registry: SchemaRegistry | str | None = None, **options: Unpack[SchemaSettings]
     ) -> JsonSchemaSerde[T]: ...
     @overload
     @staticmethod
     def json_schema(
-        schema: Any = None, registry: SchemaRegistry | str | None = None, **options: Any
+        schema: str | Mapping[str, object] | None = None,
+        registry: SchemaRegistry | str | None = None,
+        **options: Unpack[SchemaSettings],
     ) -> JsonSchemaSerde: ...
     @staticmethod
     def json_schema(
-        schema: Any = None, registry: SchemaRegistry | str | None = None, **options: Any
+        schema: type[object] | str | Mapping[str, object] | None = None,
+        registry: SchemaRegistry | str | None = None,
+        **options: Unpack[SchemaSettings],
     ) -> JsonSchemaSerde:
         """JSON with a schema registry; see JsonSchemaSerde, which names the options."""
         from hayase.serde.json_schema_serde import JsonSchemaSerde
@@ -141,12 +153,22 @@ class Serdes:
 
     @overload
     @staticmethod
-    def protobuf(schema: type[T], registry: SchemaRegistry | str | None = None, **options: Any) -> ProtobufSerde[T]: ...
+    def protobuf(
+        schema: type[T], registry: SchemaRegistry | str | None = None, **options: Unpack[ProtobufSettings]
+    ) -> ProtobufSerde[T]: ...
     @overload
     @staticmethod
-    def protobuf(schema: Any = None, registry: SchemaRegistry | str | None = None, **options: Any) -> ProtobufSerde: ...
+    def protobuf(
+        schema: str | Descriptor | None = None,
+        registry: SchemaRegistry | str | None = None,
+        **options: Unpack[ProtobufSettings],
+    ) -> ProtobufSerde: ...
     @staticmethod
-    def protobuf(schema: Any = None, registry: SchemaRegistry | str | None = None, **options: Any) -> ProtobufSerde:
+    def protobuf(
+        schema: type[object] | str | Descriptor | None = None,
+        registry: SchemaRegistry | str | None = None,
+        **options: Unpack[ProtobufSettings],
+    ) -> ProtobufSerde:
         """Protobuf with a schema registry; see ProtobufSerde, which names the options."""
         from hayase.serde.protobuf_serde import ProtobufSerde
 

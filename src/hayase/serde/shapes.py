@@ -17,12 +17,13 @@ import msgspec
 import polars as pl
 
 from hayase.core.errors import ConfigError, SerializationError
+from hayase.core.objects import JsonObject
 from hayase.serde.bare import READ_ERRORS, cast
-from hayase.serde.field_types import hint_of, instance_of, int_within, json_schema_of
+from hayase.serde.field_types import TypeHint, hint_of, instance_of, int_within, json_schema_of
 from hayase.serde.protocol import Schema
 from hayase.serde.pydantic_models import is_model, plain_fields
 
-_PLAIN_OF_HINT: dict[Any, pl.DataType] = {
+_PLAIN_OF_HINT: dict[object, pl.DataType] = {
     float: pl.Float64(),
     str: pl.String(),
     bool: pl.Boolean(),
@@ -33,13 +34,13 @@ _PLAIN_OF_HINT: dict[Any, pl.DataType] = {
 class _Field:
     name: str
     written: str
-    hint: Any
+    hint: TypeHint
     dtype: pl.DataType
     nullable: bool
-    default: Any = msgspec.NODEFAULT
-    default_factory: Any = msgspec.NODEFAULT
+    default: object = msgspec.NODEFAULT
+    default_factory: object = msgspec.NODEFAULT
 
-    def definition(self) -> tuple[str, Any, Any]:
+    def definition(self) -> tuple[str, TypeHint, object]:
         """The field as `msgspec.defstruct` takes it."""
         defaults = {"default": self.default, "default_factory": self.default_factory}
         return self.name, self.hint, msgspec.field(name=self.written, **defaults)
@@ -55,7 +56,7 @@ class Shape:
         nested: some field is a list or a record itself.
     """
 
-    def __init__(self, fields: Sequence[_Field], python_type: type[Any]) -> None:
+    def __init__(self, fields: Sequence[_Field], python_type: type[object]) -> None:
         self._fields = list(fields)
         self.schema = Schema(tuple((f.name, f.dtype) for f in fields), python_type=python_type)
         self.twin = msgspec.defstruct(
@@ -68,7 +69,7 @@ class Shape:
             eq=False,
         )
         self._names = self.schema.names
-        self._construct: Callable[..., Any] = python_type
+        self._construct: Callable[..., object] = python_type
         self._accepted = Mapping if python_type is dict else python_type
         self.nested = any(f.dtype.is_nested() for f in fields)
         self._empty = self.twin(**dict.fromkeys(self.schema.names))
@@ -77,7 +78,7 @@ class Shape:
         self._positional = python_type is not dict and _takes_positional(python_type, self.schema.names)
 
     @property
-    def hints(self) -> list[tuple[str, Any]]:
+    def hints(self) -> list[tuple[str, TypeHint]]:
         """Name and type hint of each field; the hint has the limits of integers."""
         return [(f.name, f.hint) for f in self._fields]
 
@@ -86,16 +87,16 @@ class Shape:
         """Whether each field may be null."""
         return [f.nullable for f in self._fields]
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         python_type = self.schema.python_type
         source = dict(self.schema.fields) if python_type is dict else python_type
         return (_rebuild, (source, self.schema))
 
-    def json_schema(self) -> dict[str, Any]:
+    def json_schema(self) -> JsonObject:
         """The JSON Schema of dicts with these fields, each of which may be null or missing."""
         return json_schema_of(pl.Struct(dict(self.schema.fields)))
 
-    def check(self, value: object) -> Any:
+    def check(self, value: object) -> msgspec.Struct:
         """The twin of a value that is not null.
 
         Raises:
@@ -109,20 +110,20 @@ class Shape:
         except READ_ERRORS as error:
             raise self._refuse(value, str(error)) from error
 
-    def make(self, twin: Any) -> Any:
+    def make(self, twin: msgspec.Struct) -> object:
         """The row form's value of a twin."""
         if self._are_twins_dicts:
             return msgspec.structs.asdict(twin)
         return self.make_of(msgspec.structs.astuple(twin))
 
-    def make_many(self, twins: list[Any]) -> list[Any]:
+    def make_many(self, twins: Sequence[msgspec.Struct | None]) -> list[object]:
         """The row form's values of twins; those that are `None` stay so."""
         make = msgspec.structs.asdict if self._are_twins_dicts else self.make
         if None in twins:
             return [None if twin is None else make(twin) for twin in twins]
-        return list(map(make, twins))
+        return list(map(make, twins))  # type: ignore[arg-type] # none of them is None
 
-    def make_of(self, values: Sequence[object]) -> Any:
+    def make_of(self, values: Sequence[object]) -> object:
         """The row form's value of the fields in order; nested ones may be structs or dicts."""
         if self.schema.python_type is dict:
             fields = dict(zip(self._names, values, strict=True))
@@ -138,7 +139,9 @@ class Shape:
             else self._construct(**dict(zip(self._names, values, strict=True)))
         )
 
-    def frame(self, twins: list[Any], wanted: frozenset[str] | None = None) -> tuple[pl.DataFrame, pl.Series]:
+    def frame(
+        self, twins: Sequence[msgspec.Struct | None], wanted: frozenset[str] | None = None
+    ) -> tuple[pl.DataFrame, pl.Series]:
         """Columns of twins, all or those that are wanted.
 
         A `None` among them is a row of nulls, flagged in the series.
@@ -155,13 +158,13 @@ class Shape:
             null = pl.Series([twin is None for twin in twins], dtype=pl.Boolean)
         return pl.DataFrame(columns or None, height=len(twins)), null
 
-    def _column(self, name: str, dtype: pl.DataType, twins: list[Any]) -> pl.Series:
+    def _column(self, name: str, dtype: pl.DataType, twins: Sequence[msgspec.Struct | None]) -> pl.Series:
         values = list(map(attrgetter(name), twins))
         if dtype.is_nested():
             values = msgspec.to_builtins(values, builtin_types=(bytes,))
         return pl.Series(name, values, dtype=dtype)
 
-    def rows(self, frame: pl.DataFrame) -> list[Any]:
+    def rows(self, frame: pl.DataFrame) -> list[msgspec.Struct]:
         """Each row as a struct whose fields, in order, are to be written.
 
         Raises:
@@ -175,15 +178,16 @@ class Shape:
         if not self.nested:
             return rows
         try:
-            return msgspec.convert(rows, list[self.twin], from_attributes=True)  # type: ignore[name-defined]
+            twins: list[msgspec.Struct] = msgspec.convert(rows, list.__class_getitem__(self.twin), from_attributes=True)
         except READ_ERRORS as error:
             raise SerializationError("VALUE_NOT_SERIALIZABLE", f"{self._name()}: {error}") from error
+        return twins
 
     def columns(self, frame: pl.DataFrame) -> list[pl.Series]:
         """The schema's columns of a frame, in the schema's types and order; raises SerializationError."""
         return [cast(self, frame[name], dtype) for name, dtype in self.schema.fields]
 
-    def to_python(self, frame: pl.DataFrame, null: pl.Series | None) -> list[Any]:
+    def to_python(self, frame: pl.DataFrame, null: pl.Series | None) -> list[object]:
         """The row form's value of each row."""
         if null is not None and null.any():
             present = iter(self.to_python(frame.filter(~null), None))
@@ -266,7 +270,7 @@ def shape_of_schema(schema: Mapping[str, object], *, binary: bool = False) -> Sh
     return Shape(fields, dict)
 
 
-def shape_of_type(python_type: Any) -> Shape | None:
+def shape_of_type(python_type: object) -> Shape | None:
     """The shape of a dataclass, msgspec.Struct or Pydantic model; `None` if it has no column form.
 
     It has one if it does nothing of its own when it is read or written (`__post_init__`, tags, left-out
@@ -274,7 +278,7 @@ def shape_of_type(python_type: Any) -> Shape | None:
     bool, lists of these, or types that have a column form themselves, each possibly Optional.
     """
     fields = _fields_of(python_type, ())
-    return None if fields is None else Shape(fields, python_type)
+    return Shape(fields, python_type) if fields is not None and isinstance(python_type, type) else None
 
 
 def _fields_of(python_type: object, outer: tuple[object, ...]) -> list[_Field] | None:
@@ -309,16 +313,18 @@ def _fields_of(python_type: object, outer: tuple[object, ...]) -> list[_Field] |
     return [f for f in fields if f is not None]
 
 
-def _or_none(default: object) -> Any:
+def _or_none(default: object) -> object:
     return msgspec.NODEFAULT if default is dataclasses.MISSING else default
 
 
-def _field(name: str, written: str, hint: Any, default: Any, factory: Any, *, outer: tuple[Any, ...]) -> _Field | None:
+def _field(
+    name: str, written: str, hint: TypeHint, default: object, factory: object, *, outer: tuple[object, ...]
+) -> _Field | None:
     column = _column_of(hint, outer)
     if column is None or (outer[1:] and written != name):
         return None
     twin_hint, dtype, nullable = column
-    if factory is not msgspec.NODEFAULT:
+    if callable(factory):
         return _Field(name, written, twin_hint, dtype, nullable, default, lambda: _fit(factory(), twin_hint))
     if default is not msgspec.NODEFAULT:
         try:
@@ -328,12 +334,12 @@ def _field(name: str, written: str, hint: Any, default: Any, factory: Any, *, ou
     return _Field(name, written, twin_hint, dtype, nullable, default, factory)
 
 
-def _fit(default: object, hint: object) -> Any:
+def _fit(default: object, hint: TypeHint) -> object:
     """The default as a value that was read would be: a float even if written as int, for one."""
     return msgspec.convert(default, hint, from_attributes=True)
 
 
-def _column_of(hint: Any, outer: tuple[Any, ...]) -> tuple[Any, pl.DataType, bool] | None:
+def _column_of(hint: object, outer: tuple[object, ...]) -> tuple[TypeHint, pl.DataType, bool] | None:
     """Twin hint, column type and whether null is allowed; `None` if the hint has no column form."""
     if typing.get_origin(hint) in (Union, UnionType):
         options = [option for option in typing.get_args(hint) if option is not NoneType]
@@ -350,11 +356,13 @@ def _column_of(hint: Any, outer: tuple[Any, ...]) -> tuple[Any, pl.DataType, boo
     if not fields:
         return None
     dtype = pl.Struct([pl.Field(f.name, f.dtype) for f in fields])
-    twin = msgspec.defstruct(str(hint.__name__), [f.definition() for f in fields], kw_only=True, gc=False, eq=False)
+    twin = msgspec.defstruct(
+        getattr(hint, "__name__", "Struct"), [f.definition() for f in fields], kw_only=True, gc=False, eq=False
+    )
     return twin, dtype, False
 
 
-def _takes_positional(python_type: type[Any], names: list[str]) -> bool:
+def _takes_positional(python_type: type[object], names: list[str]) -> bool:
     parameters = inspect.signature(python_type).parameters.values()
     plain = all(p.kind is p.POSITIONAL_OR_KEYWORD for p in parameters)
     return plain and [p.name for p in parameters] == names

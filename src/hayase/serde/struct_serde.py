@@ -17,7 +17,7 @@ import polars as pl
 import pyarrow as pa
 
 from hayase.core.errors import ConfigError, SerializationError
-from hayase.serde.arrow_bytes import fixed_width_bytes, split_fixed_width
+from hayase.serde.arrow_bytes import U8, fixed_width_bytes, split_fixed_width
 from hayase.serde.bare import READ_ERRORS, read_each, refuse_bytes
 from hayase.serde.faults import unreadable
 from hayase.serde.numbers import spread
@@ -37,7 +37,7 @@ _CODES: dict[type[pl.DataType], tuple[str, str]] = {
 }
 
 
-class StructSerde(Serde[Any]):
+class StructSerde(Serde):
     """Records of fields in a compact binary form, fast in columns if all fields have a fixed width.
 
     Args:
@@ -56,7 +56,7 @@ class StructSerde(Serde[Any]):
         17
     """
 
-    def __init__(self, schema: Mapping[str, Any] | Schema | type[Any]) -> None:
+    def __init__(self, schema: Mapping[str, object] | Schema | type[object]) -> None:
         self._source = schema
         self._bare = isinstance(schema, Schema) and schema.bare
         self._shape = _shape_of(schema)
@@ -66,7 +66,7 @@ class StructSerde(Serde[Any]):
         self._layout = _FixedLayout(types, self._shape.nullable) if all(type(t) in _CODES for t in types) else None
         self._packed, self._decoder = _msgpack_form(self._shape)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return (StructSerde, (self._source,))
 
     def to_bytes(self, value: object) -> bytes:
@@ -83,7 +83,7 @@ class StructSerde(Serde[Any]):
         except READ_ERRORS as error:
             raise SerializationError("VALUE_NOT_SERIALIZABLE", f"{fields!r:.200}: {error}") from error
 
-    def unpack(self, data: bytes) -> Sequence[Any]:
+    def unpack(self, data: bytes) -> Sequence[object]:
         """The fields of the bytes in order; raises SerializationError."""
         try:
             if self._layout is not None:
@@ -92,14 +92,14 @@ class StructSerde(Serde[Any]):
         except READ_ERRORS as error:
             raise refuse_bytes(self, data, f"what it wrote ({error})") from error
 
-    def unpack_struct(self, data: bytes | None) -> Any:
+    def unpack_struct(self, data: bytes | None) -> msgspec.Struct | None:
         """The fields of the bytes as a struct; `None` for null; raises SerializationError."""
         return None if data is None else self._packed(*self.unpack(data))
 
     def from_bytes(self, data: bytes) -> Any:
         """Raises SerializationError for bytes of another schema, as far as that shows."""
         value = self._shape.make_of(self.unpack(data))
-        return value[BARE_FIELD] if self._bare else value
+        return value[BARE_FIELD] if self._bare and isinstance(value, dict) else value
 
     @property
     def columns(self) -> ColumnCodec:
@@ -117,8 +117,7 @@ class _FixedLayout:
         self._never_null = sum(1 << at for at, allowed in enumerate(nullable) if not allowed)
         self._boolean = [type(dtype) is pl.Boolean for dtype in types]
         self._packer = struct.Struct(f"<{size}s" + "".join(code for code, _ in codes))
-        fields: list[Any] = [("nulls", "u1", (size,))]
-        self._rows = np.dtype(fields + [(f"f{at}", code) for at, (_, code) in enumerate(codes)])
+        self._rows = np.dtype([("nulls", "u1", (size,)), *((f"f{at}", code) for at, (_, code) in enumerate(codes))])
         self.width = self._packer.size
 
     def pack(self, fields: Sequence[object]) -> bytes:
@@ -128,7 +127,7 @@ class _FixedLayout:
         bitmap = nulls.to_bytes(len(self._no_nulls), "little")
         return self._packer.pack(bitmap, *(0 if value is None else value for value in fields))
 
-    def unpack(self, data: bytes) -> Sequence[Any]:
+    def unpack(self, data: bytes) -> Sequence[object]:
         """Raises struct.error for another width, ValueError for a null that is not allowed."""
         bitmap, *fields = self._packer.unpack(data)
         if bitmap == self._no_nulls:
@@ -147,7 +146,7 @@ class _FixedLayout:
             rows[f"f{at}"] = column.to_numpy()
         return split_fixed_width(rows.tobytes(), self.width)
 
-    def unpack_columns(self, block: np.ndarray[Any, Any]) -> list[pl.Series]:
+    def unpack_columns(self, block: U8) -> list[pl.Series]:
         rows = np.frombuffer(block, self._rows)
         columns = []
         for at, boolean in enumerate(self._boolean):
@@ -167,7 +166,7 @@ class _StructCodec(ColumnCodec):
         self._layout = layout
         self._bare = bare
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return (_codec_of, (self._serde,))
 
     @property
@@ -216,11 +215,11 @@ class _StructCodec(ColumnCodec):
         missing = frame[BARE_FIELD].is_null()
         return missing if null is None else missing | null
 
-    def to_python(self, frame: pl.DataFrame, null: pl.Series | None = None) -> list[Any]:
+    def to_python(self, frame: pl.DataFrame, null: pl.Series | None = None) -> list[object]:
         if not self._bare:
             return self._shape.to_python(frame, null)
         rows = self._shape.to_python(frame, self._nulls(frame, null))
-        return [None if row is None else row[BARE_FIELD] for row in rows]
+        return [row[BARE_FIELD] if isinstance(row, dict) else None for row in rows]
 
     def from_python(self, values: Sequence[object]) -> tuple[pl.DataFrame, pl.Series]:
         if self._bare:
@@ -239,9 +238,10 @@ def _shape_of(schema: Mapping[str, object] | Schema | type[object]) -> Shape:
         if shape is None:
             raise ConfigError("INVALID_SERDE", f"{python_type!r} has fields or rules that have no column form")
         return shape
-    return shape_of_schema(dict(schema.fields if isinstance(schema, Schema) else schema), binary=True)  # type: ignore[arg-type]
+    fields = schema.fields if isinstance(schema, Schema) else schema
+    return shape_of_schema(dict(fields), binary=True)  # type: ignore[arg-type] # the only class is `dict`, refused here
 
 
-def _msgpack_form(shape: Shape) -> tuple[Any, msgspec.msgpack.Decoder[Any]]:
+def _msgpack_form(shape: Shape) -> tuple[type[msgspec.Struct], msgspec.msgpack.Decoder[msgspec.Struct]]:
     packed = msgspec.defstruct("Packed", shape.hints, array_like=True, forbid_unknown_fields=True, gc=False, eq=False)
     return packed, msgspec.msgpack.Decoder(packed)

@@ -80,14 +80,14 @@ class _Codec(ColumnCodec):
         self, frame: pl.DataFrame, numbers: Sequence[int], rest: Sequence[bytes | None], null: pl.Series | None
     ) -> list[bytes | None]:
         columns = frame[PARTITION].to_list(), frame[DIGEST].to_list()
-        encoded = list(map(packed, numbers, *columns, rest))
+        encoded: list[bytes | None] = list(map(packed, numbers, *columns, rest))
         if null is None or not null.any():
-            return encoded  # type: ignore[return-value]
+            return encoded
         return [None if gone else data for data, gone in zip(encoded, null.to_list(), strict=True)]
 
 
 _NOTHING = (0, 0, None, None)
-_EMPTY: tuple[list[Any], list[Any], list[Any], list[Any]] = ([], [], [], [])
+_EMPTY: tuple[list[int], list[int], list[bytes | None], list[bytes | None]] = ([], [], [], [])
 
 
 class SubscriptionCodec(_Codec):
@@ -116,7 +116,7 @@ class SubscriptionCodec(_Codec):
         """As `encode`, where the bytes of the primary keys are known."""
         return self._encoded(frame, frame[INSTRUCTION].to_list(), keys, null)
 
-    def to_python(self, frame: pl.DataFrame, null: pl.Series | None = None) -> list[Any]:
+    def to_python(self, frame: pl.DataFrame, null: pl.Series | None = None) -> list[object]:
         """Subscriptions."""
         gone = [False] * frame.height if null is None else null.to_list()
         rows = zip(*(frame[name].to_list() for name in self.schema.names), gone, strict=True)
@@ -148,7 +148,7 @@ class AnswerCodec(_Codec):
         rest = self._inner.encode(values, frame[GONE])
         return self._encoded(frame, [0] * frame.height, rest, null)
 
-    def to_python(self, frame: pl.DataFrame, null: pl.Series | None = None) -> list[Any]:
+    def to_python(self, frame: pl.DataFrame, null: pl.Series | None = None) -> list[object]:
         """Answers."""
         values = frame.select(pl.col(RIGHT + name).alias(name) for name in self._inner.schema.names)
         right = self._inner.to_python(values, frame[GONE])

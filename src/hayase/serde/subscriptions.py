@@ -73,7 +73,7 @@ def unpacked(data: bytes) -> tuple[int, int, bytes | None, bytes | None]:
     return number, partition, digest, data[middle + 1 :] if len(data) > middle else None
 
 
-class _Wrapper(Serde[Any]):
+class _Wrapper(Serde):
     def __init__(self, inner: Serde) -> None:
         self._inner = inner
 
@@ -144,7 +144,7 @@ def prefix_of(foreign: bytes) -> bytes:
     return _LENGTH.pack(len(foreign)) + foreign
 
 
-class CombinedKeySerde(Serde[tuple[Any, Any]]):
+class CombinedKeySerde(Serde[tuple[object, object]]):
     r"""Pairs of foreign and primary key: length of the foreign key (4 bytes, big-endian), it, the primary key.
 
     All pairs with one foreign key are neighbours, in the order of the bytes of the primary key.
@@ -187,7 +187,7 @@ class CombinedKeySerde(Serde[tuple[Any, Any]]):
         """Both keys; raises SerializationError."""
         return self.prefix(value[0]) + self._primary.to_bytes(value[1])
 
-    def from_bytes(self, data: bytes) -> tuple[Any, Any]:
+    def from_bytes(self, data: bytes) -> tuple[object, object]:
         """Both keys; raises SerializationError."""
         if len(data) < _LENGTH.size:
             raise SerializationError("VALUE_NOT_DESERIALIZABLE", f"no pair of keys: {data[:40]!r}")

@@ -66,7 +66,7 @@ def decode_timestamped(data: Sequence[bytes | None]) -> tuple[I64, list[bytes | 
     """
     widths = {-1 if item is None else len(item) for item in data}
     if len(widths) == 1 and (width := widths.pop()) > TIME_WIDTH:
-        rows = np.frombuffer(b"".join(data), np.uint8).reshape(len(data), width)  # type: ignore[arg-type]
+        rows = np.frombuffer(b"".join(data), np.uint8).reshape(len(data), width)  # type: ignore[arg-type] # a width of -1 is None's
         times = np.ascontiguousarray(rows[:, :TIME_WIDTH]).view(">i8").ravel().astype(np.int64)
         return times, list(split_fixed_width(rows[:, TIME_WIDTH:].tobytes(), width - TIME_WIDTH))
     times, rest = decode_timestamped_array(pa.array(data, pa.large_binary()))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from typing import Any
 
 import polars as pl
 import pyarrow as pa
@@ -60,8 +59,8 @@ class _UuidCodec(BareCodec):
         self._series(values.to_list())
         return values.str.to_lowercase().cast(pl.Binary).to_list()
 
-    def to_python(self, frame: pl.DataFrame, null: pl.Series | None = None) -> list[Any]:
-        return [None if text is None else uuid.UUID(text) for text in super().to_python(frame, null)]
+    def to_python(self, frame: pl.DataFrame, null: pl.Series | None = None) -> list[object]:
+        return [None if text is None else uuid.UUID(str(text)) for text in super().to_python(frame, null)]
 
     def _series(self, values: Sequence[object]) -> pl.Series:
         """From UUIDs or their texts."""

@@ -28,7 +28,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any, Literal, TypeVar, overload
+from typing import Literal, TypeVar, overload
 
 import lmdb
 
@@ -38,6 +38,7 @@ from hayase.core.private_files import check_file, file_mode, make_folder, open_f
 from hayase.storage.disk_full import disk_full, is_out_of_space
 
 T = TypeVar("T")
+Stored = TypeVar("Stored", bound=bytes | memoryview)
 
 DEFAULT_MAP_SIZE = 1 << 36
 """Bytes of address space that an environment's map begins with. The file is as large as its content."""
@@ -219,14 +220,17 @@ def read_transaction(
     env: lmdb.Environment, *, buffers: Literal[True]
 ) -> AbstractContextManager[lmdb.Transaction[memoryview]]: ...
 @overload
-def read_transaction(env: lmdb.Environment, *, buffers: bool) -> AbstractContextManager[Any]: ...
-def read_transaction(env: lmdb.Environment, *, buffers: bool = False) -> AbstractContextManager[Any]:
+def read_transaction(env: lmdb.Environment, *, buffers: bool) -> AbstractContextManager[lmdb.Transaction]: ...
+def read_transaction(env: lmdb.Environment, *, buffers: bool = False) -> AbstractContextManager[lmdb.Transaction]:
     """A snapshot of the environment as of now; never blocks and is never blocked by writers.
 
     Keep it short: pages that a snapshot can see are not reused, and the map cannot grow meanwhile. With
     `buffers=True` values are memory views into the map, valid only inside the `with`.
     """
-    return _transaction(_entry_of(env), write=False, buffers=buffers)
+    entry = _entry_of(env)
+    if buffers:
+        return _transaction(entry, lambda: env.begin(None, None, False, True))
+    return _transaction(entry, lambda: env.begin(None, None, False))
 
 
 def run_write(env: lmdb.Environment, work: Callable[[lmdb.Transaction[bytes]], T]) -> T:
@@ -248,7 +252,7 @@ def run_write(env: lmdb.Environment, work: Callable[[lmdb.Transaction[bytes]], T
     while True:
         map_size = env.info()["map_size"]
         try:
-            with _transaction(entry, write=True, buffers=False) as txn:
+            with _transaction(entry, lambda: env.begin(None, None, True)) as txn:
                 result = work(txn)
                 txn.commit()
                 return result
@@ -381,8 +385,8 @@ def _entry_of(env: lmdb.Environment) -> _Entry:
 
 
 @contextmanager
-def _transaction(entry: _Entry, *, write: bool, buffers: bool) -> Iterator[Any]:
-    txn = _begin(entry, write=write, buffers=buffers)
+def _transaction(entry: _Entry, begin: Callable[[], lmdb.Transaction[Stored]]) -> Iterator[lmdb.Transaction[Stored]]:
+    txn = _begun(entry, begin)
     pid = os.getpid()
     try:
         yield txn
@@ -393,11 +397,11 @@ def _transaction(entry: _Entry, *, write: bool, buffers: bool) -> Iterator[Any]:
             entry.leave()
 
 
-def _begin(entry: _Entry, *, write: bool, buffers: bool) -> Any:
+def _begun(entry: _Entry, begin: Callable[[], lmdb.Transaction[Stored]]) -> lmdb.Transaction[Stored]:
     while True:
         entry.enter()
         try:
-            return entry.env.begin(None, None, write, buffers)  # type: ignore[call-overload]
+            return begin()
         except lmdb.MapResizedError:
             entry.leave()
             entry.adopt_map_size()

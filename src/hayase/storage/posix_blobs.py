@@ -38,11 +38,8 @@ class PosixBlobs:
         self.fsync = fsync
         self._ready = False
 
-    def __getstate__(self) -> tuple[Path, bool]:
-        return self.root, self.fsync
-
-    def __setstate__(self, state: tuple[Path, bool]) -> None:
-        self.__init__(*state)  # type: ignore[misc]
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.root, self.fsync)
 
     @property
     def publishes_once(self) -> bool:

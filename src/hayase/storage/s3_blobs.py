@@ -10,7 +10,7 @@ import random
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -18,7 +18,7 @@ from hayase.core.errors import StorageError
 from hayase.core.patience import IMPATIENT, Patience
 from hayase.core.steps import asking
 from hayase.storage.blobs import check_folder, name_parts
-from hayase.storage.s3_client import client_for
+from hayase.storage.s3_client import S3Client, S3Deleted, S3Head, S3Objects, S3Page, client_for
 from hayase.storage.s3_errors import code_of, explain, may_pass, status_of
 from hayase.storage.s3_location import S3Location
 
@@ -68,11 +68,8 @@ class S3Blobs:
         self._sleep = sleep
         self._chance = chance
 
-    def __getstate__(self) -> S3Location:
-        return self.where
-
-    def __setstate__(self, where: S3Location) -> None:
-        self.__init__(where)  # type: ignore[misc]
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.where,)
 
     @property
     def publishes_once(self) -> bool:
@@ -100,7 +97,7 @@ class S3Blobs:
         writer = uuid.uuid4().hex
         md5 = base64.b64encode(hashlib.md5(data, usedforsecurity=False).digest()).decode()
 
-        def put(client: Any) -> bool:
+        def put(client: S3Client) -> bool:
             try:
                 client.put_object(
                     Bucket=self.where.bucket,
@@ -125,7 +122,7 @@ class S3Blobs:
         """The blob; `None` if there is none."""
         key = self._key(name)
 
-        def get(client: Any) -> bytes | None:
+        def get(client: S3Client) -> bytes | None:
             try:
                 data: bytes = client.get_object(Bucket=self.where.bucket, Key=key)["Body"].read()
             except ClientError as error:
@@ -162,9 +159,9 @@ class S3Blobs:
         """Remove all blobs of a folder (`a/b/`) and of the folders in it."""
         check_folder(folder)
         for page in self._pages(folder):
-            objects = {"Objects": [{"Key": key} for key in page], "Quiet": True}
+            objects: S3Objects = {"Objects": [{"Key": key} for key in page], "Quiet": True}
 
-            def remove(client: Any, objects: dict[str, object] = objects) -> Any:
+            def remove(client: S3Client, objects: S3Objects = objects) -> S3Deleted:
                 return client.delete_objects(Bucket=self.where.bucket, Delete=objects)
 
             failed = self._run(f"deleting {folder}", remove).get("Errors", [])
@@ -186,10 +183,10 @@ class S3Blobs:
         name_parts(name)
         return self.where.folder + name
 
-    def _head(self, name: str) -> Any:
+    def _head(self, name: str) -> S3Head | None:
         key = self._key(name)
 
-        def head(client: Any) -> Any:
+        def head(client: S3Client) -> S3Head | None:
             try:
                 return client.head_object(Bucket=self.where.bucket, Key=key)
             except ClientError as error:
@@ -204,7 +201,7 @@ class S3Blobs:
         more: dict[str, str] = {"Delimiter": delimiter} if delimiter else {}
         while True:
 
-            def page(client: Any, more: dict[str, str] = more) -> Any:
+            def page(client: S3Client, more: dict[str, str] = more) -> S3Page:
                 return client.list_objects_v2(
                     Bucket=self.where.bucket, Prefix=self.where.folder + prefix, MaxKeys=most, **more
                 )
@@ -216,7 +213,7 @@ class S3Blobs:
                 return
             more = {**more, "ContinuationToken": answer["NextContinuationToken"]}
 
-    def _run(self, doing: str, action: Callable[[Any], T]) -> T:
+    def _run(self, doing: str, action: Callable[[S3Client], T]) -> T:
         """Do it, again while that may help."""
         wait = self._patience.begin()
         for attempt in itertools.count(1):

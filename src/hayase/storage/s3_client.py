@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import BinaryIO, Protocol, TypedDict
 
 import botocore.session
 from botocore.config import Config
@@ -13,11 +13,84 @@ from hayase.storage.s3_location import S3Location
 _CONNECT_TIMEOUT_S = 5
 _READ_TIMEOUT_S = 60
 
+
+class S3Head(TypedDict):
+    """What is known of an object without its content."""
+
+    ContentLength: int
+    Metadata: dict[str, str]
+
+
+class S3Object(TypedDict):
+    """An object with its content."""
+
+    Body: BinaryIO
+
+
+class S3Key(TypedDict):
+    """An object by its name."""
+
+    Key: str
+
+
+class S3Objects(TypedDict):
+    """Objects to be deleted; quiet answers name only those that were not."""
+
+    Objects: list[S3Key]
+    Quiet: bool
+
+
+class S3Failure(TypedDict, total=False):
+    """An object that was not deleted, and why."""
+
+    Key: str
+    Code: str
+    Message: str
+
+
+class S3Deleted(TypedDict, total=False):
+    """What became of objects to be deleted."""
+
+    Errors: list[S3Failure]
+
+
+class S3Page(TypedDict, total=False):
+    """Some of the objects of a bucket."""
+
+    Contents: list[S3Key]
+    IsTruncated: bool
+    NextContinuationToken: str
+
+
+class S3Client(Protocol):
+    """What is used of botocore's client, whose methods are made as the program runs."""
+
+    def put_object(
+        self, *, Bucket: str, Key: str, Body: bytes, ContentMD5: str, Metadata: dict[str, str], **condition: str
+    ) -> object:
+        """Write an object, under a condition (`IfNoneMatch`) if there is one."""
+
+    def get_object(self, *, Bucket: str, Key: str) -> S3Object:
+        """Read an object."""
+
+    def head_object(self, *, Bucket: str, Key: str) -> S3Head:
+        """Look for an object."""
+
+    def delete_object(self, *, Bucket: str, Key: str) -> object:
+        """Delete an object."""
+
+    def delete_objects(self, *, Bucket: str, Delete: S3Objects) -> S3Deleted:
+        """Delete up to 1,000 objects."""
+
+    def list_objects_v2(self, *, Bucket: str, Prefix: str, MaxKeys: int, **more: str) -> S3Page:
+        """Objects whose names begin with a prefix; `more` says where it goes on, and what ends a folder's name."""
+
+
 # Never carried over a fork: a child finds none under its own process id and makes its own.
-_clients: dict[tuple[int, S3Location], object] = {}
+_clients: dict[tuple[int, S3Location], S3Client] = {}
 
 
-def client_for(where: S3Location) -> Any:
+def client_for(where: S3Location) -> S3Client:
     """The process's client; thread-safe. Credentials come from botocore's own chain (environment, ~/.aws, role).
 
     Raises:
@@ -31,7 +104,7 @@ def client_for(where: S3Location) -> Any:
     return client
 
 
-def _make(where: S3Location) -> Any:
+def _make(where: S3Location) -> S3Client:
     path_style = where.path_style if where.path_style is not None else where.endpoint is not None
     config = Config(
         connect_timeout=_CONNECT_TIMEOUT_S,
@@ -45,4 +118,5 @@ def _make(where: S3Location) -> Any:
         user_agent_extra="hayase",
     )
     session = botocore.session.get_session()
-    return session.create_client("s3", region_name=where.region, endpoint_url=where.endpoint, config=config)
+    client: S3Client = session.create_client("s3", region_name=where.region, endpoint_url=where.endpoint, config=config)
+    return client

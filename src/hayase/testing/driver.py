@@ -129,7 +129,7 @@ class TopologyTestDriver:
         """Make tasks for the topics that are read; called again when a pattern matches another one."""
         # a pattern that matches nothing yet has a task all the same, for its stores
         topology = with_pattern_topics(
-            self._topology, lambda node: self._matched.get(node.name, (node.pattern.pattern if node.pattern else "",))
+            self._topology, lambda node, pattern: self._matched.get(node.name, (pattern.pattern,))
         )
         topics = dict.fromkeys(source_topics(topology), 1)
         compiled = compile_subtopologies(topology, self._options, partition_counts(topology, topics))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -37,12 +37,12 @@ def event_time_ms(source: CompiledSource, raw: RecordBatch, clocks: StateClocks,
 class _AskedOnce:
     """An extractor of the user; what it gave for the current record is remembered."""
 
-    def __init__(self, function: Any) -> None:
+    def __init__(self, function: Callable[[ConsumedRecord, int], int]) -> None:
         self._function = function
         self._last: tuple[str, int] | None = None
-        self._time: Any = None
+        self._time = 0
 
-    def __call__(self, record: ConsumedRecord, partition_time_ms: int) -> Any:
+    def __call__(self, record: ConsumedRecord, partition_time_ms: int) -> int:
         """The function's result, of one call for each record."""
         if self._last != (record.topic, record.offset):
             self._time = self._function(record, partition_time_ms)
@@ -55,7 +55,7 @@ def with_extractors_asked_once(subtopology: CompiledSubtopology) -> CompiledSubt
 
     def asked_once(source: CompiledSource) -> CompiledSource:
         extractor = source.extractor
-        if extractor.kind != "callable":
+        if extractor.kind != "callable" or extractor.function is None:
             return source
         return replace(source, extractor=replace(extractor, function=_AskedOnce(extractor.function)))
 

@@ -191,8 +191,8 @@ class KafkaBroker:
         """
         if self.pid is not None:
             return self
-        self._java = self._java or find_java()
-        jars = maven_jars(f"kafka-{KAFKA_VERSION}", _ARTIFACTS, self._java)
+        java = self._java = self._java or find_java()
+        jars = maven_jars(f"kafka-{KAFKA_VERSION}", _ARTIFACTS, java)
         if self._folder is None:
             self._folder = Path(tempfile.mkdtemp(prefix="hayase-kafka-"))
         attempts = 1 if self._ports or self._wanted_port else _START_ATTEMPTS
@@ -200,7 +200,7 @@ class KafkaBroker:
         for attempt in range(attempts):
             if self._ports is None or attempts > 1:  # not a restart
                 self._ports = self._choose_ports(skip=attempt)
-            failure = self._try_to_start(jars)
+            failure = self._try_to_start(java, jars)
             if failure is None:
                 return self
             if "Address already in use" not in self._log_since_launch():
@@ -213,8 +213,7 @@ class KafkaBroker:
 
         Does nothing if it does not run. No process is left when it returns.
         """
-        if self._process is not None:
-            self._end()
+        self._end()
         self._forget_temporary_folder()
 
     def kill(self) -> None:
@@ -224,8 +223,7 @@ class KafkaBroker:
         node can drop the commit markers it still has to write after such a start ("Couldn't find leader
         endpoint" in its log); `read_committed` readers then wait at that transaction forever.
         """
-        if self._process is not None:
-            self._end(by_force=True)
+        self._end(by_force=True)
 
     def restart(self) -> None:
         """Stop the broker if it runs and start it again on the same port with the same data.
@@ -233,8 +231,7 @@ class KafkaBroker:
         Raises:
             LogError, MissingRequirementError: as `start`.
         """
-        if self._process is not None:
-            self._end()
+        self._end()
         self.start()
 
     def __enter__(self) -> KafkaBroker:
@@ -248,14 +245,14 @@ class KafkaBroker:
     ) -> None:
         self.stop()
 
-    def _try_to_start(self, jars: Path) -> str | None:
+    def _try_to_start(self, java: JavaHome, jars: Path) -> str | None:
         """Start the process on the chosen ports; what went wrong, or None. Then no process is left."""
         config = self._write_config()
         self._log_start = self.log_file.stat().st_size if self.log_file.exists() else 0
         if not (self.data_folder / "log" / "meta.properties").exists():
-            self._format(jars, config)
-        self._launch(jars, config)
-        failure = self._wait_for_answer()
+            self._format(java, jars, config)
+        self._process = self._launch(java, jars, config)
+        failure = self._wait_for_answer(self._process)
         if failure is not None:
             self.kill()
         return failure
@@ -283,7 +280,7 @@ class KafkaBroker:
         write_file(folder / "log4j2.properties", _LOG4J.encode())
         return path
 
-    def _format(self, jars: Path, config: Path) -> None:
+    def _format(self, java: JavaHome, jars: Path, config: Path) -> None:
         """Give the empty data folder a cluster id, as Kafka wants before the first start."""
         # An id that begins with "-" would be taken for an option.
         cluster_id = base64.urlsafe_b64encode(b"H" + uuid.uuid4().bytes[1:]).decode().rstrip("=")
@@ -292,7 +289,7 @@ class KafkaBroker:
         main += [option for each in self._secure for option in each.format_options()]
         with self.log_file.open("ab") as log:
             done = subprocess.run(
-                self._java_command(jars, options) + main,
+                self._java_command(java, jars, options) + main,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -301,25 +298,22 @@ class KafkaBroker:
         if done.returncode != 0:
             raise LogError("KAFKA_BROKER_FAILED", f"The data folder could not be formatted. {self._log_tail()}")
 
-    def _java_command(self, jars: Path, options: list[str]) -> list[str]:
-        assert self._java is not None
+    def _java_command(self, java: JavaHome, jars: Path, options: list[str]) -> list[str]:
         log4j = f"-Dlog4j2.configurationFile={self.data_folder / 'log4j2.properties'}"
-        return [str(self._java.executable), *options, log4j, "-cp", f"{jars}/*"]
+        return [str(java.executable), *options, log4j, "-cp", f"{jars}/*"]
 
-    def _launch(self, jars: Path, config: Path) -> None:
+    def _launch(self, java: JavaHome, jars: Path, config: Path) -> ServerProcess:
         options = [
             f"-Xms{self._heap_mb}m",
             f"-Xmx{self._heap_mb}m",
             "-Djava.awt.headless=true",
             *self._jvm_options,
         ]
-        command = [*self._java_command(jars, options), "kafka.Kafka", str(config)]
-        self._process = ServerProcess(command, self.log_file)
+        command = [*self._java_command(java, jars, options), "kafka.Kafka", str(config)]
+        return ServerProcess(command, self.log_file)
 
-    def _wait_for_answer(self) -> str | None:
+    def _wait_for_answer(self, process: ServerProcess) -> str | None:
         """Wait until a client lists the topics; what went wrong, or None."""
-        process = self._process
-        assert process is not None
         quiet = logging.Logger("hayase.testing.kafka_broker", level=logging.CRITICAL)
         admin = AdminClient(
             {"bootstrap.servers": self.bootstrap_servers, "reconnect.backoff.max.ms": 200}, logger=quiet
@@ -348,9 +342,9 @@ class KafkaBroker:
             return log.read().decode(errors="replace")
 
     def _end(self, *, by_force: bool = False) -> None:
-        assert self._process is not None
-        self._process.end(by_force=by_force)
-        self._process = None
+        if self._process is not None:
+            self._process.end(by_force=by_force)
+            self._process = None
 
     def _forget_temporary_folder(self) -> None:
         if self._given_folder is None and self._folder is not None:

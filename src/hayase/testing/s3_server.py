@@ -62,7 +62,8 @@ class S3Server:
     @property
     def endpoint(self) -> str:
         """`http://127.0.0.1:<port>`; the same after every restart."""
-        assert self._port is not None, "the server was not started"
+        if self._port is None:
+            raise StorageError("S3_SERVER_NOT_STARTED", "The server has no address yet: call start() first.")
         return f"http://{HOST}:{self._port}"
 
     @property
@@ -76,7 +77,8 @@ class S3Server:
 
     def make_bucket(self, name: str) -> Path:
         """Make a bucket, unless there is one; the folder in which its objects are files."""
-        assert self._folder is not None, "the server was not started"
+        if self._folder is None:
+            raise StorageError("S3_SERVER_NOT_STARTED", "The server has no folder yet: call start() first.")
         folder = self._folder / "buckets" / name
         folder.mkdir(parents=True, exist_ok=True)
         return folder
@@ -98,13 +100,14 @@ class S3Server:
             self._folder = Path(tempfile.mkdtemp(prefix="hayase-s3-"))
         if self._port is None:
             ports = free_ports(1, skip=7)
-            assert ports is not None, "there is no free port"
+            if ports is None:
+                raise StorageError("S3_SERVER_FAILED", f"There is no free port on {HOST}: stop what uses them.")
             self._port = ports[0]
         config = self._write_config(self._folder)
         options = ["-Xmx1g", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
         command = [str(self._java.executable), *options, "-jar", str(jars / _JAR.file), "--properties", str(config)]
         self._process = ServerProcess(command, self._folder / "server.log")
-        self._wait_for_answer(self._process)
+        self._wait_for_answer(self._process, self._folder)
         return self
 
     def stop(self) -> None:
@@ -147,7 +150,7 @@ class S3Server:
         write_file(path, "".join(f"{name}={value}\n" for name, value in settings.items()).encode())
         return path
 
-    def _wait_for_answer(self, process: ServerProcess) -> None:
+    def _wait_for_answer(self, process: ServerProcess, folder: Path) -> None:
         deadline = self._monotonic() + self._start_timeout_s
         while self._monotonic() < deadline and process.status is None:
             try:
@@ -157,7 +160,6 @@ class S3Server:
                 return
             except OSError:
                 self._sleep(0.05)
-        assert self._folder is not None
-        tail = (self._folder / "server.log").read_text(errors="replace").splitlines()[-_LOG_TAIL_LINES:]
+        tail = (folder / "server.log").read_text(errors="replace").splitlines()[-_LOG_TAIL_LINES:]
         process.end(by_force=True)
         raise StorageError("S3_SERVER_FAILED", "The S3 server did not start: " + " / ".join(tail))

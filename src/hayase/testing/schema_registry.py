@@ -16,11 +16,13 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 from urllib.parse import unquote, urlsplit
 
+from hayase.core.objects import JsonObject
+
 _CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
-_Answer = tuple[int, Any]
+_Answer = tuple[int, object]
 
 
 class SchemaRegistryServer:
@@ -73,7 +75,7 @@ class SchemaRegistryServer:
         self._http.server_close()
         self._thread.join()
 
-    def _answer(self, method: str, target: str, body: object, authorization: str | None) -> _Answer:
+    def _answer(self, method: str, target: str, body: JsonObject, authorization: str | None) -> _Answer:
         path = urlsplit(target).path
         self.requests.append(f"{method} {path}")
         if self._expected is not None and authorization != self._expected:
@@ -91,7 +93,7 @@ class _State:
         self._subjects: dict[str, dict[int, int]] = {}
         self._levels: dict[str | None, str] = {None: "BACKWARD"}
 
-    def answer(self, method: str, path: list[str], body: object) -> _Answer:
+    def answer(self, method: str, path: list[str], body: JsonObject) -> _Answer:
         with self._lock:
             match method, path:
                 case "GET", ["subjects"]:
@@ -132,7 +134,7 @@ class _State:
         number = self._subjects[subject][version]
         return {"subject": subject, "version": version, "id": number, **self._schemas[number]}
 
-    def _register(self, subject: str, body: object) -> _Answer:
+    def _register(self, subject: str, body: JsonObject) -> _Answer:
         problem = _problem(body)
         if problem:
             return 422, {"error_code": 42201, "message": f"Invalid schema: {problem}"}
@@ -145,7 +147,7 @@ class _State:
             versions[max(versions, default=0) + 1] = number
         return 200, {"id": number}
 
-    def _lookup(self, subject: str, body: object) -> _Answer:
+    def _lookup(self, subject: str, body: JsonObject) -> _Answer:
         versions = self._subjects.get(subject)
         if versions is None:
             return _no_subject(subject)
@@ -155,11 +157,11 @@ class _State:
                 return 200, self._registered(subject, version)
         return 404, {"error_code": 40403, "message": "Schema not found"}
 
-    def _same_kind(self, subject: str, body: Any) -> bool:
+    def _same_kind(self, subject: str, body: JsonObject) -> bool:
         kinds = {self._schemas[each].get("schemaType", "AVRO") for each in self._subjects.get(subject, {}).values()}
         return not kinds or kinds == {body.get("schemaType", "AVRO")}
 
-    def _config(self, method: str, subject: str | None, body: Any) -> _Answer:
+    def _config(self, method: str, subject: str | None, body: JsonObject) -> _Answer:
         if method == "PUT":
             self._levels[subject] = body["compatibility"]
             return 200, {"compatibility": body["compatibility"]}
@@ -173,7 +175,7 @@ def _no_subject(subject: str) -> _Answer:
     return 404, {"error_code": 40401, "message": f"Subject '{subject}' not found."}
 
 
-def _problem(body: Any) -> str:
+def _problem(body: JsonObject) -> str:
     """What is wrong with a schema: that it is no JSON where it must be some."""
     text = body.get("schema")
     if not text:
@@ -187,12 +189,12 @@ def _problem(body: Any) -> str:
     return ""
 
 
-def _content(body: Any) -> dict[str, object]:
+def _content(body: JsonObject) -> dict[str, object]:
     content = {"schema": body["schema"], "references": body.get("references") or []}
     return content if body.get("schemaType", "AVRO") == "AVRO" else {**content, "schemaType": body["schemaType"]}
 
 
-def _identity(body: Any) -> str:
+def _identity(body: JsonObject) -> str:
     text = body.get("schema", "")
     if body.get("schemaType", "AVRO") != "PROTOBUF":
         text = json.dumps(json.loads(text), separators=(",", ":"))  # white space makes no other schema
@@ -201,14 +203,14 @@ def _identity(body: Any) -> str:
     return json.dumps([body.get("schemaType", "AVRO"), text, body.get("references") or []])
 
 
-def _handler(answer: Callable[[str, str, Any, str | None], _Answer]) -> type[BaseHTTPRequestHandler]:
+def _handler(answer: Callable[[str, str, JsonObject, str | None], _Answer]) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         disable_nagle_algorithm = True
 
         def _any(self) -> None:
             length = int(self.headers.get("Content-Length") or 0)
-            body = json.loads(self.rfile.read(length)) if length else None
+            body: JsonObject = json.loads(self.rfile.read(length)) if length else {}
             status, content = answer(self.command, self.path, body, self.headers.get("Authorization"))
             data = json.dumps(content).encode()
             self.send_response(status, HTTPStatus(status).phrase)

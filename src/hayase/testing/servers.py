@@ -87,7 +87,7 @@ class ServerProcess:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-        assert process.stdin is not None
+        assert process.stdin is not None, "it was started with a pipe"
         try:
             process.stdin.write(b"done\n")  # tells the watcher that nothing is left to end
             process.stdin.close()

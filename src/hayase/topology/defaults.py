@@ -14,12 +14,18 @@ from hayase.core.errors import TopologyError
 from hayase.serde.protocol import ColumnCodec, Serde, Side
 from hayase.state.stores.spec import StoreSpec, StoreType
 from hayase.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode
-from hayase.topology.operators import InternalSerdes
+from hayase.topology.operators import (
+    ForeignKeyResolve,
+    ForeignKeySubscribe,
+    InternalSerdes,
+    StreamTableJoin,
+    TableSuppress,
+)
 from hayase.topology.topology import Topology
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class DefaultSerde(Serde[Any]):
+class DefaultSerde(Serde):
     """Stands for the setting `default.key.serde` or `default.value.serde`.
 
     Attributes:
@@ -136,8 +142,9 @@ def with_topics(topology: Topology, application_id: str, settings: Mapping[str, 
     """
 
     def made(serde: Serde | None, topic: str | None, side: Side) -> Serde | None:
-        if serde is None or topic is None:
-            return serde
+        return serde if serde is None or topic is None else made_for(topic, side, serde)
+
+    def made_for(topic: str, side: Side, serde: Serde) -> Serde:
         return serde.for_topic(f"{application_id}-{topic}" if topic in topology.repartitions else topic, side, settings)
 
     def one(node: Node) -> Node:
@@ -148,7 +155,7 @@ def with_topics(topology: Topology, application_id: str, settings: Mapping[str, 
                 key, value = made(node.key_serde, node.topic, "key"), made(node.value_serde, node.topic, "value")
                 return dataclasses.replace(node, key_serde=key, value_serde=value)
             case ProcessorNode():
-                return _with_serdes(node, lambda topic, side, serde: made(serde, topic, side))
+                return _with_serdes(node, made_for)
 
     def source(node: SourceNode) -> SourceNode:
         key, value = made(node.key_serde, node.first_topic, "key"), made(node.value_serde, node.first_topic, "value")
@@ -181,15 +188,15 @@ def with_store_type(topology: Topology, store_type: StoreType) -> Topology:
     return dataclasses.replace(topology, stores=stores)
 
 
-def _with_serdes(node: ProcessorNode, replace: Callable[[str, Side, Serde], Serde | None]) -> ProcessorNode:
+def _with_serdes(node: ProcessorNode, replace: Callable[[str, Side, Serde], Serde]) -> ProcessorNode:
     """The node with the serdes that its operator needs replaced."""
-    operator: Any = node.operator
-    given = getattr(operator, "serdes", None)
-    if not isinstance(given, InternalSerdes):
+    operator = node.operator
+    if not isinstance(operator, ForeignKeySubscribe | ForeignKeyResolve | StreamTableJoin | TableSuppress):
+        return node
+    given = operator.serdes
+    if given is None:
         return node
     key, value = replace(given.topic, "key", given.key), replace(given.topic, "value", given.value)
-    assert key is not None
-    assert value is not None
     serdes = InternalSerdes(given.topic, key, value)
     return dataclasses.replace(node, operator=dataclasses.replace(operator, serdes=serdes))
 

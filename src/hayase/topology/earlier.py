@@ -51,17 +51,16 @@ def differs(topology: Topology) -> bool:
     return topology.earlier is not None or _numbers(topology) != _numbers(in_format(topology, 1))
 
 
-def _numbers(topology: Topology) -> Any:
+def _numbers(topology: Topology) -> object:
     return [(part.id, part.nodes[0].name) for part in topology.subtopologies], topology.global_table_ids
 
 
 def is_alike(this: Topology, other: Topology) -> bool:
     """Whether two topologies of one program have the same nodes and names."""
-    mine, others = _names(this), _names(other)
-    return bool(mine == others)
+    return _names(this) == _names(other)
 
 
-def _names(topology: Topology) -> Any:
+def _names(topology: Topology) -> object:
     nodes = [(node.name, node.parents) for node in topology.nodes]
     return nodes, [*topology.stores], [*topology.repartitions], [*topology.internal_topics]
 

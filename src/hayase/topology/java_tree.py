@@ -22,10 +22,9 @@ class _Entry(Generic[T]):
     below: list[_Entry[T] | None] = field(default_factory=lambda: [None, None])
     red: bool = True
 
-    @property
-    def side(self) -> int:
-        assert self.above is not None
-        return int(self.above.below[1] is self)
+    def side_of(self, entry: _Entry[T]) -> int:
+        """The side on which an entry is below this one."""
+        return int(self.below[1] is entry)
 
 
 class JavaTree(Generic[T]):
@@ -71,25 +70,25 @@ class JavaTree(Generic[T]):
     def _balance(self, entry: _Entry[T]) -> None:
         """No red entry below a red one (`TreeMap.fixAfterInsertion`)."""
         while (parent := entry.above) is not None and parent.red and (top := parent.above) is not None:
-            side = parent.side
+            side = top.side_of(parent)
             uncle = top.below[1 - side]
             if uncle is not None and uncle.red:
                 parent.red = uncle.red = False
                 top.red, entry = True, top
                 continue
-            if entry.side != side:
+            if parent.side_of(entry) != side:
                 self._rotate(parent, side)
                 parent = entry
             parent.red, top.red = False, True
             self._rotate(top, 1 - side)
             break
-        assert self._root is not None
-        self._root.red = False
+        if self._root is not None:
+            self._root.red = False
 
     def _rotate(self, entry: _Entry[T], side: int) -> None:
         """Let the entry sink to a side, and the one below it on the other side rise."""
         rising = entry.below[1 - side]
-        assert rising is not None
+        assert rising is not None, "an entry sinks only where one rises"
         moved = entry.below[1 - side] = rising.below[side]
         if moved is not None:
             moved.above = entry
@@ -97,5 +96,5 @@ class JavaTree(Generic[T]):
         if entry.above is None:
             self._root = rising
         else:
-            entry.above.below[entry.side] = rising
+            entry.above.below[entry.above.side_of(entry)] = rising
         rising.below[side], entry.above = entry, rising

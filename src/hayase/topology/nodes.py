@@ -11,18 +11,25 @@ import polars as pl
 
 from hayase.core.offset_reset import AutoOffsetReset
 from hayase.core.records import RecordContext
+from hayase.core.type_variables import K, V
 from hayase.processor.timestamps import TimestampExtractor
 from hayase.serde.protocol import Serde
 from hayase.topology.operators import Operator
 
-TopicExtractor = Callable[[Any, Any, RecordContext], str] | pl.Expr
+TopicExtractor = Callable[[K, V, RecordContext], str] | pl.Expr
 """The topic of a record: `(key, value, record_context) -> topic`, or an expression."""
 
-Partitioner = Callable[[str, Any, Any, int], int | Collection[int] | None] | pl.Expr
+Partitioner = Callable[[str, K, V, int], int | Collection[int] | None] | pl.Expr
 """The partition of a record: `(topic, key, value, partitions)`, or an expression; `None`: the one of the key.
 
 Several numbers: the record is written to each of them; none at all: it is dropped (KIP-837).
 """
+
+SparkReader = Callable[[Any], Any]
+"""`(session) -> streaming frame`. PySpark's types are known to the runtime only."""
+
+SparkWriter = Callable[[Any, int], object]
+"""`(frame, number)`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +131,7 @@ class SparkSource:
 
     name: str
     topic: str
-    frame: Callable[[Any], Any]
+    frame: SparkReader
     output_mode: Literal["append", "update"] = "append"
 
 
@@ -142,7 +149,7 @@ class SparkSink:
 
     name: str
     topic: str
-    write: Callable[[Any, int], Any]
+    write: SparkWriter
     interval_ms: int
     records_max: int
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Iterable
 
 from hayase.core.errors import TopologyError, UnknownTopicError
@@ -51,13 +52,12 @@ def resolve_patterns(topology: Topology, there: Iterable[str]) -> Topology:
     """
     names = sorted(candidates(topology, there))
 
-    def found(node: SourceNode) -> tuple[str, ...]:
-        assert node.pattern is not None
-        topics = tuple(name for name in names if node.pattern.fullmatch(name))
+    def found(node: SourceNode, pattern: re.Pattern[str]) -> tuple[str, ...]:
+        topics = tuple(name for name in names if pattern.fullmatch(name))
         if not topics:
             raise UnknownTopicError(
                 "UNKNOWN_TOPIC",
-                f"no topic matches the pattern {node.pattern.pattern!r} of source {node.name}; create one before the "
+                f"no topic matches the pattern {pattern.pattern!r} of source {node.name}; create one before the "
                 "application starts",
             )
         return topics
@@ -70,14 +70,16 @@ def candidates(topology: Topology, there: Iterable[str]) -> list[str]:
     return [name for name in there if not name.startswith("__") and name not in topology.internal_topics]
 
 
-def with_pattern_topics(topology: Topology, topics_of: Callable[[SourceNode], tuple[str, ...]]) -> Topology:
-    """The topology in which each source with a pattern reads the topics that `found` gives for it.
+def with_pattern_topics(
+    topology: Topology, topics_of: Callable[[SourceNode, re.Pattern[str]], tuple[str, ...]]
+) -> Topology:
+    """The topology in which each source with a pattern reads the topics that `topics_of` gives for it.
 
     Raises:
         TopologyError: `TOPIC_READ_TWICE`.
     """
     nodes = tuple(
-        dataclasses.replace(node, topics=topics_of(node))
+        dataclasses.replace(node, topics=topics_of(node, node.pattern))
         if isinstance(node, SourceNode) and node.pattern is not None
         else node
         for node in topology.nodes

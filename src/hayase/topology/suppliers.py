@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any
 
 from hayase.core.errors import TopologyError
 from hayase.processor.api import FixedKeyProcessor, Processor, ValueTransformerWithKey
 from hayase.state.stores.spec import StoreSpec
+from hayase.topology.operators.functions import Supplier
 
 
-def check_supplier(supplier: object, wanted: type[Any]) -> Callable[[], Any]:
+def check_supplier(supplier: object, wanted: type[object]) -> Supplier:
     """The supplier of such objects, if it is one.
 
     What it makes is looked at only if it is a class: it is called when a task begins.
@@ -30,11 +30,10 @@ def check_supplier(supplier: object, wanted: type[Any]) -> Callable[[], Any]:
         raise TopologyError("INVALID_PROCESSOR", f"{supplier.__qualname__} is not {what}")
     if not callable(supplier) or _needs_arguments(supplier):
         raise TopologyError("INVALID_PROCESSOR", f"{supplier!r} is not {what}")
-    checked: Callable[[], Any] = supplier
-    return checked
+    return supplier
 
 
-def _needs_arguments(supplier: Any) -> bool:
+def _needs_arguments(supplier: Callable[..., object]) -> bool:
     try:
         inspect.signature(supplier).bind()
     except TypeError:

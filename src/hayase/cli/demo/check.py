@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -127,7 +126,7 @@ class Report:
         return all(comparison.equal for comparison in self.comparisons)
 
 
-def check(log: Log, store: Iterable[Mapping[str, Any]], late: int) -> Report:
+def check(log: Log, store: Iterable[Mapping[str, object]], late: int) -> Report:
     """Compute the results from the input topics and compare them with the output topics and with the rows of the store.
 
     Args:
@@ -139,7 +138,7 @@ def check(log: Log, store: Iterable[Mapping[str, Any]], late: int) -> Report:
     return check_tables(tables, list(store), late)
 
 
-def check_tables(tables: Mapping[str, pa.Table], store: list[Mapping[str, Any]], late: int) -> Report:
+def check_tables(tables: Mapping[str, pa.Table], store: list[Mapping[str, object]], late: int) -> Report:
     """As `check`, on topics that were read before."""
     with duckdb.connect() as connection:
         connection.execute("set threads = 2")
@@ -179,8 +178,7 @@ def _compare(connection: duckdb.DuckDBPyConnection, name: str, expected: str, ac
 
 
 def _count(connection: duckdb.DuckDBPyConnection, query: str) -> int:
-    row = connection.execute(query).fetchone()
-    assert row is not None
+    (row,) = connection.execute(query).fetchall()
     return int(row[0])
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from rich import box
-from rich.console import Console, Group
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
@@ -57,7 +57,7 @@ class Display:
             return
         self._bar.update(self._task, completed=report.consumed, total=self._total)
         text = self._line.text(report)
-        parts: list[Any] = [self._bar, text] if self._total is not None else [text]
+        parts: list[RenderableType] = [self._bar, text] if self._total is not None else [text]
         if self._rows is not None and (rows := self._rows()):
             parts.append(sales_table(rows, windows=1, top=12))
         self._live.update(Group(*parts))

@@ -7,7 +7,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
@@ -93,7 +92,7 @@ def run_demo(options: DemoOptions, console: Console) -> int:
 
 
 def _settings(options: DemoOptions, folder: Path) -> StreamsConfig:
-    settings: dict[str, Any] = {
+    settings: dict[str, object] = {
         "application.id": APPLICATION_ID,
         "log.dir": folder / "log",
         "state.dir": folder / "state",

@@ -7,9 +7,8 @@ through an internal topic, because they lead into tasks that have completed this
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import polars as pl
 
@@ -18,7 +17,7 @@ from hayase.dsl import functions
 from hayase.dsl.functions import Joiner, ValueFunction
 from hayase.dsl.inference import Known, concrete_serde, key_schema, visible_columns
 from hayase.dsl.joins.joiners import check_same_key, joiner_of
-from hayase.dsl.options.joined import TableJoined
+from hayase.dsl.options.joined import KeyPartitioner, TableJoined
 from hayase.dsl.options.materialized import Materialized
 from hayase.dsl.table_state import TableState, table_spec
 from hayase.dsl.views import TableMaterialization
@@ -36,6 +35,7 @@ from hayase.topology.operators import (
     InternalSerdes,
     TableSource,
 )
+from hayase.topology.operators.functions import KeyValueMapper
 
 _REGISTRATION = "KTABLE-FK-JOIN-SUBSCRIPTION-REGISTRATION-"
 _PROCESSOR = "KTABLE-FK-JOIN-SUBSCRIPTION-PROCESSOR-"
@@ -92,7 +92,7 @@ class _Names:
 class _KeyPartitioner:
     """A partitioner of `TableJoined`, which is shown no values."""
 
-    function: Callable[[str, Any, Any, int], int | Collection[int] | None]
+    function: KeyPartitioner
 
     def __call__(self, topic: str, key: object, value: object, partitions: int) -> int | Collection[int] | None:
         return self.function(topic, key, None, partitions)
@@ -117,7 +117,7 @@ def foreign_key_join(
     extractor: ValueFunction,
     joiner: Joiner,
     joined: TableJoined,
-    materialized: Materialized[Any, Any],
+    materialized: Materialized[object, object],
     *,
     is_left: bool,
 ) -> TableState:
@@ -182,15 +182,17 @@ def foreign_key_join(
     )
 
 
-def _extractor(left: TableState, right: TableState, extractor: ValueFunction, what: str) -> tuple[Any, Known]:
+def _extractor(
+    left: TableState, right: TableState, extractor: ValueFunction, what: str
+) -> tuple[KeyValueMapper | pl.Expr, Known]:
     """The function that gives foreign keys, and what is known about these: they are keys of the right table."""
-    if isinstance(extractor, pl.Expr | str | list | tuple | dict):
+    if isinstance(extractor, pl.Expr | str | list | tuple | Mapping):
         function = functions.key_mapper(extractor, f"{what} foreign key")
         assert isinstance(function, pl.Expr)
         key_fields = key_schema(function, visible_columns(left.key, left.value), f"{what} foreign key")
         check_same_key(Known(None, key_fields), right.key, f"{what}, the foreign key", "table")
         return function, right.key
-    mapper = functions.value_mapper(extractor, f"{what} foreign key")
+    mapper = functions.value_function(extractor, f"{what} foreign key")
     if right.key.serde is None and right.key.inferred is None:
         raise TopologyError(
             "UNKNOWN_SERDE",

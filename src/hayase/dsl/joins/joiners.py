@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -25,14 +25,15 @@ from hayase.dsl.stream_state import StreamState, repartitioned_for_join
 from hayase.serde import Serdes
 from hayase.serde.protocol import Schema
 from hayase.state.stores.spec import StoreSpec
-from hayase.topology.operators import InternalSerdes, StreamGlobalTableJoin, StreamTableJoin
+from hayase.topology.operators import Fields, InternalSerdes, StreamGlobalTableJoin, StreamTableJoin
+from hayase.topology.operators.functions import ValueJoiner
 
 if TYPE_CHECKING:
     from hayase.dsl.ktable import GlobalKTable, KTable
 
 
 def stream_table(
-    state: StreamState, table: KTable, joiner: Joiner, joined: Joined[Any, Any, Any], left: bool
+    state: StreamState, table: KTable, joiner: Joiner, joined: Joined[object, object, object], left: bool
 ) -> StreamState:
     """Add a stream-table join; the stream it sends."""
     what = "left_join" if left else "join"
@@ -109,7 +110,9 @@ def stream_global(
     return replace(state, node=node, value=Known(None, schema))
 
 
-def joiner_of(joiner: Joiner, key: Known, left: Known, right: Known, what: str) -> tuple[Any, Schema | None]:
+def joiner_of(
+    joiner: Joiner, key: Known, left: Known, right: Known, what: str
+) -> tuple[ValueJoiner | pl.Expr | Fields, Schema | None]:
     """A joiner and the schema of its results, where it is known."""
     function = functions.joiner(joiner, what)
     if isinstance(function, pl.Expr | tuple):

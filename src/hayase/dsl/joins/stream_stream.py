@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from hayase.core.errors import TopologyError
 from hayase.core.join_windows import JoinWindows
@@ -24,7 +23,7 @@ def stream_stream(
     right: StreamState,
     joiner: Joiner,
     windows: JoinWindows,
-    joined: StreamJoined[Any, Any, Any],
+    joined: StreamJoined[object, object, object],
     kind: JoinKind,
 ) -> StreamState:
     """Add a join of two streams; the stream it sends. Names and their order are Kafka Streams'."""
@@ -77,7 +76,7 @@ def stream_stream(
 class _Names:
     """Names of the nodes and stores of a join, made in Kafka Streams' order."""
 
-    def __init__(self, state: StreamState, kind: JoinKind, joined: StreamJoined[Any, Any, Any]) -> None:
+    def __init__(self, state: StreamState, kind: JoinKind, joined: StreamJoined[object, object, object]) -> None:
         def named(suffix: str, generated: str) -> str:
             return generated if joined.name is None else joined.name + suffix
 
@@ -108,7 +107,7 @@ class _Names:
 
 
 def _with_serdes(
-    left: StreamState, right: StreamState, joined: StreamJoined[Any, Any, Any]
+    left: StreamState, right: StreamState, joined: StreamJoined[object, object, object]
 ) -> tuple[StreamState, StreamState]:
     """Both streams with the serdes they are kept by; keys by the same one, or equal keys would not meet."""
     key = joined.key_serde or left.key.serde or right.key.serde
@@ -124,7 +123,11 @@ def _with_serdes(
 
 
 def _specs(
-    names: _Names, left: StreamState, right: StreamState, windows: JoinWindows, joined: StreamJoined[Any, Any, Any]
+    names: _Names,
+    left: StreamState,
+    right: StreamState,
+    windows: JoinWindows,
+    joined: StreamJoined[object, object, object],
 ) -> dict[str, StoreSpec]:
     suppliers = {"left": joined.this_store, "right": joined.other_store}
     if (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from hayase.dsl.functions import Joiner
 from hayase.dsl.inference import Known
@@ -20,7 +19,7 @@ def table_table(
     left: TableState,
     right: TableState,
     joiner: Joiner,
-    options: Materialized[Any, Any] | None,
+    options: Materialized[object, object] | None,
     name: str | None,
     kind: JoinKind,
 ) -> TableState:

@@ -7,7 +7,6 @@ Example:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import polars as pl
 
@@ -32,10 +31,10 @@ class Aggregate:
 
 
 def aggregate_arguments(
-    materialized: Materialized[Any, Any] | None,
+    materialized: Materialized[object, object] | None,
     named: Named | None,
-    fields: dict[str, Aggregate | Materialized[Any, Any] | Named | str],
-) -> tuple[Materialized[Any, Any] | None, Named | None, tuple[FieldAggregate, ...]]:
+    fields: dict[str, Aggregate | Materialized[object, object] | Named | str],
+) -> tuple[Materialized[object, object] | None, Named | None, tuple[FieldAggregate, ...]]:
     """The arguments of `agg`: its options, which may be among the keywords, and the fields.
 
     Raises:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Generic
 
 from hayase.core.names import check_name
-from hayase.core.type_variables import KN, KR, VN, VON, VR, K_co, V_co, VO_co
+from hayase.core.type_variables import KN, KR, VN, VON, VR, K, K_co, V_co, VO_co
 from hayase.core.windows import to_ms
 from hayase.dsl import functions
 from hayase.dsl.options.options import NamedSerdes, check_serde, name_of
 from hayase.serde.protocol import Serde
+
+KeyPartitioner = Callable[[str, K, None, int], int | Collection[int] | None]
+"""The partition of a row by its key: `(topic, key, None, partitions)`; `None`: that of Kafka's default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +25,7 @@ class JoinSerdes(NamedSerdes[K_co, V_co], Generic[K_co, V_co, VO_co]):
 
     other_value_serde: Serde[VO_co] | None = None
 
-    def with_other_value_serde(self, serde: Any) -> Any:
+    def with_other_value_serde(self, serde: Serde) -> JoinSerdes[K_co, V_co, object]:
         """A copy with another serde of the right values."""
         return dataclasses.replace(self, other_value_serde=check_serde(serde, "other_value_serde"))
 
@@ -115,15 +118,15 @@ class TableJoined:
         name: begins the names of all nodes and internal topics of the join.
     """
 
-    partitioner: Callable[[str, Any, None, int], Any] | None = None
-    other_partitioner: Callable[[str, Any, None, int], Any] | None = None
+    partitioner: KeyPartitioner | None = None
+    other_partitioner: KeyPartitioner | None = None
     name: str | None = None
 
     @classmethod
     def with_(
         cls,
-        partitioner: Callable[[str, Any, None, int], Any] | None = None,
-        other_partitioner: Callable[[str, Any, None, int], Any] | None = None,
+        partitioner: KeyPartitioner | None = None,
+        other_partitioner: KeyPartitioner | None = None,
         name: str | None = None,
     ) -> TableJoined:
         """Options of a foreign-key join, all at once; see the class.

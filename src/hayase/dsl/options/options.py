@@ -67,11 +67,11 @@ class OptionalSerdes(Generic[K_co, V_co]):
     key_serde: Serde[K_co] | None = None
     value_serde: Serde[V_co] | None = None
 
-    def with_key_serde(self, serde: Any) -> Any:
+    def with_key_serde(self, serde: Serde) -> OptionalSerdes[object, V_co]:
         """A copy with another key serde."""
         return dataclasses.replace(self, key_serde=check_serde(serde, "key_serde"))
 
-    def with_value_serde(self, serde: Any) -> Any:
+    def with_value_serde(self, serde: Serde) -> OptionalSerdes[K_co, object]:
         """A copy with another value serde."""
         return dataclasses.replace(self, value_serde=check_serde(serde, "value_serde"))
 
@@ -164,7 +164,7 @@ class Consumed(NamedSerdes[K_co, V_co]):
     if TYPE_CHECKING:
 
         @classmethod
-        def as_(cls, name: str) -> Consumed[Any, Any]:
+        def as_(cls, name: str) -> Consumed[Any, Any]:  # of a topic of any types
             """Options with a name and nothing else."""
 
         def with_key_serde(self, serde: Serde[KR]) -> Consumed[KR, V_co]:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any
 
 from hayase.core.errors import TopologyError
 from hayase.core.names import check_name
 from hayase.dsl import functions
+from hayase.topology.operators.functions import KeyValueMapper
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +31,7 @@ class Printed:
 
     path: str | None = None
     label: str | None = None
-    mapper: Callable[[Any, Any], Any] | None = None
+    mapper: KeyValueMapper | None = None
     name: str | None = None
 
     @classmethod
@@ -54,7 +53,7 @@ class Printed:
         """A copy with another label."""
         return dataclasses.replace(self, label=label)
 
-    def with_key_value_mapper(self, mapper: Callable[[Any, Any], Any]) -> Printed:
+    def with_key_value_mapper(self, mapper: KeyValueMapper) -> Printed:
         """A copy with other text: what `mapper(key, value)` returns."""
         return dataclasses.replace(
             self, mapper=functions.callable_of(mapper, 2, "with_key_value_mapper", "(key, value)")
@@ -75,7 +74,7 @@ class Printer:
 
     path: str | None
     label: str
-    mapper: Callable[[Any, Any], Any] | None
+    mapper: KeyValueMapper | None
 
     def __call__(self, key: object, value: object) -> None:
         """Write one line."""

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
 
 from hayase.core.errors import TopologyError
 from hayase.core.names import check_name
@@ -13,7 +11,7 @@ from hayase.core.windows import to_ms
 from hayase.dsl.options.options import check_serde
 from hayase.dsl.options.store_suppliers import VersionedStoreSupplier, WindowStoreSupplier, ttl_not_possible
 from hayase.serde.protocol import Serde
-from hayase.state.stores.spec import StoreKind, StoreSpec, StoreType
+from hayase.state.stores.spec import StoreInterface, StoreKind, StoreSpec, StoreType
 
 
 class Stores:
@@ -214,7 +212,7 @@ class Stores:
         return _kept(replace(spec, segment_interval_ms=supplier.segment_interval_ms), store_type, logging)
 
     @staticmethod
-    def custom_store(interface: Callable[[Any], Any], over: StoreSpec) -> StoreSpec:
+    def custom_store(interface: StoreInterface, over: StoreSpec) -> StoreSpec:
         """A store with an interface of your own (Kafka Streams' custom `StateStore`), kept as one of the others.
 
         What is written through it is state as any other: part of the epoch, with changelog, restore, history and

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-import pyarrow as pa
+
+from hayase.serde.arrow_bytes import is_chunked
 
 I64 = npt.NDArray[np.int64]
 _FEW = 64
@@ -56,7 +57,7 @@ def _last_of_equal(hashes: npt.NDArray[np.uint64]) -> I64:
 
 def _dictionary_numbers(keys: pl.Series) -> tuple[I64, int]:
     array = keys.to_arrow(compat_level=pl.CompatLevel.oldest())
-    if isinstance(array, pa.ChunkedArray):
+    if is_chunked(array):
         array = array.combine_chunks()
     encoded = array.dictionary_encode()
     return encoded.indices.to_numpy().astype(np.int64), len(encoded.dictionary)

@@ -24,7 +24,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -40,6 +40,11 @@ MAX_RECORDS = 65_536
 """Records of a blob; longer batches become several."""
 MAX_BYTES = 8 << 20
 """Bytes of a blob before compression, except where a single record is larger."""
+
+Stored = bytes | bytearray | memoryview
+"""A blob; a view of it is valid as long as the transaction."""
+Payload = bytes | pa.Buffer
+"""The content of a blob, unpacked."""
 
 _LARGEST_RECORD = 1 << 30
 _LARGEST_PAYLOAD = _LARGEST_RECORD + (1 << 24)
@@ -254,7 +259,7 @@ def _packed(
     return Blob(data, records, largest_ms)
 
 
-def read_header(data: Any, where: BlobLocation, base: int) -> BlobHeader:
+def read_header(data: Stored, where: BlobLocation, base: int) -> BlobHeader:
     """The header of a blob.
 
     Args:
@@ -298,7 +303,7 @@ def read_header(data: Any, where: BlobLocation, base: int) -> BlobHeader:
     return header
 
 
-def _checked_header(data: Any) -> tuple[BlobHeader, int]:
+def _checked_header(data: Stored) -> tuple[BlobHeader, int]:
     """A header of format 3 and its checksum."""
     _, codec, flags, _, records, payload_bytes, largest, span, horizon, payload_crc, sealed = (
         _SEALED_HEADER.unpack_from(data)
@@ -310,7 +315,7 @@ def _checked_header(data: Any) -> tuple[BlobHeader, int]:
     return header, sealed
 
 
-def _unchecked_header(data: Any, where: BlobLocation, base: int) -> BlobHeader:
+def _unchecked_header(data: Stored, where: BlobLocation, base: int) -> BlobHeader:
     version, codec, nothing, records, payload_bytes, largest = _HEADER.unpack_from(data)
     if nothing or (version == _EXTENDED and len(data) < _HEADER.size + _MORE.size):
         raise where.damaged(base, f"its {len(data)} bytes do not begin as a batch does")
@@ -332,7 +337,7 @@ def _unchecked_header(data: Any, where: BlobLocation, base: int) -> BlobHeader:
     )
 
 
-def unpack(data: Any, header: BlobHeader, where: BlobLocation, base: int) -> Any:
+def unpack(data: Stored, header: BlobHeader, where: BlobLocation, base: int) -> Payload:
     """The payload of a blob as a buffer of its own, so that `data` may be a view into the map.
 
     Raises:
@@ -342,7 +347,7 @@ def unpack(data: Any, header: BlobHeader, where: BlobLocation, base: int) -> Any
     if header.payload_crc is not None and (computed := crc32c(packed)) != header.payload_crc:
         raise where.damaged(base, f"the checksum of its content is {computed:08x}, not {header.payload_crc:08x}")
     if header.codec == 0:
-        payload = bytes(packed)
+        payload: Payload = bytes(packed)
     else:
         try:
             payload = _codec(header.codec).decompress(packed, header.payload_bytes)
@@ -353,14 +358,14 @@ def unpack(data: Any, header: BlobHeader, where: BlobLocation, base: int) -> Any
     return payload
 
 
-def timestamps(payload: Any, header: BlobHeader) -> Int64Array:
+def timestamps(payload: Payload, header: BlobHeader) -> Int64Array:
     """Only the timestamps of an unpacked payload."""
     if header.append_time:
         return np.full(header.records, header.max_timestamp_ms, dtype=np.int64)
-    return np.frombuffer(payload, dtype="<i8", count=header.records).astype(np.int64)
+    return np.frombuffer(memoryview(payload), dtype="<i8", count=header.records).astype(np.int64)
 
 
-def decode(payload: Any, header: BlobHeader, where: BlobLocation, base: int) -> Rows:
+def decode(payload: Payload, header: BlobHeader, where: BlobLocation, base: int) -> Rows:
     """The rows of an unpacked payload of the blob at that base offset.
 
     Raises:
@@ -384,11 +389,11 @@ def _ascends(offsets: Int64Array, base: int, span: int) -> bool:
     return bool(base <= offsets[0] and offsets[-1] < base + span and (np.diff(offsets) > 0).all())
 
 
-def offsets(payload: Any, header: BlobHeader, base: int) -> Int64Array:
+def offsets(payload: Payload, header: BlobHeader, base: int) -> Int64Array:
     """Only the offsets of an unpacked payload of the blob at that base offset."""
     if not header.has_gaps:
         return np.arange(base, base + header.records, dtype=np.int64)
-    gaps = np.frombuffer(payload, dtype="<u4", count=header.records, offset=8 * header.records)
+    gaps = np.frombuffer(memoryview(payload), dtype="<u4", count=header.records, offset=8 * header.records)
     return base + gaps.astype(np.int64)
 
 
@@ -414,5 +419,5 @@ def joined(parts: list[Rows]) -> Rows:
 
 
 @cache
-def _codec(number: int) -> Any:
+def _codec(number: int) -> pa.Codec:
     return pa.Codec(_CODEC_NAMES[number])

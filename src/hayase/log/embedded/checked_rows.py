@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator
 from functools import cache
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import lmdb
 import msgspec
@@ -29,7 +29,9 @@ class CheckedRows:
         writes: how often something was written.
     """
 
-    def __init__(self, env: lmdb.Environment, txn: Any, handles: dict[str, object] | None = None) -> None:
+    def __init__(
+        self, env: lmdb.Environment, txn: lmdb.Transaction, handles: dict[str, lmdb._Database] | None = None
+    ) -> None:
         self._env = env
         self._txn = txn
         self._handles = handles if handles is not None else {}
@@ -48,9 +50,9 @@ class CheckedRows:
     def delete(self, table: str, key: bytes) -> bool:
         """Remove a key; whether it was there."""
         self.writes += 1
-        return bool(self._txn.delete(key, db=self._db(table)))
+        return self._txn.delete(key, db=self._db(table))
 
-    def cursor(self, table: str) -> Any:
+    def cursor(self, table: str) -> lmdb.Cursor:
         """A cursor, on nothing yet."""
         return self._txn.cursor(db=self._db(table))
 
@@ -88,7 +90,7 @@ class CheckedRows:
         self.writes += 1
         self._txn.put(key, value, db=self._db(table))
 
-    def _opened(self, table: str, key: bytes, raw: Any) -> bytes:
+    def _opened(self, table: str, key: bytes, raw: bytes | memoryview) -> bytes:
         value = opened(table, key, bytes(raw))
         if value is None:
             raise self._damaged(table, key, "its checksum does not fit")
@@ -113,7 +115,7 @@ class CheckedRows:
         except (msgspec.MsgspecError, struct.error, UnicodeError, ValueError, TypeError) as error:
             raise self._damaged(table, key, f"it cannot be decoded ({error})") from error
 
-    def _db(self, table: str) -> Any:
+    def _db(self, table: str) -> lmdb._Database:
         handle = self._handles.get(table)
         if handle is None:
             handle = self._handles[table] = self._env.open_db(table.encode(), txn=self._txn, create=False)

@@ -4,30 +4,31 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar, cast
+from typing import TypeVar
 
 import lmdb
 
+from hayase.log.embedded.tables import Tables
+
 T = TypeVar("T")
-Work = Callable[[Any], T]
+Work = Callable[[Tables], T]
 """Takes the transaction's tables; may run more than once, so it has no effects but on them."""
-Transaction = Callable[[Callable[[Any], None]], None]
+Transaction = Callable[[Callable[[Tables], None]], None]
 """Runs a function in one write transaction and commits, or writes nothing if it raises."""
 
 
-class _Job(Generic[T]):
-    def __init__(self, work: Work[T]) -> None:
+class _Job:
+    def __init__(self, work: Work[None]) -> None:
         self.work = work
         self.done = False
-        self.result: T | None = None
         self.error: BaseException | None = None
 
-    def run(self, tables: object) -> None:
+    def run(self, tables: Tables) -> None:
         """Run the work; what it raises before its first write is its own affair."""
         self.error = None
         before = _writes(tables)
         try:
-            self.result = self.work(tables)
+            self.work(tables)
         except lmdb.Error:  # of the transaction as a whole: the map or the disk is full
             raise
         except Exception as error:
@@ -39,7 +40,7 @@ class _Job(Generic[T]):
 class _HalfWrittenError(Exception):
     """A job failed behind its first write, so that its transaction must not be committed."""
 
-    def __init__(self, job: _Job[Any], error: Exception) -> None:
+    def __init__(self, job: _Job, error: Exception) -> None:
         super().__init__(str(error))
         self.job = job
         self.error = error
@@ -49,7 +50,7 @@ class GroupCommit:
     """Brings the writes of a process's threads into few transactions. Thread-safe."""
 
     def __init__(self) -> None:
-        self._waiting: list[_Job[Any]] = []
+        self._waiting: list[_Job] = []
         self._lock = threading.Lock()
         self._committing = threading.Lock()
 
@@ -63,7 +64,12 @@ class GroupCommit:
         Raises:
             Exception: what `work` raised; the others' writes are not affected. What `transaction` raised.
         """
-        job = _Job(work)
+        results: list[T] = []
+
+        def keep(tables: Tables) -> None:
+            results[:] = [work(tables)]
+
+        job = _Job(keep)
         with self._lock:
             self._waiting.append(job)
         with self._committing:
@@ -73,12 +79,12 @@ class GroupCommit:
                 self._commit(jobs, transaction, job)
         if job.error is not None:
             raise job.error
-        return cast("T", job.result)
+        return results[0]
 
-    def _commit(self, jobs: list[_Job[Any]], transaction: Transaction, mine: _Job[Any]) -> None:
+    def _commit(self, jobs: list[_Job], transaction: Transaction, mine: _Job) -> None:
         """Commit the jobs; without those that fail half way, each of which aborts a transaction of its own making."""
 
-        def run_all(tables: object) -> None:
+        def run_all(tables: Tables) -> None:
             for job in jobs:
                 job.run(tables)
 

@@ -6,7 +6,7 @@ import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from crc32c import crc32c
@@ -17,6 +17,9 @@ from hayase.log.embedded.blob import Rows
 from hayase.log.embedded.remote_files import open_files, translated
 from hayase.log.embedded.remote_part import CheckedRange, RemotePart
 from hayase.log.protocol import Int64Array
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _TAIL_BYTES = 8
 """Behind a file's metadata: its length, a magic number."""
@@ -117,7 +120,7 @@ class _PartFile:
         table = self._table(number, ["offset", "timestamp_ms"])
         return table.column("offset").to_numpy(), table.column("timestamp_ms").to_numpy()
 
-    def _table(self, number: int, columns: list[str] | None) -> Any:
+    def _table(self, number: int, columns: list[str] | None) -> pa.Table:
         import pyarrow.parquet as pq
 
         group = self.groups[number]
@@ -241,7 +244,7 @@ def _ascends(offsets: Int64Array) -> bool:
     return bool((np.diff(offsets) > 0).all())
 
 
-def _rows(table: Any) -> Rows:
+def _rows(table: pa.Table) -> Rows:
     headers = table.column("headers").to_pylist()
     return Rows(
         table.column("offset").to_numpy(),

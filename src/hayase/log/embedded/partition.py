@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from hayase.core.errors import LogError
 from hayase.core.records import TopicPartition
-from hayase.log.embedded.blob import BlobHeader, BlobLocation, Rows, decode, read_header, unpack
+from hayase.log.embedded.blob import BlobHeader, BlobLocation, Payload, Rows, decode, read_header, unpack
 from hayase.log.embedded.store import LogStore
 from hayase.log.embedded.tables import Tables, partition_key
 from hayase.log.embedded.topic_settings import TopicSettings
@@ -130,9 +130,9 @@ class CleanedPartition:
             for base, header, size, payload in packed:
                 yield StoredBlob(base, header, size, decode(payload, header, where, base))
 
-    def _packed(self, start: int, end: int) -> tuple[list[tuple[int, BlobHeader, int, memoryview | bytes]], int | None]:
+    def _packed(self, start: int, end: int) -> tuple[list[tuple[int, BlobHeader, int, Payload]], int | None]:
         """Some blobs, and where to go on."""
-        packed: list[tuple[int, BlobHeader, int, memoryview | bytes]] = []
+        packed: list[tuple[int, BlobHeader, int, Payload]] = []
         size = 0
         where = self.location
         with self.store.read(buffers=True) as tables:

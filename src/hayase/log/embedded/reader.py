@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from hayase.core.errors import LogError, SourceRangeLostError, UnknownTopicError
 from hayase.core.records import TopicPartition
-from hayase.log.embedded.blob import BlobHeader, BlobLocation, Rows, decode, joined, read_header, unpack
+from hayase.log.embedded.blob import BlobHeader, BlobLocation, Payload, Rows, decode, joined, read_header, unpack
 from hayase.log.embedded.part_reader import PartReader
 from hayase.log.embedded.remote_files import PartGoneError
 from hayase.log.embedded.store import LogStore
@@ -23,11 +22,11 @@ _BATCH_BYTES = 16 << 20
 
 @dataclass(frozen=True, slots=True)
 class _Packed:
-    """A blob taken out of the map: not yet decoded."""
+    """A blob taken out of the map: its rows if they are known, else what is to be decoded."""
 
     base: int
     header: BlobHeader
-    payload: Any
+    content: Payload | Rows
 
     @property
     def end(self) -> int:
@@ -112,8 +111,8 @@ class EmbeddedReader:
             size += header.payload_bytes
             if taken and (records > _BATCH_RECORDS or size > _BATCH_BYTES):
                 break
-            cut = self._cut is not None and self._cut[0] == (where.key, base, header)
-            taken.append(_Packed(base, header, None if cut else unpack(data, header, where, base)))
+            known = self._cut[1] if self._cut is not None and self._cut[0] == (where.key, base, header) else None
+            taken.append(_Packed(base, header, unpack(data, header, where, base) if known is None else known))
         return taken
 
     def _check_compacted(
@@ -129,7 +128,12 @@ class EmbeddedReader:
     def _batch(
         self, partition: TopicPartition, where: BlobLocation, taken: list[_Packed], start: int, end: int
     ) -> RecordBatch:
-        decoded = [self._decode(packed, where) for packed in taken]
+        decoded = [
+            packed.content
+            if isinstance(packed.content, Rows)
+            else decode(packed.content, packed.header, where, packed.base)
+            for packed in taken
+        ]
         last = taken[-1]
         self._cut = ((where.key, last.base, last.header), decoded[-1]) if last.end > end else None
         batch = _fetched(partition, joined(decoded))
@@ -137,12 +141,6 @@ class EmbeddedReader:
             return batch
         low, high = np.searchsorted(batch.offsets, [start, end]).tolist()
         return _sliced(batch, slice(low, high))
-
-    def _decode(self, packed: _Packed, where: BlobLocation) -> Rows:
-        if packed.payload is not None:
-            return decode(packed.payload, packed.header, where, packed.base)
-        assert self._cut is not None
-        return self._cut[1]
 
 
 def _first_gap(start: int, end: int, covered: list[tuple[int, int]]) -> tuple[int, int] | None:

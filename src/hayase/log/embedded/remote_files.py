@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, BinaryIO
 
 from crc32c import crc32c
 
@@ -26,6 +26,10 @@ from hayase.core.records import Headers
 from hayase.log.embedded.blob import Rows
 from hayase.log.embedded.remote_part import CheckedRange
 from hayase.storage.disk_full import is_out_of_space
+
+if TYPE_CHECKING:
+    import fsspec
+    import pyarrow as pa
 
 
 class PartGoneError(LogError):
@@ -102,12 +106,12 @@ def write_part(url: str, batches: Iterator[Rows], *, sync: bool) -> WrittenPart:
 class _ChecksummedSink:
     """A file to write to, which tells the checksum of what was written since it was last asked."""
 
-    def __init__(self, file: Any) -> None:
+    def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self._start = self._end = self._crc = 0
         self.closed = False
 
-    def write(self, data: Any) -> int:
+    def write(self, data: bytes | memoryview) -> int:
         written = memoryview(data)
         self._file.write(written)
         self._crc = crc32c(written, self._crc)
@@ -168,7 +172,7 @@ def translated(url: str) -> Iterator[None]:
         ) from error
 
 
-def open_files(url: str) -> tuple[Any, str]:
+def open_files(url: str) -> tuple[fsspec.AbstractFileSystem, str]:
     """The file system of a URL, and the path there."""
     import fsspec
 
@@ -176,7 +180,7 @@ def open_files(url: str) -> tuple[Any, str]:
     return files, str(path)
 
 
-def _make_place(files: Any, path: str) -> None:
+def _make_place(files: fsspec.AbstractFileSystem, path: str) -> None:
     """The folder of a file; where the file system is a local one also the file, which is to be private."""
     if _is_local(files):
         make_folder(Path(path).parent)
@@ -202,7 +206,7 @@ def _sync_local(files: object, path: str) -> None:
             os.close(descriptor)
 
 
-def _schema() -> Any:
+def _schema() -> pa.Schema:
     import pyarrow as pa
 
     return pa.schema(
@@ -216,7 +220,7 @@ def _schema() -> Any:
     )
 
 
-def _table(rows: Rows) -> Any:
+def _table(rows: Rows) -> pa.Table:
     import pyarrow as pa
 
     schema = _schema()

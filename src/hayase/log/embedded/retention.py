@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain, pairwise
 
 from hayase.core.failpoints import reach
@@ -74,7 +75,7 @@ def _remove(partition: CleanedPartition, find: Callable[[Tables], Expired]) -> E
             return None
         reach("before_retention")
         try:
-            partition.change(lambda tables, expired=expired: _take_away(partition, tables, expired))  # type: ignore[misc]
+            partition.change(partial(_take_away, partition, expired=expired))
         except ChangedMeanwhileError:
             continue  # another cleaner, or who deletes records, was first
         reach("after_retention")

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import lmdb
 
@@ -64,7 +64,7 @@ class LogStore:
         with io_errors(config.location, "LOG_NOT_OPENED"):
             private_folder(Path(config.location).absolute(), contents=FILES)
         self.path = os.path.realpath(config.location)
-        self._handles: dict[str, object] = {}
+        self._handles: dict[str, lmdb._Database] = {}
         self._prepared: weakref.ref[lmdb.Environment] | None = None
         self._user = (os.getpid(), self.path)
         self._closed = False
@@ -115,7 +115,7 @@ class LogStore:
         env = self._env()
         with self._translated(), waiting_for_write_lock(self.path, pid_namespace.USERS_LOCK) as came:
 
-            def begun(txn: Any) -> T:
+            def begun(txn: lmdb.Transaction[bytes]) -> T:
                 came()
                 return work(Tables(env, txn, self._handles))
 
@@ -153,7 +153,7 @@ class LogStore:
     def _prepare(self, env: lmdb.Environment) -> None:
         """Make or check the layout. Database handles that are opened here stay open with the environment."""
 
-        def prepare(txn: Any) -> None:
+        def prepare(txn: lmdb.Transaction[bytes]) -> None:
             came()
             meta = env.open_db(b"meta", txn=txn)
             for name in NAMES:

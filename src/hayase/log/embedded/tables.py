@@ -31,7 +31,6 @@ import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import Any
 
 import lmdb
 import msgspec
@@ -206,7 +205,7 @@ class Tables(CheckedRows):
                 return None
             return self._base_of_time(cursor)
 
-    def blobs(self, key: bytes, offset: int) -> Iterator[tuple[int, Any]]:
+    def blobs(self, key: bytes, offset: int) -> Iterator[tuple[int, bytes | memoryview]]:
         """Base offset and data of the partition's blobs, from the one that holds `offset`, or is next after it."""
         with self.cursor("batches") as cursor:
             more = cursor.set_range(key + _U64.pack(offset))
@@ -326,7 +325,7 @@ class Tables(CheckedRows):
                 self.writes += 1
                 more = cursor.delete()
 
-    def _base_of_time(self, cursor: Any) -> int:
+    def _base_of_time(self, cursor: lmdb.Cursor) -> int:
         return int(_U64.unpack(self._opened("times", bytes(cursor.key()), cursor.value()))[0])
 
     def upgrade(self) -> None:

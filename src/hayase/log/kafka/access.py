@@ -13,6 +13,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
@@ -112,8 +113,13 @@ def _ask(
 ) -> tuple[bool, list[KafkaError]]:
     """Whether the cluster answers, and what went wrong meanwhile."""
     failures: list[KafkaError] = []
-    quick = {"reconnect.backoff.ms": 50, "reconnect.backoff.max.ms": 200, "error_cb": failures.append}
-    client = AdminClient({**settings, **quick}, logger=_QUIET)
+    quick: dict[str, object] = {
+        "reconnect.backoff.ms": 50,
+        "reconnect.backoff.max.ms": 200,
+        "error_cb": failures.append,
+    }
+    given: dict[str, Any] = {**settings, **quick}  # as the client takes them
+    client = AdminClient(given, logger=_QUIET)
     answer = client.describe_cluster(request_timeout=limit_s)
     deadline = monotonic() + limit_s
     patience_s: float | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import confluent_kafka
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
@@ -18,6 +18,8 @@ from confluent_kafka.admin import (
     NewTopic,
     OffsetSpec,
     ResourceType,
+    TopicDescription,
+    TopicMetadata,
 )
 
 from hayase.core.errors import ConfigError, LogError
@@ -34,6 +36,9 @@ from hayase.log.kafka.group_member import GroupMember
 from hayase.log.protocol import LogConfig, TopicInfo
 
 Answer = TypeVar("Answer")
+
+EARLIEST: OffsetSpec = OffsetSpec.earliest()
+LATEST: OffsetSpec = OffsetSpec.latest()
 
 _COMMIT_S = 15.0
 """The planner commits after each epoch, only for other tools to look at, and has to go on when the brokers are away."""
@@ -147,7 +152,7 @@ class KafkaAdmin(ProcessBound):
         if info is None:
             raise log_error(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART), "creating a topic", topic=name)
         # The leader is named before it has opened its files.
-        self.offsets(dict.fromkeys(own_partitions(name, info.partitions), OffsetSpec.latest()))
+        self.offsets(dict.fromkeys(own_partitions(name, info.partitions), LATEST))
         return info
 
     def delete_topic(self, name: str) -> None:
@@ -227,7 +232,7 @@ class KafkaAdmin(ProcessBound):
             for name, description in descriptions.items()
         }
 
-    def _descriptions(self, names: Sequence[str]) -> dict[str, Any]:
+    def _descriptions(self, names: Sequence[str]) -> dict[str, TopicDescription]:
         if not names:
             return {}
         futures = self.client.describe_topics(TopicCollection(list(names)), request_timeout=self._timeout_s)
@@ -362,10 +367,10 @@ class KafkaAdmin(ProcessBound):
     def _error(self, reason: KafkaError, doing: str, **context: object) -> LogError:
         return explained_error(self._config, "admin", reason, doing, **context)
 
-    def _names(self) -> dict[str, Any]:
+    def _names(self) -> dict[str, TopicMetadata]:
         """All topics by name, Kafka's internal ones included."""
         try:
-            topics: dict[str, Any] = self.client.list_topics(timeout=self._timeout_s).topics
+            topics = self.client.list_topics(timeout=self._timeout_s).topics
         except KafkaException as error:
             raise self._error(kafka_error(error), "listing topics") from error
         return topics
@@ -385,7 +390,11 @@ def own_partitions(name: str, count: int) -> Iterable[TopicPartition]:
 def _own(settings: Mapping[str, ConfigEntry]) -> dict[str, str]:
     """Those made on the topic itself."""
     own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
-    return {name: entry.value for name, entry in settings.items() if entry.source == own}
+    return {
+        name: entry.value or ""
+        for name, entry in settings.items()
+        if entry.source == own  # type: ignore[comparison-overlap] # it is given as a number
+    }
 
 
 def _no_broker_yet(reason: KafkaError) -> bool:

@@ -8,7 +8,7 @@ import os
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
@@ -133,7 +133,7 @@ _PASSING = {
 """Answers of brokers that start, stop or hand over what they lead. The client marks few of them as retriable."""
 
 
-def client_settings(config: LogConfig, role: str) -> dict[str, Any]:
+def client_settings(config: LogConfig, role: str) -> dict[str, object]:
     """The settings of one kind of client: defaults, then options without prefix, then those of the role.
 
     Names of the Java clients' security settings are translated, references to secrets resolved.

@@ -28,8 +28,9 @@ _STALL_S = 0.5
 _LOST_AFTER_S = 2.0
 _REQUEST_S = 10.0
 
-_value, _key, _offset = Message.value, Message.key, Message.offset
-_timestamp, _headers, _error = Message.timestamp, Message.headers, Message.error
+_value, _key, _timestamp, _error = Message.value, Message.key, Message.timestamp, Message.error
+_offset: Callable[[Message], int] = Message.offset  # type: ignore[assignment] # what was consumed has one
+_headers: Callable[[Message], list[tuple[str, bytes | None]] | None] = Message.headers  # type: ignore[assignment] # bytes
 _second = itemgetter(1)
 _UNREADABLE = (
     KafkaError._BAD_COMPRESSION,
@@ -162,7 +163,7 @@ class Cursor:
         columns = _Columns()
         reached = False
         while not reached:
-            messages = self._wait_for_chunk(start, end)
+            messages = self._wait_for_chunk(partition, start, end)
             if messages is None:
                 break
             if (last := _offset(messages[-1])) + 1 >= end:
@@ -181,7 +182,7 @@ class Cursor:
         if len(columns):
             yield columns.batch(partition)
         self._next = end
-        self._stop_at_the_end(end)
+        self._stop_at_the_end(partition, end)
 
     def _assign(self, partition: TopicPartition, start: int) -> None:
         """Go to an offset. Asking first costs little; otherwise a topic that does not exist is waited for."""
@@ -192,11 +193,10 @@ class Cursor:
         self.partition = partition
         if partition.topic not in self._known_topics:
             self._check_exists(partition)
-        self._begin_at(start)
+        self._begin_at(partition, start)
 
-    def _begin_at(self, offset: int) -> None:
-        assert self.partition is not None
-        self.consumer.assign([confluent_kafka.TopicPartition(*self.partition, offset)])
+    def _begin_at(self, partition: TopicPartition, offset: int) -> None:
+        self.consumer.assign([confluent_kafka.TopicPartition(*partition, offset)])
         self.streaming = True
         self._position_counts = False
         self._end_seen = -1
@@ -208,46 +208,45 @@ class Cursor:
         self._pending = messages[count:] + self._pending
         return messages[:count]
 
-    def _wait_for_chunk(self, start: int, end: int) -> list[Message] | None:
+    def _wait_for_chunk(self, partition: TopicPartition, start: int, end: int) -> list[Message] | None:
         """The next records, or None when the position has reached `end` without one."""
         if self._pending:
             messages, self._pending = self._pending[:_CHUNK], self._pending[_CHUNK:]
             return messages
-        messages = self._records_of(self.consumer.consume(self._chunk, 0), end)
+        messages = self._records_of(partition, self.consumer.consume(self._chunk, 0), end)
         began = checked = -1.0
         patience_s = _STALL_S
         while not messages:
-            if self._end_seen >= end or self._position_reached(end):
+            if self._end_seen >= end or self._position_reached(partition, end):
                 return None
             now = self._monotonic()
             if began < 0:
                 began = checked = now
             elif now - began > self._timeout_s:
-                raise self._timed_out(start, end)
+                raise self._timed_out(partition, start, end)
             elif now - checked > patience_s:
-                self._check_range(start, end, end_must_be_there=now - began > _LOST_AFTER_S)
+                self._check_range(partition, start, end, end_must_be_there=now - began > _LOST_AFTER_S)
                 checked = self._monotonic()
                 patience_s *= 2
             # poll returns with the first message, consume would wait until it has all it may take
             message = self.consumer.poll(_WAIT_S)
-            messages = self._records_of([message], end) if message is not None else []
+            messages = self._records_of(partition, [message], end) if message is not None else []
         self._position_counts = True
         return messages
 
-    def _position_reached(self, end: int) -> bool:
+    def _position_reached(self, partition: TopicPartition, end: int) -> bool:
         """Whether the consumer is past everything before `end`: it also counts records that are not delivered.
 
         Right after a jump the position may still be that of the range before, so it counts only once it was seen
         before `end` or a record has come. If that never happens, the end-of-partition event ends the range.
         """
-        assert self.partition is not None
-        position = self.consumer.position([confluent_kafka.TopicPartition(*self.partition)])[0].offset
+        position = self.consumer.position([confluent_kafka.TopicPartition(*partition)])[0].offset
         if position < end:
             self._position_counts = True
             return False
         return self._position_counts
 
-    def _records_of(self, messages: list[Message], end: int) -> list[Message]:
+    def _records_of(self, partition: TopicPartition, messages: list[Message], end: int) -> list[Message]:
         """The messages without events; errors among these are raised.
 
         That an offset is not there may be said of one outside of the range: by the range before a jump, or because
@@ -267,40 +266,37 @@ class Cursor:
                     self._halted = True
                     continue
                 self._lose_position()
-                raise self._lost(f"offset {offset} is not there: {error.str()}", offset)
+                raise self._lost(partition, f"offset {offset} is not there: {error.str()}", offset)
             elif error.code() in _UNREADABLE:
-                raise self._damaged(error)
+                raise self._damaged(partition, error)
             elif not error.retriable() and error.code() not in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN):
-                where = self.partition
                 self._lose_position()
-                raise log_error(error, "reading", topic=where and where.topic, partition=where and where.partition)
+                raise log_error(error, "reading", topic=partition.topic, partition=partition.partition)
         return [message for message in messages if message.error() is None]
 
-    def _damaged(self, error: KafkaError) -> LogError:
+    def _damaged(self, partition: TopicPartition, error: KafkaError) -> LogError:
         """What the client cannot read, it will not read the next time either: nothing is waited for."""
-        assert self.partition is not None
-        where, offset = self.partition, self._at
+        offset = self._at
         self._lose_position()
         return LogError(
             "LOG_DAMAGED",
             f"the batch of records at offset {offset}, or the next that is there, cannot be read: {error.str()} "
             f"({error.name()}). It was damaged, or written by a client that does not keep to Kafka's protocol. To go "
             "on behind it, delete the records up to it (kafka-delete-records) and start with source.range.lost=reset",
-            topic=where.topic,
-            partition=where.partition,
+            topic=partition.topic,
+            partition=partition.partition,
             offset=offset,
         )
 
-    def _check_range(self, start: int, end: int, *, end_must_be_there: bool) -> None:
+    def _check_range(self, partition: TopicPartition, start: int, end: int, *, end_must_be_there: bool) -> None:
         """Nothing came for a while: is the range still there? A broker that does not answer is waited for.
 
         A leader that has just taken over may know of less for a moment: see `end_must_be_there`.
         """
-        assert self.partition is not None
         try:
-            self._check_exists(self.partition)
+            self._check_exists(partition)
             low, high = self.consumer.get_watermark_offsets(
-                confluent_kafka.TopicPartition(*self.partition), timeout=_REQUEST_S
+                confluent_kafka.TopicPartition(*partition), timeout=_REQUEST_S
             )
         except (KafkaException, LogError) as error:
             if isinstance(error, LogError) and error.condition != "BROKER_UNAVAILABLE":
@@ -310,9 +306,10 @@ class Cursor:
         if start < low or (end > high and end_must_be_there):
             self._lose_position()
             where = start if start < low else end
-            raise self._lost(f"the range is [{start}, {end}), the committed records are in [{low}, {high})", where)
+            what = f"the range is [{start}, {end}), the committed records are in [{low}, {high})"
+            raise self._lost(partition, what, where)
         if self._halted:
-            self._begin_at(self._at)
+            self._begin_at(partition, self._at)
 
     def _check_exists(self, partition: TopicPartition) -> None:
         try:
@@ -330,25 +327,23 @@ class Cursor:
             )
         self._known_topics.add(partition.topic)
 
-    def _lost(self, what: str, offset: int) -> SourceRangeLostError:
-        topic, number = self.partition or (None, None)
+    def _lost(self, partition: TopicPartition, what: str, offset: int) -> SourceRangeLostError:
         return SourceRangeLostError(
             "SOURCE_RANGE_LOST",
             f"a range that was to be read is gone: {what}. Was the topic recreated, or its retention shorter than "
             "the application was down? `hayase app reset` starts over with what is there",
-            topic=topic,
-            partition=number,
+            topic=partition.topic,
+            partition=partition.partition,
             offset=offset,
         )
 
-    def _timed_out(self, start: int, end: int) -> LogError:
-        topic, number = self.partition or (None, None)
+    def _timed_out(self, partition: TopicPartition, start: int, end: int) -> LogError:
         self._lose_position()
         error = LogError(
             "BROKER_UNAVAILABLE",
             f"nothing of the range [{start}, {end}) came for {self._timeout_s:g} s. Trying again is safe",
-            topic=topic,
-            partition=number,
+            topic=partition.topic,
+            partition=partition.partition,
         )
         return why_unanswered(client_settings(self._config, "consumer"), error)
 
@@ -356,12 +351,11 @@ class Cursor:
         self._known_topics.clear()
         self._next = -1
 
-    def _stop_at_the_end(self, end: int) -> None:
+    def _stop_at_the_end(self, partition: TopicPartition, end: int) -> None:
         """Stop asking the broker if there is nothing behind the range."""
-        assert self.partition is not None
         if self._pending:
             return
-        _, high = self.consumer.get_watermark_offsets(confluent_kafka.TopicPartition(*self.partition), cached=True)
+        _, high = self.consumer.get_watermark_offsets(confluent_kafka.TopicPartition(*partition), cached=True)
         if high <= end or self._halted:
             self.consumer.unassign()
             self.streaming = False

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from confluent_kafka.admin import OffsetSpec
 
 from hayase.core.records import TopicPartition
-from hayase.log.kafka.admin import KafkaAdmin
+from hayase.log.kafka.admin import EARLIEST, LATEST, KafkaAdmin
 from hayase.log.kafka.markers import MarkerTopics, is_markers_topic, markers_topic
 from hayase.log.kafka.reader import KafkaReader
 from hayase.log.kafka.writer import KafkaWriter
@@ -77,15 +77,15 @@ class KafkaLog:
 
     def start_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """See `Log.start_offsets`."""
-        return self._admin.offsets(dict.fromkeys(partitions, OffsetSpec.earliest()))
+        return self._admin.offsets(dict.fromkeys(partitions, EARLIEST))
 
     def end_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """See `Log.end_offsets`."""
-        return self._admin.offsets(dict.fromkeys(partitions, OffsetSpec.latest()))
+        return self._admin.offsets(dict.fromkeys(partitions, LATEST))
 
     def unfinished(self, partitions: Sequence[TopicPartition]) -> bool:
         """See `Log.unfinished`."""
-        latest = dict.fromkeys(partitions, OffsetSpec.latest())
+        latest = dict.fromkeys(partitions, LATEST)
         written = self._admin.offsets(latest, committed=False)
         committed = self._admin.offsets(latest)
         return any(committed[partition] < end for partition, end in written.items())

@@ -18,11 +18,10 @@ from collections.abc import Callable, Iterator, Mapping
 import confluent_kafka
 import msgspec
 from confluent_kafka import Consumer, KafkaError, Message
-from confluent_kafka.admin import OffsetSpec
 
 from hayase.core.errors import LogError
 from hayase.core.records import TopicPartition
-from hayase.log.kafka.admin import KafkaAdmin, own_partitions
+from hayase.log.kafka.admin import LATEST, KafkaAdmin, own_partitions
 from hayase.log.kafka.clients import ProcessBound, leak, log_error, open_consumer
 from hayase.log.protocol import LogConfig, Marker
 
@@ -104,7 +103,7 @@ class MarkerTopics(ProcessBound):
         Raises:
             LogError: `BROKER_UNAVAILABLE` if that takes longer than the timeout.
         """
-        end = self._admin.offsets({partition: OffsetSpec.latest()}, committed=False)[partition]
+        end = self._admin.offsets({partition: LATEST}, committed=False)[partition]
         key = bundle.encode()
         for start in (max(0, end - _TAIL), 0):
             newest = None
@@ -124,7 +123,7 @@ class MarkerTopics(ProcessBound):
         if info is None:
             return {}
         partitions = list(own_partitions(name, info.partitions))
-        ends = self._admin.offsets(dict.fromkeys(partitions, OffsetSpec.latest()), committed=not wait)
+        ends = self._admin.offsets(dict.fromkeys(partitions, LATEST), committed=not wait)
         markers: dict[str, Marker] = {}
         for message in self._read({partition: (0, end) for partition, end in ends.items()}):
             key, value = message.key(), message.value()

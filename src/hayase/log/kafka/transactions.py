@@ -66,7 +66,7 @@ def given_transaction_timeout_s(config: LogConfig) -> float:
     """
     given = client_settings(config, "producer")["transaction.timeout.ms"]
     try:
-        return int(given) / 1000
+        return int(str(given)) / 1000
     except ValueError as error:
         raise ConfigError(
             "INVALID_CLIENT_SETTING",

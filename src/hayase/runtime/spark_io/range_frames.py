@@ -125,7 +125,7 @@ def _decoded(
             partition=batch.partition,
             offset=int(batch.offsets[row]),
         )
-    if codec.schema.bare:
+    if codec.schema.bare or not isinstance(dtype, pa.StructType):
         return _arrow(decoded.frame.to_series(), dtype)
     parts = [_arrow(decoded.frame[field.name], field.type) for field in dtype]
     return pa.StructArray.from_arrays(parts, fields=list(dtype), mask=_arrow(decoded.null, pa.bool_()))

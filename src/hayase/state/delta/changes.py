@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+
+import pyarrow as pa
 
 StoreKey = tuple[str, str]
 """Task id and store name."""
@@ -43,8 +44,8 @@ class ColumnChanges:
     """
 
     ranges: list[ByteRange]
-    keys: Any
-    values: Any
+    keys: pa.Array
+    values: pa.Array
 
 
 @dataclass(slots=True)

@@ -84,6 +84,10 @@ class _Header(msgspec.Struct, array_like=True):
 _decode_header = msgspec.msgpack.Decoder(_Header).decode
 
 
+def _unread(part: Part) -> Delta:
+    raise ValueError(f"a part of {part.length} bytes can be read only of a delta that a changelog has read")
+
+
 @dataclass(slots=True)
 class Delta:
     """What one epoch did to a bundle. Not to be changed once `to_bytes` or `digest` was called.
@@ -99,7 +103,7 @@ class Delta:
         changes: to the stores.
         journal: what is sent.
         parts: of a delta too large for memory: what comes behind `changes` and `journal`, in order. `pieces`, `outputs`
-            and `rows` give all of it, `load` having been set.
+            and `rows` give all of it.
         load: reads a part; the changelog sets it.
     """
 
@@ -113,7 +117,7 @@ class Delta:
     changes: StateChanges = field(default_factory=StateChanges)
     journal: Journal = field(default_factory=Journal)
     parts: list[Part] = field(default_factory=list)
-    load: Callable[[Part], Delta] | None = field(default=None, repr=False, compare=False)
+    load: Callable[[Part], Delta] = field(default=_unread, repr=False, compare=False)
     _bytes: bytes | None = field(default=None, repr=False, compare=False)
     _undecoded: tuple[list[_Store], memoryview] | None = field(default=None, repr=False, compare=False)
     _columns: dict[StoreKey, ColumnChanges] | None = field(default=None, repr=False, compare=False)
@@ -143,7 +147,7 @@ class Delta:
         yield self.changes
         for part in self.parts:
             if part.kind == "changes":
-                yield self._loaded(part).changes
+                yield self.load(part).changes
 
     def columns(self) -> dict[StoreKey, ColumnChanges]:
         """The changes in Arrow, without those of parts; made once and kept."""
@@ -172,14 +176,10 @@ class Delta:
         yield from self.journal.rows
         for part in self.parts:
             if part.kind == "rows":
-                yield from self._loaded(part).journal.rows
+                yield from self.load(part).journal.rows
 
     def _output(self, part: Part) -> OutputBatch:
-        return self._loaded(part).journal.outputs[0]
-
-    def _loaded(self, part: Part) -> Delta:
-        assert self.load is not None
-        return self.load(part)
+        return self.load(part).journal.outputs[0]
 
     @classmethod
     def from_bytes(
@@ -305,9 +305,8 @@ def _decode(cls: type[Delta], data: bytes, content: memoryview, journal: bool, c
         if journal
         else Journal(),
         header.parts,
-        None,
-        data,
-        None if changes else (header.stores, content[end:changes_end]),
+        _bytes=data,
+        _undecoded=None if changes else (header.stores, content[end:changes_end]),
     )
 
 

@@ -110,7 +110,8 @@ class DeltaMerge:
 
     def take(self) -> Step:
         """Everything added so far as one step; the chain is empty then."""
-        assert self._steps is not None
+        if self._steps is None:
+            raise ValueError("take() before add(): there is nothing to be taken")
         first, last = self._steps
         merged = self._merged
         for each in merged.values():

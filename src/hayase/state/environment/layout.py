@@ -262,8 +262,9 @@ def write_stored(
         values = [value for value in values if value is not None]
     if not ascending and len(keys) >= _WORTH_SORTING and (count > 4 * len(keys) or len(keys) >= _ALWAYS_WORTH_SORTING):
         keys, values = _sorted_by_key(keys, values)
+    written = cast("Sequence[bytes]", values)  # the deletes among them are done
     with txn.cursor() as cursor:
-        cursor.putmulti(zip(map(prefix.__add__, keys), cast("Sequence[bytes]", values), strict=True))
+        cursor.putmulti(zip(map(prefix.__add__, keys), written, strict=True))
 
 
 def _sorted_by_key(

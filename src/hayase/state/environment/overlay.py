@@ -11,7 +11,7 @@ from hayase.state.delta.changes import ByteRange, StoreChanges
 from hayase.state.environment.base import BaseStore, Entries
 from hayase.state.environment.spill import SpilledStore, SpillMaps, value_of
 
-_ABSENT: Any = object()
+_ABSENT: Any = object()  # in the place of values
 _ENTRY_BYTES = 200
 """What a written key costs beside its bytes and those of its value."""
 _PIECE_BYTES = 8 << 20

@@ -11,10 +11,10 @@ import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import lmdb
 
@@ -24,7 +24,7 @@ from hayase.state.environment.base import Entries
 from hayase.storage.disk_full import disk_full, is_out_of_space, naming_full_disk
 from hayase.storage.lmdb_env import close_environment, is_disk_full, open_environment, read_transaction, run_write
 
-T = TypeVar("T")
+_Scan = Generator[tuple[bytes, bytes], None, None]
 
 TEMPORARY_PREFIX = "temporary-"
 """Folders in the state's folder that are not needed once their process is gone."""
@@ -84,11 +84,11 @@ class SpillFile:
 
     def read(self, place: Spilled) -> bytes:
         """A blob that was written."""
-        assert self._descriptor is not None
+        descriptor = self._opened()
         pieces: list[bytes] = []
         offset, left = place
         while left:
-            piece = os.pread(self._descriptor, left, offset)
+            piece = os.pread(descriptor, left, offset)
             if not piece:
                 raise OSError(f"the spill file in {self._folder} ends at {offset}, before what was written to it")
             pieces.append(piece)
@@ -122,7 +122,7 @@ class SpillMaps:
         self._next = layout.FIRST_NUMBER
         self._stack = ExitStack()
         self._txn: layout.Txn | None = None
-        self._scans: weakref.WeakSet[Iterator[tuple[bytes, bytes]]] = weakref.WeakSet()
+        self._scans: weakref.WeakSet[_Scan] = weakref.WeakSet()
 
     def store(self) -> SpilledStore:
         """A new, empty store."""
@@ -132,7 +132,7 @@ class SpillMaps:
     def close(self) -> None:
         """Remove it; its stores cannot be read any more."""
         for scan in list(self._scans):
-            scan.close()  # type: ignore[attr-defined]
+            scan.close()
         self._stack.close()
         self._txn = None
         if self._path is not None:
@@ -173,23 +173,23 @@ class SpillMaps:
         self._scans.add(scan)
         return scan
 
-    def _scan(self, prefix: bytes, start: bytes | None, end: bytes | None, reverse: bool) -> Entries:
+    def _scan(self, prefix: bytes, start: bytes | None, end: bytes | None, reverse: bool) -> _Scan:
         with read_transaction(self.env()) as txn:
             yield b"", b""  # now the snapshot is taken
             yield from layout.LmdbBase(txn, int.from_bytes(prefix, "big"), 0).range(start, end, reverse)
 
-    def _run(self, work: object) -> None:
+    def _run(self, work: Callable[[layout.Txn], None]) -> None:
         # An open snapshot would keep pages from being used again.
         self._stack.close()
         self._txn = None
         env = self.env()
         try:
-            run_write(env, work)  # type: ignore[arg-type]
+            run_write(env, work)
         except lmdb.Error as error:
-            assert self._path is not None
-            if not is_disk_full(self._path, error):
+            folder = Path(env.path())
+            if not is_disk_full(folder, error):
                 raise
-            raise disk_full(_WHAT, self._path, error) from error
+            raise disk_full(_WHAT, folder, error) from error
 
 
 class SpilledStore:

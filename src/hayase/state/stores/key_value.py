@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Generic, TypeVar
+from typing import Generic
 
+from hayase.core.type_variables import K, V
 from hayase.serde.protocol import Serde
 from hayase.state.stores.protocol import ByteStore
 from hayase.state.stores.values import (
@@ -15,11 +16,6 @@ from hayase.state.stores.values import (
     ValueCodec,
     key_bytes,
 )
-
-K = TypeVar("K")
-"""Type of the keys."""
-V = TypeVar("V")
-"""Type of the values."""
 
 
 class ReadOnlyKeyValueStore(Generic[K, V]):

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Generic, TypeVar
+from typing import Generic
 
 from hayase.core.records import Window, Windowed
+from hayase.core.type_variables import K, V
 from hayase.core.windows import LAST_MS
 from hayase.serde.protocol import Serde
 from hayase.state.stores.protocol import ByteStore
 from hayase.state.stores.session_bytes import SessionBytes
 from hayase.state.stores.values import KeyValue, PlainValues, ValueCodec, key_bytes
-
-K = TypeVar("K")
-"""Type of the keys."""
-V = TypeVar("V")
-"""Type of the values."""
 
 
 class ReadOnlySessionStore(Generic[K, V]):

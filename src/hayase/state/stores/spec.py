@@ -26,6 +26,9 @@ StoreKind = Literal[
     "key_value", "timestamped_key_value", "window", "timestamped_window", "versioned_key_value", "session"
 ]
 
+StoreInterface = Callable[[Any], Any]
+"""Makes what the user works with from a store: of a class of the user's own, which type checkers do not see."""
+
 
 @dataclass(frozen=True, slots=True)
 class StoreSpec:
@@ -62,7 +65,7 @@ class StoreSpec:
     retain_duplicates: bool = False
     segment_interval_ms: int | None = None
     ttl_ms: int | None = None
-    interface: Callable[[Any], Any] | None = None
+    interface: StoreInterface | None = None
 
     @property
     def in_memory(self) -> bool:

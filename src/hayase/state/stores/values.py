@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import struct
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol
 
 from hayase.core.errors import SerializationError
+from hayase.core.type_variables import K, V
 from hayase.serde.protocol import Serde
-
-K = TypeVar("K")
-"""Type of the keys."""
-V = TypeVar("V")
-"""Type of the values."""
 
 _TIME = struct.Struct(">q")
 

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple
 
+from hayase.core.type_variables import K, V
 from hayase.serde.protocol import Serde
 from hayase.state.stores.protocol import ByteStore
 from hayase.state.stores.values import KeyValue, key_bytes
 from hayase.state.stores.versioned_bytes import LATEST, NOT_PUT, Version, VersionedBytes
-
-K = TypeVar("K")
-"""Type of the keys."""
-V = TypeVar("V")
-"""Type of the values."""
 
 
 class VersionedRecord(NamedTuple, Generic[V]):
@@ -66,9 +62,8 @@ class ReadOnlyVersionedKeyValueStore(Generic[K, V]):
         They are those that `get` gives for these times, each once: deletes, and what is forgotten, are left out.
         """
         for version in self._versions.between(key_bytes(self._key_serde, key), from_ms, to_ms, reverse=reverse):
-            record = self._record(version)
-            assert record is not None
-            yield record
+            if (record := self._record(version)) is not None:
+                yield record
 
     def range(self, key_from: K | None, key_to: K | None) -> Iterator[KeyValue[K, VersionedRecord[V]]]:
         """Keys from `key_from` to `key_to`, both included, with their latest versions; `None` is no bound."""
@@ -92,9 +87,8 @@ class ReadOnlyVersionedKeyValueStore(Generic[K, V]):
         first = None if key_from is None else key_bytes(self._key_serde, key_from)
         last = None if key_to is None else key_bytes(self._key_serde, key_to)
         for data, version in self._versions.all(first, last, reverse=reverse):
-            record = self._record(version)
-            assert record is not None
-            yield KeyValue(self._key_serde.from_bytes(data), record)
+            if (record := self._record(version)) is not None:
+                yield KeyValue(self._key_serde.from_bytes(data), record)
 
     def _record(self, version: Version | None) -> VersionedRecord[V] | None:
         if version is None or version.value is None:

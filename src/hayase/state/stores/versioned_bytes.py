@@ -41,7 +41,7 @@ class _Found(NamedTuple):
 
     place: bytes | None
     version: Version | None
-    next_ms: int | None
+    next_ms: int
 
 
 def segment_interval_ms(history_ms: int) -> int:
@@ -114,9 +114,8 @@ class VersionedBytes:
         for segment in range(from_ms // self._interval_ms, last + 1):
             versions = self._versions_prefix(key, segment)
             for place, data in self._store.range(versions, versions + BEHIND_TIMES):
-                version = _version_of(place, data)
-                assert version.valid_to_ms is not None
-                if version.timestamp_ms <= to_ms and version.valid_to_ms > from_ms:
+                version, end_ms = _version_of(place, data)
+                if version.timestamp_ms <= to_ms and end_ms > from_ms:
                     valid_versions.append(version)
         if latest.timestamp_ms <= to_ms:
             valid_versions.append(latest)
@@ -210,18 +209,16 @@ class VersionedBytes:
             versions = self._versions_prefix(key, segment)
             at = next(self._store.range(versions, versions + behind, reverse=True), None)
             if at is not None:
-                version = _version_of(*at)
-                assert version.valid_to_ms is not None
-                if version.valid_to_ms > time_ms:
-                    return _Found(at[0], version, version.valid_to_ms)
+                version, end_ms = _version_of(*at)
+                if end_ms > time_ms:
+                    return _Found(at[0], version, end_ms)
             after = next(self._store.range(versions + behind, versions + BEHIND_TIMES), None)
             if after is not None:
-                return _Found(None, None, _version_of(*after).timestamp_ms)
+                return _Found(None, None, _version_of(*after)[0].timestamp_ms)
         return _Found(None, None, latest_ms)
 
     def _insert(self, key: bytes, value: bytes | None, timestamp_ms: int, latest_ms: int) -> int:
         place, version, next_ms = self._find(key, timestamp_ms, latest_ms)
-        assert next_ms is not None
         if place is not None and version is not None:
             self._store.put(place, None)
             if version.timestamp_ms < timestamp_ms:
@@ -255,6 +252,7 @@ def _latest_of(data: bytes) -> Version:
     return Version(_LONG.unpack_from(data)[0], _unmarked(data), None)
 
 
-def _version_of(place: bytes, data: bytes) -> Version:
-    begin_ms = _LONG.unpack_from(place, len(place) - _TIME)[0]
-    return Version(begin_ms, _unmarked(data), _LONG.unpack_from(data)[0])
+def _version_of(place: bytes, data: bytes) -> tuple[Version, int]:
+    """A version of the history, and its end."""
+    begin_ms, end_ms = _LONG.unpack_from(place, len(place) - _TIME)[0], _LONG.unpack_from(data)[0]
+    return Version(begin_ms, _unmarked(data), end_ms), end_ms

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from hayase.core.errors import ConfigError
 from hayase.state.stores.key_value import KeyValueStore, ReadOnlyKeyValueStore, TimestampedKeyValueStore
@@ -11,27 +11,24 @@ from hayase.state.stores.protocol import ByteStore
 from hayase.state.stores.session import ReadOnlySessionStore, SessionStore
 from hayase.state.stores.session_bytes import SessionBytes
 from hayase.state.stores.spec import StoreSpec
-from hayase.state.stores.values import PlainValues, TimestampedValues
+from hayase.state.stores.values import PlainValues, TimestampedValues, ValueCodec
 from hayase.state.stores.versioned import ReadOnlyVersionedKeyValueStore, VersionedKeyValueStore
 from hayase.state.stores.versioned_bytes import VersionedBytes
 from hayase.state.stores.window import ReadOnlyWindowStore, TimestampedWindowStore, WindowStore
 from hayase.state.stores.window_bytes import window_bytes
 
+View = TypeVar("View")
+
 WritableView = (
-    KeyValueStore[Any, Any]
-    | TimestampedKeyValueStore[Any, Any]
-    | WindowStore[Any, Any]
-    | TimestampedWindowStore[Any, Any]
-    | VersionedKeyValueStore[Any, Any]
-    | SessionStore[Any, Any]
+    KeyValueStore
+    | TimestampedKeyValueStore
+    | WindowStore
+    | TimestampedWindowStore
+    | VersionedKeyValueStore
+    | SessionStore
 )
 """Any store as a task uses it."""
-ReadOnlyView = (
-    ReadOnlyKeyValueStore[Any, Any]
-    | ReadOnlyWindowStore[Any, Any]
-    | ReadOnlyVersionedKeyValueStore[Any, Any]
-    | ReadOnlySessionStore[Any, Any]
-)
+ReadOnlyView = ReadOnlyKeyValueStore | ReadOnlyWindowStore | ReadOnlyVersionedKeyValueStore | ReadOnlySessionStore
 """Any store as a query sees it."""
 
 
@@ -82,7 +79,7 @@ def open_read_only_view(spec: StoreSpec, store: ByteStore, *, with_timestamps: b
     """
     if spec.versioned:
         return ReadOnlyVersionedKeyValueStore(versioned_bytes(spec, store), spec.key_serde, spec.value_serde)
-    values: Any = PlainValues(spec.value_serde)
+    values: ValueCodec = PlainValues(spec.value_serde)
     if spec.timestamped:
         values = TimestampedValues(spec.value_serde) if with_timestamps else _ValuesOnly(spec.value_serde)
     if spec.kind == "session":
@@ -99,6 +96,17 @@ def with_interface(spec: StoreSpec, view: WritableView | ReadOnlyView) -> Any:
     return view if spec.interface is None else spec.interface(view)
 
 
+def as_kind(view: ReadOnlyView, kind: type[View]) -> View:
+    """The view of a store whose kind is known.
+
+    Raises:
+        TypeError: it is of another kind.
+    """
+    if not isinstance(view, kind):
+        raise TypeError(f"a {type(view).__name__} is no {kind.__name__}")
+    return view
+
+
 def versioned_bytes(
     spec: StoreSpec, store: ByteStore, on_expired: Callable[[int], None] | None = None
 ) -> VersionedBytes:
@@ -106,7 +114,7 @@ def versioned_bytes(
     return VersionedBytes(store, _history(spec), spec.segment_interval_ms, on_expired)
 
 
-class _ValuesOnly(TimestampedValues[Any]):
+class _ValuesOnly(TimestampedValues):
     def from_bytes(self, data: bytes) -> Any:
         return super().from_bytes(data).value
 

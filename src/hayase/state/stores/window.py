@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Generic, TypeVar, overload
+from typing import Generic, overload
 
 from hayase.core.records import Windowed
+from hayase.core.type_variables import K, V
 from hayase.core.windows import window_from
 from hayase.serde.protocol import Serde
 from hayase.state.stores.protocol import ByteStore
@@ -18,11 +19,6 @@ from hayase.state.stores.values import (
     key_bytes,
 )
 from hayase.state.stores.window_bytes import WindowBytes, window_bytes
-
-K = TypeVar("K")
-"""Type of the keys."""
-V = TypeVar("V")
-"""Type of the values."""
 
 
 class ReadOnlyWindowStore(Generic[K, V]):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 import polars as pl
 
 from hayase.core.windows import SessionWindows, SlidingWindows, Windows
 from hayase.topology.operators.base import Operator
+from hayase.topology.operators.functions import Aggregator, Initializer, Merger, Reducer
 
 AggregateFunction = Literal["count", "sum", "min", "max", "avg", "earliest", "latest", "collect_list", "collect_set"]
 
@@ -51,16 +51,16 @@ class CallableAggregate:
     `merger(key, left, right) -> aggregate`, of session windows only, makes one aggregate of those of two sessions.
     """
 
-    initializer: Callable[[], Any]
-    aggregator: Callable[[Any, Any, Any], Any]
-    merger: Callable[[Any, Any, Any], Any] | None = None
+    initializer: Initializer
+    aggregator: Aggregator
+    merger: Merger | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class CallableReduce:
     """`reducer(aggregate, value) -> aggregate`; the first value of a key is its aggregate."""
 
-    reducer: Callable[[Any, Any], Any]
+    reducer: Reducer
 
 
 Aggregation = BuiltInAggregate | CallableAggregate | CallableReduce
@@ -154,17 +154,17 @@ class CallableTableAggregate:
     A null result removes the row.
     """
 
-    initializer: Callable[[], Any]
-    adder: Callable[[Any, Any, Any], Any]
-    subtractor: Callable[[Any, Any, Any], Any]
+    initializer: Initializer
+    adder: Aggregator
+    subtractor: Aggregator
 
 
 @dataclass(frozen=True, slots=True)
 class CallableTableReduce:
     """Adder and subtractor are `(aggregate, value) -> aggregate`; the first value of a group is its aggregate."""
 
-    adder: Callable[[Any, Any], Any]
-    subtractor: Callable[[Any, Any], Any]
+    adder: Reducer
+    subtractor: Reducer
 
 
 TableAggregation = BuiltInAggregate | CallableTableAggregate | CallableTableReduce

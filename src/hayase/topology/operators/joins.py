@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import polars as pl
 
 from hayase.core.join_windows import JoinWindows
 from hayase.serde.protocol import Schema
 from hayase.topology.operators.base import Fields, Operator
+from hayase.topology.operators.functions import KeyValueMapper, ValueJoiner
 from hayase.topology.operators.tables import InternalSerdes
 
 JoinKind = Literal["inner", "left", "outer"]
@@ -26,7 +26,7 @@ class TableJoiner:
     Inner: both rows must be there; left: the left one; outer: one of the two. The function sees null for the other.
     """
 
-    function: Callable[[Any, Any, Any], Any] | pl.Expr | Fields
+    function: ValueJoiner | pl.Expr | Fields
     kind: JoinKind
     schema: Schema | None = None
 
@@ -66,7 +66,7 @@ class ForeignKeySubscribe(Operator):
     without a foreign key as dropped. `serdes` are of foreign keys and of left values, whose digest travels along.
     """
 
-    extractor: Callable[[Any, Any], Any] | pl.Expr
+    extractor: KeyValueMapper | pl.Expr
     left: bool
     serdes: InternalSerdes
 
@@ -101,7 +101,7 @@ class ForeignKeyResolve(Operator):
 
     table: str
     left: bool
-    joiner: Callable[[Any, Any, Any], Any] | pl.Expr | Fields
+    joiner: ValueJoiner | pl.Expr | Fields
     serdes: InternalSerdes
     schema: Schema | None = None
 
@@ -124,7 +124,7 @@ class StreamTableJoin(Operator):
 
     table: str
     left: bool
-    joiner: Callable[[Any, Any, Any], Any] | pl.Expr | Fields
+    joiner: ValueJoiner | pl.Expr | Fields
     schema: Schema | None = None
     as_of: bool = False
     buffer: str | None = None
@@ -141,8 +141,8 @@ class StreamGlobalTableJoin(Operator):
 
     store: str
     left: bool
-    key_mapper: Callable[[Any, Any], Any] | pl.Expr
-    joiner: Callable[[Any, Any, Any], Any] | pl.Expr | Fields
+    key_mapper: KeyValueMapper | pl.Expr
+    joiner: ValueJoiner | pl.Expr | Fields
     schema: Schema | None = None
 
 
@@ -181,7 +181,7 @@ class StreamStreamJoin(Operator):
     other_store: str
     unmatched: str | None
     clock: str
-    joiner: Callable[[Any, Any, Any], Any] | pl.Expr | Fields
+    joiner: ValueJoiner | pl.Expr | Fields
     schema: Schema | None = None
 
 
@@ -201,5 +201,5 @@ class StreamSelfJoin(Operator):
     windows: JoinWindows
     window: str
     store: str
-    joiner: Callable[[Any, Any, Any], Any] | pl.Expr | Fields
+    joiner: ValueJoiner | pl.Expr | Fields
     schema: Schema | None = None

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import polars as pl
 
 from hayase.serde.protocol import Schema
 from hayase.topology.operators.base import Fields, Operator, UserCode
+from hayase.topology.operators.functions import ForeachAction, KeyValueMapper, PairMapper, Predicate, Supplier
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +18,7 @@ class Filter(Operator):
     A callable takes `(key, value)`.
     """
 
-    predicate: Callable[[Any, Any], bool] | pl.Expr
+    predicate: Predicate
     negate: bool = False
 
 
@@ -32,7 +31,7 @@ class MapValues(Operator):
     `schema` is that of a callable's results where it is known (given, or from the return annotation).
     """
 
-    mapper: Callable[[Any, Any], Any] | pl.Expr | Fields
+    mapper: KeyValueMapper | pl.Expr | Fields
     schema: Schema | None = None
 
 
@@ -43,7 +42,7 @@ class Map(Operator):
     A callable `(key, value) -> (key, value)`, or an expression for the key and `value` as in MapValues.
     """
 
-    mapper: Callable[[Any, Any], tuple[Any, Any]] | None = None
+    mapper: PairMapper | None = None
     key: pl.Expr | None = None
     value: pl.Expr | Fields | None = None
     key_schema: Schema | None = None
@@ -54,7 +53,7 @@ class Map(Operator):
 class SelectKey(Operator):
     """New key from `(key, value)`."""
 
-    mapper: Callable[[Any, Any], Any] | pl.Expr
+    mapper: KeyValueMapper | pl.Expr
     schema: Schema | None = None
 
 
@@ -65,7 +64,7 @@ class FlatMapValues(Operator):
     Timestamp and headers are kept.
     """
 
-    mapper: Callable[[Any, Any], Any] | pl.Expr
+    mapper: KeyValueMapper | pl.Expr
     schema: Schema | None = None
 
 
@@ -76,7 +75,7 @@ class FlatMap(Operator):
     An expression must give a list of structs with the fields `key` and `value`.
     """
 
-    mapper: Callable[[Any, Any], Any] | pl.Expr
+    mapper: KeyValueMapper | pl.Expr
     key_schema: Schema | None = None
     value_schema: Schema | None = None
 
@@ -85,14 +84,14 @@ class FlatMap(Operator):
 class Peek(Operator):
     """Call `(key, value)` for its side effect and pass the record on."""
 
-    action: Callable[[Any, Any], None]
+    action: ForeachAction
 
 
 @dataclass(frozen=True, slots=True)
 class Foreach(Operator):
     """Call `(key, value)` for its side effect; nothing is passed on."""
 
-    action: Callable[[Any, Any], None]
+    action: ForeachAction
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +106,7 @@ class Split(Operator):
     Predicates as in Filter. `default` says whether there is a default branch; its index is `len(predicates)`.
     """
 
-    predicates: tuple[Callable[[Any, Any], bool] | pl.Expr, ...]
+    predicates: tuple[Predicate, ...]
     default: bool
 
 
@@ -132,5 +131,5 @@ class RepartitionFilter(Operator):
 class Process(UserCode):
     """A processor of the user, recreated for each task and epoch. `fixed_key`: it is a FixedKeyProcessor."""
 
-    supplier: Callable[[], Any]
+    supplier: Supplier
     fixed_key: bool = False

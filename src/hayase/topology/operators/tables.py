@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import polars as pl
 
 from hayase.serde.protocol import Schema, Serde
 from hayase.topology.operators.base import Fields, Operator, UserCode
+from hayase.topology.operators.functions import KeyValueMapper, PairMapper, Predicate, Supplier
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class TableFilter(Operator):
     not there is left out. `versioned`: the parent is; then it is not left out.
     """
 
-    predicate: Callable[[Any, Any], bool] | pl.Expr
+    predicate: Predicate
     negate: bool
     parent: str
     store: str | None
@@ -48,7 +48,7 @@ class TableMapValues(Operator):
     `old_values`: a node downstream wants the old value, and it is known.
     """
 
-    mapper: Callable[[Any, Any], Any] | pl.Expr | Fields
+    mapper: KeyValueMapper | pl.Expr | Fields
     parent: str
     store: str | None
     schema: Schema | None = None
@@ -64,7 +64,7 @@ class TableTransformValues(UserCode):
     `old_values`: a node downstream wants the old value, and it is known.
     """
 
-    supplier: Callable[[], Any]
+    supplier: Supplier
     parent: str
     store: str | None
     old_values: bool = False
@@ -85,7 +85,7 @@ class TableGroupBy(Operator):
     A callable takes `(key, value)`; or `key` is an expression and `value` as in MapValues, `None` for the row's value.
     """
 
-    mapper: Callable[[Any, Any], tuple[Any, Any]] | None = None
+    mapper: PairMapper | None = None
     key: pl.Expr | None = None
     value: pl.Expr | Fields | None = None
 

@@ -1,0 +1,1 @@
+"""The part of botocore that Hayase uses; botocore itself has no types."""

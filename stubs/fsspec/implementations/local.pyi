@@ -1,0 +1,3 @@
+from fsspec.spec import AbstractFileSystem
+
+class LocalFileSystem(AbstractFileSystem): ...

@@ -1,0 +1,1 @@
+"""The part of protobuf that Hayase uses; protobuf itself has no types."""

@@ -1,0 +1,9 @@
+"""The part of pyruhvro that Hayase uses; pyruhvro itself has no types."""
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+def avro_to_arrow_schema(schema: str) -> pa.Schema: ...
+def deserialize_array(list: Sequence[bytes], schema: str) -> pa.RecordBatch: ...
+def serialize_record_batch(data: pa.RecordBatch, schema: str, num_chunks: int) -> list[pa.Array]: ...
