@@ -6,6 +6,7 @@ import math
 import random
 from collections.abc import Callable, Sequence
 from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_DOWN, ROUND_HALF_UP, Context, Decimal
+from fractions import Fraction
 
 from hayase.sql.errors import FunctionError
 from hayase.sql.functions.java.numbers import INT_BITS, LONG_BITS, Total, divide, power, saturated_long
@@ -197,12 +198,22 @@ def _logarithm(value: float) -> float:
     return -math.inf if value == 0 else math.log(value)
 
 
+def cbrt(value: float) -> float:
+    """CBRT: the nearest number, where the C library may miss it by one place, such as for 27."""
+    root = math.cbrt(value)
+    if not root or not math.isfinite(root):
+        return root
+    exact = Fraction(value)
+    nearby = (root, math.nextafter(root, math.inf), math.nextafter(root, -math.inf))
+    return min(nearby, key=lambda candidate: abs(Fraction(candidate) ** 3 - exact))
+
+
 sqrt = Total(math.sqrt)
 exp = Total(math.exp)
 ln = Total(_logarithm)
 
 _doubles("SQRT", "The square root; that of a negative number is NaN.", sqrt)
-_doubles("CBRT", "The cube root.", math.cbrt)
+_doubles("CBRT", "The cube root.", cbrt)
 _doubles("EXP", "e to the power of a number.", exp)
 _doubles("LN", "The natural logarithm; that of 0 is -Infinity, that of a negative number is NaN.", ln)
 _doubles("LOG", "The natural logarithm, as LN.", ln)
