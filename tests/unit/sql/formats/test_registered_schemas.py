@@ -107,6 +107,17 @@ def test_columns_of_schemas_that_others_registered(
     assert {each.name: each.type for each in inferred.columns} == columns
 
 
+def test_json_fields_without_noted_order_are_in_that_of_javas_hash_map(registry: EmbeddedSchemaRegistry) -> None:
+    number, noted = {"type": "number"}, {"type": "number", "connect.index": 0}
+    for fields, names in (
+        ({"ID": number, "NAME": number, "VALUE": number}, ["ID", "VALUE", "NAME"]),
+        ({"ID": number, "NAME": noted, "VALUE": number}, ["NAME", "ID", "VALUE"]),
+    ):
+        registry.register(f"{names[0]}-value", json_object(**fields))
+        inferred = infer_columns(FormatInfo("JSON_SR"), "value", names[0], registry)
+        assert [column.name for column in inferred.columns] == names
+
+
 def test_names_keep_their_case_if_the_schema_is_given_by_its_id(registry: EmbeddedSchemaRegistry) -> None:
     schema_id = registry.register("t-value", RegistrySchema(record(("c1", "int"))))
     by_id = FormatInfo("AVRO", ((SCHEMA_ID, str(schema_id)),))
