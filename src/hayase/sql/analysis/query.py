@@ -62,14 +62,22 @@ class QueryPlan:
 
 
 def analyze_query(
-    query: Query, catalog: Catalog, functions: FunctionRegistry, settings: Mapping[str, object], sink: str
+    query: Query, catalog: Catalog, functions: FunctionRegistry, settings: Mapping[str, object], sink: str, what: str
 ) -> QueryPlan:
-    """The plan of a query whose result is called `sink`.
+    """The plan of a query.
+
+    Args:
+        query: as parsed.
+        catalog: what it can read.
+        functions: all functions.
+        settings: of the session.
+        sink: name of the result.
+        what: the statement, for errors: CREATE TABLE AS SELECT.
 
     Raises:
         StatementError: the query breaks a rule.
     """
-    return _Analysis(query, catalog, functions, settings, sink).plan()
+    return _Analysis(query, catalog, functions, settings, sink, what).plan()
 
 
 class _Analysis:
@@ -80,7 +88,9 @@ class _Analysis:
         functions: FunctionRegistry,
         settings: Mapping[str, object],
         sink: str,
+        what: str,
     ) -> None:
+        self._what = what
         self._query = query
         self._functions = functions
         self._settings = settings
@@ -94,6 +104,8 @@ class _Analysis:
         self._names = ColumnNames(self._scope.all_names())
 
     def plan(self) -> QueryPlan:
+        if self._query.limit is not None:
+            raise StatementError("LIMIT", f"{self._what} statement does not support LIMIT clause.")
         check_window(self._query, [source.source for source in self._scope.sources])
         if self._scope.is_join:
             check_sources(self._scope)
@@ -161,7 +173,7 @@ class _Analysis:
             return step, items, self._source_rule(step, join_keys)
         if step.rows.is_table:
             raise StatementError(
-                "INVALID_PARTITION_BY", "PARTITION BY is only supported for streams: the source is a table"
+                "INVALID_PARTITION_BY", "Cannot repartition a TABLE source: PARTITION BY is for streams"
             )
         if any(isinstance(expression, NullLiteral) for expression in written):
             if len(written) > 1:
@@ -238,8 +250,7 @@ class _Analysis:
             assert type_ is not None
             columns[name] = type_
             flat.append((name, over_rows))
-        by_expression: dict[Expression, str] = {call: name for call, name in calls.items()}
-        items = [replace(item, expression=replaced(item.expression, by_expression)) for item in items]
+        items = [replace(item, expression=replaced(item.expression, calls)) for item in items]
         return FlatMap(replace(step.rows, columns=columns), step, tuple(flat)), items
 
     # the key that SELECT has to have
@@ -265,9 +276,7 @@ class _Analysis:
     def _grouped(self, step: Step, items: list[Item]) -> QueryPlan:
         query = self._query
         if query.partition_by is not None:
-            raise StatementError(
-                "INVALID_PARTITION_BY", "PARTITION BY and GROUP BY cannot be used together in one query"
-            )
+            raise StatementError("INVALID_PARTITION_BY", "Queries only support one of PARTITION BY and GROUP BY")
         kafka = [each.source.name for each in self._scope.sources if each.source.value_format.name == "KAFKA"]
         if kafka and query.group_by is not None:
             raise unsupported_format(kafka, "GROUP BY")
@@ -298,13 +307,14 @@ class _Analysis:
         return self._projected(grouped, items, over_groups, rule)
 
     def _check_has_groups(self, items: list[Item]) -> None:
+        if self._query.group_by is None and self._query.having is not None:
+            raise StatementError("NO_GROUP_BY", "HAVING clause requires a GROUP BY clause.")
         if self._query.group_by is None:
             calls = [call for item in items for call in aggregate_calls(item.expression, self._functions)]
             text = ", ".join(count_text(self._flat_call(call)) for call in calls)
             raise StatementError(
                 "NO_GROUP_BY",
-                f"CREATE TABLE AS SELECT statement does not support aggregate function [{text}] without a GROUP BY "
-                "clause.",
+                f"{self._what} statement does not support aggregate function [{text}] without a GROUP BY clause.",
             )
 
     def _check_has_aggregates(self, items: list[Item]) -> None:
@@ -392,7 +402,7 @@ def _existing(catalog: Catalog, name: str, relation: object) -> DataSource:
         location = getattr(relation, "location", None)
         raise StatementError(
             "UNKNOWN_SOURCE",
-            f"{position(location)}{name} does not exist.{did_you_mean(catalog.similar(name))}",
+            f"Exception while preparing statement: {name} does not exist.{did_you_mean(catalog.similar(name))}",
             location=location,
         )
     return source

@@ -23,6 +23,7 @@ from hayase.sql.catalog.sources import DataSource
 from hayase.sql.functions.registry import FunctionRegistry
 from hayase.sql.plan.aggregate import aggregate
 from hayase.sql.plan.context import PlanContext, Stage
+from hayase.sql.plan.copartitioning import tables_to_partition
 from hayase.sql.plan.joins import join_foreign_key, join_stream_table, join_streams, join_tables
 from hayase.sql.plan.sink import Sink, project, write
 from hayase.sql.plan.source import read_source
@@ -42,7 +43,8 @@ def build_topology(
     Raises:
         StatementError: an expression of the plan cannot be computed.
     """
-    context = PlanContext(StreamsBuilder(), functions, settings, registry)
+    tables = frozenset(tables_to_partition(root))
+    context = PlanContext(StreamsBuilder(), functions, settings, registry, tables)
     write(build_step(root, context), Sink(sink), context)
     return context.builder.build({"topology.optimization": "all"})
 
