@@ -69,7 +69,7 @@ def test_timestamps_are_printed_in_a_zone(pattern: str, zone: str, text: str) ->
 def test_years_beyond_four_digits_and_before_christ_are_printed() -> None:
     columns = {"D": DATE}
     assert evaluate("FORMAT_DATE(D, 'yyyy-MM-dd')", {"D": 4_000_000}, columns) == "+12921-08-18"
-    assert evaluate("FORMAT_DATE(D, 'yyyy G, uuuu')", {"D": -719_900}, columns) == "0002 BC, -0001"
+    assert evaluate("FORMAT_DATE(D, 'yyyy G, uuuu')", {"D": -719_900}, columns) == "0003 BC, -0002"
 
 
 @pytest.mark.parametrize(
