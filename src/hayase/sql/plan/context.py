@@ -39,14 +39,22 @@ class GuardedExpression:
         self._expression = expression
         self._step = step
         self._text = text
+        expression.report = self._log
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._expression.report = self._log
 
     def __call__(self, row: Mapping[str, object]) -> Any:
         """The value for a row; `None` if it fails."""
         try:
             return self._expression(row)
         except Exception as error:  # a function of a user may raise anything
-            log_failure(self._step, self._text, error)
+            self._log(error)
             return None
+
+    def _log(self, error: Exception) -> None:
+        log_failure(self._step, self._text, error)
 
 
 @dataclass
