@@ -223,9 +223,11 @@ _doubles("LOG", "The natural logarithm, as LN.", ln)
 @scalar("LOG", "(BIGINT, BIGINT) -> DOUBLE", "The logarithm of the second number to the base of the first.")
 @scalar("LOG", "(DOUBLE, DOUBLE) -> DOUBLE", "The logarithm of the second number to the base of the first.")
 def log(base: float, value: float) -> float:
-    """LOG to a base; NaN for a base that is not positive, or 1."""
+    """LOG to a base; NaN for a base that is not positive, or 1; that of 0 is -Infinity to any other base."""
     if not base > 0 or base == 1:
         return math.nan
+    if value == 0:
+        return -math.inf
     return divide(ln(value), ln(base))
 
 
