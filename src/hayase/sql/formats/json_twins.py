@@ -1,0 +1,212 @@
+"""Rows of JSON through msgspec's structs, where a record is written as the columns' types are.
+
+It is the short way of json_reading for records whose fields have the types of the columns and one spelling of each
+name. What is not so for certain is left to json_reading; both give the same values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from decimal import Decimal
+from functools import partial
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from hayase.sql.types import sql_types as sql
+from hayase.sql.types.java_numbers import fitted
+
+Fields = tuple[tuple[str, sql.SqlType], ...]
+_Convert = Callable[[Any], Any]
+
+_INT = msgspec.Meta(ge=-(2**31), le=2**31 - 1)
+_LONG = msgspec.Meta(ge=-(2**63), le=2**63 - 1)
+_BECOME_ASCII = "ßıſﬀﬁﬂﬃﬄﬅﬆ"
+"""All letters beyond ASCII whose upper case is in ASCII, and so may be that of a column."""
+
+
+class UndecidedError(Exception):
+    """The record has to be read field by field."""
+
+
+class JsonTwin:
+    """Decodes objects with some fields into rows.
+
+    Args:
+        fields: names and types of the columns.
+        spelling: how the records are expected to write the names that they do not write as the columns do.
+    """
+
+    def __init__(self, fields: Fields, spelling: Mapping[str, str]) -> None:
+        self.fields = fields
+        self.spelling = dict(spelling)
+        self.names = tuple(name for name, _ in fields)
+        self.twin = _twin(fields, self.spelling)
+        self.decode = msgspec.json.Decoder(self.twin | None).decode
+        converters = [_converter(type_) for _, type_ in fields]
+        self._converters = [(index, each) for index, each in enumerate(converters) if each is not None]
+        names = {name for name, _ in _names(sql.StructType(fields)) if name == name.upper() != name.lower()}
+        self._tokens = [_token(name, self.spelling) for name in sorted(names)]
+        self._respelled = [_token(name, self.spelling) for name in sorted(names & self.spelling.keys())]
+        self._letters = [letter.encode() for letter in _BECOME_ASCII if any(letter.upper() in name for name in names)]
+
+    def read(self, data: bytes) -> dict[str, Any] | None:
+        """The row of a record, `None` for null.
+
+        Raises:
+            UndecidedError: it has to be read field by field; so do msgspec's errors, and ValueError, say.
+        """
+        twin = self.decode(data)
+        if twin is None:
+            return None
+        values = msgspec.structs.astuple(twin)
+        missing = UNSET in values
+        if missing or self._respelled:
+            self.check(data, missing=missing)
+        if missing or self._converters:
+            changed = [None if value is UNSET else value for value in values] if missing else list(values)
+            for index, convert in self._converters:
+                if changed[index] is not None:
+                    changed[index] = convert(changed[index])
+            return dict(zip(self.names, changed, strict=True))
+        return dict(zip(self.names, values, strict=True))
+
+    def check(self, data: bytes, *, missing: bool) -> None:
+        """Raises UndecidedError unless each name is written in the one spelling that is expected.
+
+        Args:
+            data: one record, or several.
+            missing: some name was not found at all.
+        """
+        tokens = self._tokens if missing else self._respelled
+        if b"\\u" in data or any(letter in data for letter in self._letters):
+            raise UndecidedError
+        upper = data.upper()
+        for token, expected in tokens:
+            if upper.count(token) != data.count(expected):
+                raise UndecidedError
+
+
+def spelling_of(fields: Fields, value: Any) -> dict[str, str]:
+    """How a decoded record spells the names that it does not have as the columns have them."""
+    return {name: key for name, key in _spelled(sql.StructType(fields), value) if name.isascii() and key.isascii()}
+
+
+def _spelled(type_: sql.SqlType, value: Any) -> Iterator[tuple[str, str]]:
+    match type_:
+        case sql.StructType(fields) if type(value) is dict:
+            upper_cased = {key.upper(): key for key in value}
+            for name, inner in fields:
+                key = name if name in value else upper_cased.get(name)
+                if key is not None:
+                    yield from _spelled(inner, value[key])
+                    if key != name:
+                        yield name, key
+        case sql.ArrayType(item) if type(value) is list:
+            for each in value[:1]:
+                yield from _spelled(item, each)
+        case sql.MapType(_, item) if type(value) is dict:
+            for each in list(value.values())[:1]:
+                yield from _spelled(item, each)
+
+
+def _names(type_: sql.SqlType) -> Iterator[tuple[str, sql.SqlType]]:
+    match type_:
+        case sql.StructType(fields):
+            for name, inner in fields:
+                yield name, inner
+                yield from _names(inner)
+        case sql.ArrayType(item):
+            yield from _names(item)
+        case sql.MapType(_, item):
+            yield from _names(item)
+
+
+def _token(name: str, spelling: Mapping[str, str]) -> tuple[bytes, bytes]:
+    """A name in quotes, in capitals and as it is expected."""
+    return f'"{name}"'.encode(), f'"{spelling.get(name, name)}"'.encode()
+
+
+def _twin(fields: Fields, spelling: Mapping[str, str]) -> Any:
+    made = [
+        (f"f{index}", _hint(type_, spelling) | UnsetType, msgspec.field(name=spelling.get(name, name), default=UNSET))
+        for index, (name, type_) in enumerate(fields)
+    ]
+    return msgspec.defstruct("Row", made, gc=False, eq=False)
+
+
+def _hint(type_: sql.SqlType, spelling: Mapping[str, str]) -> Any:
+    """The type hint that accepts, besides null, only what needs no conversion but that of `_converter`."""
+    match type_:
+        case sql.ArrayType(item):
+            return list.__class_getitem__(_hint(item, spelling)) | None
+        case sql.MapType(_, item):
+            return dict.__class_getitem__((str, _hint(item, spelling))) | None
+        case sql.StructType(fields):
+            return _twin(fields, spelling) | None
+    return _HINTS[type(type_)]
+
+
+def _converter(type_: sql.SqlType) -> _Convert | None:
+    """What makes the SQL value of one that is not None; `None`: it is one."""
+    match type_:
+        case sql.DecimalType(precision, scale):
+            return partial(_decimal, precision, scale)
+        case sql.DoubleType():
+            return _double
+        case sql.ArrayType(item):
+            convert = _converter(item)
+            return None if convert is None else partial(_array, convert)
+        case sql.MapType(_, item):
+            convert = _converter(item)
+            return None if convert is None else partial(_map, convert)
+        case sql.StructType(fields):
+            return partial(_struct, [(name, _converter(each)) for name, each in fields])
+    return None
+
+
+def _double(value: float) -> float:
+    return value + 0.0  # without the sign of a zero, which Java's BigDecimal does not have
+
+
+def _decimal(precision: int, scale: int, value: msgspec.Raw) -> Decimal | None:
+    text = bytes(value)
+    if text == b"null":
+        return None
+    if text[:1] not in _NUMBER_BEGINS:
+        raise UndecidedError
+    return fitted(Decimal(text.decode()), precision, scale)
+
+
+def _array(convert: _Convert, value: list[Any]) -> list[Any]:
+    return [None if item is None else convert(item) for item in value]
+
+
+def _map(convert: _Convert, value: dict[str, Any]) -> dict[str, Any]:
+    return {key: None if item is None else convert(item) for key, item in value.items()}
+
+
+def _struct(fields: list[tuple[str, _Convert | None]], value: Any) -> dict[str, Any]:
+    values = msgspec.structs.astuple(value)
+    if UNSET in values:
+        raise UndecidedError
+    return {
+        name: item if convert is None or item is None else convert(item)
+        for (name, convert), item in zip(fields, values, strict=True)
+    }
+
+
+_NUMBER_BEGINS = {b"-", *(b"%d" % digit for digit in range(10))}
+_HINTS: dict[type[sql.SqlType], Any] = {
+    sql.BooleanType: bool | None,
+    sql.IntegerType: Annotated[int, _INT] | None,
+    sql.BigintType: Annotated[int, _LONG] | None,
+    sql.DoubleType: float | None,
+    sql.DecimalType: msgspec.Raw,
+    sql.StringType: str | None,
+    sql.BytesType: bytes | None,
+    sql.DateType: Annotated[int, _INT] | None,
+    sql.TimeType: Annotated[int, _LONG] | None,
+    sql.TimestampType: Annotated[int, _LONG] | None,
+}
