@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import datetime as dt
 from collections.abc import Mapping
 from typing import Any
 
@@ -82,6 +83,13 @@ def _known_message(value: Any, field: Any) -> Any:
     if name == "google.protobuf.Timestamp":
         seconds, milliseconds = divmod(int(value), 1000)
         return _message({"seconds": seconds, "nanos": milliseconds * 1_000_000}, field.message_type)
+    if name == "google.type.Date":
+        date = dt.date(1970, 1, 1) + dt.timedelta(int(value))
+        return _message({"year": date.year, "month": date.month, "day": date.day}, field.message_type)
+    if name == "google.type.TimeOfDay":
+        time = (dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(milliseconds=int(value))).time()
+        parts = {"hours": time.hour, "minutes": time.minute, "seconds": time.second, "nanos": time.microsecond * 1000}
+        return _message(parts, field.message_type)
     if name == "confluent.type.Decimal":
         text = str(value)
         unscaled = int(text.replace(".", ""))

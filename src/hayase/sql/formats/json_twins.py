@@ -41,11 +41,10 @@ class JsonTwin:
     def __init__(self, fields: Fields, spelling: Mapping[str, str]) -> None:
         self.fields = fields
         self.spelling = dict(spelling)
-        self.names = tuple(name for name, _ in fields)
-        self.twin = _twin(fields, self.spelling)
-        self.decode = msgspec.json.Decoder(self.twin | None).decode
-        converters = [_converter(type_) for _, type_ in fields]
-        self._converters = [(index, each) for index, each in enumerate(converters) if each is not None]
+        self.decode = msgspec.json.Decoder(_twin(fields, self.spelling) | None).decode
+        self._row = _row_of(fields)
+        converters = [(name, _converter(type_)) for name, type_ in fields]
+        self._converters = [(name, each) for name, each in converters if each is not None]
         names = {name for name, _ in _names(sql.StructType(fields)) if name == name.upper() != name.lower()}
         self._tokens = [_token(name, self.spelling) for name in sorted(names)]
         self._respelled = [_token(name, self.spelling) for name in sorted(names & self.spelling.keys())]
@@ -60,17 +59,17 @@ class JsonTwin:
         twin = self.decode(data)
         if twin is None:
             return None
-        values = msgspec.structs.astuple(twin)
-        missing = UNSET in values
+        row = self._row(twin)
+        missing = UNSET in row.values()
         if missing or self._respelled:
             self.check(data, missing=missing)
-        if missing or self._converters:
-            changed = [None if value is UNSET else value for value in values] if missing else list(values)
-            for index, convert in self._converters:
-                if changed[index] is not None:
-                    changed[index] = convert(changed[index])
-            return dict(zip(self.names, changed, strict=True))
-        return dict(zip(self.names, values, strict=True))
+        if missing:
+            row = {name: None if value is UNSET else value for name, value in row.items()}
+        for name, convert in self._converters:
+            value = row[name]
+            if value is not None:
+                row[name] = convert(value)
+        return row
 
     def check(self, data: bytes, *, missing: bool) -> None:
         """Raises UndecidedError unless each name is written in the one spelling that is expected.
@@ -129,10 +128,11 @@ def _token(name: str, spelling: Mapping[str, str]) -> tuple[bytes, bytes]:
 
 
 def _twin(fields: Fields, spelling: Mapping[str, str]) -> Any:
-    made = [
-        (f"f{index}", _hint(type_, spelling) | UnsetType, msgspec.field(name=spelling.get(name, name), default=UNSET))
-        for index, (name, type_) in enumerate(fields)
-    ]
+    named = _can_be_named(fields)
+    made = []
+    for index, (name, type_) in enumerate(fields):
+        written = msgspec.field(name=spelling.get(name, name), default=UNSET)
+        made.append((name if named else f"f{index}", _hint(type_, spelling) | UnsetType, written))
     return msgspec.defstruct("Row", made, gc=False, eq=False)
 
 
@@ -162,7 +162,8 @@ def _converter(type_: sql.SqlType) -> _Convert | None:
             convert = _converter(item)
             return None if convert is None else partial(_map, convert)
         case sql.StructType(fields):
-            return partial(_struct, [(name, _converter(each)) for name, each in fields])
+            inner = [(name, _converter(each)) for name, each in fields]
+            return partial(_struct, _row_of(fields), [(name, each) for name, each in inner if each is not None])
     return None
 
 
@@ -187,14 +188,30 @@ def _map(convert: _Convert, value: dict[str, Any]) -> dict[str, Any]:
     return {key: None if item is None else convert(item) for key, item in value.items()}
 
 
-def _struct(fields: list[tuple[str, _Convert | None]], value: Any) -> dict[str, Any]:
-    values = msgspec.structs.astuple(value)
-    if UNSET in values:
+def _struct(make: _Convert, fields: list[tuple[str, _Convert]], value: Any) -> dict[str, Any]:
+    row: dict[str, Any] = make(value)
+    if UNSET in row.values():
         raise UndecidedError
-    return {
-        name: item if convert is None or item is None else convert(item)
-        for (name, convert), item in zip(fields, values, strict=True)
-    }
+    for name, convert in fields:
+        item = row[name]
+        if item is not None:
+            row[name] = convert(item)
+    return row
+
+
+def _row_of(fields: Fields) -> Callable[[Any], dict[str, Any]]:
+    """What makes a dict of a twin: in C where the names of the columns are those of the twin's fields."""
+    if _can_be_named(fields):
+        return msgspec.structs.asdict
+    return partial(_named, tuple(name for name, _ in fields))
+
+
+def _named(names: tuple[str, ...], twin: Any) -> dict[str, Any]:
+    return dict(zip(names, msgspec.structs.astuple(twin), strict=True))
+
+
+def _can_be_named(fields: Fields) -> bool:
+    return all(name.isidentifier() and not name.startswith("__") for name, _ in fields)
 
 
 _NUMBER_BEGINS = {b"-", *(b"%d" % digit for digit in range(10))}
