@@ -25,6 +25,9 @@ _LONG = msgspec.Meta(ge=-(2**63), le=2**63 - 1)
 _BECOME_ASCII = "ßıſﬀﬁﬂﬃﬄﬅﬆ"
 """All letters beyond ASCII whose upper case is in ASCII, and so may be that of a column."""
 
+_NAMES: msgspec.json.Decoder[dict[str, msgspec.Raw]] = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_DECIDED_MAX = 1000
+
 
 class UndecidedError(Exception):
     """The record has to be read field by field."""
@@ -45,10 +48,11 @@ class JsonTwin:
         self._row = _row_of(fields)
         converters = [(name, _converter(type_)) for name, type_ in fields]
         self._converters = [(name, each) for name, each in converters if each is not None]
-        names = {name for name, _ in _names(sql.StructType(fields)) if name == name.upper() != name.lower()}
-        self._tokens = [_token(name, self.spelling) for name in sorted(names)]
-        self._respelled = [_token(name, self.spelling) for name in sorted(names & self.spelling.keys())]
-        self._letters = [letter.encode() for letter in _BECOME_ASCII if any(letter.upper() in name for name in names)]
+        inside = {name for _, type_ in fields for name in _names(type_) if name == name.upper() != name.lower()}
+        self._respelled = any(name in self.spelling for name, _ in fields)
+        self._respelled_inside = [_token(name, self.spelling) for name in sorted(inside & self.spelling.keys())]
+        self._letters = [letter.encode() for letter in _BECOME_ASCII if any(letter.upper() in name for name in inside)]
+        self._decided: dict[tuple[str, ...], bool] = {}
 
     def read(self, data: bytes) -> dict[str, Any] | None:
         """The row of a record, `None` for null.
@@ -62,27 +66,39 @@ class JsonTwin:
         row = self._row(twin)
         missing = UNSET in row.values()
         if missing or self._respelled:
-            self.check(data, missing=missing)
+            self._check_names(data)
         if missing:
             row = {name: None if value is UNSET else value for name, value in row.items()}
+        if self._respelled_inside:
+            self._check_inside(data)
         for name, convert in self._converters:
             value = row[name]
             if value is not None:
                 row[name] = convert(value)
         return row
 
-    def check(self, data: bytes, *, missing: bool) -> None:
-        """Raises UndecidedError unless each name is written in the one spelling that is expected.
+    def _check_names(self, data: bytes) -> None:
+        """Raises UndecidedError unless each column's name is written in the one spelling that is expected."""
+        names = tuple(_NAMES.decode(data))
+        decided = self._decided.get(names)
+        if decided is None:
+            if len(self._decided) >= _DECIDED_MAX:
+                self._decided.clear()
+            decided = self._decided[names] = all(self._is_decided(name, names) for name, _ in self.fields)
+        if not decided:
+            raise UndecidedError
 
-        Args:
-            data: one record, or several.
-            missing: some name was not found at all.
-        """
-        tokens = self._tokens if missing else self._respelled
+    def _is_decided(self, name: str, given: tuple[str, ...]) -> bool:
+        expected = self.spelling.get(name, name)
+        meant = {each for each in given if name in (each, each.upper())}
+        return meant <= {expected} or (expected == name and name in meant)
+
+    def _check_inside(self, data: bytes) -> None:
+        """The same for the names inside of columns: whatever else looks like one is in the same spelling."""
         if b"\\u" in data or any(letter in data for letter in self._letters):
             raise UndecidedError
         upper = data.upper()
-        for token, expected in tokens:
+        for token, expected in self._respelled_inside:
             if upper.count(token) != data.count(expected):
                 raise UndecidedError
 
@@ -110,15 +126,14 @@ def _spelled(type_: sql.SqlType, value: Any) -> Iterator[tuple[str, str]]:
                 yield from _spelled(item, each)
 
 
-def _names(type_: sql.SqlType) -> Iterator[tuple[str, sql.SqlType]]:
+def _names(type_: sql.SqlType) -> Iterator[str]:
+    """The names of fields inside of a type."""
     match type_:
         case sql.StructType(fields):
             for name, inner in fields:
-                yield name, inner
+                yield name
                 yield from _names(inner)
-        case sql.ArrayType(item):
-            yield from _names(item)
-        case sql.MapType(_, item):
+        case sql.ArrayType(item) | sql.MapType(_, item):
             yield from _names(item)
 
 
