@@ -16,6 +16,7 @@ from hayase.cli.describe import describe
 from hayase.cli.dev import dev
 from hayase.cli.follow import follow
 from hayase.cli.run import run
+from hayase.cli.sql_commands import sql
 from hayase.cli.state import state
 from hayase.cli.topics import topics
 from hayase.core.errors import HayaseError
@@ -56,6 +57,7 @@ app.command(short_help="Run an application on Spark, here or on a cluster.")(run
 app.command(short_help="Show a topology and the form each part runs in.")(describe)
 app.command(short_help="Keep a copy of an application's stores up to date.")(follow)
 app.add_typer(app_commands, name="app")
+app.add_typer(sql, name="sql")
 app.add_typer(state, name="state")
 app.add_typer(topics, name="topics")
 app.add_typer(dev, name="dev")
