@@ -133,3 +133,9 @@ def test_cube_explode_has_a_row_for_each_choice_of_what_is_not_null() -> None:
 def test_a_null_field_of_a_struct_reaches_the_lambda() -> None:
     columns = {"A": ArrayType(StructType((("N", INTEGER),)))}
     assert evaluate("TRANSFORM(A, x => COALESCE(x->N, 5))", {"A": [{"N": None}]}, columns) == [5]
+
+
+@pytest.mark.parametrize("function", ["ARRAY_MAX", "ARRAY_MIN", "ARRAY_SORT"])
+def test_nested_elements_have_no_order(function: str) -> None:
+    with pytest.raises(FunctionError, match="no order"):
+        evaluate(f"{function}(A)", {"A": [[1], [2]]}, {"A": ArrayType(INTS)})

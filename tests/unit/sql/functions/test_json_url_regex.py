@@ -207,3 +207,13 @@ def test_regular_expressions_extract_replace_and_split(text: str, value: object)
 def test_bad_regular_expressions_are_errors(text: str) -> None:
     with pytest.raises(FunctionError):
         evaluate(text)
+
+
+def test_half_a_surrogate_of_a_json_text_becomes_a_question_mark() -> None:
+    assert of_text("EXTRACTJSONFIELD(T, '$.a')", '{"a": "x\\ud800y"}') == "x?y"
+    assert of_text("EXTRACTJSONFIELD(T, '$.a')", '{"a": "\\ud83d\\ude00"}') == "\U0001f600"
+
+
+def test_a_number_with_a_huge_exponent_is_not_written_out() -> None:
+    with pytest.raises(FunctionError, match="digits"):
+        of_text("EXTRACTJSONFIELD(T, '$.a')", '{"a": 1e400000000}')
