@@ -30,6 +30,9 @@ from hayase.sql.plan.source import read_source
 from hayase.sql.plan.stateless import filter_rows, flat_map, partition_by
 from hayase.topology.topology import Topology
 
+_FILTERED_TABLE = "KsqlTopic-Reduce"
+"""Store of the table that a filter reads: the name does not change when a query is replaced."""
+
 
 def build_topology(
     root: Step,
@@ -54,6 +57,10 @@ def build_step(step: Step, context: PlanContext) -> Stage:
     match step:
         case ReadSource():
             return read_source(step, context)
+        case Filter(input=ReadSource() as source):
+            # a table's rows are kept, so that a row that was not in the result before is not deleted from it
+            store = _FILTERED_TABLE if source.rows.is_table else None
+            return filter_rows(step, read_source(source, context, store), context)
         case Filter():
             return filter_rows(step, build_step(step.input, context), context)
         case PartitionBy():
