@@ -74,10 +74,10 @@ class CaseFolder:
         candidates = [Path(named)] if named else [parent / "shared" / "ksqldb-cases" for parent in ROOT.parents]
         return next((cls(path) for path in candidates if path.is_dir()), None)
 
-    def cases(self, kinds: Sequence[str] = ("query", "sql")) -> Iterator[Case]:
+    def cases(self, kinds: Sequence[str] = ("query", "sql"), file_name: str = "*") -> Iterator[Case]:
         """All cases of these kinds, file by file."""
         for kind in kinds:
-            for file in sorted((self.path / kind).glob("*.json")):
+            for file in sorted((self.path / kind).glob(f"{file_name}.json")):
                 for data in _load(file):
                     yield self._case(kind, data)
 

@@ -10,16 +10,17 @@ import base64
 import json
 import struct
 from collections.abc import Mapping, Sequence
-from decimal import Decimal
+from decimal import Context, Decimal
 from io import BytesIO
 from typing import Any
 
 import fastavro
+from tests.ksqldb.protobuf_codec import protobuf_bytes
 
 from hayase.core.errors import SchemaRegistryError
 from hayase.serde.registry import SchemaRegistry
 from hayase.sql.formats.columns import Column
-from hayase.sql.formats.format_info import FormatInfo
+from hayase.sql.formats.format_info import FULL_SCHEMA_NAME, FormatInfo
 from hayase.sql.formats.serdes import key_serde, value_serde
 from hayase.sql.types import sql_types as sql
 
@@ -42,6 +43,7 @@ class SideCodec:
         self, format_: FormatInfo, columns: Sequence[Column], side: str, topic: str, registry: SchemaRegistry
     ) -> None:
         self._format = format_.name
+        self._message = format_.property(FULL_SCHEMA_NAME)
         self._columns = columns
         self._subject = f"{topic}-{side}"
         self._registry = registry
@@ -68,6 +70,8 @@ class SideCodec:
             return _framed(schema.id) + avro_bytes(value, schema.schema.text)
         if schema is not None and self._format == "JSON_SR":
             return _framed(schema.id) + json_text(value).encode()
+        if schema is not None and self._format == "PROTOBUF":
+            return protobuf_bytes(value, self._subject, self._registry, self._message)
         assert self._serde is not None
         data: bytes | None = self._serde.to_bytes(self._row(value))  # a record of nulls is a record
         return data
@@ -89,10 +93,19 @@ class SideCodec:
                 return self._kafka_value(data)
             case "AVRO":
                 (schema_id,) = struct.unpack(">I", data[1:5])
-                return avro_value(data[5:], self._registry.schema(schema_id).text)
+                return self._with_maps(avro_value(data[5:], self._registry.schema(schema_id).text))
         assert self._serde is not None
         row = self._serde.deserialize(data)
         return {self._columns[0].name: row} if self._is_key and len(self._columns) == 1 else row
+
+    def _with_maps(self, value: Any) -> Any:
+        """Avro's lists of entries as the maps that they are."""
+        if isinstance(value, dict) and self._is_wrapped(value):
+            return {name: _maps(item, self._types.get(name)) for name, item in value.items()}
+        return _maps(value, self._columns[0].type) if len(self._columns) == 1 else value
+
+    def _is_wrapped(self, value: Mapping[str, Any]) -> bool:
+        return any(name in self._types for name in value)
 
     def _registered(self) -> Any:
         try:
@@ -131,7 +144,7 @@ class SideCodec:
 
     def _typed(self, value: Any) -> Any:
         """What JSON says, with the columns of DOUBLE as doubles."""
-        if isinstance(value, dict) and any(name in self._types for name in value):
+        if isinstance(value, dict) and self._is_wrapped(value):
             return {name: _double(item, self._types.get(name)) for name, item in value.items()}
         return _double(value, self._columns[0].type) if len(self._columns) == 1 else value
 
@@ -173,7 +186,7 @@ def row_value(value: Any, type_: sql.SqlType) -> Any:
         case sql.BytesType():
             return base64.b64decode(value)
         case sql.DecimalType(_, scale):
-            return Decimal(str(value)).quantize(Decimal(1).scaleb(-scale))
+            return _scaled(value, scale)
         case sql.DoubleType():
             return float(value)
         case sql.IntegerType() | sql.BigintType() | sql.DateType() | sql.TimeType() | sql.TimestampType():
@@ -190,6 +203,10 @@ def row_value(value: Any, type_: sql.SqlType) -> Any:
     return value
 
 
+def _scaled(value: Any, scale: int) -> Decimal:
+    return Decimal(str(value)).quantize(Decimal(1).scaleb(-scale), context=Context(prec=200))
+
+
 def avro_bytes(value: Any, schema: str) -> bytes:
     """A value of a case, encoded by a schema."""
     parsed = _avro_schema(schema)
@@ -203,7 +220,7 @@ def avro_bytes(value: Any, schema: str) -> bytes:
 def avro_value(data: bytes, schema: str) -> Any:
     """What bytes say by their schema, as a case writes it."""
     parsed = fastavro.parse_schema(_avro_schema(schema))
-    return _entries_as_maps(fastavro.schemaless_reader(BytesIO(data), parsed, None))
+    return fastavro.schemaless_reader(BytesIO(data), parsed, None)
 
 
 def _avro_schema(text: str) -> Any:
@@ -241,7 +258,7 @@ def _avro_datum(value: Any, schema: Any, names: Mapping[str, Any]) -> Any:
         case "map":
             return {name: _avro_datum(item, schema["values"], names) for name, item in value.items()}
         case "bytes" if schema.get("logicalType") == "decimal":
-            return None if value is None else Decimal(str(value)).quantize(Decimal(1).scaleb(-schema.get("scale", 0)))
+            return None if value is None else _scaled(value, schema.get("scale", 0))
         case "enum" | "fixed":
             return value
     return _avro_datum(value, schema["type"], names)
@@ -262,11 +279,16 @@ def _avro_plain(value: Any, kind: str) -> Any:
     return value
 
 
-def _entries_as_maps(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _entries_as_maps(item) for name, item in value.items()}
-    if isinstance(value, list):
-        if value and all(isinstance(item, dict) and set(item) == {"key", "value"} for item in value):
-            return {str(item["key"]): _entries_as_maps(item["value"]) for item in value}
-        return [_entries_as_maps(item) for item in value]
+def _maps(value: Any, type_: sql.SqlType | None) -> Any:
+    if value is None or type_ is None:
+        return value
+    match type_:
+        case sql.MapType(_, item):
+            pairs = value.items() if isinstance(value, dict) else ((each["key"], each["value"]) for each in value)
+            return {str(key): _maps(each, item) for key, each in pairs}
+        case sql.ArrayType(item):
+            return [_maps(each, item) for each in value]
+        case sql.StructType(fields):
+            types = dict(fields)
+            return {name: _maps(each, types.get(name)) for name, each in value.items()}
     return value

@@ -25,37 +25,37 @@ def registry_with_test_functions() -> FunctionRegistry:
     return registry
 
 
-@scalar("TEST_UDF", "(INT, STRING) -> STRING")
+@scalar("TEST_UDF", "(INT, STRING) -> STRING", null_aware=True)
 def plain_udf_int_string(_number: int, _text: str) -> str:
     return "doStuffIntString"
 
 
-@scalar("TEST_UDF", "(BIGINT, STRING) -> STRING")
+@scalar("TEST_UDF", "(BIGINT, STRING) -> STRING", null_aware=True)
 def plain_udf_long_string(_number: int, _text: str) -> str:
     return "doStuffLongString"
 
 
-@scalar("TEST_UDF", "(BIGINT, BIGINT, STRING) -> STRING")
+@scalar("TEST_UDF", "(BIGINT, BIGINT, STRING) -> STRING", null_aware=True)
 def plain_udf_long_long_string(_first: int, _second: int, _text: str) -> str:
     return "doStuffLongLongString"
 
 
-@scalar("TEST_UDF", "(BIGINT...) -> STRING")
+@scalar("TEST_UDF", "(BIGINT...) -> STRING", null_aware=True)
 def plain_udf_longs(*_numbers: int) -> str:
     return "doStuffLongVarargs"
 
 
-@scalar("TEST_UDF", "(STRUCT<A STRING>) -> STRING")
-def plain_udf_struct(value: dict[str, Any]) -> Any:
-    return value["A"]
+@scalar("TEST_UDF", "(STRUCT<A STRING>) -> STRING", null_aware=True)
+def plain_udf_struct(value: dict[str, Any] | None) -> Any:
+    return None if value is None else value["A"]
 
 
-@scalar("TEST_UDF", "() -> STRUCT<A STRING>")
+@scalar("TEST_UDF", "() -> STRUCT<A STRING>", null_aware=True)
 def plain_udf_nothing() -> dict[str, Any]:
     return {"A": "foo"}
 
 
-@scalar("BAD_UDF", "(INT) -> STRING", pure=False)
+@scalar("BAD_UDF", "(INT) -> STRING", pure=False, null_aware=True)
 def bad_udf_int(_number: int) -> str:
     raise RuntimeError("boom!")
 
@@ -81,7 +81,7 @@ class EveryOther:
 scalar("BAD_UDF", "(STRING) -> STRING", pure=False)(EveryOther())
 
 
-@scalar("TOSTRUCT", "(STRING) -> STRUCT<A STRING>")
+@scalar("TOSTRUCT", "(STRING) -> STRUCT<A STRING>", null_aware=True)
 def to_struct(text: str) -> dict[str, Any]:
     return {"A": text}
 

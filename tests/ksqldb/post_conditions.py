@@ -43,7 +43,7 @@ def _wrong_source(expected: Mapping[str, Any], engine: SqlEngine) -> str | None:
     if source.kind.value != expected["type"].upper():
         return f"is a {source.kind.value}"
     schema = expected.get("schema")
-    if schema is not None and _columns(schema) != _columns_of(source):
+    if schema is not None and _by_kind(_columns(schema)) != _by_kind(_columns_of(source)):
         return f"has the schema {source.schema_text}, expected {schema}"
     for side, format_ in (("key", source.key_format), ("value", source.value_format)):
         problem = _wrong_format(expected, side, source, format_.name)
@@ -90,6 +90,11 @@ def _columns(schema: str) -> list[tuple[str, str, str]]:
     ]
 
 
+def _by_kind(columns: list[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
+    """Keys, values and headers, each in their order: how they are mixed does not count."""
+    return sorted(columns, key=lambda column: {"KEY": 0, "VALUE": 1}.get(column[2], 2))
+
+
 def _columns_of(source: DataSource) -> list[tuple[str, str, str]]:
     keys = {column.name for column in source.key}
     headers = {each.name: "HEADERS" if each.key is None else f"HEADER{each.key}" for each in source.headers}
@@ -104,6 +109,6 @@ def _wrong_schema(case: Case, engine: SqlEngine) -> str | None:
         source = engine.catalog.find(expected["name"])
         if source is None:
             continue  # dropped by a later statement
-        if _columns(expected["schema"]) != _columns_of(source):
+        if _by_kind(_columns(expected["schema"])) != _by_kind(_columns_of(source)):
             return f"source {expected['name']} has the schema {source.schema_text}, expected {expected['schema']}"
     return None

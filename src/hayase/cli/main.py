@@ -17,7 +17,7 @@ from hayase.cli.dev import dev
 from hayase.cli.follow import follow
 from hayase.cli.run import run
 from hayase.cli.runtime import runtime_commands
-from hayase.cli.sql import sql
+from hayase.cli.sql_commands import sql
 from hayase.cli.state import state
 from hayase.cli.topics import topics
 from hayase.core.errors import HayaseError

@@ -174,7 +174,7 @@ class JoinBuilder:
                 location=relation.location,
             )
         if relation.within is not None and right.is_table:
-            kinds = "stream-table" if mixed else "table-table"
+            kinds = "Stream-Table" if mixed else "Table-Table"
             raise StatementError(
                 "INVALID_JOIN",
                 f"A window definition was provided for a {kinds} join. These joins are not windowed. Please drop the "

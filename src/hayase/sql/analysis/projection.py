@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from hayase.sql.analysis.names import ColumnNames
 from hayase.sql.analysis.rewrite import rewrite
@@ -156,8 +157,8 @@ def check_values(key: Sequence[tuple[str, SqlType]], values: Sequence[tuple[str,
             raise StatementError("DUPLICATE_COLUMN", f"Duplicate {what} columns found in schema: {', '.join(twice)}")
 
 
-def replaced(expression: Expression, by_expression: Mapping[Expression, str]) -> Expression:
-    """An expression with each part that is a column of the rows by now as that column."""
+def replaced(expression: Expression, by_expression: Mapping[Any, str]) -> Expression:
+    """An expression with each part that is a column of the rows by now as that column; by the parts' names."""
 
     def replacement(part: Expression) -> Expression | None:
         name = by_expression.get(part)

@@ -180,9 +180,8 @@ def _combined_types(left: SqlType, right: SqlType) -> SqlType:
             return MapType(_both(key, other_key), _both(value, other_value))
         case StructType(fields), StructType(other_fields):
             types = dict(fields)
-            for name, type_ in other_fields:
-                types[name] = _both(types[name], type_) if name in types else type_
-            return StructType(tuple(types.items()))
+            joined = {name: _both(types[name], type_) if name in types else type_ for name, type_ in other_fields}
+            return StructType(tuple({**joined, **{name: types[name] for name in types if name not in joined}}.items()))
     raise _NothingInCommonError
 
 

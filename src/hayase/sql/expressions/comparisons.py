@@ -26,7 +26,7 @@ from hayase.sql.types.sql_types import (
     TIMESTAMP,
     ArrayType,
     BooleanType,
-    DecimalType,
+    DoubleType,
     MapType,
     SqlType,
     StructType,
@@ -95,7 +95,8 @@ def _conversions(operator: ComparisonOperator, left: SqlType, right: SqlType) ->
 
 
 def _as_double(type_: SqlType) -> Caster:
-    return caster(type_, DOUBLE) if isinstance(type_, DecimalType) else same
+    """Whole numbers too: among doubles, 2^53 + 1 equals 2^53, as in Java."""
+    return same if isinstance(type_, DoubleType) else caster(type_, DOUBLE)
 
 
 def _among_times(left: SqlType, right: SqlType) -> tuple[Caster, Caster] | None:

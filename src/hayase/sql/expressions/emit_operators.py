@@ -135,7 +135,7 @@ def _with_times(emitter: Emitter, left: Expression, right: Expression) -> tuple[
 def compared(
     emitter: Emitter, operator: ComparisonOperator, left: Expression, left_value: Value, right: Expression
 ) -> Value:
-    """Compares; null beside anything is false, but for the two DISTINCT."""
+    """Compares; null beside anything is false, except in the two with DISTINCT."""
     converts = conversions(operator, left, emitter.type_of(left), right, emitter.type_of(right))
     left_value = emitter.constant(left, converts[0]) or emitter.convert(left_value, converts[0])
     right_value = emitter.constant(right, converts[1]) or emitter.convert(emitter.emit(right), converts[1])

@@ -11,6 +11,11 @@ _DEFAULT_ESCAPE = "\\"
 @lru_cache(maxsize=256)
 def like_pattern(pattern: str, escape: str | None = None) -> re.Pattern[str]:
     """The regular expression of a pattern, for `fullmatch`."""
+    return re.compile(like_regex(pattern, escape), re.DOTALL)
+
+
+def like_regex(pattern: str, escape: str | None = None) -> str:
+    """The text of the regular expression of a pattern, in which a point is any character."""
     escape = escape or _DEFAULT_ESCAPE
     parts: list[str] = []
     escaped = False
@@ -24,7 +29,7 @@ def like_pattern(pattern: str, escape: str | None = None) -> re.Pattern[str]:
             parts.append({"%": ".*", "_": "."}.get(character) or re.escape(character))
     if escaped:
         parts.append(re.escape(escape))
-    return re.compile("".join(parts), re.DOTALL)
+    return "".join(parts)
 
 
 def like(text: str, pattern: str, escape: str | None) -> bool:

@@ -138,6 +138,17 @@ def register_sink(
         ) from error
 
 
+def register_source(
+    format_: FormatInfo, side: Side, columns: Sequence[Column], topic: str, registry: SchemaRegistry
+) -> int | None:
+    """The same for a source whose statement has columns: only if its topic has no schema yet, else `None`."""
+    if not columns or format_.name not in _KINDS:
+        return None
+    if format_.property(SCHEMA_ID) is None and subject_of(topic, side) in registry.subjects():
+        return None
+    return register_sink(format_, side, columns, topic, registry)
+
+
 def _compared(format_: FormatInfo, side: Side, columns: Sequence[Column], topic: str, registry: SchemaRegistry) -> int:
     inferred = infer_columns(format_, side, topic, registry)
     by_name = wraps_single(format_, side)

@@ -8,11 +8,14 @@ from typing import Any
 
 from hayase.sql.formats.columns import Column
 from hayase.sql.formats.json_reading import DECODER, reader, record_reader
+from hayase.sql.formats.json_twins import JsonTwin, spelling_of
 from hayase.sql.formats.json_writing import ENCODER, record_writer, writer
 from hayase.sql.formats.payload import PayloadCodec, fields_of
 
 NOTHING: Mapping[str, None] = MappingProxyType({})
 """No fields."""
+_MISSES_MAX = 200
+"""So many records one after the other may be other than expected before no more are expected to be."""
 
 
 class JsonPayload(PayloadCodec):
@@ -26,6 +29,8 @@ class JsonPayload(PayloadCodec):
 
     def __init__(self, columns: Sequence[Column], *, bare: bool, entries: bool = False) -> None:
         fields = fields_of(columns)
+        self._twin = None if bare or entries or not columns else JsonTwin(fields, {})
+        self._missed = 0
         self._read = reader(columns[0].type, entries=entries) if bare else record_reader(fields, entries=entries)
         self._write = writer(columns[0].type, entries=entries) if bare else record_writer(fields, entries=entries)
 
@@ -41,5 +46,27 @@ class JsonPayload(PayloadCodec):
 
     def read(self, data: bytes) -> Any:
         """See json_reading; the text `null` is null."""
+        twin = self._twin
+        if twin is not None:
+            try:
+                row = twin.read(data)
+            except Exception:  # UndecidedError, or whatever does not fit, which the long way judges
+                self._missed += 1
+            else:
+                self._missed = 0
+                return row
         value = DECODER.decode(data)
-        return None if value is None else self._read(value)
+        if value is None:
+            return None
+        row = self._read(value)
+        if twin is not None:
+            self._learn(twin, value)
+        return row
+
+    def _learn(self, twin: JsonTwin, value: Any) -> None:
+        """Expect what a record that had to be read the long way looked like; give the short way up if that is vain."""
+        spelling = spelling_of(twin.fields, value)
+        if self._missed > _MISSES_MAX:
+            self._twin = None
+        elif any(twin.spelling.get(name) != key for name, key in spelling.items()):
+            self._twin = JsonTwin(twin.fields, twin.spelling | spelling)

@@ -123,7 +123,7 @@ def _double(value: Any) -> float:
 
 def _float(value: Decimal | int) -> float:
     try:
-        return float(value)
+        return float(value) + 0.0  # Java's numbers that are no doubles have no -0.0
     except OverflowError:
         return float("inf") if value > 0 else float("-inf")
 

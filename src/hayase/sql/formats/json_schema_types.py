@@ -105,7 +105,7 @@ class _Types:
         if "properties" not in schema or noted == "map":
             value = self.type(schema.get("additionalProperties"), depth + 1)
             return None if value is None else sql.MapType(sql.STRING, value)
-        properties = sorted(schema["properties"].items(), key=lambda each: _index(each[1]))
+        properties = sorted(_as_java_has_them(schema["properties"]), key=lambda each: _index(each[1]))
         fields = ((name, self.type(part, depth + 1)) for name, part in properties)
         return sql.StructType(tuple((name, each) for name, each in fields if each is not None))
 
@@ -115,6 +115,23 @@ class _Types:
             types = dict(item.fields) if isinstance(item, sql.StructType) else {}
             return sql.MapType(types["key"], types["value"]) if types.keys() == {"key", "value"} else None
         return None if item is None else sql.ArrayType(item)
+
+
+def _as_java_has_them(properties: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """The properties in the order of Java's hash map, in which ksqlDB has them where the schema notes no order."""
+    buckets = 16
+    while len(properties) > buckets * 3 // 4:
+        buckets *= 2
+    return sorted(properties.items(), key=lambda each: _java_hash(each[0]) % buckets)
+
+
+def _java_hash(name: str) -> int:
+    """`String.hashCode`, its halves mixed as `HashMap` does."""
+    units = name.encode("utf-16-be", "surrogatepass")
+    number = 0
+    for at in range(0, len(units), 2):
+        number = (31 * number + int.from_bytes(units[at : at + 2], "big")) & 0xFFFFFFFF
+    return number ^ (number >> 16)
 
 
 def _index(part: Any) -> float:

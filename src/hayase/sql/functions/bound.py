@@ -23,7 +23,7 @@ class BoundScalar:
             `None` for a NULL of open type.
         return_type: `None` if only NULLs decide it.
         types: those that the function takes as its first argument; `None` if it does not.
-        pure, null_aware, settings, lazy, literals: as in `Declaration`.
+        pure, null_aware, settings, lazy, literals, columns: as in `Declaration`.
     """
 
     name: str
@@ -36,6 +36,7 @@ class BoundScalar:
     types: tuple[SqlType | None, ...] | None
     lazy: bool
     literals: tuple[int, ...]
+    columns: Callable[..., Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +111,7 @@ def bind_scalar(declaration: Declaration, found: Match) -> BoundScalar:
         lazy=declaration.lazy,
         literals=declaration.literals
         + tuple(position for position, parameter in enumerate(found.parameters) if parameter.literal),
+        columns=declaration.columns,
     )
 
 

@@ -43,6 +43,8 @@ class Declaration:
         types: the function takes the tuple of its arguments' types as its first argument, behind the settings.
         lazy: the function takes thunks: callables without arguments that give the values.
         literals: positions of arguments that must be literals.
+        columns: the same function of Polars expressions, total over values that are not null; whole numbers, dates and
+            times have 64 bits.
     """
 
     kind: FunctionKind
@@ -58,6 +60,7 @@ class Declaration:
     types: bool = False
     lazy: bool = False
     literals: tuple[int, ...] = ()
+    columns: Callable[..., Any] | None = None
 
 
 _DECLARED: dict[str, list[Declaration]] = {}
@@ -112,6 +115,7 @@ def scalar(
     types: bool = False,
     lazy: bool = False,
     literals: tuple[int, ...] = (),
+    columns: Callable[..., Any] | None = None,
 ) -> Callable[[F], F]:
     """Declares an overload of a scalar function; the options are those of `Declaration`."""
     return _declare(
@@ -127,6 +131,7 @@ def scalar(
         types=types,
         lazy=lazy,
         literals=literals,
+        columns=columns,
     )
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+
+from lark import Token
 
 from hayase.sql.ast.expressions import Expression
 from hayase.sql.ast.location import Location
@@ -11,7 +13,7 @@ from hayase.sql.ast.statements import DefineVariable, Statement, UndefineVariabl
 from hayase.sql.errors import ParseFailedError
 from hayase.sql.grammar.build_expressions import build_expression
 from hayase.sql.grammar.build_statements import build_statement
-from hayase.sql.grammar.limits import MAX_STATEMENT_CHARACTERS
+from hayase.sql.grammar.limits import MAX_STATEMENT_CHARACTERS, MAX_TOKENS
 from hayase.sql.grammar.names import branch
 from hayase.sql.grammar.syntax import Start, parse_tree
 from hayase.sql.grammar.syntax_errors import location_of
@@ -82,12 +84,15 @@ def parse_expression(text: str) -> Expression:
     Raises:
         ParseFailedError: with line and column.
     """
-    _check_length(text, text)
-    return build_expression(branch(parse_tree(list(tokens_of(text)), "only_expression", text, None)))
+    _check_characters(text)
+    tokens = list(tokens_of(text))
+    _check_tokens(tokens, text)
+    return build_expression(branch(parse_tree(tokens, "only_expression", text, None)))
 
 
 def _parsed(raw: RawStatement, variables: Variables, start: Start) -> ParsedStatement:
-    _check_length(raw.text, f"{raw.text[:80]}…")
+    _check_characters(raw.text)
+    _check_tokens(raw.tokens, raw.text)
     try:
         tokens = substitute(raw.tokens, variables)
         statement = build_statement(branch(parse_tree(tokens, start, raw.text, raw.end)))
@@ -101,9 +106,18 @@ def _parsed(raw: RawStatement, variables: Variables, start: Start) -> ParsedStat
     return ParsedStatement(raw.text, statement, location_of(raw.tokens[0]))
 
 
-def _check_length(text: str, shown: str) -> None:
+def _check_characters(text: str) -> None:
     if len(text) > MAX_STATEMENT_CHARACTERS:
         raise ParseFailedError(
             "TOO_LONG",
-            f"The statement has {len(text)} characters; at most {MAX_STATEMENT_CHARACTERS} are allowed: {shown[:80]}",
+            f"A statement has {len(text)} characters; at most {MAX_STATEMENT_CHARACTERS} are allowed: {text[:80]}…",
+        )
+
+
+def _check_tokens(tokens: Sequence[Token], text: str) -> None:
+    if len(tokens) > MAX_TOKENS:
+        raise ParseFailedError(
+            "TOO_LONG",
+            f"A statement has {len(tokens)} words and signs; at most {MAX_TOKENS} are allowed: {text[:80]}…",
+            location=location_of(tokens[0]),
         )

@@ -8,6 +8,8 @@ from importlib.resources import files
 from typing import Literal
 
 from lark import Lark, Token, Tree, UnexpectedToken
+from lark.parsers.lalr_analysis import Shift
+from lark.parsers.lalr_parser_state import ParserState
 
 from hayase.sql.ast.words import NON_RESERVED
 from hayase.sql.grammar.syntax_errors import syntax_error
@@ -51,12 +53,9 @@ def parse_tree(tokens: Sequence[Token], start: Start, text: str, end: Token | No
     tokens = _marked_lambdas(tokens)
     parser = _grammar().parse_interactive(start=start)
     state = parser.parser_state
-    table = state.parse_conf.states
     for index, token in enumerate(tokens):
-        if token.type in _NAMES_TOO:
-            accepted = table[state.position]
-            if token.type not in accepted or ("IDENTIFIER" in accepted and not _is_keyword(tokens, index)):
-                token = token.update(type="IDENTIFIER")
+        if token.type in _NAMES_TOO and not _stays_keyword(state, tokens, index):
+            token = token.update(type="IDENTIFIER")
         try:
             state.feed_token(token)
         except UnexpectedToken:
@@ -69,6 +68,26 @@ def parse_tree(tokens: Sequence[Token], start: Start, text: str, end: Token | No
         raise syntax_error(parser, [*tokens, end_token], len(tokens), text) from None
     assert isinstance(tree, Tree)
     return tree
+
+
+def _stays_keyword(state: ParserState[Token], tokens: Sequence[Token], index: int) -> bool:
+    if not _accepts(state, tokens[index].type):
+        return False
+    return not _accepts(state, "IDENTIFIER") or _is_keyword(tokens, index)
+
+
+def _accepts(state: ParserState[Token], type_: str) -> bool:
+    """Whether a token can come next: the table alone does not say, since reductions may lead to an error."""
+    table = state.parse_conf.states
+    stack = list(state.state_stack)
+    while (action := table[stack[-1]].get(type_)) is not None:
+        if action[0] is Shift:
+            return True
+        rule = action[1]
+        if rule.expansion:
+            del stack[-len(rule.expansion) :]
+        stack.append(table[stack[-1]][rule.origin.name][1])
+    return False
 
 
 def _is_keyword(tokens: Sequence[Token], index: int) -> bool:

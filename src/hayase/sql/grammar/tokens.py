@@ -57,7 +57,7 @@ _TOKEN = re.compile(
     | (?P<TEXT>         '(?:[^']|'')*' )
     | (?P<QUOTED_IDENTIFIER> `(?:[^`]|``)*` | "(?:[^"]|"")*" )
     | (?P<VARIABLE>     \$\{[A-Z_][A-Z0-9_]*\} )
-    | (?P<SYMBOL>       -> | => | := | \|\| | <> | != | <= | >= | [;,()\[\]<>.*+\-/%=] )
+    | (?P<SYMBOL>       -> | => | := | \|\| | <> | != | <= | >= | /(?!\*) | [;,()\[\]<>.*+\-%=] )
     """,
     re.VERBOSE | re.IGNORECASE | re.DOTALL | re.ASCII,
 )

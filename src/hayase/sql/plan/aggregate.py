@@ -23,6 +23,8 @@ from hayase.sql.plan.stateless import KeyOfRow, Row
 from hayase.sql.types.casts import caster
 
 State = dict[str, Any]
+_GROUP_BY, _STORE = "Aggregate-GroupBy", "Aggregate-Aggregate-Materialize"
+"""Names of the repartition and the store, which stay when a query is replaced."""
 
 
 class Aggregators:
@@ -143,8 +145,8 @@ def aggregate(step: Aggregate, stage: Stage, context: PlanContext) -> Stage:
     names = tuple(name for name, _ in step.group_by)
     keys = internal_key(tuple(Column(name, step.rows.columns[name]) for name in names))
     parts = [(name, context.compile(each, columns, "Group By", "GROUP BY")) for name, each in step.group_by]
-    grouped = Grouped.with_(keys, stage.value_serde)
-    materialized = Materialized.with_(keys, states)
+    grouped = Grouped.with_(keys, stage.value_serde, _GROUP_BY)
+    materialized = Materialized.as_(_STORE).with_key_serde(keys).with_value_serde(states)
     key = KeyOfRow(parts, whole=True)
     if stage.table is not None:
         table = stage.table.group_by(GroupRow(key), grouped).aggregate(

@@ -23,11 +23,15 @@ from hayase.sql.catalog.sources import DataSource
 from hayase.sql.functions.registry import FunctionRegistry
 from hayase.sql.plan.aggregate import aggregate
 from hayase.sql.plan.context import PlanContext, Stage
+from hayase.sql.plan.copartitioning import tables_to_partition
 from hayase.sql.plan.joins import join_foreign_key, join_stream_table, join_streams, join_tables
 from hayase.sql.plan.sink import Sink, project, write
 from hayase.sql.plan.source import read_source
 from hayase.sql.plan.stateless import filter_rows, flat_map, partition_by
 from hayase.topology.topology import Topology
+
+_FILTERED_TABLE = "KsqlTopic-Reduce"
+"""Store of the table that a filter reads: the name does not change when a query is replaced."""
 
 
 def build_topology(
@@ -42,7 +46,8 @@ def build_topology(
     Raises:
         StatementError: an expression of the plan cannot be computed.
     """
-    context = PlanContext(StreamsBuilder(), functions, settings, registry)
+    tables = frozenset(tables_to_partition(root))
+    context = PlanContext(StreamsBuilder(), functions, settings, registry, tables)
     write(build_step(root, context), Sink(sink), context)
     return context.builder.build({"topology.optimization": "all"})
 
@@ -52,6 +57,10 @@ def build_step(step: Step, context: PlanContext) -> Stage:
     match step:
         case ReadSource():
             return read_source(step, context)
+        case Filter(input=ReadSource() as source):
+            # a table's rows are kept, so that a row that was not in the result before is not deleted from it
+            store = _FILTERED_TABLE if source.rows.is_table else None
+            return filter_rows(step, read_source(source, context, store), context)
         case Filter():
             return filter_rows(step, build_step(step.input, context), context)
         case PartitionBy():

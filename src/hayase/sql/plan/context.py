@@ -21,6 +21,7 @@ from hayase.sql.expressions.typing import type_of
 from hayase.sql.formats.columns import Column
 from hayase.sql.formats.internal import internal_key_serde, internal_value_serde
 from hayase.sql.functions.registry import FunctionRegistry
+from hayase.sql.plan.copartitioning import Partitioning
 from hayase.sql.plan.processing_log import log_failure
 from hayase.sql.types.sql_types import SqlType
 
@@ -38,14 +39,22 @@ class GuardedExpression:
         self._expression = expression
         self._step = step
         self._text = text
+        expression.report = self._log
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._expression.report = self._log
 
     def __call__(self, row: Mapping[str, object]) -> Any:
         """The value for a row; `None` if it fails."""
         try:
             return self._expression(row)
         except Exception as error:  # a function of a user may raise anything
-            log_failure(self._step, self._text, error)
+            self._log(error)
             return None
+
+    def _log(self, error: Exception) -> None:
+        log_failure(self._step, self._text, error)
 
 
 @dataclass
@@ -57,12 +66,14 @@ class PlanContext:
         functions: all functions.
         settings: of the session.
         registry: the schema registry, if there is one.
+        partitioned_tables: names of the tables whose rows are partitioned again after they were read.
     """
 
     builder: StreamsBuilder
     functions: FunctionRegistry
     settings: Mapping[str, object]
     registry: Any = None
+    partitioned_tables: frozenset[str] = frozenset()
     _counts: dict[str, int] = field(default_factory=dict)
 
     def compile(
@@ -91,12 +102,6 @@ class PlanContext:
         """The type of an expression over rows of the columns."""
         return type_of(expression, columns, self.functions)
 
-    def key_serde_of(self, expression: Expression, columns: Mapping[str, SqlType]) -> Serde[Any]:
-        """The serde of keys that an expression gives."""
-        type_ = self.type_of(expression, columns)
-        assert type_ is not None
-        return internal_key((Column("KEY", type_),))
-
     def next_name(self, prefix: str) -> str:
         """A name with a number behind it, which no other step of the topology has."""
         number = self._counts.get(prefix, 0)
@@ -114,6 +119,7 @@ class Stage:
         key_serde: of the records' keys where they are partitioned anew or stored; windowed keys included.
         stream: if the rows are a stream.
         table: if they are a table.
+        partitioning: what decides which task has a row; `None`: unknown.
     """
 
     rows: Rows
@@ -121,6 +127,7 @@ class Stage:
     key_serde: Serde[Any]
     stream: KStream[Any, Any] | None = None
     table: KTable[Any, Any] | None = None
+    partitioning: Partitioning | None = None
 
     @property
     def of_stream(self) -> KStream[Any, Any]:

@@ -21,8 +21,11 @@ from hayase.sql.analysis.steps import (
 from hayase.sql.analysis.windows import DAY_MS
 from hayase.sql.ast.expressions import ColumnRef, Expression
 from hayase.sql.ast.queries import JoinKind, Within
-from hayase.sql.plan.context import GuardedExpression, PlanContext, Stage
+from hayase.sql.formats.columns import Column
+from hayase.sql.plan.context import GuardedExpression, PlanContext, Stage, internal_key
+from hayase.sql.plan.copartitioning import internal_partitioning
 from hayase.sql.plan.eager_join import eager_join
+from hayase.sql.plan.source import SameKey
 from hayase.sql.plan.stateless import Row
 
 
@@ -77,7 +80,7 @@ def join_streams(step: JoinStreams, left: Stage, right: Stage, context: PlanCont
         }[kind]
         joined = StreamJoined.with_(first.key_serde, first.value_serde, second.value_serde)
         stream = join(second.of_stream, joiner, windows, joined)
-    return Stage(step.rows, (step.key_name,), left.key_serde, stream)
+    return Stage(step.rows, (step.key_name,), left.key_serde, stream, partitioning=left.partitioning)
 
 
 def join_windows(within: Within) -> JoinWindows:
@@ -88,7 +91,7 @@ def join_windows(within: Within) -> JoinWindows:
 
 def join_stream_table(step: JoinStreamTable, left: Stage, right: Stage, context: PlanContext) -> Stage:
     """A stream with the rows of a table at its key."""
-    left = _rekeyed(left, step.left_key, right, context)
+    left = _like(left, step.left_key, right, context)
     joiner = JoinRows(list(left.rows.columns), list(right.rows.columns), step.key_name)
     joined = Joined.with_(left.key_serde, left.value_serde, right.value_serde)
     stream = left.of_stream
@@ -96,7 +99,7 @@ def join_stream_table(step: JoinStreamTable, left: Stage, right: Stage, context:
         result = stream.left_join(right.of_table, joiner, joined)
     else:
         result = stream.join(right.of_table, joiner, joined)
-    return Stage(step.rows, (step.key_name,), left.key_serde, result)
+    return Stage(step.rows, (step.key_name,), left.key_serde, result, partitioning=left.partitioning)
 
 
 def join_tables(step: JoinTables, left: Stage, right: Stage, context: PlanContext) -> Stage:
@@ -109,7 +112,8 @@ def join_tables(step: JoinTables, left: Stage, right: Stage, context: PlanContex
         JoinKind.FULL: first.of_table.outer_join,
     }
     join = joins.get(step.kind, first.of_table.left_join)
-    return Stage(step.rows, (step.key_name,), left.key_serde, table=join(second.of_table, joiner))
+    table = join(second.of_table, joiner)
+    return Stage(step.rows, (step.key_name,), left.key_serde, table=table, partitioning=left.partitioning)
 
 
 def join_foreign_key(step: JoinForeignKey, left: Stage, right: Stage, context: PlanContext) -> Stage:
@@ -119,29 +123,41 @@ def join_foreign_key(step: JoinForeignKey, left: Stage, right: Stage, context: P
     materialized = Materialized.with_(left.key_serde, replace(left, rows=step.rows).value_serde)
     join: Callable[..., Any] = left.of_table.left_join if step.kind is JoinKind.LEFT else left.of_table.join
     table = join(right.of_table, extractor, joiner, None, materialized)
-    return Stage(step.rows, left.key_fields, left.key_serde, table=table)
+    return Stage(step.rows, left.key_fields, left.key_serde, table=table, partitioning=left.partitioning)
 
 
 def _by_keys(
     left: Stage, right: Stage, left_key: Expression, right_key: Expression, context: PlanContext
 ) -> tuple[Stage, Stage]:
-    """Both streams under the key of the join: the one that has it already says how it is written."""
-    if _has_key(left.rows, left_key):
-        return left, _rekeyed(right, right_key, left, context)
-    if _has_key(right.rows, right_key):
-        return _rekeyed(left, left_key, right, context), right
-    first = _rekeyed(left, left_key, None, context)
-    return first, _rekeyed(right, right_key, first, context)
+    """Both streams under the key of the join, partitioned alike: a side that is so already stays as it is."""
+    if _has_key(left.rows, left_key) and left.partitioning is not None:
+        return left, _like(right, right_key, left, context)
+    if _has_key(right.rows, right_key) and right.partitioning is not None:
+        return _like(left, left_key, right, context), right
+    first = _rekeyed(left, left_key, context)
+    return first, _like(right, right_key, first, context)
 
 
 def _has_key(rows: Rows, key: Expression) -> bool:
     return isinstance(key, ColumnRef) and rows.key == (key.name,)
 
 
-def _rekeyed(stage: Stage, key: Expression, like: Stage | None, context: PlanContext) -> Stage:
-    """The stream under another key, written as that of `like`, so that equal keys come to one task."""
+def _like(stage: Stage, key: Expression, other: Stage, context: PlanContext) -> Stage:
+    """The stream under a key, partitioned as the other side is."""
+    same = _has_key(stage.rows, key) and stage.partitioning == other.partitioning
+    if same and stage.partitioning is not None:
+        return replace(stage, key_serde=other.key_serde)
+    return replace(_rekeyed(stage, key, context), key_serde=other.key_serde, partitioning=other.partitioning)
+
+
+def _rekeyed(stage: Stage, key: Expression, context: PlanContext) -> Stage:
+    """The stream under a key, to be partitioned by it."""
+    type_ = context.type_of(key, stage.rows.columns)
+    assert type_ is not None
     if _has_key(stage.rows, key):
-        return stage if like is None else replace(stage, key_serde=like.key_serde)
-    selected = stage.of_stream.select_key(JoinKey(context.compile(key, stage.rows.columns, "Join", "JOIN")))
-    serde = context.key_serde_of(key, stage.rows.columns) if like is None else like.key_serde
-    return replace(stage, stream=selected, key_serde=serde)
+        selected, window = stage.of_stream.select_key(SameKey()), stage.rows.window
+    else:
+        mapper = JoinKey(context.compile(key, stage.rows.columns, "Join", "JOIN"))
+        selected, window = stage.of_stream.select_key(mapper), None
+    serde = internal_key((Column("KEY", type_),), window)
+    return replace(stage, stream=selected, key_serde=serde, partitioning=internal_partitioning((type_,), window))

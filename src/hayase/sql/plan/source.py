@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -13,7 +14,8 @@ from hayase.processor.api import FixedKeyProcessor, FixedKeyProcessorContext, Fi
 from hayase.sql.analysis.steps import ReadSource
 from hayase.sql.catalog.sources import ROWOFFSET, ROWPARTITION, ROWTIME, WINDOWEND, WINDOWSTART, DataSource
 from hayase.sql.formats.serdes import key_serde, value_serde
-from hayase.sql.plan.context import PlanContext, Stage, windowed_serde
+from hayase.sql.plan.context import PlanContext, Stage, internal_key, windowed_serde
+from hayase.sql.plan.copartitioning import internal_partitioning, partitioning_of
 from hayase.sql.plan.timestamps import extractor_of
 from hayase.sql.types.sql_types import ArrayType
 
@@ -31,12 +33,24 @@ def read_source(step: ReadSource, context: PlanContext, store: str | None = None
     stream = context.builder.stream(source.topic, consumed)
     stream = stream.process_values(partial(AddColumns, source, dict(step.names)))
     fields = tuple(column.name for column in source.key)
-    stage = Stage(step.rows, fields, keys, stream)
+    stage = Stage(step.rows, fields, keys, stream, partitioning=partitioning_of(source))
     if not source.is_table:
         return stage
+    if source.name in context.partitioned_tables:
+        types = tuple(column.type for column in source.key)
+        keys, stream = internal_key(source.key, source.window), stream.select_key(SameKey())
+        stage = replace(stage, partitioning=internal_partitioning(types, source.window))
     kept: Materialized[Any, Any] = Materialized() if store is None else Materialized.as_(store)
     table = stream.to_table(kept.with_key_serde(keys).with_value_serde(stage.value_serde))
-    return Stage(step.rows, fields, keys, table=table)
+    return replace(stage, key_serde=keys, stream=None, table=table)
+
+
+class SameKey:
+    """The key as it is, of rows that are partitioned again."""
+
+    def __call__(self, key: Any, row: Any) -> Any:
+        """The key."""
+        return key
 
 
 class AddColumns(FixedKeyProcessor[Any, Any, Any]):

@@ -11,6 +11,7 @@ from hayase.sql.analysis.rewrite import column_refs
 from hayase.sql.analysis.steps import Filter, FlatMap, PartitionBy
 from hayase.sql.ast.expressions import ColumnRef
 from hayase.sql.plan.context import GuardedExpression, PlanContext, Stage, internal_key
+from hayase.sql.plan.copartitioning import internal_partitioning
 from hayase.sql.plan.processing_log import log_failure
 from hayase.sql.types.casts import caster
 from hayase.sql.types.sql_types import SqlType
@@ -122,7 +123,9 @@ def partition_by(step: PartitionBy, stage: Stage, context: PlanContext) -> Stage
         name for name, each in step.expressions if {ref.name for ref in column_refs(each)} <= set(stage.rows.key)
     }
     stream = stage.of_stream.map(Rekey(KeyOfRow(parts, whole=False), names, of_keys, stage))
-    return Stage(step.rows, names, internal_key(step.rows.key_columns), stream)
+    types = tuple(column.type for column in step.rows.key_columns)
+    keys = internal_key(step.rows.key_columns)
+    return Stage(step.rows, names, keys, stream, partitioning=internal_partitioning(types))
 
 
 class Zip:

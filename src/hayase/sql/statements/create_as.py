@@ -46,7 +46,7 @@ def create_as(statement: CreateAsSelect, execution: Execution) -> StatementResul
         raise StatementError("SOURCE_EXISTS", message)
     if statement.or_replace:
         check_replaceable(statement.name, kind, existing, is_source=False)
-    plan = planned(statement.query, statement.name, execution)
+    plan = planned(statement.query, statement.name, f"CREATE {kind.value} AS SELECT", execution)
     _check_kind(kind, plan)
     source = _sink(statement, properties, plan, execution)
     query_id = _query_id(statement, existing, execution)
@@ -68,13 +68,13 @@ def create_as(statement: CreateAsSelect, execution: Execution) -> StatementResul
     return StatementResult(f"Created query with ID {query_id}", (query,))
 
 
-def planned(query: Query, sink: str, execution: Execution) -> QueryPlan:
+def planned(query: Query, sink: str, what: str, execution: Execution) -> QueryPlan:
     """The plan of a query, whose joined sources have as many partitions.
 
     Raises:
         StatementError: a rule is broken.
     """
-    plan = analyze_query(query, execution.catalog, execution.functions, execution.settings, sink)
+    plan = analyze_query(query, execution.catalog, execution.functions, execution.settings, sink, what)
     check_copartitioned(plan.root, execution.partitions)
     return plan
 

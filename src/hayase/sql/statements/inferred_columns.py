@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from hayase.core.errors import SchemaRegistryError
 from hayase.serde.protocol import Side
 from hayase.sql.analysis.declared_columns import DeclaredColumns
 from hayase.sql.analysis.with_properties import KEY_SCHEMA_ID, VALUE_SCHEMA_ID, WithProperties
@@ -13,7 +12,7 @@ from hayase.sql.catalog.sources import DataSource
 from hayase.sql.errors import StatementError
 from hayase.sql.formats.columns import Column
 from hayase.sql.formats.format_info import SCHEMA_ID, FormatInfo
-from hayase.sql.formats.inference import infer_columns, register_sink, subject_of
+from hayase.sql.formats.inference import infer_columns, register_sink, register_source
 from hayase.sql.formats.support import supports_inference
 from hayase.sql.statements.execution import Execution
 
@@ -47,19 +46,9 @@ def register_if_absent(source: DataSource, execution: Execution) -> None:
     Raises:
         StatementError: the registry refuses one.
     """
-    sides: tuple[tuple[Side, FormatInfo, Sequence[Column]], ...] = (
-        ("key", source.key_format, source.key),
-        ("value", source.value_format, source.value),
-    )
-    for side, format_, columns in sides:
-        if execution.registry is None or not supports_inference(format_.name) or format_.property(SCHEMA_ID):
-            continue
-        try:
-            execution.registry.latest(subject_of(source.topic, side))
-        except SchemaRegistryError as error:
-            if error.condition != "SCHEMA_NOT_FOUND":
-                raise
-            register_sink(format_, side, columns, source.topic, execution.registry)
+    if execution.registry is not None:
+        register_source(source.key_format, "key", source.key, source.topic, execution.registry)
+        register_source(source.value_format, "value", source.value, source.topic, execution.registry)
 
 
 def register_result(source: DataSource, execution: Execution) -> None:

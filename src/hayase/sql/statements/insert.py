@@ -40,7 +40,8 @@ def insert_into(statement: InsertInto, execution: Execution) -> StatementResult:
             location=statement.location,
         )
     _check_target(target)
-    plan = planned(statement.query, target.name, execution)
+    plan = planned(statement.query, target.name, "INSERT INTO", execution)
+    _check_kind(target, plan)
     _check_schema(target, plan)
     query_id = properties.text(QUERY_ID)
     if query_id is None:
@@ -68,6 +69,21 @@ def _check_target(target: DataSource) -> None:
         raise StatementError("READ_ONLY_SOURCE", f"Cannot insert into read-only stream: {target.name}")
     if target.headers:
         raise StatementError("INVALID_INSERT", f"Cannot insert into {target.name} because it has header columns")
+
+
+def _check_kind(target: DataSource, plan: QueryPlan) -> None:
+    if plan.rows.is_table:
+        raise StatementError(
+            "WRONG_KIND",
+            f"Incompatible data sink and query result. Data sink ({target.name}) type is {target.kind.value} but "
+            f"select query result is TABLE.",
+        )
+    if plan.rows.window != target.window:
+        raise StatementError(
+            "WRONG_KIND",
+            f"Incompatible data sink and query result. The keys of {target.name} and of the result have different "
+            "windows",
+        )
 
 
 def _check_schema(target: DataSource, plan: QueryPlan) -> None:

@@ -52,7 +52,7 @@ def whole_number(text: str, bits: int) -> int:
 
 
 def floating_number(text: str) -> float:
-    """`Double.parseDouble`, but for hexadecimal numbers; raises ValueError."""
+    """`Double.parseDouble`, except for hexadecimal numbers; raises ValueError."""
     stripped = text.strip(_CONTROLS_AND_SPACE)
     if _FLOATING.fullmatch(stripped):
         return float(stripped.rstrip("dDfF"))

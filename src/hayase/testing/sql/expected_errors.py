@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from hayase.core.errors import ConfigError, HayaseError, ProcessingError, SchemaRegistryError, SerializationError
+from hayase.core.errors import (
+    ConfigError,
+    HayaseError,
+    ProcessingError,
+    ProductionError,
+    SchemaRegistryError,
+    SerializationError,
+)
 from hayase.sql.errors import FunctionError, ParseFailedError, SqlError
 
 _CLASSES: dict[str, tuple[type[BaseException], ...]] = {
@@ -10,10 +17,10 @@ _CLASSES: dict[str, tuple[type[BaseException], ...]] = {
     "KsqlStatementException": (SqlError, ConfigError, SchemaRegistryError),
     "KsqlException": (SqlError, ConfigError, SchemaRegistryError, FunctionError),
     "KsqlFunctionException": (HayaseError,),
-    "StreamsException": (ProcessingError, SerializationError, FunctionError),
+    "StreamsException": (ProcessingError, ProductionError, SerializationError, FunctionError),
     "AssertionError": (AssertionError,),
 }
-"""What each class of Java's is here; where a class is not there, any error of ours will do."""
+"""What each Java class is here; where a class is not there, any error of ours will do."""
 
 
 def is_a(error: BaseException, class_name: str) -> bool:
@@ -27,6 +34,12 @@ def unexpected(error: BaseException, class_name: str | None, message: str | None
     """What is wrong with an error; `None` if it is the expected one."""
     if class_name is not None and not is_a(error, class_name):
         return f"{type(error).__name__}: {error}; expected {class_name.rsplit('.', 1)[-1]}"
-    if message is not None and message not in str(error):
+    if message is not None and message not in _text(error):
         return f"{error}; expected: {message}"
     return None
+
+
+def _text(error: BaseException) -> str:
+    """The error as ksqlDB's message shows it: with the statement behind."""
+    statement = getattr(error, "statement", None)
+    return str(error) if statement is None else f"{error}\n{error.args[-1]}\nStatement: {statement}"

@@ -6,7 +6,15 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from hayase.sql.ast.statements import AssertNullValues, AssertSchema, AssertSource, AssertTopic, AssertValues, RunScript
+from hayase.sql.ast.statements import (
+    AssertNullValues,
+    AssertSchema,
+    AssertSource,
+    AssertTopic,
+    AssertValues,
+    CreateSource,
+    RunScript,
+)
 from hayase.sql.engine import SqlEngine
 from hayase.sql.errors import StatementError
 from hayase.sql.functions.registry import FunctionRegistry
@@ -52,7 +60,7 @@ class SqlScript:
         folder: Path | None = None,
     ) -> None:
         self._registry = EmbeddedSchemaRegistry()
-        self._topics = MemoryTopics(partitions_by_default=1)
+        self._topics = MemoryTopics()
         self.engine = SqlEngine(settings, functions, self._registry, self._topics)
         self._folder = folder or Path()
         self._variables = Variables()
@@ -116,6 +124,8 @@ class SqlScript:
             self._depth -= 1
 
     def _change(self, parsed: ParsedStatement) -> None:
+        if isinstance(parsed.statement, CreateSource):
+            self._make_topic(parsed.statement)
         result = self.engine.execute(parsed)
         for query_id in result.stopped:
             if query_id in self._drivers:
@@ -124,6 +134,15 @@ class SqlScript:
             self._start(query)
         for record in result.records:
             self._write(_raw(record))
+
+    def _make_topic(self, statement: CreateSource) -> None:
+        """The topic of a source is there, with one partition unless the statement says otherwise."""
+        properties = {name.upper(): getattr(value, "value", None) for name, value in statement.properties}
+        topic, partitions, replicas = (properties.get(name) for name in ("KAFKA_TOPIC", "PARTITIONS", "REPLICAS"))
+        if isinstance(topic, str) and topic not in self._topics.known:
+            self._topics.create(
+                topic, partitions if isinstance(partitions, int) else 1, replicas if isinstance(replicas, int) else 1
+            )
 
     def _start(self, query: PersistentQuery) -> None:
         running = self._drivers.get(query.id)

@@ -21,7 +21,7 @@ from hayase.sql.types import sql_types as sql
 
 NAMES = ("A", "B", "C", "lower", "KSQL_COL_0")
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=8)
-DECIMALS = st.integers(1, 20).flatmap(lambda p: st.integers(0, p).map(lambda s: sql.DecimalType(p, s)))
+DECIMALS = st.integers(1, 60).flatmap(lambda p: st.integers(0, p).map(lambda s: sql.DecimalType(p, s)))
 PLAIN_TYPES = st.one_of(
     st.sampled_from([sql.BOOLEAN, sql.INTEGER, sql.BIGINT, sql.DOUBLE, sql.STRING, sql.BYTES]),
     st.sampled_from([sql.DATE, sql.TIME, sql.TIMESTAMP]),
@@ -67,7 +67,7 @@ def values_of(type_: sql.SqlType, *, null: bool = True) -> st.SearchStrategy[Any
             strategy = st.binary(max_size=8)
         case sql.DecimalType(precision, scale):
             limit = 10**precision - 1
-            strategy = st.integers(-limit, limit).map(lambda number: Decimal(number).scaleb(-scale))
+            strategy = st.integers(-limit, limit).map(lambda number: Decimal(f"{number}E-{scale}"))
         case sql.ArrayType(item):
             strategy = st.lists(values_of(item), max_size=3)
         case sql.MapType(_, item):

@@ -1,11 +1,13 @@
-"""The order in which Java's HashMap gives its entries, which functions of maps let through."""
+"""The order in which Java's HashMap gives its entries, which functions of maps let through.
+
+The table has the size that ksqlDB's reader of JSON gives it: the least power of two that is not too full.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
 
-_TABLE = 16
 _MASK = 0xFFFFFFFF
 
 
@@ -20,7 +22,7 @@ def text_hash(text: str) -> int:
 def hash_order(keys: Iterable[Any]) -> list[Any]:
     """Keys, which are all texts or all whole numbers, as a HashMap iterates them; others stay in their order."""
     ordered = list(keys)
-    table = _TABLE
+    table = 1
     while len(ordered) > table * 3 // 4:
         table *= 2
     if all(type(key) is str for key in ordered):

@@ -57,7 +57,7 @@ class _BadPatternError(ValueError):
 
 
 class _Translator:
-    """One pass over a pattern; flags hold to the end of their group."""
+    """Reads a pattern once; flags hold to the end of their group."""
 
     def __init__(self, pattern: str) -> None:
         self.pattern = pattern
@@ -194,7 +194,7 @@ class _Translator:
         return f"[{inner}]" if is_set else inner
 
     def quoted(self) -> str:
-        r"""What stands up to \E."""
+        r"""The text before \E."""
         end = self.pattern.find("\\E", self.position)
         end = len(self.pattern) if end < 0 else end
         text = self.pattern[self.position : end]

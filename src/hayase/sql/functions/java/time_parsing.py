@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from hayase.sql.errors import FunctionError
 from hayase.sql.functions.java.time_names import NAMES
@@ -54,7 +55,13 @@ class _MismatchError(Exception):
 
 
 def parse_fields(text: str, pattern: str) -> Parsed:
-    """The fields of a text; names in any case."""
+    """The fields of a text; names in any case.
+
+    Most patterns are one regular expression. Where it does not match, or where a pattern has more, the elements are
+    read one by one, as Java does, and say where the text differs.
+    """
+    if (reader := _reader(pattern)) is not None and (found := reader.fullmatch(text)) is not None:
+        return Parsed({_FIELDS[name]: int(digits) for name, digits in found.groupdict().items()})
     parsed = Parsed()
     try:
         end = _parse_all(elements_of(pattern), text, 0, parsed)
@@ -66,6 +73,27 @@ def parse_fields(text: str, pattern: str) -> Parsed:
             "TEXT_NOT_PARSED", f"text {text!r:.100} does not follow pattern {pattern!r:.200} at position {position}"
         ) from None
     return parsed
+
+
+_FIELDS = {field.name: field for field in Field}
+
+
+@lru_cache(maxsize=512)
+def _reader(pattern: str) -> re.Pattern[str] | None:
+    """The expression of a pattern of numbers and literals, each number of another field; `None` for any other."""
+    parts: list[str] = []
+    for element in elements_of(pattern):
+        match element:
+            case Literal(literal) if literal.isascii():
+                parts.append(re.escape(literal))
+            case Number(name, least, most, sign, reserved) if not reserved:
+                parts.append(f"(?P<{name.name}>\\d{{{least},{least if sign is Sign.EXCEEDS_PAD else most}}})")
+            case _:
+                return None
+    try:
+        return re.compile("".join(parts), re.ASCII | re.IGNORECASE)
+    except re.error:  # a field occurs twice
+        return None
 
 
 def _parse_all(elements: tuple[Element, ...], text: str, position: int, parsed: Parsed) -> int:

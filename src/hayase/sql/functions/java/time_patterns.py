@@ -167,7 +167,7 @@ def elements_of(pattern: str) -> tuple[Element, ...]:
 
 
 class _Reader:
-    """One pass over a pattern."""
+    """Reads a pattern once."""
 
     def __init__(self, pattern: str) -> None:
         self.pattern = pattern

@@ -1,8 +1,10 @@
-"""Dates and times as texts by a pattern."""
+"""Dates and times as texts by a pattern: each pattern becomes a list of functions, one for each of its elements."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from functools import lru_cache
+from operator import attrgetter
 
 from hayase.sql.errors import FunctionError
 from hayase.sql.functions.java.calendar import (
@@ -36,23 +38,35 @@ from hayase.sql.functions.java.zones import Zone, localized_offset
 DAY_MS = 86_400_000
 
 
-@dataclass(frozen=True, slots=True)
 class Moment:
-    """What is printed: a date, a time of day, or both in a zone."""
+    """What is printed: a date, a time of day, or both in a zone. What it does not have, it has no attributes for."""
 
-    days: int | None = None
-    time_ms: int | None = None
-    zone: Zone | None = None
-    epoch_s: int = 0
+    __slots__ = ("day", "days", "epoch_s", "hour", "minute", "month", "nano", "second", "time_ms", "year", "zone")
+
+    def __init__(
+        self, days: int | None = None, time_ms: int | None = None, zone: Zone | None = None, epoch_s: int = 0
+    ) -> None:
+        if days is not None:
+            self.days = days
+            self.year, self.month, self.day = from_days(days)
+        if time_ms is not None:
+            self.time_ms = time_ms
+            seconds, milliseconds = divmod(time_ms, 1000)
+            self.nano = milliseconds * 1_000_000
+            minutes, self.second = divmod(seconds, 60)
+            self.hour, self.minute = divmod(minutes, 60)
+        if zone is not None:
+            self.zone = zone
+            self.epoch_s = epoch_s
 
 
-class _MissingError(Exception):
-    """The moment does not have a field."""
+Getter = Callable[[Moment], int]
+Printer = Callable[[Moment], str]
 
 
 def print_date(days: int, pattern: str) -> str:
     """A DATE as text."""
-    return _printed(Moment(days=days), pattern)
+    return _printed(Moment(days), pattern)
 
 
 def print_time(time_ms: int, pattern: str) -> str:
@@ -69,63 +83,91 @@ def print_timestamp(timestamp_ms: int, pattern: str, zone: Zone) -> str:
 
 def _printed(moment: Moment, pattern: str) -> str:
     try:
-        return "".join(_text(element, moment) for element in elements_of(pattern))
-    except _MissingError as missing:
+        return "".join([printer(moment) for printer in _printers(pattern)])
+    except AttributeError as missing:
         raise FunctionError(
-            "FIELD_NOT_SUPPORTED", f"pattern {pattern!r:.200} asks for {missing}, which the value does not have"
+            "FIELD_NOT_SUPPORTED",
+            f"pattern {pattern!r:.200} asks for the {missing.name}, which the value does not have",
         ) from None
 
 
-def _text(element: Element, moment: Moment) -> str:
+@lru_cache(maxsize=512)
+def _printers(pattern: str) -> tuple[Printer, ...]:
+    return tuple(map(_printer, elements_of(pattern)))
+
+
+def _printer(element: Element) -> Printer:
     match element:
         case Literal(text):
-            return text
-        case Number(field, min_width, max_width, sign):
-            return _number(_value(moment, field), min_width, max_width, sign, field)
+            return lambda _: text
+        case Number():
+            return _number_printer(element)
         case TwoDigitYear(field):
-            return f"{abs(_value(moment, field)) % 100:02d}"
+            year = _GETTERS[field]
+            return lambda moment: f"{abs(year(moment)) % 100:02d}"
         case Fraction(width):
-            return f"{_value(moment, Field.NANO):09d}"[:width]
+            return lambda moment: f"{moment.nano:09d}"[:width]
         case Name(field, style):
-            return NAMES[field, style][_value(moment, field)]
+            names, number = NAMES[field, style], _GETTERS[field]
+            return lambda moment: names[number(moment)]
         case Padded(inner, width):
-            text = _text(inner, moment)
-            if len(text) > width:
-                raise FunctionError(
-                    "TOO_LONG", f"{text!r} is longer than the {width} characters that its pattern allows"
-                )
-            return text.rjust(width)
-        case Optional(inner_elements):
-            try:
-                return "".join(_text(inner, moment) for inner in inner_elements)
-            except _MissingError:
-                return ""
-    return _zone_text(element, moment)
+            return _padded_printer(_printer(inner), width)
+        case Optional(elements):
+            return _optional_printer(tuple(map(_printer, elements)))
+    return _zone_printer(element)
 
 
-def _number(value: int, min_width: int, max_width: int, sign: Sign, field: Field) -> str:
-    digits = str(abs(value))
-    if len(digits) > max_width or (value < 0 and sign is Sign.NEVER):
-        raise FunctionError("TOO_LONG", f"{field.value} {value} does not fit the {max_width} digits of its pattern")
-    if value < 0:
-        return "-" + digits.rjust(min_width, "0")
-    plus = "+" if sign is Sign.EXCEEDS_PAD and len(digits) > min_width else ""
-    return plus + digits.rjust(min_width, "0")
+def _number_printer(element: Number) -> Printer:
+    get, width, most = _GETTERS[element.field], element.min_width, element.max_width
+    exceeds = element.sign is Sign.EXCEEDS_PAD
+    unsigned = element.sign is Sign.NEVER
+    least, limit = 10**width, 10**most
+
+    def printer(moment: Moment) -> str:
+        value = get(moment)
+        if 0 <= value < least:
+            return f"{value:0{width}d}"
+        if value >= limit or -value >= limit or (value < 0 and unsigned):
+            raise FunctionError(
+                "TOO_LONG", f"{element.field.value} {value} does not fit the {most} digits of its pattern"
+            )
+        if value < 0:
+            return f"-{-value:0{width}d}"
+        return f"+{value}" if exceeds else str(value)
+
+    return printer
 
 
-def _zone_text(element: Element, moment: Moment) -> str:
-    zone = moment.zone
-    if zone is None:
-        raise _MissingError("a time zone")
+def _padded_printer(inner: Printer, width: int) -> Printer:
+    def printer(moment: Moment) -> str:
+        text = inner(moment)
+        if len(text) > width:
+            raise FunctionError("TOO_LONG", f"{text!r} is longer than the {width} characters that its pattern allows")
+        return text.rjust(width)
+
+    return printer
+
+
+def _optional_printer(inner: tuple[Printer, ...]) -> Printer:
+    def printer(moment: Moment) -> str:
+        try:
+            return "".join([part(moment) for part in inner])
+        except AttributeError:
+            return ""
+
+    return printer
+
+
+def _zone_printer(element: Element) -> Printer:
     match element:
         case ZoneId():
-            return zone.id
+            return lambda moment: moment.zone.id
         case ZoneName(long):
-            return zone.name(moment.epoch_s, long)
+            return lambda moment: moment.zone.name(moment.epoch_s, long)
         case LocalizedOffset(full):
-            return localized_offset(zone.offset_at(moment.epoch_s), full)
+            return lambda moment: localized_offset(moment.zone.offset_at(moment.epoch_s), full)
         case Offset(pattern, zero):
-            return _offset(zone.offset_at(moment.epoch_s), pattern, zero)
+            return lambda moment: _offset(moment.zone.offset_at(moment.epoch_s), pattern, zero)
     raise AssertionError(f"{element} is printed elsewhere")
 
 
@@ -141,68 +183,32 @@ def _offset(offset_s: int, pattern: str, zero: str) -> str:
     return text + f"{colon}{seconds:02d}" if "ss" in pattern and seconds else text
 
 
-def _value(moment: Moment, field: Field) -> int:
-    value = _date_value(moment.days, field) if moment.days is not None else None
-    if value is None and moment.time_ms is not None:
-        value = _time_value(moment.time_ms, field)
-    if value is None:
-        raise _MissingError(field.value)
-    return value
+def _week_of_month(moment: Moment) -> int:
+    return (moment.days - week_start(to_days(moment.year, moment.month, 1))) // 7 + 1
 
 
-def _date_value(days: int, field: Field) -> int | None:
-    year, month, day = from_days(days)
-    match field:
-        case Field.YEAR:
-            return year
-        case Field.YEAR_OF_ERA:
-            return year if year > 0 else 1 - year
-        case Field.ERA:
-            return int(year > 0)
-        case Field.MONTH:
-            return month
-        case Field.QUARTER:
-            return (month + 2) // 3
-        case Field.DAY:
-            return day
-        case Field.DAY_OF_YEAR:
-            return days - to_days(year, 1, 1) + 1
-        case Field.DAY_OF_WEEK:
-            return day_of_week(days)
-        case Field.LOCAL_DAY_OF_WEEK:
-            return us_day_of_week(days)
-        case Field.WEEK_BASED_YEAR:
-            return us_week(days)[0]
-        case Field.WEEK_OF_YEAR:
-            return us_week(days)[1]
-        case Field.WEEK_OF_MONTH:
-            return (days - week_start(to_days(year, month, 1))) // 7 + 1
-        case Field.ALIGNED_DAY_OF_WEEK:
-            return (day - 1) % 7 + 1
-    return None
-
-
-def _time_value(time_ms: int, field: Field) -> int | None:
-    hour, rest = divmod(time_ms, 3_600_000)
-    match field:
-        case Field.HOUR:
-            return hour
-        case Field.CLOCK_HOUR:
-            return hour or 24
-        case Field.HOUR_OF_AMPM:
-            return hour % 12
-        case Field.CLOCK_HOUR_OF_AMPM:
-            return hour % 12 or 12
-        case Field.AMPM:
-            return hour // 12
-        case Field.MINUTE:
-            return rest // 60_000
-        case Field.SECOND:
-            return rest // 1000 % 60
-        case Field.NANO:
-            return rest % 1000 * 1_000_000
-        case Field.MILLI_OF_DAY:
-            return time_ms
-        case Field.NANO_OF_DAY:
-            return time_ms * 1_000_000
-    return None
+_GETTERS: dict[Field, Getter] = {
+    Field.YEAR: attrgetter("year"),
+    Field.YEAR_OF_ERA: lambda moment: moment.year if moment.year > 0 else 1 - moment.year,
+    Field.ERA: lambda moment: int(moment.year > 0),
+    Field.MONTH: attrgetter("month"),
+    Field.QUARTER: lambda moment: (moment.month + 2) // 3,
+    Field.DAY: attrgetter("day"),
+    Field.DAY_OF_YEAR: lambda moment: moment.days - to_days(moment.year, 1, 1) + 1,
+    Field.DAY_OF_WEEK: lambda moment: day_of_week(moment.days),
+    Field.LOCAL_DAY_OF_WEEK: lambda moment: us_day_of_week(moment.days),
+    Field.WEEK_BASED_YEAR: lambda moment: us_week(moment.days)[0],
+    Field.WEEK_OF_YEAR: lambda moment: us_week(moment.days)[1],
+    Field.WEEK_OF_MONTH: _week_of_month,
+    Field.ALIGNED_DAY_OF_WEEK: lambda moment: (moment.day - 1) % 7 + 1,
+    Field.HOUR: attrgetter("hour"),
+    Field.CLOCK_HOUR: lambda moment: moment.hour or 24,
+    Field.HOUR_OF_AMPM: lambda moment: moment.hour % 12,
+    Field.CLOCK_HOUR_OF_AMPM: lambda moment: moment.hour % 12 or 12,
+    Field.AMPM: lambda moment: moment.hour // 12,
+    Field.MINUTE: attrgetter("minute"),
+    Field.SECOND: attrgetter("second"),
+    Field.NANO: attrgetter("nano"),
+    Field.MILLI_OF_DAY: attrgetter("time_ms"),
+    Field.NANO_OF_DAY: lambda moment: moment.time_ms * 1_000_000,
+}

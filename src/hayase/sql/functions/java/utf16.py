@@ -38,7 +38,10 @@ def in_units(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(function)
     def of(*arguments: P.args, **options: P.kwargs) -> R:
-        if not any(type(argument) is str and is_wide(argument) for argument in arguments):
+        for argument in arguments:
+            if type(argument) is str and not argument.isascii() and max(argument) > _LAST_OF_ONE_UNIT:
+                break
+        else:
             return function(*arguments, **options)
         units: list[Any] = [to_units(argument) if type(argument) is str else argument for argument in arguments]
         return cast("R", _joined(function(*units, **options)))

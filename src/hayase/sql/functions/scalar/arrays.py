@@ -74,13 +74,13 @@ def array_remove(array: Array | None, value: Any) -> Array | None:
 @scalar("array_max", "(ARRAY<T>) -> T", "The greatest element; nulls do not count.")
 def array_max(array: Array) -> Any:
     """ARRAY_MAX: null if there is nothing but nulls."""
-    return max((element for element in array if element is not None), key=order, default=None)
+    return max(_comparable(array), key=order, default=None)
 
 
 @scalar("array_min", "(ARRAY<T>) -> T", "The least element; nulls do not count.")
 def array_min(array: Array) -> Any:
     """ARRAY_MIN: null if there is nothing but nulls."""
-    return min((element for element in array if element is not None), key=order, default=None)
+    return min(_comparable(array), key=order, default=None)
 
 
 @scalar("array_sort", "(ARRAY<T>) -> ARRAY<T>", "The elements in ascending order, nulls last.")
@@ -90,8 +90,16 @@ def array_sort(array: Array, direction: str = "ASC") -> Array | None:
     descending = _DESCENDING.get(direction.strip().upper())
     if descending is None:
         return None
-    present = sorted((element for element in array if element is not None), key=order, reverse=descending)
+    present = sorted(_comparable(array), key=order, reverse=descending)
     return present + [None] * (len(array) - len(present))
+
+
+def _comparable(array: Array) -> Array:
+    """The elements that are not null; arrays, maps and structs have no order."""
+    present = [element for element in array if element is not None]
+    if present and isinstance(present[0], list | dict):
+        raise FunctionError("NOT_COMPARABLE", "arrays, maps and structs have no order; sort numbers, texts or times")
+    return present
 
 
 @scalar("array_join", "(ARRAY<T>) -> STRING", "The texts of the elements with commas between.")

@@ -10,6 +10,7 @@ from typing import Any
 
 from hayase.sql.errors import FunctionError
 from hayase.sql.functions.java.json_path import MISSING, value_at
+from hayase.sql.functions.java.utf16 import from_units
 from hayase.sql.functions.registry import scalar
 from hayase.sql.types.json_text import json_text
 from hayase.sql.types.sql_types import SqlType
@@ -17,6 +18,7 @@ from hayase.sql.types.sql_types import SqlType
 _MUST_ESCAPE = re.compile(r'["\\\x00-\x1f]')
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _EMPTY = object()
+MAX_EXPONENT = 100_000
 
 
 def _reject(constant: str) -> object:
@@ -31,9 +33,21 @@ def parse(text: str) -> Any:
     if not text.strip(" \t\r\n"):
         return _EMPTY
     try:
-        return _DECODER.decode(text)
+        node = _DECODER.decode(text)
     except (ValueError, RecursionError) as error:
         raise FunctionError("INVALID_JSON", f"Invalid JSON format: {error}") from None
+    return _repaired(node) if "\\u" in text else node
+
+
+def _repaired(node: Any) -> Any:
+    """Surrogates without their other half, which only escapes can write, become question marks."""
+    if isinstance(node, str):
+        return from_units(node)
+    if isinstance(node, list):
+        return list(map(_repaired, node))
+    if isinstance(node, dict):
+        return {from_units(key): _repaired(value) for key, value in node.items()}
+    return node
 
 
 def _json_text(node: Any) -> str:
@@ -41,6 +55,10 @@ def _json_text(node: Any) -> str:
     if isinstance(node, str):
         return _quoted(node)
     if isinstance(node, Decimal):
+        if abs(node.adjusted()) > MAX_EXPONENT:
+            raise FunctionError(
+                "NUMBER_TOO_LONG", f"the number {node} of a JSON text has more than {MAX_EXPONENT} digits"
+            )
         return format(node, "f")
     if isinstance(node, list):
         return "[" + ",".join(map(_json_text, node)) + "]"

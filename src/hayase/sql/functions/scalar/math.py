@@ -6,6 +6,7 @@ import math
 import random
 from collections.abc import Callable, Sequence
 from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_DOWN, ROUND_HALF_UP, Context, Decimal
+from fractions import Fraction
 
 from hayase.sql.errors import FunctionError
 from hayase.sql.functions.java.numbers import INT_BITS, LONG_BITS, Total, divide, power, saturated_long
@@ -197,12 +198,22 @@ def _logarithm(value: float) -> float:
     return -math.inf if value == 0 else math.log(value)
 
 
+def cbrt(value: float) -> float:
+    """CBRT: the nearest number, where the C library may miss it by one place, such as for 27."""
+    root = math.cbrt(value)
+    if not root or not math.isfinite(root):
+        return root
+    exact = Fraction(value)
+    nearby = (root, math.nextafter(root, math.inf), math.nextafter(root, -math.inf))
+    return min(nearby, key=lambda candidate: abs(Fraction(candidate) ** 3 - exact))
+
+
 sqrt = Total(math.sqrt)
 exp = Total(math.exp)
 ln = Total(_logarithm)
 
 _doubles("SQRT", "The square root; that of a negative number is NaN.", sqrt)
-_doubles("CBRT", "The cube root.", math.cbrt)
+_doubles("CBRT", "The cube root.", cbrt)
 _doubles("EXP", "e to the power of a number.", exp)
 _doubles("LN", "The natural logarithm; that of 0 is -Infinity, that of a negative number is NaN.", ln)
 _doubles("LOG", "The natural logarithm, as LN.", ln)
@@ -212,9 +223,11 @@ _doubles("LOG", "The natural logarithm, as LN.", ln)
 @scalar("LOG", "(BIGINT, BIGINT) -> DOUBLE", "The logarithm of the second number to the base of the first.")
 @scalar("LOG", "(DOUBLE, DOUBLE) -> DOUBLE", "The logarithm of the second number to the base of the first.")
 def log(base: float, value: float) -> float:
-    """LOG to a base; NaN for a base that is not positive, or 1."""
+    """LOG to a base; NaN for a base that is not positive, or 1; that of 0 is -Infinity to any other base."""
     if not base > 0 or base == 1:
         return math.nan
+    if value == 0:
+        return -math.inf
     return divide(ln(value), ln(base))
 
 

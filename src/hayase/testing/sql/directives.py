@@ -86,8 +86,9 @@ def tests_of(file: Path) -> Iterator[SqlTest]:
     starts = [directive for directive in directives if directive[1] == "test"]
     if not starts:
         yield _test(file, text, 0, len(text), file.stem)
-    for start, following in zip(starts, [*starts[1:], None], strict=True):
-        yield _test(file, text, start.start(), len(text) if following is None else following.start(), start[2])
+    ends = [following.start() for following in starts[1:]] + [len(text)]
+    for start, end in zip(starts, ends, strict=False):
+        yield _test(file, text, start.start(), end, start[2])
 
 
 def _test(file: Path, text: str, start: int, end: int, name: str) -> SqlTest:

@@ -1,0 +1,81 @@
+"""`hayase sql …`: ksqlDB's SQL: run, test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hayase.cli.options import Config, ConfigFile, read_settings
+from hayase.cli.sql_run import run
+from hayase.core.errors import ConfigError
+from hayase.testing.sql.directives import SqlTest, failure_of, files_in, tests_of
+
+_HELP = "Scripts in ksqlDB's SQL: run, test."
+
+sql = typer.Typer(no_args_is_help=True, help=_HELP, rich_markup_mode=None)
+
+
+@sql.callback(help=_HELP)
+def _group() -> None:
+    """See `_HELP`."""
+
+
+sql.command(short_help="Run a script as a program on Spark.")(run)
+
+
+@sql.command("test", short_help="Run the tests of .sql files in this process.")
+def run_tests(
+    paths: Annotated[list[Path], typer.Argument(metavar="DIR_OR_FILE", help="A .sql file, or a folder of them.")],
+    name_filter: Annotated[
+        str | None, typer.Option("--filter", metavar="TEXT", help="Only tests with this text in their name.")
+    ] = None,
+    config: Config = None,
+    config_file: ConfigFile = None,
+) -> None:
+    """Run tests that are written in SQL: without Spark, without Kafka, each test by itself.
+
+    A file has tests under `--@test: name`, or is one test. INSERT INTO … VALUES writes a record, which all queries
+    process at once; ASSERT VALUES, ASSERT NULL VALUES, ASSERT STREAM and ASSERT TABLE check what came of it.
+    `--@expected.error: class` and `--@expected.message: text` name the error that a test must end with. RUN SCRIPT
+    'file' runs another file, beside the test's.
+
+    Exit codes: 0 all tests pass, 1 some fail, 2 wrong arguments.
+
+    For example:
+
+        hayase sql test tests/sql
+
+        hayase sql test shop_test.sql --filter refunds -c ksql.persistence.default.format.value=JSON
+    """
+    selected = list(_selected(paths, name_filter))
+    if not selected:
+        raise ConfigError("NO_TESTS", f"no test has {name_filter!r} in its name; leave --filter out to run all")
+    failed = _run(selected, read_settings(config, config_file))
+    typer.echo(f"{len(selected) - failed} passed, {failed} failed")
+    if failed:
+        raise typer.Exit(1)
+
+
+def _selected(paths: Sequence[Path], name_filter: str | None) -> Iterator[SqlTest]:
+    for path in paths:
+        for file in files_in(path):
+            for each in tests_of(file):
+                if name_filter is None or name_filter.lower() in each.name.lower():
+                    yield each
+
+
+def _run(tests: Sequence[SqlTest], settings: Mapping[str, object]) -> int:
+    """How many fail; each is printed when it has run."""
+    failed = 0
+    for each in tests:
+        problem = failure_of(each, settings)
+        if problem is None:
+            typer.echo(f"ok      {each.file}: {each.name}")
+        else:
+            failed += 1
+            indented = "\n".join(f"        {line}" for line in problem.splitlines())
+            typer.echo(f"FAILED  {each.file}:{each.line}: {each.name}\n{indented}")
+    return failed

@@ -1,0 +1,209 @@
+"""Column forms of CASE, CAST, fields, items and functions, and the compiler of columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from hayase.sql.ast.expressions import (
+    BigintLiteral,
+    Cast,
+    ComparisonOperator,
+    Expression,
+    FieldRef,
+    FunctionCall,
+    IntegerLiteral,
+    SearchedCase,
+    SimpleCase,
+    Subscript,
+    When,
+)
+from hayase.sql.expressions.column_operators import OPERATORS, compared, wrapped
+from hayase.sql.expressions.columns import (
+    NEVER,
+    ColumnCompiler,
+    ColumnExpression,
+    Form,
+    NoColumnFormError,
+    any_of,
+    computed,
+    dtype_of,
+    only_where,
+)
+from hayase.sql.functions.registry import FunctionRegistry
+from hayase.sql.types.sql_types import (
+    ArrayType,
+    BigintType,
+    BooleanType,
+    DateType,
+    DoubleType,
+    IntegerType,
+    SqlType,
+    StringType,
+    TimestampType,
+    TimeType,
+)
+
+_DAY_MS = 86_400_000
+
+
+def compile_columns(
+    expression: Expression, columns: Mapping[str, SqlType], functions: FunctionRegistry
+) -> ColumnExpression | None:
+    """The column form of an expression, which has compiled as rows; `None` if it has none.
+
+    Example:
+        >>> from hayase.sql.ast.expressions import ColumnRef, IntegerLiteral, Arithmetic, ArithmeticOperator
+        >>> from hayase.sql.types.sql_types import INTEGER
+        >>> halved = Arithmetic(ArithmeticOperator.DIVIDE, IntegerLiteral(7), ColumnRef("A"))
+        >>> form = compile_columns(halved, {"A": INTEGER}, FunctionRegistry())
+        >>> pl.DataFrame({"A": [-2, 0]}).select(form.value.alias("q"), form.unsure.alias("unsure")).rows()
+        [(-3, False), (-7, True)]
+    """
+    compiler = ColumnCompiler(columns, functions, _HANDLERS)
+    try:
+        return compiler.compiled(expression)
+    except NoColumnFormError:
+        return None
+
+
+def _searched_case(compiler: ColumnCompiler, expression: SearchedCase) -> Form:
+    conditions = [compiler.form(when.condition) for when in expression.whens]
+    return _case(compiler, expression, conditions, expression.whens, expression.default)
+
+
+def _simple_case(compiler: ColumnCompiler, expression: SimpleCase) -> Form:
+    conditions = [
+        compared(compiler, ComparisonOperator.EQUAL, expression.operand, when.condition) for when in expression.whens
+    ]
+    return _case(compiler, expression, conditions, expression.whens, expression.default)
+
+
+def _case(
+    compiler: ColumnCompiler,
+    expression: Expression,
+    conditions: Sequence[Form],
+    whens: Sequence[When],
+    default: Expression | None,
+) -> Form:
+    """From the last branch to the first: what is not reached is not unsure."""
+    type_ = compiler.type_of(expression)
+    dtype = dtype_of(type_)
+    if dtype is None:
+        raise NoColumnFormError
+    rest = Form(pl.lit(None)) if default is None else compiler.form(default)
+    value, unsure = computed(rest.value.cast(dtype), type_), rest.unsure
+    for condition, when in zip(reversed(conditions), reversed(whens), strict=True):
+        result = compiler.form(when.result)
+        taken = condition.value.cast(pl.Boolean).fill_null(False)
+        value = pl.when(taken).then(computed(result.value.cast(dtype), type_)).otherwise(value)
+        unsure = any_of(condition.unsure, only_where(taken, result.unsure), only_where(~taken, unsure))
+    return Form(value, unsure)
+
+
+def _cast_to(compiler: ColumnCompiler, expression: Cast) -> Form:
+    source, target = compiler.type_of(expression.operand), expression.target
+    operand = compiler.form(expression.operand)
+    dtype = dtype_of(target)
+    if dtype is None:
+        raise NoColumnFormError
+    if source is None or source == target:
+        return Form(computed(operand.value.cast(dtype), target), operand.unsure)
+    return Form(_cast_value(operand.value, source, target), operand.unsure)
+
+
+def _cast_value(value: pl.Expr, source: SqlType, target: SqlType) -> pl.Expr:
+    match source, target:
+        case (IntegerType() | BigintType(), DoubleType()):
+            return value.cast(pl.Float64)
+        case IntegerType(), BigintType():
+            return value
+        case BigintType(), IntegerType():
+            return wrapped(value)
+        case DoubleType(), IntegerType():
+            return _saturated(value, 32)
+        case DoubleType(), BigintType():
+            return _saturated(value, 64)
+        case (IntegerType() | BigintType(), StringType()):
+            return value.cast(pl.String)
+        case BooleanType(), StringType():
+            return pl.when(value.is_null()).then(None).when(value).then(pl.lit("true")).otherwise(pl.lit("false"))
+        case TimestampType(), DateType():
+            return value // _DAY_MS
+        case TimestampType(), TimeType():
+            return value % _DAY_MS
+        case DateType(), TimestampType():
+            return value * _DAY_MS
+    raise NoColumnFormError
+
+
+def _saturated(value: pl.Expr, bits: int) -> pl.Expr:
+    """A double as a whole number of some bits: NaN is 0, what is too large is the nearest that there is."""
+    low, high = -(1 << bits - 1), (1 << bits - 1) - 1
+    inside = (value > low) & (value < high)
+    whole = pl.when(inside).then(value).otherwise(0.0).cast(pl.Int64)
+    return (
+        pl.when(value.is_null())
+        .then(None)
+        .when(value.is_nan())
+        .then(0)
+        .when(value >= high)
+        .then(pl.lit(high, dtype=pl.Int64))
+        .when(value <= low)
+        .then(pl.lit(low, dtype=pl.Int64))
+        .otherwise(whole)
+    )
+
+
+def _field(compiler: ColumnCompiler, expression: FieldRef) -> Form:
+    base = compiler.form(expression.base)
+    type_ = compiler.type_of(expression)
+    return Form(computed(base.value.struct.field(expression.field_name), type_), base.unsure)
+
+
+def _subscript(compiler: ColumnCompiler, expression: Subscript) -> Form:
+    index = expression.index
+    if not isinstance(compiler.type_of(expression.base), ArrayType) or not isinstance(
+        index, IntegerLiteral | BigintLiteral
+    ):
+        raise NoColumnFormError
+    base = compiler.form(expression.base)
+    type_ = compiler.type_of(expression)
+    if index.value == 0:
+        return Form(computed(pl.lit(None).cast(dtype_of(type_) or pl.Null()), type_), base.unsure)
+    position = index.value - 1 if index.value > 0 else index.value
+    return Form(computed(base.value.list.get(position, null_on_oob=True), type_), base.unsure)
+
+
+def _call(compiler: ColumnCompiler, call: FunctionCall) -> Form:
+    bound = compiler.typer.call(call)
+    if bound.columns is None:
+        raise NoColumnFormError
+    arguments: list[Form] = []
+    for argument, target in zip(call.arguments, bound.argument_types, strict=True):
+        source = compiler.type_of(argument)
+        if not isinstance(target, SqlType) or source is None:
+            raise NoColumnFormError
+        form = compiler.form(argument)
+        value = form.value if source == target else _cast_value(form.value, source, target)
+        arguments.append(Form(value, form.unsure))
+    compiler.pure = compiler.pure and bound.pure
+    value = computed(bound.columns(*(argument.value for argument in arguments)), bound.return_type)
+    unsure = any_of(*(argument.unsure for argument in arguments)) if arguments else NEVER
+    if bound.null_aware or not arguments:
+        return Form(value, unsure)
+    missing = any_of(*(argument.value.is_null() for argument in arguments))
+    return Form(pl.when(missing).then(None).otherwise(value), unsure)
+
+
+_HANDLERS: dict[type[Expression], Any] = {
+    **OPERATORS,
+    Cast: _cast_to,
+    FieldRef: _field,
+    FunctionCall: _call,
+    SearchedCase: _searched_case,
+    SimpleCase: _simple_case,
+    Subscript: _subscript,
+}

@@ -1,0 +1,244 @@
+"""Rows of JSON through msgspec's structs, where a record is written as the columns' types are.
+
+It is the short way of json_reading for records whose fields have the types of the columns and one spelling of each
+name. What is not so for certain is left to json_reading; both give the same values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from decimal import Decimal
+from functools import partial
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from hayase.sql.types import sql_types as sql
+from hayase.sql.types.java_numbers import fitted
+
+Fields = tuple[tuple[str, sql.SqlType], ...]
+_Convert = Callable[[Any], Any]
+
+_INT = msgspec.Meta(ge=-(2**31), le=2**31 - 1)
+_LONG = msgspec.Meta(ge=-(2**63), le=2**63 - 1)
+_BECOME_ASCII = "ßıſﬀﬁﬂﬃﬄﬅﬆ"
+"""All letters beyond ASCII whose upper case is in ASCII, and so may be that of a column."""
+
+_NAMES: msgspec.json.Decoder[dict[str, msgspec.Raw]] = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_DECIDED_MAX = 1000
+
+
+class UndecidedError(Exception):
+    """The record has to be read field by field."""
+
+
+class JsonTwin:
+    """Decodes objects with some fields into rows.
+
+    Args:
+        fields: names and types of the columns.
+        spelling: how the records are expected to write the names that they do not write as the columns do.
+    """
+
+    def __init__(self, fields: Fields, spelling: Mapping[str, str]) -> None:
+        self.fields = fields
+        self.spelling = dict(spelling)
+        self.decode = msgspec.json.Decoder(_twin(fields, self.spelling) | None).decode
+        self._row = _row_of(fields)
+        converters = [(name, _converter(type_)) for name, type_ in fields]
+        self._converters = [(name, each) for name, each in converters if each is not None]
+        inside = {name for _, type_ in fields for name in _names(type_) if name == name.upper() != name.lower()}
+        self._respelled = any(name in self.spelling for name, _ in fields)
+        self._respelled_inside = [_token(name, self.spelling) for name in sorted(inside & self.spelling.keys())]
+        self._letters = [letter.encode() for letter in _BECOME_ASCII if any(letter.upper() in name for name in inside)]
+        self._decided: dict[tuple[str, ...], bool] = {}
+
+    def read(self, data: bytes) -> dict[str, Any] | None:
+        """The row of a record, `None` for null.
+
+        Raises:
+            UndecidedError: it has to be read field by field; so do msgspec's errors, and ValueError, say.
+        """
+        twin = self.decode(data)
+        if twin is None:
+            return None
+        row = self._row(twin)
+        missing = UNSET in row.values()
+        if missing or self._respelled:
+            self._check_names(data)
+        if missing:
+            row = {name: None if value is UNSET else value for name, value in row.items()}
+        if self._respelled_inside:
+            self._check_inside(data)
+        for name, convert in self._converters:
+            value = row[name]
+            if value is not None:
+                row[name] = convert(value)
+        return row
+
+    def _check_names(self, data: bytes) -> None:
+        """Raises UndecidedError unless each column's name is written in the one spelling that is expected."""
+        names = tuple(_NAMES.decode(data))
+        decided = self._decided.get(names)
+        if decided is None:
+            if len(self._decided) >= _DECIDED_MAX:
+                self._decided.clear()
+            decided = self._decided[names] = all(self._is_decided(name, names) for name, _ in self.fields)
+        if not decided:
+            raise UndecidedError
+
+    def _is_decided(self, name: str, given: tuple[str, ...]) -> bool:
+        expected = self.spelling.get(name, name)
+        meant = {each for each in given if name in (each, each.upper())}
+        return meant <= {expected} or (expected == name and name in meant)
+
+    def _check_inside(self, data: bytes) -> None:
+        """The same for the names inside of columns: whatever else looks like one is in the same spelling."""
+        if b"\\u" in data or any(letter in data for letter in self._letters):
+            raise UndecidedError
+        upper = data.upper()
+        for token, expected in self._respelled_inside:
+            if upper.count(token) != data.count(expected):
+                raise UndecidedError
+
+
+def spelling_of(fields: Fields, value: Any) -> dict[str, str]:
+    """How a decoded record spells the names that it does not have as the columns have them."""
+    return {name: key for name, key in _spelled(sql.StructType(fields), value) if name.isascii() and key.isascii()}
+
+
+def _spelled(type_: sql.SqlType, value: Any) -> Iterator[tuple[str, str]]:
+    match type_:
+        case sql.StructType(fields) if type(value) is dict:
+            upper_cased = {key.upper(): key for key in value}
+            for name, inner in fields:
+                key = name if name in value else upper_cased.get(name)
+                if key is not None:
+                    yield from _spelled(inner, value[key])
+                    if key != name:
+                        yield name, key
+        case sql.ArrayType(item) if type(value) is list:
+            for each in value[:1]:
+                yield from _spelled(item, each)
+        case sql.MapType(_, item) if type(value) is dict:
+            for each in list(value.values())[:1]:
+                yield from _spelled(item, each)
+
+
+def _names(type_: sql.SqlType) -> Iterator[str]:
+    """The names of fields inside of a type."""
+    match type_:
+        case sql.StructType(fields):
+            for name, inner in fields:
+                yield name
+                yield from _names(inner)
+        case sql.ArrayType(item) | sql.MapType(_, item):
+            yield from _names(item)
+
+
+def _token(name: str, spelling: Mapping[str, str]) -> tuple[bytes, bytes]:
+    """A name in quotes, in capitals and as it is expected."""
+    return f'"{name}"'.encode(), f'"{spelling.get(name, name)}"'.encode()
+
+
+def _twin(fields: Fields, spelling: Mapping[str, str]) -> Any:
+    named = _can_be_named(fields)
+    made = []
+    for index, (name, type_) in enumerate(fields):
+        written = msgspec.field(name=spelling.get(name, name), default=UNSET)
+        made.append((name if named else f"f{index}", _hint(type_, spelling) | UnsetType, written))
+    return msgspec.defstruct("Row", made, gc=False, eq=False)
+
+
+def _hint(type_: sql.SqlType, spelling: Mapping[str, str]) -> Any:
+    """The type hint that accepts, besides null, only what needs no conversion but that of `_converter`."""
+    match type_:
+        case sql.ArrayType(item):
+            return list.__class_getitem__(_hint(item, spelling)) | None
+        case sql.MapType(_, item):
+            return dict.__class_getitem__((str, _hint(item, spelling))) | None
+        case sql.StructType(fields):
+            return _twin(fields, spelling) | None
+    return _HINTS[type(type_)]
+
+
+def _converter(type_: sql.SqlType) -> _Convert | None:
+    """What makes the SQL value of one that is not None; `None`: it is one."""
+    match type_:
+        case sql.DecimalType(precision, scale):
+            return partial(_decimal, precision, scale)
+        case sql.DoubleType():
+            return _double
+        case sql.ArrayType(item):
+            convert = _converter(item)
+            return None if convert is None else partial(_array, convert)
+        case sql.MapType(_, item):
+            convert = _converter(item)
+            return None if convert is None else partial(_map, convert)
+        case sql.StructType(fields):
+            inner = [(name, _converter(each)) for name, each in fields]
+            return partial(_struct, _row_of(fields), [(name, each) for name, each in inner if each is not None])
+    return None
+
+
+def _double(value: float) -> float:
+    return value + 0.0  # without the sign of a zero, which Java's BigDecimal does not have
+
+
+def _decimal(precision: int, scale: int, value: msgspec.Raw) -> Decimal | None:
+    text = bytes(value)
+    if text == b"null":
+        return None
+    if text[:1] not in _NUMBER_BEGINS:
+        raise UndecidedError
+    return fitted(Decimal(text.decode()), precision, scale)
+
+
+def _array(convert: _Convert, value: list[Any]) -> list[Any]:
+    return [None if item is None else convert(item) for item in value]
+
+
+def _map(convert: _Convert, value: dict[str, Any]) -> dict[str, Any]:
+    return {key: None if item is None else convert(item) for key, item in value.items()}
+
+
+def _struct(make: _Convert, fields: list[tuple[str, _Convert]], value: Any) -> dict[str, Any]:
+    row: dict[str, Any] = make(value)
+    if UNSET in row.values():
+        raise UndecidedError
+    for name, convert in fields:
+        item = row[name]
+        if item is not None:
+            row[name] = convert(item)
+    return row
+
+
+def _row_of(fields: Fields) -> Callable[[Any], dict[str, Any]]:
+    """What makes a dict of a twin: in C where the names of the columns are those of the twin's fields."""
+    if _can_be_named(fields):
+        return msgspec.structs.asdict
+    return partial(_named, tuple(name for name, _ in fields))
+
+
+def _named(names: tuple[str, ...], twin: Any) -> dict[str, Any]:
+    return dict(zip(names, msgspec.structs.astuple(twin), strict=True))
+
+
+def _can_be_named(fields: Fields) -> bool:
+    return all(name.isidentifier() and not name.startswith("__") for name, _ in fields)
+
+
+_NUMBER_BEGINS = {b"-", *(b"%d" % digit for digit in range(10))}
+_HINTS: dict[type[sql.SqlType], Any] = {
+    sql.BooleanType: bool | None,
+    sql.IntegerType: Annotated[int, _INT] | None,
+    sql.BigintType: Annotated[int, _LONG] | None,
+    sql.DoubleType: float | None,
+    sql.DecimalType: msgspec.Raw,
+    sql.StringType: str | None,
+    sql.BytesType: bytes | None,
+    sql.DateType: Annotated[int, _INT] | None,
+    sql.TimeType: Annotated[int, _LONG] | None,
+    sql.TimestampType: Annotated[int, _LONG] | None,
+}

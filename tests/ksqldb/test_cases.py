@@ -1,0 +1,49 @@
+"""ksqlDB's cases, a file a test: tiers 1 to 3 in every run, what expects errors or infers schemas in the slow one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.ksqldb.cases import VARIABLE, CaseFolder
+from tests.ksqldb.driver import failure_of
+from tests.ksqldb.known_failures import known_failures, unexpected_outcome
+
+FOLDER = CaseFolder.found()
+KNOWN = known_failures()
+
+
+def files() -> list[str]:
+    """The files of cases, as `query/joins`; one that stands for all where there are none."""
+    if FOLDER is None:
+        return ["none"]
+    return [f"{kind}/{file.stem}" for kind in ("query", "sql") for file in _files(FOLDER.path / kind)]
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    return iter(sorted(folder.glob("*.json")))
+
+
+def check(file: str, tiers: set[int]) -> None:
+    if FOLDER is None:
+        pytest.skip(f"ksqlDB's cases are not here: put them beside the repository, or name their folder in {VARIABLE}")
+    kind, name = file.split("/")
+    problems = []
+    for case in FOLDER.cases([kind], name):
+        if case.tier in tiers:
+            problem = unexpected_outcome(case.id, failure_of(case), KNOWN)
+            problems += [] if problem is None else [f"{case.id}: {problem}"]
+    assert not problems, "\n".join(problems)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("file", files())
+def test_results_are_those_of_ksqldb(file: str) -> None:
+    check(file, {1, 2, 3})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("file", files())
+def test_errors_and_inferred_schemas_are_those_of_ksqldb(file: str) -> None:
+    check(file, {4})

@@ -1,0 +1,155 @@
+"""`hayase sql test`: tests written in SQL."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hayase.cli.main import run_cli
+
+STREAMS = """
+CREATE STREAM parcels (id INT KEY, grams INT) WITH (kafka_topic='parcels', value_format='JSON');
+CREATE STREAM heavy AS SELECT id, grams / 1000 AS kilos FROM parcels WHERE grams >= 20000;
+"""
+
+
+class Folder:
+    """A folder of `.sql` files, and what the command prints about them."""
+
+    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.folder = folder
+        self._capsys = capsys
+
+    def write(self, name: str, text: str) -> Path:
+        file = self.folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, "utf-8")
+        return file
+
+    def run(self, *arguments: str, code: int) -> str:
+        self._capsys.readouterr()
+        found = run_cli(["sql", "test", *(arguments or (str(self.folder),))])
+        out, err = self._capsys.readouterr()
+        assert found == code, (found, out, err)
+        return out + err
+
+
+@pytest.fixture
+def tests(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Folder:
+    monkeypatch.chdir(tmp_path)
+    return Folder(tmp_path, capsys)
+
+
+def test_a_file_without_directives_is_one_test(tests: Folder) -> None:
+    tests.write(
+        "deep/heavy.sql",
+        f"{STREAMS} INSERT INTO parcels (rowtime, id, grams) VALUES (7, 1, 21000); INSERT INTO parcels VALUES (2, 5);"
+        "INSERT INTO parcels VALUES (3, 30000); ASSERT VALUES heavy (rowtime, id, kilos) VALUES (7, 1, 21);"
+        "ASSERT VALUES heavy (id) VALUES (3);",
+    )
+    out = tests.run(code=0)
+    assert "heavy.sql: heavy\n" in out
+    assert out.endswith("1 passed, 0 failed\n")
+
+
+def test_the_tests_of_a_file_begin_with_nothing(tests: Folder) -> None:
+    tests.write(
+        "two.sql",
+        f"--@test: first\n{STREAMS}\n--@test: second\n{STREAMS} INSERT INTO parcels VALUES (1, 20000);"
+        "ASSERT VALUES heavy (id, kilos) VALUES (1, 20);\nASSERT STREAM heavy (id INT KEY, kilos INT) "
+        "WITH (kafka_topic='HEAVY', value_format='JSON');",
+    )
+    assert tests.run(code=0).endswith("2 passed, 0 failed\n")
+
+
+def test_a_record_that_is_another_one_fails(tests: Folder) -> None:
+    file = tests.write(
+        "t.sql",
+        f"-- comment\n--@test: kilos\n{STREAMS} INSERT INTO parcels VALUES (1, 20000);"
+        "ASSERT VALUES heavy (id, kilos) VALUES (1, 21);",
+    )
+    out = tests.run(code=1)
+    assert f"FAILED  {file}:2: kilos" in out
+    assert "Expected record does not match actual. Expected: {'ID': 1, 'KILOS': 21}" in out
+    assert out.endswith("0 passed, 1 failed\n")
+
+
+def test_a_record_that_is_not_there_fails(tests: Folder) -> None:
+    tests.write("t.sql", f"{STREAMS} ASSERT VALUES heavy (id) VALUES (1);")
+    assert "Expected another record" in tests.run(code=1)
+
+
+def test_a_table_shows_deletes(tests: Folder) -> None:
+    tests.write(
+        "t.sql",
+        "CREATE TABLE t (id INT PRIMARY KEY, n INT) WITH (kafka_topic='t', value_format='JSON');"
+        "CREATE TABLE positive AS SELECT * FROM t WHERE n > 0;"
+        "INSERT INTO t VALUES (1, 1); INSERT INTO t VALUES (1, -1);"
+        "ASSERT VALUES positive (id, n) VALUES (1, 1); ASSERT NULL VALUES positive (id) KEY (1);",
+    )
+    tests.run(code=0)
+
+
+def test_an_expected_error_has_a_class_and_a_message(tests: Folder) -> None:
+    tests.write(
+        "t.sql",
+        "--@test: right\n--@expected.error: io.confluent.ksql.util.KsqlException\n--@expected.message: does not exist\n"
+        "CREATE STREAM b AS SELECT * FROM a;\n"
+        "--@test: other message\n--@expected.message: something else\nCREATE STREAM b AS SELECT * FROM a;\n"
+        "--@test: other class\n--@expected.error: ParseFailedException\nCREATE STREAM b AS SELECT * FROM a;\n"
+        f"--@test: none\n--@expected.error: KsqlException\n{STREAMS}\n",
+    )
+    out = tests.run(code=1)
+    assert "t.sql: right\n" in out
+    assert "expected: something else" in out
+    assert "expected ParseFailedException" in out
+    assert "no error; expected KsqlException" in out
+    assert out.endswith("1 passed, 3 failed\n")
+
+
+def test_a_script_runs_another_one_beside_it(tests: Folder) -> None:
+    tests.write("parts/streams.sql", STREAMS)
+    file = tests.write(
+        "t.sql",
+        "RUN SCRIPT 'parts/streams.sql'; INSERT INTO parcels VALUES (1, 20000); ASSERT VALUES heavy (id) VALUES (1);",
+    )
+    tests.run(str(file), code=0)
+    tests.write("t.sql", "RUN SCRIPT 't.sql';")
+    assert "scripts run each other" in tests.run(str(file), code=1)
+
+
+def test_a_query_that_is_replaced_keeps_its_state(tests: Folder) -> None:
+    tests.write(
+        "t.sql",
+        f"{STREAMS} CREATE TABLE counts AS SELECT id, COUNT(*) AS n FROM parcels WHERE grams > 0 GROUP BY id;"
+        "INSERT INTO parcels VALUES (1, 1);"
+        "CREATE OR REPLACE TABLE counts AS SELECT id, COUNT(*) AS n FROM parcels WHERE grams > 1 GROUP BY id;"
+        "INSERT INTO parcels VALUES (1, 1); INSERT INTO parcels VALUES (1, 2);"
+        "ASSERT VALUES counts (id, n) VALUES (1, 1); ASSERT VALUES counts (id, n) VALUES (1, 2);",
+    )
+    tests.run(code=0)
+
+
+def test_a_filter_selects_by_name(tests: Folder) -> None:
+    tests.write("t.sql", f"--@test: One\n{STREAMS}--@test: Two\nnonsense;")
+    assert tests.run(str(tests.folder), "--filter", "one", code=0).endswith("1 passed, 0 failed\n")
+    assert "no test has 'three' in its name" in tests.run(str(tests.folder), "--filter", "three", code=1)
+
+
+def test_mistakes_in_files_are_named(tests: Folder) -> None:
+    assert "there is no .sql file in it" in tests.run(code=1)
+    tests.write("t.sql", "SELECT 1;\n--@expected.result: 3\n")
+    assert "t.sql, line 2: --@expected.result is unknown" in tests.run(code=1)
+    tests.write("t.sql", "CREATE STREAM s (a INT b) WITH (x=1);")
+    assert "line 1:24: Syntax Error" in tests.run(code=1)
+
+
+def test_topics_and_schemas_are_asserted(tests: Folder) -> None:
+    tests.write(
+        "t.sql",
+        "CREATE STREAM s (a INT) WITH (kafka_topic='s', value_format='AVRO', partitions=3);"
+        "ASSERT TOPIC `s` WITH (partitions=3); ASSERT NOT EXISTS TOPIC other;"
+        "ASSERT SCHEMA SUBJECT 's-value'; ASSERT NOT EXISTS SCHEMA SUBJECT 'other';",
+    )
+    tests.run(code=0)

@@ -1,0 +1,121 @@
+"""The short way of reading JSON gives what the long way gives."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hayase.sql.formats.columns import Column
+from hayase.sql.formats.json_format import JsonPayload
+from hayase.sql.formats.json_reading import DECODER, record_reader
+from hayase.sql.formats.json_twins import JsonTwin, UndecidedError
+from hayase.sql.types import sql_types as sql
+
+MONEY = sql.DecimalType(4, 2)
+INNER = sql.StructType((("ID", sql.INTEGER), ("NAME", sql.STRING)))
+FIELDS = (
+    ("ID", sql.INTEGER),
+    ("NAME", sql.STRING),
+    ("PRICE", MONEY),
+    ("WEIGHT", sql.DOUBLE),
+    ("AT", sql.TIMESTAMP),
+    ("INNER", INNER),
+    ("LIST", sql.ArrayType(INNER)),
+    ("MAP", sql.MapType(sql.STRING, MONEY)),
+    ("lower", sql.BOOLEAN),
+    ("DATA", sql.BYTES),
+)
+DOTLESS = "\u0131d"  # its upper case is ID
+KEYS = ["ID", "id", "Id", "NAME", "name", "PRICE", "price", "WEIGHT", "weight", "AT", "at", "INNER", "inner", "LIST"]
+KEYS += ["list", "MAP", "map", "lower", "LOWER", "DATA", "data", DOTLESS, "x"]
+NUMBERS = ["1", "-0", "-0.0", "1.5", "2147483648", "1e400", "99.999", "12.345", "1.50", "100", "9223372036854775808"]
+STRINGS = ['"1.5"', '"id"', '"ID"', '"a\\u0049"', '"ß"', '"AQI="', '"NaN"', '""']
+SCALARS = st.sampled_from([*NUMBERS, *STRINGS, "null", "true", "1E2", "[]", "{}"])
+
+
+def objects(values: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    pairs = st.lists(st.tuples(st.sampled_from(KEYS), values), max_size=8)
+    return pairs.map(lambda pairs: "{" + ", ".join(f"{json.dumps(k, ensure_ascii=False)}:{v}" for k, v in pairs) + "}")
+
+
+ANY = st.recursive(
+    SCALARS,
+    lambda inner: st.one_of(objects(inner), st.lists(inner, max_size=2).map(lambda items: f"[{','.join(items)}]")),
+    max_leaves=6,
+)
+FITTING = {
+    "ID": "1",
+    "NAME": '"x"',
+    "PRICE": "1.5",
+    "WEIGHT": "2.0",
+    "AT": "3",
+    "INNER": '{"ID": 1, "NAME": null}',
+    "LIST": '[{"ID": 1, "NAME": "y"}]',
+    "MAP": '{"a": 1.25, "b": null}',
+    "lower": "true",
+    "DATA": '"AQI="',
+}
+
+
+@st.composite
+def records(draw: st.DrawFn) -> bytes:
+    """A record that fits, but for some of its fields and names."""
+    parts = []
+    for name, value in FITTING.items():
+        kind = draw(st.sampled_from(["as is", "as is", "lower", "other", "gone", "twice"]))
+        given_name = name.lower() if kind in ("lower", "twice") else name
+        parts.append((given_name, draw(ANY) if kind in ("other", "twice") else value)) if kind != "gone" else None
+        if kind == "twice":
+            parts.append((name, value))
+    return ("{" + ",".join(f'"{name}":{value}' for name, value in parts) + "}").encode()
+
+
+def read(reader: Any, data: bytes) -> Any:
+    try:
+        return repr(reader(data))
+    except Exception as error:
+        return type(error)
+
+
+def long_way(data: bytes) -> Any:
+    return record_reader(FIELDS)(DECODER.decode(data))
+
+
+@settings(max_examples=200)
+@given(st.lists(st.one_of(records(), objects(ANY).map(str.encode)), min_size=1, max_size=6))
+def test_both_ways_read_the_same_whatever_was_read_before(data: list[bytes]) -> None:
+    payload = JsonPayload([Column(*field) for field in FIELDS], bare=False)
+    for record in data:
+        expected, given_back = read(long_way, record), read(payload.read, record)
+        assert given_back == expected or (isinstance(expected, type) and isinstance(given_back, type)), record
+
+
+def test_the_short_way_learns_how_names_are_spelled() -> None:
+    twin = JsonTwin(FIELDS[:2], {"ID": "id"})
+    assert twin.read(b'{"id": 5, "NAME": "x"}') == {"ID": 5, "NAME": "x"}
+    assert twin.read(b'{"id": 5}') == {"ID": 5, "NAME": None}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"id": 5, "ID": 6}',
+        '{"id": 5, "Id": 6}',
+        '{"id": 5, "\\u0049D": 6}',
+        f'{{"id": 5, "{DOTLESS}": 6}}',
+        '{"iD": 5}',
+    ],
+)
+def test_two_spellings_of_one_name_are_not_decided_the_short_way(text: str) -> None:
+    with pytest.raises(UndecidedError):
+        JsonTwin(FIELDS[:1], {"ID": "id"}).read(text.encode())
+
+
+def test_decimals_are_exact_the_short_way() -> None:
+    twin = JsonTwin((("A", sql.DecimalType(30, 10)),), {})
+    assert twin.read(b'{"A": 12345678901234567890.1}') == {"A": Decimal("12345678901234567890.1000000000")}
