@@ -51,7 +51,7 @@ _FAIL_ON_PRODUCTION = "ksql.fail.on.production.error"
 
 @dataclass
 class _Topics:
-    """The topics of the log, with those that statements create: made only when the whole script is found to be right."""
+    """The topics of the log, with those that statements create: made only when the whole script is right."""
 
     log: Log
     created: dict[str, tuple[int, int]] = field(default_factory=dict)

@@ -134,9 +134,9 @@ def read_settings(pairs: Iterable[str] | None, file: Path | None) -> dict[str, o
     return {**settings, **settings_of_pairs(pairs, "--config")}
 
 
-def settings_of_pairs(pairs: Iterable[str] | None, option: str) -> dict[str, Any]:
+def settings_of_pairs(pairs: Iterable[str] | None, option: str) -> dict[str, object]:
     """Settings that an option gives as `KEY=VALUE`; raises ConfigError if there is no `=`."""
-    settings = {}
+    settings: dict[str, object] = {}
     for pair in pairs or ():
         key, equals, value = pair.partition("=")
         if not equals or not key.strip():

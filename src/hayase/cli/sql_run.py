@@ -49,7 +49,7 @@ def run(
     """
     given = {"application.id": _id_of(script), **log_settings(log_dir, bootstrap_servers)}
     settings = {**given, **read_settings(config, config_file)}
-    variables = Variables(settings_of_pairs(define, "--define"))
+    variables = Variables({name: str(value) for name, value in settings_of_pairs(define, "--define").items()})
     program = SqlProgram(check_script_file(script), settings, variables=variables)
     with program:
         _show(program)

@@ -241,13 +241,13 @@ class SchemaRegistry:
             self._ask(lambda client: client.delete_subject(subject, True), f"delete {subject!r} permanently")
 
     @property
-    def held(self) -> Held:
+    def held(self) -> _HeldOfServer:
         """The schemas that this process has cached."""
         key = (os.getpid(), self._key())
         with _LOCK:
             answers = _HELD.get(key)
             if answers is None:
-                answers = _HELD[key] = Held(self._connect())
+                answers = _HELD[key] = _HeldOfServer(client=self._connect())
             return answers
 
     def _connect(self) -> SchemaRegistryClient:
@@ -336,19 +336,24 @@ class Held:
     """What one process holds of a registry.
 
     Attributes:
-        client: Confluent's client.
         schemas: by id.
         made: what serdes made of schemas, by their own keys.
         refused: ids that the registry does not have, and what serdes could not make of schemas.
     """
 
-    client: SchemaRegistryClient
     schemas: dict[int, RegistrySchema] = field(default_factory=dict)
     made: dict[object, Any] = field(default_factory=dict)
     refused: Refusals = field(default_factory=Refusals)
 
 
-_HELD: dict[tuple[object, ...], Held] = {}  # by process: sockets do not survive a fork
+@dataclass(slots=True, kw_only=True)
+class _HeldOfServer(Held):
+    """What one process holds of a registry that is a server, with Confluent's client of it."""
+
+    client: SchemaRegistryClient
+
+
+_HELD: dict[tuple[object, ...], _HeldOfServer] = {}  # by process: sockets do not survive a fork
 _LOCK = threading.Lock()
 
 

@@ -16,7 +16,7 @@ from hayase.runtime.epochs.slot_pool import SlotPool, Work
 from hayase.runtime.wire.endpoints import RunEndpoints
 from hayase.runtime.wire.log_relay import socket_folder
 from hayase.runtime.wire.slot_messages import JOB_ENDED, JoinPool, TopologyRequest, TopologyResult
-from hayase.runtime.wire.span_transport import connect
+from hayase.runtime.wire.span_protocol import connect
 
 WAIT_S = 20.0
 

@@ -19,7 +19,7 @@ import msgspec
 
 from hayase.runtime.wire.endpoints import RunEndpoints
 from hayase.runtime.wire.slot_messages import JOB_ENDED, JoinPool, ReleaseTopology, TopologyResult
-from hayase.runtime.wire.span_transport import SpanListener, disconnect
+from hayase.runtime.wire.span_protocol import SpanListener, disconnect
 
 _LOG = logging.getLogger("hayase.runtime")
 

@@ -18,7 +18,7 @@ from hayase.runtime.epochs.slot_pool import DEATHS_MAX, SlotPool, Work
 from hayase.runtime.wire.app_spec import AppSpec
 from hayase.runtime.wire.failure import find_error, reason_of
 from hayase.runtime.wire.slot_messages import RowFile, TopologyRequest, TopologyResult
-from hayase.runtime.wire.span_messages import EpochReport
+from hayase.runtime.wire.span_protocol import EpochReport
 from hayase.state.delta.journal import EdgeRow
 from hayase.task.epoch_record import EpochRecord
 

@@ -28,12 +28,12 @@ from hayase.runtime.wire.slot_messages import (
     TopologyRequest,
     TopologyResult,
 )
-from hayase.runtime.wire.span_transport import connect
+from hayase.runtime.wire.span_protocol import connect
 from hayase.runtime.worker.slot_process import SlotProcess
 from hayase.runtime.worker.worker import WorkerProcess
 from hayase.state.delta.journal import EdgeRow
+from hayase.task.edges import ReceivedRows
 from hayase.task.epoch_record import EpochRecord
-from hayase.task.received_rows import ReceivedRows
 
 _LOG = logging.getLogger("hayase.runtime")
 

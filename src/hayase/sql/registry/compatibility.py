@@ -67,7 +67,7 @@ def unreadable(written: RegistrySchema, reading: RegistrySchema, fetch: Fetch) -
 
 def parsed_avro(schema: RegistrySchema, fetch: Fetch) -> AvroSchema:
     """An Avro schema with what it refers to; raises ConfigError `INVALID_SCHEMA`."""
-    named: dict[str, object] = {}
+    named: dict[str, Any] = {}
     pending = list(schema.references)
     while pending:
         reference = pending.pop()

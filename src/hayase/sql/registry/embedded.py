@@ -120,7 +120,7 @@ class EmbeddedSchemaRegistry(SchemaRegistry):
 
     @cached_property
     def _held(self) -> Held:
-        return Held(client=None)
+        return Held()
 
     @property
     def held(self) -> Held:
