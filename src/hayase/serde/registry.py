@@ -190,7 +190,7 @@ class SchemaRegistry:
             try:
                 held[schema_id] = _schema_of(answer)
             except SchemaRegistryError:
-                self.held.client.clear_caches()  # it keeps what it was answered
+                self._held_of_server().client.clear_caches()  # it keeps what it was answered
                 raise
         return held[schema_id]
 
@@ -241,8 +241,11 @@ class SchemaRegistry:
             self._ask(lambda client: client.delete_subject(subject, True), f"delete {subject!r} permanently")
 
     @property
-    def held(self) -> _HeldOfServer:
+    def held(self) -> Held:
         """The schemas that this process has cached."""
+        return self._held_of_server()
+
+    def _held_of_server(self) -> _HeldOfServer:
         key = (os.getpid(), self._key())
         with _LOCK:
             answers = _HELD.get(key)
@@ -272,7 +275,7 @@ class SchemaRegistry:
     def _ask(self, request: Callable[[SchemaRegistryClient], T], what: str) -> T:
         from confluent_kafka.schema_registry import SchemaRegistryError as Refused
 
-        client = self.held.client
+        client = self._held_of_server().client
         try:
             return request(client)
         except SchemaRegistryError:
