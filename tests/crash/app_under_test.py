@@ -144,8 +144,8 @@ def _add(_: str, value: dict[str, Any], total: dict[str, Any]) -> dict[str, Any]
     return {"n": total["n"] + 1, "sum": total["sum"] + value["nonce"], "tag": value["tag"]}
 
 
-def _tell_pids(path: Path) -> None:
-    """JVM and driver, to be killed in this order; the file appears when both are known."""
+def publish_pids(path: Path) -> None:
+    """Writes the process ids of JVM and driver, to be killed in this order; the file appears when both are known."""
     driver = psutil.Process()
     while not (jvms := [child.pid for child in driver.children() if child.name() == "java"]):
         time.sleep(0.02)
@@ -171,7 +171,7 @@ def _has_read_all(app: StreamsApp) -> bool:
 def run(build_topology: Callable[[Spec], Topology], kind: type[StreamsApp] = StreamsApp) -> int:
     """Run as the spec says; 1 if the application failed, with the reason on standard error."""
     spec = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=Spec)
-    threading.Thread(target=_tell_pids, args=(Path(spec.pids),), daemon=True).start()
+    threading.Thread(target=publish_pids, args=(Path(spec.pids),), daemon=True).start()
     app = kind(build_topology(spec), spec.settings)
     signal.signal(signal.SIGTERM, lambda *_: app.close())
     try:
