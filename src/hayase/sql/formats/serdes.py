@@ -112,27 +112,28 @@ class RowSerde(Serde[Any]):
                 return None if content is None else self._payload.write(content)
             return self._payload.write({self._only: value} if self._packs else value)
         except Exception as error:
-            raise self._failed(error, f"cannot write {shown(value)}") from error
+            raise self._failed(error, "serialize", shown(value)) from error
 
     def from_bytes(self, data: bytes) -> Any:
         """The value; `None` where the bytes say null; raises SerializationError."""
         try:
             content = self._payload.read(data)
         except Exception as error:
-            raise self._failed(error, f"cannot read {len(data)} bytes {data[:60]!r}") from error
+            raise self._failed(error, "deserialize", f"{len(data)} bytes {data[:60]!r}") from error
         if self._unpacks:
             return {self._only: content}
         return content if content is None or not self._packs else content[self._only]
 
-    def _failed(self, error: Exception, what: str) -> HayaseError:
+    def _failed(self, error: Exception, verb: str, given: str) -> HayaseError:
         if isinstance(error, HayaseError) and not is_fault(error):
             return error
         format_, columns, side, topic, _ = self._parts
-        of = f" of topic {topic}" if topic else ""
+        of_topic = f" of topic {topic}" if topic else ""
         names = ", ".join(f"{column.name} {column.type}" for column in columns)
-        condition = "VALUE_NOT_SERIALIZABLE" if what.startswith("cannot write") else "VALUE_NOT_DESERIALIZABLE"
         return SerializationError(
-            condition, f"the {format_.name} {side}{of} with the columns ({names}): {what}: {said(error)}"
+            f"VALUE_NOT_{verb.upper().removesuffix('E')}ABLE",
+            f"Unable to {verb} record: the {format_.name} {side}{of_topic} has the columns ({names}); it was given "
+            f"{given}: {said(error)}",
         )
 
 
