@@ -104,7 +104,7 @@ def protobuf_value(data: bytes, registry: SchemaRegistry) -> dict[str, Any]:
     """What a record says by its own schema, as a case writes it."""
     schema = registry.schema(int.from_bytes(data[1:HEAD_SIZE], "big"))
     file = compiled_schema(schema, lambda each: registry.version(each.subject, each.version).schema)
-    indexes, start = read_indexes(data[HEAD_SIZE:], 0)
+    indexes, _ = read_indexes(data[HEAD_SIZE:], 0)
     message = MessageForm(file.messages[indexes])
     return {name: _plain(value) for name, value in message.value(message.parse(data[HEAD_SIZE:])).items()}
 
