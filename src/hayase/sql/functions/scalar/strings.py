@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+import polars as pl
+
 from hayase.sql.errors import FunctionError
+from hayase.sql.functions.java.column_texts import length, trimmed
 from hayase.sql.functions.java.utf16 import from_units, in_units
 from hayase.sql.functions.registry import scalar
 
@@ -34,20 +37,24 @@ def initcap(text: str) -> str:
     return _WORD.sub(lambda word: word[0][0].upper() + word[0][1:].lower(), text)
 
 
-@scalar("trim", "(STRING) -> STRING", "The text without white space at both ends.")
+@scalar("trim", "(STRING) -> STRING", "The text without white space at both ends.", columns=trimmed)
 def trim(text: str) -> str:
     """TRIM: white space are all characters up to U+0020, and no others, as for Java."""
     return text.strip("".join(map(chr, range(0x21))))
 
 
-@scalar("len", "(STRING) -> INT", "The length of the text.")
+@scalar("len", "(STRING) -> INT", "The length of the text.", columns=length)
 @in_units
 def len_string(text: str) -> int:
     """LEN of a text."""
     return len(text)
 
 
-@scalar("len", "(BYTES) -> INT", "The number of bytes.")
+def _byte_count(data: pl.Expr) -> pl.Expr:
+    return data.bin.size().cast(pl.Int64)
+
+
+@scalar("len", "(BYTES) -> INT", "The number of bytes.", columns=_byte_count)
 def len_bytes(data: bytes) -> int:
     """LEN of bytes."""
     return len(data)
@@ -67,7 +74,17 @@ def chr_of_escape(code: str) -> str | None:
     return from_units("".join(chr(int(unit, 16)) for unit in _ESCAPED_UNIT.findall(code)))
 
 
-@scalar("concat", "(STRING...) -> STRING", "The texts one behind the other; nulls do not count.", null_aware=True)
+def _concat_columns(*texts: pl.Expr) -> pl.Expr:
+    return pl.concat_str(*texts, ignore_nulls=True) if texts else pl.lit("")
+
+
+@scalar(
+    "concat",
+    "(STRING...) -> STRING",
+    "The texts one behind the other; nulls do not count.",
+    null_aware=True,
+    columns=_concat_columns,
+)
 def concat(*texts: str | None) -> str:
     """CONCAT of texts."""
     return "".join(text for text in texts if text is not None)
