@@ -7,12 +7,13 @@ from typing import Any
 
 from hayase.sql.analysis.planner_settings import is_true
 from hayase.sql.ast import statements as ast
+from hayase.sql.ast.queries import Emit, Query
 from hayase.sql.catalog.catalog import Catalog
 from hayase.sql.errors import SqlError, StatementError
 from hayase.sql.functions.registry import FunctionRegistry, default_registry
 from hayase.sql.grammar.parser import ParsedStatement, parse_script
 from hayase.sql.grammar.variables import Variables
-from hayase.sql.settings import effective, setting_of
+from hayase.sql.settings import effective, warning_of
 from hayase.sql.statements.create_as import create_as
 from hayase.sql.statements.create_source import create_source
 from hayase.sql.statements.drop_alter import alter_source, drop_source
@@ -109,9 +110,10 @@ class SqlEngine:
             raise
 
     def _set(self, statement: ast.SetProperty) -> StatementResult:
-        setting_of(statement.name)
+        warning = warning_of(statement.name)
         self._session[statement.name] = statement.value
-        return StatementResult(f"Successfully changed local property {statement.name} to '{statement.value}'.")
+        message = f"Successfully changed local property {statement.name} to '{statement.value}'."
+        return StatementResult(message, warnings=() if warning is None else (warning,))
 
     def _run(self, parsed: ParsedStatement, settings: Mapping[str, object]) -> StatementResult:
         statement = parsed.statement
@@ -123,10 +125,7 @@ class SqlEngine:
                 "executed here",
                 location=parsed.location,
             )
-        if getattr(statement, "or_replace", False) and not is_true(settings, "ksql.create.or.replace.enabled"):
-            raise StatementError(
-                "NOT_ENABLED", "CREATE OR REPLACE is off; set ksql.create.or.replace.enabled to true to allow it"
-            )
+        _check_enabled(statement, settings)
         execution = Execution(
             catalog=self.catalog.copy(),
             queries=dict(self.queries),
@@ -150,3 +149,21 @@ class SqlEngine:
         self.catalog = execution.catalog
         self.queries = execution.queries
         self._next_number = execution.next_number
+
+
+def _check_enabled(statement: ast.Statement, settings: Mapping[str, object]) -> None:
+    """Refuse what a setting has switched off; raises StatementError."""
+    query = getattr(statement, "query", None)
+    columns = getattr(statement, "columns", None) or ()
+    headers = isinstance(statement, ast.CreateSource) and any(
+        column.kind in (ast.ColumnKind.HEADERS, ast.ColumnKind.HEADER) for column in columns
+    )
+    used = {
+        "ksql.create.or.replace.enabled": ("CREATE OR REPLACE", getattr(statement, "or_replace", False)),
+        "ksql.insert.into.values.enabled": ("INSERT INTO … VALUES", isinstance(statement, ast.InsertValues)),
+        "ksql.headers.columns.enabled": ("Columns of headers", headers),
+        "ksql.suppress.enabled": ("EMIT FINAL", isinstance(query, Query) and query.emit is Emit.FINAL),
+    }
+    for name, (what, is_used) in used.items():
+        if is_used and not is_true(settings, name):
+            raise StatementError("NOT_ENABLED", f"{what}: that is off; set {name} to true to allow it")

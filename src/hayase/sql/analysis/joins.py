@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from hayase.sql.analysis.names import SYNTHETIC_KEY, free_name
 from hayase.sql.analysis.rewrite import column_refs
-from hayase.sql.analysis.scopes import Scope, ScopeSource
+from hayase.sql.analysis.scopes import CANNOT, Scope, ScopeSource
 from hayase.sql.analysis.steps import JoinForeignKey, JoinStreams, JoinStreamTable, JoinTables, Rows, Step
 from hayase.sql.analysis.windowed_joins import check_windowed
 from hayase.sql.ast.expressions import ColumnRef, Comparison, ComparisonOperator, Expression, Logical
@@ -66,7 +66,7 @@ def check_sources(scope: Scope) -> None:
         if name not in names[:index]:
             continue
         if len(names) == 2:
-            raise StatementError("SELF_JOIN", f"Can not join '{name}' to '{name}': self joins are not yet supported.")
+            raise StatementError("SELF_JOIN", f"{CANNOT} join '{name}' to '{name}': self joins are not yet supported.")
         raise StatementError(
             "SELF_JOIN", f"N-way joins do not support multiple occurrences of the same source. Source: '{name}'"
         )

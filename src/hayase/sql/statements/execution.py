@@ -1,4 +1,4 @@
-"""What the execution of a statement has at hand, and changes only if the statement succeeds."""
+"""What the execution of a statement reads, and what it changes only if it succeeds."""
 
 from __future__ import annotations
 

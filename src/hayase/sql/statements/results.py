@@ -61,9 +61,11 @@ class StatementResult:
         started: queries that begin, or go on with a new definition.
         stopped: ids of queries that end.
         records: to be written.
+        warnings: what the user should know although the statement succeeded.
     """
 
     message: str
     started: tuple[PersistentQuery, ...] = ()
     stopped: tuple[str, ...] = ()
     records: tuple[ProducedRecord, ...] = ()
+    warnings: tuple[str, ...] = ()
