@@ -11,9 +11,11 @@ from tests.unit.sql.functions.evaluation import REGISTRY
 from tests.unit.sql.functions.test_totality import some_type, some_value
 
 from hayase.sql.errors import FunctionError
+from hayase.sql.expressions.column_parts import compile_columns
 from hayase.sql.functions.declarations import Declaration
 from hayase.sql.functions.java.equality import identity
 from hayase.sql.functions.registry import FunctionKind
+from hayase.sql.grammar.parser import parse_expression
 from hayase.sql.types.sql_types import BOOLEAN, DOUBLE, INTEGER, STRING, ArrayType, SqlType
 
 ROWS = 400
@@ -93,3 +95,22 @@ def test_columns_give_what_rows_give(declaration: Declaration) -> None:
 def test_most_mathematical_functions_have_a_column_form() -> None:
     names = {declaration.name for declaration in declarations()}
     assert {"ABS", "ROUND", "SQRT", "SIN", "POWER", "greatest", "COALESCE", "len", "trim"} <= names
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("REPLACE(A, 'a', '$0')", ["b$0n$0n$0", "", None]),
+        ("REPLACE(A, '', 'x')", [None, None, None]),
+        ("CONCAT_WS('-', A, B)", ["banana-x", "", "y"]),
+        ("CONCAT_WS(B, A)", [None, None, None]),
+        ("SUBSTRING(A, -3, 2)", ["an", "", None]),
+    ],
+)
+def test_literals_decide_whether_texts_are_replaced_and_joined_in_columns(text: str, found: list[str | None]) -> None:
+    form = compile_columns(parse_expression(text), {"A": STRING, "B": STRING}, REGISTRY)
+    assert form is not None
+    frame = pl.DataFrame({"A": ["banana", "", None], "B": ["x", None, "y"]}, schema={"A": pl.String, "B": pl.String})
+    rows = frame.select(pl.when(~form.unsure).then(form.value).alias("value"), form.unsure.alias("unsure"))
+    assert rows["value"].to_list() == found
+    assert rows["unsure"].any() == (found == [None, None, None])

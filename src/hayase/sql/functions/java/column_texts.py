@@ -67,3 +67,17 @@ def _start(text: pl.Expr, position: pl.Expr) -> pl.Expr:
 def _by_row(settings: Mapping[str, object], text: pl.Expr) -> pl.Expr:
     legacy = str(settings.get("ksql.functions.substring.legacy.args", False)).lower() == "true"
     return pl.lit(True) if legacy else is_wide(text)
+
+
+def replaced(text: pl.Expr, old: pl.Expr, new: pl.Expr) -> Pair:
+    """With all occurrences of a literal replaced by another; what is no literal goes to the row form."""
+    if not old.meta.is_literal() or not new.meta.is_literal() or not pl.select(old).item():
+        return text, pl.lit(True)
+    return text.str.replace_all(old, new, literal=True), is_wide(text)
+
+
+def joined(separator: pl.Expr, *texts: pl.Expr) -> Pair:
+    """With a literal separator between, nulls left out."""
+    if not texts or not separator.meta.is_literal() or pl.select(separator).item() is None:
+        return separator, pl.lit(True)
+    return pl.concat_str(*texts, separator=pl.select(separator).item(), ignore_nulls=True), pl.lit(False)
