@@ -5,11 +5,9 @@ from __future__ import annotations
 import base64
 import datetime as dt
 from collections.abc import Mapping
-from decimal import Decimal
 from typing import Any
 
-from hayase.serde.protobuf_schema import read_indexes, write_indexes
-from hayase.serde.protobuf_values import MessageForm
+from hayase.serde.protobuf_schema import write_indexes
 from hayase.serde.registry import SchemaRegistry
 from hayase.serde.registry_serde import HEAD_SIZE
 from hayase.sql.formats.protobuf_columns import compiled_schema
@@ -98,29 +96,3 @@ def _known_message(value: Any, field: Any) -> Any:
         data = base64.b64encode(unscaled.to_bytes(16, "big", signed=True))
         return _message({"value": data, "scale": len(text.partition(".")[2])}, field.message_type)
     return _message(value, field.message_type)
-
-
-def protobuf_value(data: bytes, registry: SchemaRegistry) -> dict[str, Any]:
-    """What a record says by its own schema, as a case writes it."""
-    schema = registry.schema(int.from_bytes(data[1:HEAD_SIZE], "big"))
-    file = compiled_schema(schema, lambda each: registry.version(each.subject, each.version).schema)
-    indexes, _ = read_indexes(data[HEAD_SIZE:], 0)
-    message = MessageForm(file.messages[indexes])
-    return {name: _plain(value) for name, value in message.value(message.parse(data[HEAD_SIZE:])).items()}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_plain(each) for each in value]
-    if isinstance(value, dt.datetime):
-        return (value - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(milliseconds=1)
-    if not isinstance(value, dict):
-        return value
-    if value.keys() == {"year", "month", "day"}:
-        return (dt.date(value["year"], value["month"], value["day"]) - dt.date(1970, 1, 1)).days
-    if value.keys() == {"hours", "minutes", "seconds", "nanos"}:
-        seconds = (value["hours"] * 60 + value["minutes"]) * 60 + value["seconds"]
-        return seconds * 1000 + value["nanos"] // 1_000_000
-    if value.keys() == {"value", "precision", "scale"}:
-        return Decimal(f"{int.from_bytes(value['value'], 'big', signed=True)}E-{value['scale']}")
-    return {key: _plain(each) for key, each in value.items()}

@@ -11,13 +11,14 @@ from typing import Any
 
 from hayase.core.errors import ConfigError, HayaseError, SerializationError
 from hayase.serde.faults import is_fault, said, shown
-from hayase.serde.protocol import Serde, Side
+from hayase.serde.protocol import ColumnCodec, Serde, Side
 from hayase.serde.registry import SchemaRegistry
 from hayase.sql.formats.avro_format import AvroPayload
 from hayase.sql.formats.columns import Column
 from hayase.sql.formats.delimited_format import DelimitedPayload
 from hayase.sql.formats.delimited_text import delimiter_of
 from hayase.sql.formats.format_info import DELIMITER, FormatInfo
+from hayase.sql.formats.json_columns import JsonRowsCodec, column_schema
 from hayase.sql.formats.json_format import JsonPayload
 from hayase.sql.formats.json_schema_format import JsonSchemaPayload
 from hayase.sql.formats.kafka_format import KafkaPayload
@@ -123,6 +124,17 @@ class RowSerde(Serde[Any]):
         if self._unpacks:
             return {self._only: content}
         return content if content is None or not self._packs else content[self._only]
+
+    @property
+    def columns(self) -> ColumnCodec | None:
+        """The column form: of JSON values that are wrapped, and of KAFKA keys."""
+        _, columns, side, _, _ = self._parts
+        if isinstance(self._payload, KafkaPayload) and side == "key":
+            return self._payload.columns
+        if side == "key" or self._unpacks or not isinstance(self._payload, JsonPayload):
+            return None
+        schema = column_schema(columns)
+        return None if schema is None else JsonRowsCodec(self, self._payload, columns, schema)
 
     def _failed(self, error: Exception, verb: str, given: str) -> HayaseError:
         if isinstance(error, HayaseError) and not is_fault(error):
