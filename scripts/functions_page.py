@@ -200,7 +200,8 @@ def _family(title: str, declarations: Iterable[Declaration], examples: dict[str,
 
 
 _SCALARS = """
-Expressions of these functions are computed for whole columns, those of others row by row, which takes longer: {columns}.
+Expressions of these functions are computed for whole columns, those of others row by row, which takes longer:
+{columns}.
 """
 _AGGREGATES = """
 They stand in a query with `GROUP BY`. An argument with `!` is a literal. On tables, where values are taken back, only
@@ -223,7 +224,7 @@ def page() -> str:
         package = f"hayase.sql.functions.{folder}"
         out.append(f"\n## {title}\n")
         names = {"undo": _names(package, _can_undo), "columns": _names(package, _has_columns)}
-        out.append("\n" + textwrap.fill(text.format(**names).strip(), 120) + "\n")
+        out.append("\n" + textwrap.fill(" ".join(text.format(**names).split()), 120) + "\n")
         for module in _modules(package):
             summary = (importlib.import_module(module).__doc__ or "").partition("\n")[0]
             if declarations := declared_in(module):
