@@ -10,6 +10,7 @@ from hayase.sql.analysis.rewrite import column_refs
 from hayase.sql.analysis.scopes import CANNOT, Scope, ScopeSource
 from hayase.sql.analysis.steps import JoinForeignKey, JoinStreams, JoinStreamTable, JoinTables, Rows, Step
 from hayase.sql.analysis.windowed_joins import check_windowed
+from hayase.sql.analysis.windows import check_duration
 from hayase.sql.ast.expressions import ColumnRef, Comparison, ComparisonOperator, Expression, Logical
 from hayase.sql.ast.location import Location
 from hayase.sql.ast.queries import JoinKind, JoinRelation, Relation, SourceRelation, Within
@@ -340,4 +341,7 @@ def _within(relation: JoinRelation, names: tuple[str, str]) -> Within:
             f"{KIND_TEXTS[relation.kind]} JOIN {names[1]}.",
             location=relation.location,
         )
-    return relation.within
+    within = relation.within
+    for name, duration_ms in (("before", within.before_ms), ("after", within.after_ms), ("grace", within.grace_ms)):
+        check_duration(f"WITHIN, {name},", duration_ms or 0, 0, relation.location)
+    return within

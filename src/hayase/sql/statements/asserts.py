@@ -1,4 +1,4 @@
-"""ASSERT TOPIC and ASSERT SCHEMA: waiting until something is there, or is there no more."""
+"""ASSERT TOPIC and ASSERT SCHEMA: waiting until something is there, or is gone."""
 
 from __future__ import annotations
 

@@ -72,6 +72,14 @@ def test_projections_that_are_refused(engine: SqlEngine, statement: str, message
         ("CREATE TABLE x AS SELECT k, MIN(v) FROM t GROUP BY k;", "MIN cannot be applied to a table source"),
         ("CREATE TABLE x AS SELECT k, COUNT(*) FROM f GROUP BY k;", "does not yet support GROUP BY."),
         ("CREATE STREAM x AS SELECT * FROM s WINDOW TUMBLING (SIZE 1 SECOND);", "WINDOW clause requires a GROUP BY"),
+        (
+            "CREATE TABLE x AS SELECT k, COUNT(*) FROM s WINDOW TUMBLING (SIZE 99999999999 DAYS) GROUP BY k;",
+            "SIZE is 8639999999913600000 ms; it can be from 1 to",
+        ),
+        (
+            "CREATE TABLE x AS SELECT k, COUNT(*) FROM s WINDOW HOPPING (SIZE 1 DAY, ADVANCE BY 2 DAYS) GROUP BY k;",
+            "ADVANCE BY is 172800000 ms, more than SIZE, 86400000 ms",
+        ),
         ("CREATE TABLE x AS SELECT k, COUNT(*) FROM s GROUP BY k EMIT FINAL;", "only supported for windowed aggregat"),
         (
             "CREATE TABLE x AS SELECT k, COUNT(*) FROM s WINDOW TUMBLING (SIZE 1 SECOND) GROUP BY k, WINDOWSTART;",

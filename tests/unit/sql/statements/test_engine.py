@@ -137,6 +137,7 @@ def test_insert_values_makes_one_record(engine: SqlEngine) -> None:
         ("INSERT INTO s VALUES (1);", "Expected 2 values"),
         ("INSERT INTO s (k, x) VALUES (1, 2);", "Column name `X` does not exist."),
         ("INSERT INTO s (k, ROWOFFSET) VALUES (1, 2);", "Inserting into column `ROWOFFSET` is not allowed."),
+        ("INSERT INTO s VALUES (1, 1 / 0);", "Failed to insert values: Expected type INTEGER for field `V`"),
         ("INSERT INTO s VALUES (1, 'many');", "Expected type INTEGER for field `V`"),
         ("INSERT INTO s SELECT k, v, v AS w FROM s;", "Result schema is `K` INTEGER KEY, `V` INTEGER, `W` INTEGER"),
         ("INSERT INTO s SELECT k, COUNT(*) FROM s GROUP BY k;", "select query result is TABLE."),
