@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from hayase.sql.expressions.rows import compile_row
@@ -199,6 +199,10 @@ def _family(title: str, declarations: Iterable[Declaration], examples: dict[str,
     return "".join(out)
 
 
+_SCALARS = """
+Expressions of these functions are computed for whole columns, those of others row by row, which takes longer:
+{columns}.
+"""
 _AGGREGATES = """
 They stand in a query with `GROUP BY`. An argument with `!` is a literal. On tables, where values are taken back, only
 these are possible: {undo}.
@@ -213,14 +217,14 @@ def page() -> str:
     out = [_HEAD]
     examples = _examples()
     for title, folder, text in (
-        ("Scalar functions", "scalar", ""),
+        ("Scalar functions", "scalar", _SCALARS),
         ("Aggregate functions", "aggregate", _AGGREGATES),
         ("Table functions", "table", _TABLE_FUNCTIONS),
     ):
         package = f"hayase.sql.functions.{folder}"
         out.append(f"\n## {title}\n")
-        if text:
-            out.append("\n" + textwrap.fill(text.format(undo=_undoing(package)).strip(), 120) + "\n")
+        names = {"undo": _names(package, _can_undo), "columns": _names(package, _has_columns)}
+        out.append("\n" + textwrap.fill(" ".join(text.format(**names).split()), 120) + "\n")
         for module in _modules(package):
             summary = (importlib.import_module(module).__doc__ or "").partition("\n")[0]
             if declarations := declared_in(module):
@@ -228,9 +232,18 @@ def page() -> str:
     return "".join(out)
 
 
-def _undoing(package: str) -> str:
+def _can_undo(declaration: Declaration) -> bool:
+    return hasattr(declaration.target, "undo")
+
+
+def _has_columns(declaration: Declaration) -> bool:
+    return declaration.columns is not None
+
+
+def _names(package: str, chosen: Callable[[Declaration], bool]) -> str:
+    """The names of the functions that are chosen."""
     declarations = [declaration for module in _modules(package) for declaration in declared_in(module)]
-    names = _unique(sorted(one.name.upper() for one in declarations if hasattr(one.target, "undo")))
+    names = _unique(sorted(declaration.name.upper() for declaration in declarations if chosen(declaration)))
     return ", ".join(f"`{name}`" for name in names)
 
 

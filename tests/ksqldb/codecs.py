@@ -16,6 +16,7 @@ from typing import Any
 
 import fastavro
 from tests.ksqldb.protobuf_codec import protobuf_bytes
+from tests.ksqldb.protobuf_reading import protobuf_value
 
 from hayase.core.errors import SchemaRegistryError
 from hayase.serde.registry import SchemaRegistry
@@ -94,6 +95,8 @@ class SideCodec:
             case "AVRO":
                 (schema_id,) = struct.unpack(">I", data[1:5])
                 return self._with_maps(avro_value(data[5:], self._registry.schema(schema_id).text))
+        if self._format == "PROTOBUF":
+            return self._with_maps(protobuf_value(data, self._registry))
         assert self._serde is not None
         row = self._serde.deserialize(data)
         return {self._columns[0].name: row} if self._is_key and len(self._columns) == 1 else row

@@ -114,7 +114,7 @@ def _judged(case: Case, error: Exception, reached: list[int]) -> str | None:
         return f"{type(error).__name__}: {error}"
     problem = unexpected(error, case.error)
     parsing = isinstance(error, ParseFailedError)
-    if problem is None and not parsing and len(reached) < len(case.statements):
+    if problem is None and not parsing and case.kind == "query" and len(reached) < len(case.statements):
         return f"statement {len(reached)} failed, expected was the last: {error}"
     return problem
 
@@ -132,7 +132,9 @@ def _run(case: Case, session: Session, reached: list[int]) -> str | None:
     _process(case, session, codecs)
     if case.error is not None:
         return None
-    return _wrong_output(case, session, codecs) or broken_post_condition(case, session.engine, session.queries.values())
+    return _wrong_output(case, session, codecs) or broken_post_condition(
+        case, session.engine, session.registry, session.topics, session.queries.values()
+    )
 
 
 def _run_script(case: Case, reached: list[int]) -> str | None:

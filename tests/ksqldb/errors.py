@@ -6,14 +6,17 @@ from tests.ksqldb.cases import ExpectedError
 
 from hayase.testing.sql.expected_errors import unexpected as differs
 
-WRAPPED = "Exception caught in process"
-"""How Kafka Streams begins the text of any failure while a record is processed; we have none."""
+WRAPPERS = ("Exception caught in process", "Unable to serialize record")
+"""How Kafka Streams and ksqlDB begin the text of any failure of a record; here the class says that."""
 
 
 def unexpected(error: BaseException, expected: ExpectedError) -> str | None:
     """What is wrong with an error; `None` if it is the expected one."""
-    message = None if expected.message == WRAPPED else expected.message
-    return differs(error, expected.type, message) or _wrong_cause(error, expected)
+    return differs(error, expected.type, _own(expected.message)) or _wrong_cause(error, expected)
+
+
+def _own(message: str | None) -> str | None:
+    return None if message in WRAPPERS else message
 
 
 def _wrong_cause(error: BaseException, expected: ExpectedError) -> str | None:
@@ -23,5 +26,5 @@ def _wrong_cause(error: BaseException, expected: ExpectedError) -> str | None:
     chain = [error]
     while (cause := chain[-1].__cause__) is not None:
         chain.append(cause)
-    problems = [differs(each, expected.cause, expected.cause_message) for each in reversed(chain)]
+    problems = [differs(each, expected.cause, _own(expected.cause_message)) for each in reversed(chain)]
     return None if None in problems else f"cause: {problems[0]}"

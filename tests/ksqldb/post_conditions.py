@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from tests.ksqldb.cases import Case
+from tests.ksqldb.post_topics import internal_topics, wrong_topic
 
 from hayase.sql.ast.statements import ColumnKind, CreateSource
 from hayase.sql.catalog.sources import DataSource
 from hayase.sql.engine import SqlEngine
 from hayase.sql.formats.support import features
 from hayase.sql.grammar.parser import parse_statement
+from hayase.sql.registry.embedded import EmbeddedSchemaRegistry
 from hayase.sql.statements.results import PersistentQuery
+from hayase.sql.statements.topics import MemoryTopics
 
 
-def broken_post_condition(case: Case, engine: SqlEngine, queries: Iterable[PersistentQuery]) -> str | None:
+def broken_post_condition(
+    case: Case,
+    engine: SqlEngine,
+    registry: EmbeddedSchemaRegistry,
+    topics: MemoryTopics,
+    queries: Collection[PersistentQuery],
+) -> str | None:
     """Which condition does not hold; `None` if all do."""
     for expected in case.post.get("sources") or ():
         problem = _wrong_source(expected, engine)
@@ -28,12 +37,8 @@ def broken_post_condition(case: Case, engine: SqlEngine, queries: Iterable[Persi
         found = [name for name in names if re.search(blacklist, name)]
         if found:
             return f"the topics {found} must not be there"
-    return _wrong_schema(case, engine)
-
-
-def internal_topics(query: PersistentQuery) -> list[str]:
-    """The topics between the steps of a query."""
-    return re.findall(r"\S+-(?:repartition|changelog)\b", str(query.topology.describe()))
+    expected_topics = (case.post.get("topics") or {}).get("topics") or ()
+    return _wrong_schema(case, engine) or wrong_topic(expected_topics, engine, registry, topics, queries)
 
 
 def _wrong_source(expected: Mapping[str, Any], engine: SqlEngine) -> str | None:

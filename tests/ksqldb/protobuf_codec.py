@@ -1,4 +1,4 @@
-"""Protobuf records of cases, by the schema that the case gave and not by the serde that is tested."""
+"""Protobuf records of cases, by schemas of the registry and not by the serde that is tested."""
 
 from __future__ import annotations
 

@@ -7,18 +7,22 @@ from typing import Any
 
 from hayase.sql.analysis.planner_settings import is_true
 from hayase.sql.ast import statements as ast
+from hayase.sql.ast.queries import Emit, Query
 from hayase.sql.catalog.catalog import Catalog
 from hayase.sql.errors import SqlError, StatementError
 from hayase.sql.functions.registry import FunctionRegistry, default_registry
 from hayase.sql.grammar.parser import ParsedStatement, parse_script
 from hayase.sql.grammar.variables import Variables
-from hayase.sql.settings import effective, setting_of
+from hayase.sql.settings import effective, warning_of
+from hayase.sql.statements.asserts import assert_schema, assert_topic
 from hayase.sql.statements.create_as import create_as
 from hayase.sql.statements.create_source import create_source
 from hayase.sql.statements.drop_alter import alter_source, drop_source
 from hayase.sql.statements.execution import Execution
 from hayase.sql.statements.insert import insert_into, insert_values
+from hayase.sql.statements.refused import refuse
 from hayase.sql.statements.results import PersistentQuery, StatementResult
+from hayase.sql.statements.show import describe, describe_function, explained, list_statement
 from hayase.sql.statements.topics import MemoryTopics, TopicAdmin
 from hayase.sql.statements.types import create_type, drop_type
 
@@ -33,6 +37,11 @@ _HANDLERS: dict[type[ast.Statement], Callable[[Any, Execution], StatementResult]
     ast.AlterSource: alter_source,
     ast.CreateType: create_type,
     ast.DropType: drop_type,
+    ast.ListStatement: list_statement,
+    ast.Describe: describe,
+    ast.DescribeFunction: describe_function,
+    ast.AssertTopic: assert_topic,
+    ast.AssertSchema: assert_schema,
 }
 
 
@@ -109,24 +118,41 @@ class SqlEngine:
             raise
 
     def _set(self, statement: ast.SetProperty) -> StatementResult:
-        setting_of(statement.name)
+        warning = warning_of(statement.name)
         self._session[statement.name] = statement.value
-        return StatementResult(f"Successfully changed local property {statement.name} to '{statement.value}'.")
+        message = f"Successfully changed local property {statement.name} to '{statement.value}'."
+        return StatementResult(message, warnings=() if warning is None else (warning,))
 
     def _run(self, parsed: ParsedStatement, settings: Mapping[str, object]) -> StatementResult:
         statement = parsed.statement
+        if isinstance(statement, ast.Explain):
+            return self._explain(statement, parsed, settings)
+        execution, result = self._executed(statement, parsed.text, settings)
+        self._take(execution)
+        return result
+
+    def _explain(
+        self, statement: ast.Explain, parsed: ParsedStatement, settings: Mapping[str, object]
+    ) -> StatementResult:
+        """A query that runs, or the one that a statement would start."""
+        if statement.statement is None:
+            query = self.queries.get(statement.query_id or "")
+            if query is None:
+                raise StatementError("UNKNOWN_QUERY", f"Query with id:{statement.query_id} does not exist")
+            return explained(query)
+        _, result = self._executed(statement.statement, parsed.text, settings)
+        if not result.started:
+            raise StatementError("NOT_EXPLAINABLE", "EXPLAIN takes a statement that starts a query, or a query's id")
+        return explained(result.started[0])
+
+    def _executed(
+        self, statement: ast.Statement, text: str, settings: Mapping[str, object]
+    ) -> tuple[Execution, StatementResult]:
+        """What a statement would change, and its result."""
         handler = _HANDLERS.get(type(statement))
         if handler is None:
-            raise StatementError(
-                "NOT_EXECUTABLE",
-                f"{type(statement).__name__} is no statement that changes streams, tables or queries, so it cannot be "
-                "executed here",
-                location=parsed.location,
-            )
-        if getattr(statement, "or_replace", False) and not is_true(settings, "ksql.create.or.replace.enabled"):
-            raise StatementError(
-                "NOT_ENABLED", "CREATE OR REPLACE is off; set ksql.create.or.replace.enabled to true to allow it"
-            )
+            refuse(statement)
+        _check_enabled(statement, settings)
         execution = Execution(
             catalog=self.catalog.copy(),
             queries=dict(self.queries),
@@ -135,14 +161,14 @@ class SqlEngine:
             functions=self.functions,
             topics=self._topics,
             registry=self._registry,
-            text=parsed.text,
+            text=text,
         )
-        result = handler(statement, execution)
-        self._take(execution)
-        return result
+        return execution, handler(statement, execution)
 
     def _take(self, execution: Execution) -> None:
-        """Make what the statement did count."""
+        """Make what the statement did count; raises StatementError if the schema registry refuses a schema."""
+        for register in execution.to_register:
+            register()
         for topic, partitions, replicas in execution.to_create:
             self._topics.create(topic, partitions, replicas)
         for topic in execution.to_delete:
@@ -150,3 +176,21 @@ class SqlEngine:
         self.catalog = execution.catalog
         self.queries = execution.queries
         self._next_number = execution.next_number
+
+
+def _check_enabled(statement: ast.Statement, settings: Mapping[str, object]) -> None:
+    """Refuse what a setting has switched off; raises StatementError."""
+    query = getattr(statement, "query", None)
+    columns = getattr(statement, "columns", None) or ()
+    headers = isinstance(statement, ast.CreateSource) and any(
+        column.kind in (ast.ColumnKind.HEADERS, ast.ColumnKind.HEADER) for column in columns
+    )
+    used = {
+        "ksql.create.or.replace.enabled": ("CREATE OR REPLACE", getattr(statement, "or_replace", False)),
+        "ksql.insert.into.values.enabled": ("INSERT INTO … VALUES", isinstance(statement, ast.InsertValues)),
+        "ksql.headers.columns.enabled": ("Columns of headers", headers),
+        "ksql.suppress.enabled": ("EMIT FINAL", isinstance(query, Query) and query.emit is Emit.FINAL),
+    }
+    for name, (what, is_used) in used.items():
+        if is_used and not is_true(settings, name):
+            raise StatementError("NOT_ENABLED", f"{what}: that is off; set {name} to true to allow it")

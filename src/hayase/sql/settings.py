@@ -10,6 +10,14 @@ from hayase.sql.errors import StatementError
 
 STREAMS_PREFIX = "ksql.streams."
 FUNCTIONS_PREFIX = "ksql.functions."
+_INTERNAL = "ksql.streams.__"
+_OF_STREAMS = (
+    "auto.offset.reset",
+    "cache.max.bytes.buffering",
+    "commit.interval.ms",
+    "processing.guarantee",
+    "statestore.cache.max.bytes",
+)
 
 
 class Use(Enum):
@@ -50,6 +58,7 @@ def _refused(meaning: str) -> Setting:
 SETTINGS: Mapping[str, Setting] = {
     "auto.offset.reset": _honoured("latest", "where a query without position begins: earliest or latest"),
     "cache.max.bytes.buffering": _honoured("10485760", "the record cache of aggregations and tables, in bytes"),
+    "statestore.cache.max.bytes": _honoured(None, "the newer name of cache.max.bytes.buffering"),
     "commit.interval.ms": _honoured("2000", "how long an epoch collects records"),
     "processing.guarantee": _honoured("exactly_once_v2", "as in Kafka Streams; ksqlDB's default is at_least_once"),
     "ksql.cast.strings.preserve.nulls": _honoured("true", "a null that is cast to STRING stays null"),
@@ -58,7 +67,7 @@ SETTINGS: Mapping[str, Setting] = {
     "ksql.fail.on.production.error": _honoured("true", "whether a record that cannot be written stops its query"),
     "ksql.headers.columns.enabled": _honoured("true", "whether columns of headers are allowed"),
     "ksql.insert.into.values.enabled": _honoured("true", "whether INSERT INTO … VALUES is allowed"),
-    "ksql.lambdas.enabled": _honoured("true", "whether lambdas are allowed"),
+    "ksql.lambdas.enabled": _accepted("true", "lambdas are always allowed"),
     "ksql.nested.error.set.null": _accepted("true", "an expression that fails is null as a whole"),
     "ksql.new.query.planner.enabled": _honoured("false", "keys of several columns have the order of SELECT"),
     "ksql.output.topic.name.prefix": _honoured("", "what topics of results begin with"),
@@ -114,3 +123,33 @@ def effective(*layers: Mapping[str, object]) -> dict[str, object]:
     for layer in layers:
         values.update(layer)
     return values
+
+
+def warning_of(name: str) -> str | None:
+    """What to tell a user who sets something that has no effect here."""
+    setting = setting_of(name)
+    return f"{name} has no effect: {setting.meaning}" if setting.use is Use.ACCEPTED else None
+
+
+def streams_config(settings: Mapping[str, object]) -> dict[str, object]:
+    """The settings of the application that runs the queries.
+
+    Args:
+        settings: those that count, see `effective`.
+    """
+    config: dict[str, object] = {
+        "deserialization.exception.handler": _handler(settings, "ksql.fail.on.deserialization.error"),
+        "production.exception.handler": _handler(settings, "ksql.fail.on.production.error"),
+        "topology.optimization": "all",
+    }
+    for name in _OF_STREAMS:
+        if settings.get(name) is not None:
+            config[name] = settings[name]
+    for name, value in settings.items():
+        if name.startswith(STREAMS_PREFIX) and not name.startswith(_INTERNAL):
+            config[name.removeprefix(STREAMS_PREFIX)] = value
+    return config
+
+
+def _handler(settings: Mapping[str, object], name: str) -> str:
+    return "log_and_fail" if str(settings.get(name)).lower() == "true" else "log_and_continue"

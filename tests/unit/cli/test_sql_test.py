@@ -153,3 +153,8 @@ def test_topics_and_schemas_are_asserted(tests: Folder) -> None:
         "ASSERT SCHEMA SUBJECT 's-value'; ASSERT NOT EXISTS SCHEMA SUBJECT 'other';",
     )
     tests.run(code=0)
+
+
+def test_a_value_that_a_column_cannot_have_is_an_error(tests: Folder) -> None:
+    tests.write("t.sql", f"{STREAMS} INSERT INTO parcels VALUES (1, 20000); ASSERT VALUES heavy (kilos) VALUES ('x');")
+    assert "'x' has no value of type INTEGER" in tests.run(code=1)

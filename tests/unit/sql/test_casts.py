@@ -142,12 +142,26 @@ def test_division_by_zero_is_an_error() -> None:
 
 def test_a_result_with_too_many_digits_is_an_error() -> None:
     with pytest.raises(ArithmeticError, match="precision 2 and scale 1"):
-        decimals.add(Decimal("9.9"), Decimal("0.1"), 2, 1)
+        decimals.rounded(Decimal("9.95"), 2, 1)
 
 
 def test_many_digits_stay_exact() -> None:
     long = Decimal("1" * 60 + ".5")
-    assert decimals.add(long, long, 62, 1) == Decimal("2" * 59 + "3.0")
+    assert decimals.add(long, long) == Decimal("2" * 59 + "3.0")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        decimals.multiply(Decimal("-1.0"), Decimal("0.00")),
+        decimals.rounded(Decimal("-0.0004"), 4, 3),
+        decimals.negate(Decimal("0.000")),
+        cast("-0", STRING, DecimalType(4, 3)),
+        cast(-0.0, DOUBLE, DecimalType(4, 3)),
+    ],
+)
+def test_there_is_one_zero(value: Decimal) -> None:
+    assert str(value) == "0.000"
 
 
 def test_numbers_have_the_wider_type_in_common() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hayase.sql.analysis.rewrite import column_refs, function_calls, rewrite
+from hayase.sql.analysis.scopes import CANNOT
 from hayase.sql.analysis.steps import AggregateCall
 from hayase.sql.analysis.typing import Typing
 from hayase.sql.ast.expressions import (
@@ -131,7 +132,7 @@ class Aggregates:
             if inner:
                 raise StatementError(
                     "NESTED_AGGREGATES",
-                    f"Aggregate functions can not be nested: {expression_text(call)}",
+                    f"Aggregate functions {CANNOT.lower()} be nested: {expression_text(call)}",
                     location=call.location,
                 )
             self._calls[call] = self._bound(call, f"KSQL_AGG_VARIABLE_{len(self._calls)}")

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, replace
 
 from hayase.sql.analysis.names import SYNTHETIC_KEY, free_name
 from hayase.sql.analysis.rewrite import column_refs
-from hayase.sql.analysis.scopes import Scope, ScopeSource
+from hayase.sql.analysis.scopes import CANNOT, Scope, ScopeSource
 from hayase.sql.analysis.steps import JoinForeignKey, JoinStreams, JoinStreamTable, JoinTables, Rows, Step
 from hayase.sql.analysis.windowed_joins import check_windowed
+from hayase.sql.analysis.windows import check_duration
 from hayase.sql.ast.expressions import ColumnRef, Comparison, ComparisonOperator, Expression, Logical
 from hayase.sql.ast.location import Location
 from hayase.sql.ast.queries import JoinKind, JoinRelation, Relation, SourceRelation, Within
@@ -66,7 +67,7 @@ def check_sources(scope: Scope) -> None:
         if name not in names[:index]:
             continue
         if len(names) == 2:
-            raise StatementError("SELF_JOIN", f"Can not join '{name}' to '{name}': self joins are not yet supported.")
+            raise StatementError("SELF_JOIN", f"{CANNOT} join '{name}' to '{name}': self joins are not yet supported.")
         raise StatementError(
             "SELF_JOIN", f"N-way joins do not support multiple occurrences of the same source. Source: '{name}'"
         )
@@ -340,4 +341,7 @@ def _within(relation: JoinRelation, names: tuple[str, str]) -> Within:
             f"{KIND_TEXTS[relation.kind]} JOIN {names[1]}.",
             location=relation.location,
         )
-    return relation.within
+    within = relation.within
+    for name, duration_ms in (("before", within.before_ms), ("after", within.after_ms), ("grace", within.grace_ms)):
+        check_duration(f"WITHIN, {name},", duration_ms or 0, 0, relation.location)
+    return within

@@ -11,6 +11,9 @@ from hayase.sql.ast.location import Location
 from hayase.sql.catalog.sources import WINDOW_BOUNDS, DataSource
 from hayase.sql.errors import StatementError
 
+CANNOT = "can_not".replace("_", " ").capitalize()
+"""ksqlDB's spelling in some of its messages."""
+
 
 @dataclass(frozen=True, slots=True)
 class ScopeSource:

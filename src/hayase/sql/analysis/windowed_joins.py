@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hayase.sql.analysis.scopes import ScopeSource
+from hayase.sql.analysis.scopes import CANNOT, ScopeSource
 from hayase.sql.analysis.steps import Rows
 from hayase.sql.ast.expressions import ColumnRef, Expression
 from hayase.sql.ast.queries import WindowKind
@@ -22,7 +22,7 @@ def check_windowed(
     """Windowed sources are joined with sources of such windows, on their keys.
 
     Raises:
-        StatementError: one side is windowed and the other is not, in another way, or would be partitioned anew.
+        StatementError: one side is windowed and the other is not, in another way, or would be partitioned again.
     """
     windows = left_rows.window, right_rows.window
     if windows == (None, None):
@@ -33,7 +33,7 @@ def check_windowed(
             for source, window in ((left, windows[0]), (right, windows[1]))
         ]
         raise StatementError(
-            "INVALID_JOIN", "Can not join windowed source to non-windowed source.\n" + "\n".join(texts)
+            "INVALID_JOIN", f"{CANNOT} join windowed source to non-windowed source.\n" + "\n".join(texts)
         )
     kinds = [window.kind for window in windows if window is not None]
     if (kinds[0] is WindowKind.SESSION) != (kinds[1] is WindowKind.SESSION):

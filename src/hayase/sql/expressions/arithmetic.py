@@ -19,13 +19,17 @@ _DECIMAL_TYPES: dict[ArithmeticOperator, Callable[[DecimalType, DecimalType], De
     ArithmeticOperator.DIVIDE: decimals.quotient_type,
     ArithmeticOperator.MODULUS: decimals.remainder_type,
 }
-DECIMAL_FUNCTIONS: dict[ArithmeticOperator, Callable[[Decimal, Decimal, int, int], Decimal]] = {
+EXACT_FUNCTIONS: dict[ArithmeticOperator, Callable[[Decimal, Decimal], Decimal]] = {
     ArithmeticOperator.ADD: decimals.add,
     ArithmeticOperator.SUBTRACT: decimals.subtract,
     ArithmeticOperator.MULTIPLY: decimals.multiply,
+}
+"""What gives a DECIMAL that needs no rounding."""
+ROUNDING_FUNCTIONS: dict[ArithmeticOperator, Callable[[Decimal, Decimal, int, int], Decimal]] = {
     ArithmeticOperator.DIVIDE: decimals.divide,
     ArithmeticOperator.MODULUS: decimals.remainder,
 }
+"""What takes the precision and scale of the result."""
 
 
 def arithmetic_type(operator: ArithmeticOperator, left: SqlType | None, right: SqlType | None) -> SqlType | None:

@@ -232,6 +232,8 @@ def _in_list(compiler: ColumnCompiler, expression: InList) -> Form:
     listed = (expression.operand, *expression.items)
     type_ = compiler.typer.common_type(listed, ())
     operand, *items = (coerced(one, compiler.type_of, type_) for one in listed)
+    if isinstance(operand, NullLiteral):
+        return Form(pl.lit(False))
     value = compiler.form(operand)
     found = pl.lit(False)
     unsure = [value.unsure]

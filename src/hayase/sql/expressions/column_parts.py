@@ -47,10 +47,14 @@ from hayase.sql.types.sql_types import (
 )
 
 _DAY_MS = 86_400_000
+_NO_SETTINGS: Mapping[str, object] = {}
 
 
 def compile_columns(
-    expression: Expression, columns: Mapping[str, SqlType], functions: FunctionRegistry
+    expression: Expression,
+    columns: Mapping[str, SqlType],
+    functions: FunctionRegistry,
+    settings: Mapping[str, object] = _NO_SETTINGS,
 ) -> ColumnExpression | None:
     """The column form of an expression, which has compiled as rows; `None` if it has none.
 
@@ -62,7 +66,7 @@ def compile_columns(
         >>> pl.DataFrame({"A": [-2, 0]}).select(form.value.alias("q"), form.unsure.alias("unsure")).rows()
         [(-3, False), (-7, True)]
     """
-    compiler = ColumnCompiler(columns, functions, _HANDLERS)
+    compiler = ColumnCompiler(columns, functions, settings, _HANDLERS)
     try:
         return compiler.compiled(expression)
     except NoColumnFormError:
@@ -190,12 +194,19 @@ def _call(compiler: ColumnCompiler, call: FunctionCall) -> Form:
         value = form.value if source == target else _cast_value(form.value, source, target)
         arguments.append(Form(value, form.unsure))
     compiler.pure = compiler.pure and bound.pure
-    value = computed(bound.columns(*(argument.value for argument in arguments)), bound.return_type)
-    unsure = any_of(*(argument.unsure for argument in arguments)) if arguments else NEVER
-    if bound.null_aware or not arguments:
-        return Form(value, unsure)
-    missing = any_of(*(argument.value.is_null() for argument in arguments))
-    return Form(pl.when(missing).then(None).otherwise(value), unsure)
+    leading: list[Any] = [compiler.settings] if bound.settings else []
+    if bound.types is not None:
+        leading.append(bound.types)
+    result = bound.columns(*leading, *(argument.value for argument in arguments))
+    value, unsure = result if isinstance(result, tuple) else (result, NEVER)
+    missing = NEVER
+    if not bound.null_aware and not bound.lazy:
+        missing = any_of(*(argument.value.is_null() for argument in arguments))
+    if unsure is not NEVER:
+        unsure = unsure.fill_null(False) if missing is NEVER else ~missing & unsure.fill_null(False)
+    if missing is not NEVER:
+        value = pl.when(missing).then(None).otherwise(value)
+    return Form(computed(value, bound.return_type), any_of(unsure, *(argument.unsure for argument in arguments)))
 
 
 _HANDLERS: dict[type[Expression], Any] = {

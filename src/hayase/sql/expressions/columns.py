@@ -95,10 +95,12 @@ class ColumnCompiler:
         self,
         columns: Mapping[str, SqlType],
         functions: FunctionRegistry,
+        settings: Mapping[str, object],
         handlers: Mapping[type[Expression], Callable[[ColumnCompiler, Any], Form]],
     ) -> None:
         self.typer = Typer(columns, functions)
         self.pure = True
+        self.settings = settings
         self._handlers = handlers
 
     def form(self, expression: Expression) -> Form:

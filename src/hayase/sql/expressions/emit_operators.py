@@ -98,7 +98,10 @@ def _decimal(
         value.name if isinstance(operand, DecimalType) else f"{emitter.code.bind(Decimal)}({value.name})"
         for value, operand in zip(values, types, strict=True)
     )
-    function = emitter.code.bind(rules.DECIMAL_FUNCTIONS[operator])
+    exact = rules.EXACT_FUNCTIONS.get(operator)
+    if exact is not None:
+        return emitter.code.assign(f"{emitter.code.bind(exact)}({left}, {right})", nullable=False)
+    function = emitter.code.bind(rules.ROUNDING_FUNCTIONS[operator])
     return emitter.code.assign(f"{function}({left}, {right}, {type_.precision}, {type_.scale})", nullable=False)
 
 

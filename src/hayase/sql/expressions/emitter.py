@@ -18,7 +18,7 @@ from hayase.sql.expressions.code import NULL, Block, Code, Value
 from hayase.sql.expressions.coercion import coerced
 from hayase.sql.expressions.typing import Typer, Variables, is_literal
 from hayase.sql.functions.registry import FunctionRegistry
-from hayase.sql.types.casts import Caster, same
+from hayase.sql.types.casts import Caster, of_present, same
 from hayase.sql.types.sql_types import SqlType
 
 _MAX_DEPTH = 8
@@ -103,7 +103,11 @@ class Emitter:
         if convert is same or value is NULL:
             return value
         self.code.fallible()
-        return self.code.assign(f"{self.code.bind(convert)}({value.name})", nullable=value.nullable)
+        inner = of_present(convert)
+        conversion = f"{self.code.bind(inner or convert)}({value.name})"
+        if inner is not None and value.nullable:
+            conversion = f"None if {value.name} is None else {conversion}"
+        return self.code.assign(conversion, nullable=value.nullable)
 
     def isolated(self, expression: Expression, convert: Caster = same) -> Value:
         """An argument or item: null if computing it fails, which is reported."""

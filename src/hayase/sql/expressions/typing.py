@@ -69,6 +69,7 @@ _LITERAL_TYPES: dict[type[Expression], SqlType] = {
     DoubleLiteral: DOUBLE,
     StringLiteral: STRING,
 }
+_COLLECTIONS = (ArrayType, MapType, StructType)
 _ISSUE = "https://github.com/confluentinc/ksql/issues/4239"
 
 
@@ -312,6 +313,10 @@ class Typer:
                     )
                 return item
             case MapType(_, value):
+                if isinstance(index, _COLLECTIONS):
+                    raise _error(
+                        expression, "SUBSCRIPT_TYPE", f"{index} is no key of a MAP: {expression_text(expression)}"
+                    )
                 return value
         raise _error(
             expression,
@@ -351,6 +356,8 @@ class Typer:
                     "value to the desired type.",
                 )
             types.append(type_)
+        if isinstance(types[0], _COLLECTIONS):
+            raise StatementError("MAP_KEY_TYPE", f"Keys of a MAP cannot be {types[0]}: use numbers, texts or times")
         return MapType(types[0], types[1])
 
     def _struct(

@@ -1,10 +1,12 @@
-"""A column: a name with a type."""
+"""A column: a name with a type, and the type of its values in Polars."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hayase.sql.types.sql_types import SqlType
+import polars as pl
+
+from hayase.sql.types import sql_types as sql
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,4 +19,30 @@ class Column:
     """
 
     name: str
-    type: SqlType
+    type: sql.SqlType
+
+
+_DTYPES: dict[type[sql.SqlType], pl.DataType] = {
+    sql.BooleanType: pl.Boolean(),
+    sql.IntegerType: pl.Int32(),
+    sql.BigintType: pl.Int64(),
+    sql.DoubleType: pl.Float64(),
+    sql.StringType: pl.String(),
+    sql.BytesType: pl.Binary(),
+    sql.DateType: pl.Int32(),
+    sql.TimeType: pl.Int32(),
+    sql.TimestampType: pl.Int64(),
+}
+
+
+def dtype_of(type_: sql.SqlType) -> pl.DataType | None:
+    """The Polars type of columns of a type; `None`: DECIMAL, MAP and what has them inside exist in rows only."""
+    match type_:
+        case sql.ArrayType(item):
+            dtype = dtype_of(item)
+            return None if dtype is None else pl.List(dtype)
+        case sql.StructType(fields):
+            dtypes = {name: dtype_of(field) for name, field in fields}
+            present = {name: dtype for name, dtype in dtypes.items() if dtype is not None}
+            return pl.Struct(present) if present and len(present) == len(fields) else None
+    return _DTYPES.get(type(type_))

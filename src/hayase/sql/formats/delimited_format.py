@@ -72,8 +72,8 @@ _PARSERS: dict[type[sql.SqlType], Callable[[str], Any]] = {
     sql.DoubleType: floating_number,
     sql.StringType: str,
     sql.BytesType: _base64,
-    sql.DateType: _int64,
-    sql.TimeType: _int64,
+    sql.DateType: _int32,
+    sql.TimeType: _int32,
     sql.TimestampType: _int64,
 }
 _WRITERS: dict[type[sql.SqlType], Callable[[Any], str]] = {

@@ -44,7 +44,7 @@ class InternalSerde(Serde[Any]):
         fields = tuple((column.name, column.type) for column in columns)
         type_ = columns[0].type if bare else sql.StructType(fields)
         self._pack = _packer(type_)
-        self._unpack = _unpacker(type_)
+        self._read = _reader(type_)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_internal_serde, self._parts)
@@ -65,8 +65,7 @@ class InternalSerde(Serde[Any]):
     def from_bytes(self, data: bytes) -> Any:
         """Raises SerializationError."""
         try:
-            value = _DECODER.decode(data)
-            return value if self._unpack is None else self._unpack(value)
+            return self._read(data)
         except Exception as error:
             raise refuse_bytes(self, data, f"rows of {self._named()}") from error
 
@@ -76,6 +75,37 @@ class InternalSerde(Serde[Any]):
 
 def _internal_serde(columns: Sequence[Column], bare: bool) -> InternalSerde:
     return InternalSerde(columns, bare=bare)
+
+
+def _reader(type_: sql.SqlType) -> _Convert:
+    """What makes a value of bytes; rows through a struct where the names allow it, which is several times faster."""
+    unpack = _unpacker(type_)
+    if not isinstance(type_, sql.StructType) or not all(_can_be_named(name) for name, _ in type_.fields):
+        return _DECODER.decode if unpack is None else partial(_read_value, unpack)
+    twin = msgspec.defstruct(
+        "Row", [(name, Any) for name, _ in type_.fields], array_like=True, forbid_unknown_fields=True, gc=False
+    )
+    unpackers = [(name, _unpacker(each)) for name, each in type_.fields]
+    needed = [(name, each) for name, each in unpackers if each is not None]
+    return partial(_read_row, msgspec.msgpack.Decoder(twin).decode, needed)
+
+
+def _can_be_named(name: str) -> bool:
+    return name.isidentifier() and not name.startswith("__")
+
+
+def _read_value(unpack: _Convert, data: bytes) -> Any:
+    value = _DECODER.decode(data)
+    return None if value is None else unpack(value)
+
+
+def _read_row(decode: _Convert, unpackers: list[tuple[str, _Convert]], data: bytes) -> dict[str, Any]:
+    row: dict[str, Any] = msgspec.structs.asdict(decode(data))
+    for name, unpack in unpackers:
+        value = row[name]
+        if value is not None:
+            row[name] = unpack(value)
+    return row
 
 
 def _packer(type_: sql.SqlType) -> _Convert | None:

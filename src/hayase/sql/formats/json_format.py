@@ -25,11 +25,14 @@ class JsonPayload(PayloadCodec):
         columns: names and types.
         bare: the value is that of the only column.
         entries: maps are written as arrays of objects with key and value.
+
+    Attributes:
+        twin: the short way of reading; `None` if there is none, or no more.
     """
 
     def __init__(self, columns: Sequence[Column], *, bare: bool, entries: bool = False) -> None:
         fields = fields_of(columns)
-        self._twin = None if bare or entries or not columns else JsonTwin(fields, {})
+        self.twin = None if bare or entries or not columns else JsonTwin(fields, {})
         self._missed = 0
         self._read = reader(columns[0].type, entries=entries) if bare else record_reader(fields, entries=entries)
         self._write = writer(columns[0].type, entries=entries) if bare else record_writer(fields, entries=entries)
@@ -46,7 +49,7 @@ class JsonPayload(PayloadCodec):
 
     def read(self, data: bytes) -> Any:
         """See json_reading; the text `null` is null."""
-        twin = self._twin
+        twin = self.twin
         if twin is not None:
             try:
                 row = twin.read(data)
@@ -67,6 +70,6 @@ class JsonPayload(PayloadCodec):
         """Expect what a record that had to be read the long way looked like; give the short way up if that is vain."""
         spelling = spelling_of(twin.fields, value)
         if self._missed > _MISSES_MAX:
-            self._twin = None
+            self.twin = None
         elif any(twin.spelling.get(name) != key for name, key in spelling.items()):
-            self._twin = JsonTwin(twin.fields, twin.spelling | spelling)
+            self.twin = JsonTwin(twin.fields, twin.spelling | spelling)

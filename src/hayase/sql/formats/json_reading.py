@@ -112,6 +112,13 @@ def _whole(bits: int, value: Any) -> int:
     raise ValueError(f"{_named(value)} is not a number")
 
 
+def _time(value: Any) -> int:
+    number = _whole(64, value)
+    if not -(1 << 31) <= number < 1 << 31:
+        raise ValueError(f"{number} milliseconds are no time of a day")
+    return number
+
+
 def _double(value: Any) -> float:
     kind = type(value)
     if kind is Decimal or kind is int:
@@ -176,6 +183,6 @@ _SCALARS: dict[type[sql.SqlType], Reader] = {
     sql.StringType: text_of,
     sql.BytesType: _bytes,
     sql.DateType: partial(_whole, 32),
-    sql.TimeType: partial(_whole, 64),
+    sql.TimeType: _time,
     sql.TimestampType: partial(_whole, 64),
 }

@@ -6,7 +6,7 @@ name. What is not so for certain is left to json_reading; both give the same val
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from functools import partial
 from typing import Annotated, Any
@@ -18,7 +18,8 @@ from hayase.sql.types import sql_types as sql
 from hayase.sql.types.java_numbers import fitted
 
 Fields = tuple[tuple[str, sql.SqlType], ...]
-_Convert = Callable[[Any], Any]
+Convert = Callable[[Any], Any]
+"""Makes the SQL value of what msgspec made."""
 
 _INT = msgspec.Meta(ge=-(2**31), le=2**31 - 1)
 _LONG = msgspec.Meta(ge=-(2**63), le=2**63 - 1)
@@ -39,18 +40,28 @@ class JsonTwin:
     Args:
         fields: names and types of the columns.
         spelling: how the records are expected to write the names that they do not write as the columns do.
+
+    Attributes:
+        decode: the twin of some bytes, `None` for the text `null`; raises msgspec's errors.
+        empty: the twin whose fields all are null.
+        attributes: names of the twin's fields, in the columns' order; UNSET where a record does not have the name.
+        respelled: some column is expected in another spelling.
+        respelled_inside: the same of names inside of columns: in capitals and as expected, in quotes.
     """
 
     def __init__(self, fields: Fields, spelling: Mapping[str, str]) -> None:
         self.fields = fields
         self.spelling = dict(spelling)
-        self.decode = msgspec.json.Decoder(_twin(fields, self.spelling) | None).decode
+        twin = _twin(fields, self.spelling)
+        self.decode = msgspec.json.Decoder(twin | None).decode
+        self.empty = twin(*(None for _ in fields))
+        self.attributes = [field.name for field in msgspec.structs.fields(twin)]
         self._row = _row_of(fields)
-        converters = [(name, _converter(type_)) for name, type_ in fields]
+        converters = [(name, converter(type_)) for name, type_ in fields]
         self._converters = [(name, each) for name, each in converters if each is not None]
         inside = {name for _, type_ in fields for name in _names(type_) if name == name.upper() != name.lower()}
-        self._respelled = any(name in self.spelling for name, _ in fields)
-        self._respelled_inside = [_token(name, self.spelling) for name in sorted(inside & self.spelling.keys())]
+        self.respelled = any(name in self.spelling for name, _ in fields)
+        self.respelled_inside = [_token(name, self.spelling) for name in sorted(inside & self.spelling.keys())]
         self._letters = [letter.encode() for letter in _BECOME_ASCII if any(letter.upper() in name for name in inside)]
         self._decided: dict[tuple[str, ...], bool] = {}
 
@@ -65,11 +76,11 @@ class JsonTwin:
             return None
         row = self._row(twin)
         missing = UNSET in row.values()
-        if missing or self._respelled:
+        if missing or self.respelled:
             self._check_names(data)
         if missing:
             row = {name: None if value is UNSET else value for name, value in row.items()}
-        if self._respelled_inside:
+        if self.respelled_inside:
             self._check_inside(data)
         for name, convert in self._converters:
             value = row[name]
@@ -94,13 +105,25 @@ class JsonTwin:
         return meant <= {expected} or (expected == name and name in meant)
 
     def _check_inside(self, data: bytes) -> None:
-        """The same for the names inside of columns: whatever else looks like one is in the same spelling."""
-        if b"\\u" in data or any(letter in data for letter in self._letters):
+        if not self.is_decided_inside(data):
             raise UndecidedError
+
+    def is_decided_inside(self, data: bytes) -> bool:
+        """Whether all that looks like a respelled name inside of columns is in the expected spelling."""
+        if b"\\u" in data or any(letter in data for letter in self._letters):
+            return False
         upper = data.upper()
-        for token, expected in self._respelled_inside:
-            if upper.count(token) != data.count(expected):
-                raise UndecidedError
+        return all(upper.count(token) == data.count(expected) for token, expected in self.respelled_inside)
+
+    def undecided(self, texts: Sequence[bytes]) -> list[int]:
+        """Which of some records write a column's name in several spellings, or in one that is not expected."""
+        left = []
+        for at, text in enumerate(texts):
+            try:
+                self._check_names(text)
+            except (UndecidedError, msgspec.MsgspecError):
+                left.append(at)
+        return left
 
 
 def spelling_of(fields: Fields, value: Any) -> dict[str, str]:
@@ -152,7 +175,7 @@ def _twin(fields: Fields, spelling: Mapping[str, str]) -> Any:
 
 
 def _hint(type_: sql.SqlType, spelling: Mapping[str, str]) -> Any:
-    """The type hint that accepts, besides null, only what needs no conversion but that of `_converter`."""
+    """The type hint that accepts, besides null, only what needs no conversion but that of `converter`."""
     match type_:
         case sql.ArrayType(item):
             return list.__class_getitem__(_hint(item, spelling)) | None
@@ -163,7 +186,7 @@ def _hint(type_: sql.SqlType, spelling: Mapping[str, str]) -> Any:
     return _HINTS[type(type_)]
 
 
-def _converter(type_: sql.SqlType) -> _Convert | None:
+def converter(type_: sql.SqlType) -> Convert | None:
     """What makes the SQL value of one that is not None; `None`: it is one."""
     match type_:
         case sql.DecimalType(precision, scale):
@@ -171,13 +194,13 @@ def _converter(type_: sql.SqlType) -> _Convert | None:
         case sql.DoubleType():
             return _double
         case sql.ArrayType(item):
-            convert = _converter(item)
+            convert = converter(item)
             return None if convert is None else partial(_array, convert)
         case sql.MapType(_, item):
-            convert = _converter(item)
+            convert = converter(item)
             return None if convert is None else partial(_map, convert)
         case sql.StructType(fields):
-            inner = [(name, _converter(each)) for name, each in fields]
+            inner = [(name, converter(each)) for name, each in fields]
             return partial(_struct, _row_of(fields), [(name, each) for name, each in inner if each is not None])
     return None
 
@@ -195,15 +218,15 @@ def _decimal(precision: int, scale: int, value: msgspec.Raw) -> Decimal | None:
     return fitted(Decimal(text.decode()), precision, scale)
 
 
-def _array(convert: _Convert, value: list[Any]) -> list[Any]:
+def _array(convert: Convert, value: list[Any]) -> list[Any]:
     return [None if item is None else convert(item) for item in value]
 
 
-def _map(convert: _Convert, value: dict[str, Any]) -> dict[str, Any]:
+def _map(convert: Convert, value: dict[str, Any]) -> dict[str, Any]:
     return {key: None if item is None else convert(item) for key, item in value.items()}
 
 
-def _struct(make: _Convert, fields: list[tuple[str, _Convert]], value: Any) -> dict[str, Any]:
+def _struct(make: Convert, fields: list[tuple[str, Convert]], value: Any) -> dict[str, Any]:
     row: dict[str, Any] = make(value)
     if UNSET in row.values():
         raise UndecidedError
@@ -239,6 +262,6 @@ _HINTS: dict[type[sql.SqlType], Any] = {
     sql.StringType: str | None,
     sql.BytesType: bytes | None,
     sql.DateType: Annotated[int, _INT] | None,
-    sql.TimeType: Annotated[int, _LONG] | None,
+    sql.TimeType: Annotated[int, _INT] | None,
     sql.TimestampType: Annotated[int, _LONG] | None,
 }

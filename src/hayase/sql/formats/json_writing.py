@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 import msgspec
+import polars as pl
 
 from hayase.sql.types import sql_types as sql
 from hayase.sql.types.java_numbers import decimal_text, double_text, is_plain
@@ -78,6 +79,12 @@ def _double(value: float) -> Any:
         return float(value)
     text = double_text(value)
     return msgspec.Raw(text.encode()) if math.isfinite(value) else text
+
+
+def has_plain_doubles(column: pl.Series) -> bool:
+    """Whether Python's text of each number of a column is Java's."""
+    size = column.abs()
+    return bool(((size == 0) | ((size >= 1e-3) & (size < 1e7))).all())
 
 
 def _decimal(value: Decimal) -> msgspec.Raw:

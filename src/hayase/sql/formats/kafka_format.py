@@ -6,7 +6,7 @@ from typing import Any
 
 from hayase.serde.bare import BytesSerde, StringSerde
 from hayase.serde.numbers import DoubleSerde, IntegerSerde, LongSerde
-from hayase.serde.protocol import Serde
+from hayase.serde.protocol import ColumnCodec, Serde
 from hayase.sql.formats.columns import Column
 from hayase.sql.formats.payload import PayloadCodec
 from hayase.sql.types import sql_types as sql
@@ -26,6 +26,11 @@ class KafkaPayload(PayloadCodec):
 
     def __init__(self, column: Column) -> None:
         self._serde = SERDES[type(column.type)]()
+
+    @property
+    def columns(self) -> ColumnCodec | None:
+        """The column form of bare values."""
+        return self._serde.columns
 
     def write(self, value: Any) -> bytes:
         """As Kafka's serializer of the type."""

@@ -120,7 +120,7 @@ SCALARS: Mapping[type[sql.SqlType], Callable[..., Any]] = {
     sql.StringType: _text,
     sql.BytesType: partial(_exactly, bytes, "bytes"),
     sql.DateType: partial(_whole, 32),
-    sql.TimeType: partial(_whole, 64),
+    sql.TimeType: partial(_whole, 32),
     sql.TimestampType: partial(_whole, 64),
 }
 """What reads values of types that are not made of others; that of DECIMAL gets precision and scale before the value."""

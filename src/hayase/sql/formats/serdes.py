@@ -11,13 +11,14 @@ from typing import Any
 
 from hayase.core.errors import ConfigError, HayaseError, SerializationError
 from hayase.serde.faults import is_fault, said, shown
-from hayase.serde.protocol import Serde, Side
+from hayase.serde.protocol import ColumnCodec, Serde, Side
 from hayase.serde.registry import SchemaRegistry
 from hayase.sql.formats.avro_format import AvroPayload
 from hayase.sql.formats.columns import Column
 from hayase.sql.formats.delimited_format import DelimitedPayload
 from hayase.sql.formats.delimited_text import delimiter_of
 from hayase.sql.formats.format_info import DELIMITER, FormatInfo
+from hayase.sql.formats.json_columns import JsonRowsCodec, column_schema
 from hayase.sql.formats.json_format import JsonPayload
 from hayase.sql.formats.json_schema_format import JsonSchemaPayload
 from hayase.sql.formats.kafka_format import KafkaPayload
@@ -112,27 +113,39 @@ class RowSerde(Serde[Any]):
                 return None if content is None else self._payload.write(content)
             return self._payload.write({self._only: value} if self._packs else value)
         except Exception as error:
-            raise self._failed(error, f"cannot write {shown(value)}") from error
+            raise self._failed(error, "serialize", shown(value)) from error
 
     def from_bytes(self, data: bytes) -> Any:
         """The value; `None` where the bytes say null; raises SerializationError."""
         try:
             content = self._payload.read(data)
         except Exception as error:
-            raise self._failed(error, f"cannot read {len(data)} bytes {data[:60]!r}") from error
+            raise self._failed(error, "deserialize", f"{len(data)} bytes {data[:60]!r}") from error
         if self._unpacks:
             return {self._only: content}
         return content if content is None or not self._packs else content[self._only]
 
-    def _failed(self, error: Exception, what: str) -> HayaseError:
+    @property
+    def columns(self) -> ColumnCodec | None:
+        """The column form: of JSON values that are wrapped, and of KAFKA keys."""
+        _, columns, side, _, _ = self._parts
+        if isinstance(self._payload, KafkaPayload) and side == "key":
+            return self._payload.columns
+        if side == "key" or self._unpacks or not isinstance(self._payload, JsonPayload):
+            return None
+        schema = column_schema(columns)
+        return None if schema is None else JsonRowsCodec(self, self._payload, columns, schema)
+
+    def _failed(self, error: Exception, verb: str, given: str) -> HayaseError:
         if isinstance(error, HayaseError) and not is_fault(error):
             return error
         format_, columns, side, topic, _ = self._parts
-        of = f" of topic {topic}" if topic else ""
+        of_topic = f" of topic {topic}" if topic else ""
         names = ", ".join(f"{column.name} {column.type}" for column in columns)
-        condition = "VALUE_NOT_SERIALIZABLE" if what.startswith("cannot write") else "VALUE_NOT_DESERIALIZABLE"
         return SerializationError(
-            condition, f"the {format_.name} {side}{of} with the columns ({names}): {what}: {said(error)}"
+            f"VALUE_NOT_{verb.upper().removesuffix('E')}ABLE",
+            f"Unable to {verb} record: the {format_.name} {side}{of_topic} has the columns ({names}); it was given "
+            f"{given}: {said(error)}",
         )
 
 

@@ -58,6 +58,7 @@ FORMATS: Mapping[str, FormatSupport] = {
 }
 """All formats by name."""
 
+_REPRESENTATIONS = ("optional", "wrapper")
 _SPECIAL_DELIMITERS = ("TAB", "SPACE")
 _STRING_KEYS_ONLY = {
     "AVRO": "Avro only supports MAPs with STRING keys",
@@ -102,6 +103,8 @@ def checked_format(name: str, properties: Mapping[str, str]) -> FormatInfo:
             "INVALID_FORMAT_PROPERTY", f"{found} does not support the following configs: [{', '.join(unknown)}]"
         )
     stripped = {key: value.strip() if key == FULL_SCHEMA_NAME else value for key, value in properties.items()}
+    if NULLABLE_REPRESENTATION in stripped:
+        stripped[NULLABLE_REPRESENTATION] = _representation(stripped[NULLABLE_REPRESENTATION])
     if stripped.get(FULL_SCHEMA_NAME) == "":
         shown = ", ".join(f"{key}={value}" for key, value in stripped.items())
         raise StatementError(
@@ -109,6 +112,15 @@ def checked_format(name: str, properties: Mapping[str, str]) -> FormatInfo:
             f"{FULL_SCHEMA_NAME} cannot be empty. Format configuration: {{{shown}}}",
         )
     return FormatInfo(found, tuple(sorted(stripped.items())))
+
+
+def _representation(given: str) -> str:
+    if given.lower() not in _REPRESENTATIONS:
+        raise StatementError(
+            "INVALID_FORMAT_PROPERTY",
+            f"the representation of null in Protobuf is {given!r}; allowed are OPTIONAL and WRAPPER",
+        )
+    return given.lower()
 
 
 def default_properties(name: str, side: Side, source_name: str) -> dict[str, str]:

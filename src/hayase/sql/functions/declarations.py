@@ -43,8 +43,8 @@ class Declaration:
         types: the function takes the tuple of its arguments' types as its first argument, behind the settings.
         lazy: the function takes thunks: callables without arguments that give the values.
         literals: positions of arguments that must be literals.
-        columns: the same function of Polars expressions, total over values that are not null; whole numbers, dates and
-            times have 64 bits.
+        columns: the same function of Polars expressions, where whole numbers, dates and times have 64 bits. It is total
+            over values that are not null, or returns a pair: the values, and where the row form has to decide.
     """
 
     kind: FunctionKind

@@ -71,7 +71,7 @@ def build_expression(node: Node, scope: Scope = frozenset(), depth: int = 0) -> 
 
 
 class _Builder:
-    """One walk down the tree. Made anew for a lambda's body, where its parameters hide columns."""
+    """One walk down the tree. A new one is made for a lambda's body, where its parameters hide columns."""
 
     def __init__(self, scope: Scope, depth: int) -> None:
         self._scope = scope

@@ -116,7 +116,7 @@ class Stage:
     Attributes:
         rows: of the step.
         key_fields: names in the record's key where that has several columns, in the order of `rows.key`.
-        key_serde: of the records' keys where they are partitioned anew or stored; windowed keys included.
+        key_serde: of the records' keys where they are partitioned again or stored; windowed keys included.
         stream: if the rows are a stream.
         table: if they are a table.
         partitioning: what decides which task has a row; `None`: unknown.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hayase.dsl.builder import StreamsBuilder
 from hayase.sql.analysis.declared_columns import DeclaredColumns, declared_columns
 from hayase.sql.analysis.formats import checked_formats, source_formats
+from hayase.sql.analysis.planner_settings import is_true
 from hayase.sql.analysis.steps import ReadSource, Rows
 from hayase.sql.analysis.upgrades import check_replaceable, check_upgrade
 from hayase.sql.analysis.with_properties import (
@@ -27,6 +28,8 @@ from hayase.sql.statements.inferred_columns import register_if_absent, with_infe
 from hayase.sql.statements.results import PersistentQuery, QueryKind, StatementResult
 from hayase.sql.statements.topics import existing_or_new
 from hayase.sql.types.sql_types import quoted_name
+
+_MATERIALIZE = "ksql.source.table.materialization.enabled"
 
 
 def create_source(statement: CreateSource, execution: Execution) -> StatementResult:
@@ -55,7 +58,7 @@ def create_source(statement: CreateSource, execution: Execution) -> StatementRes
     register_if_absent(source, execution)
     execution.catalog.put(source)
     started: tuple[PersistentQuery, ...] = ()
-    if source.is_source and source.is_table:
+    if source.is_source and source.is_table and is_true(execution.settings, _MATERIALIZE):
         started = (_kept_table(source, execution),)
     return StatementResult(f"{kind} created", started)
 

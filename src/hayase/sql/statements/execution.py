@@ -1,8 +1,8 @@
-"""What the execution of a statement has at hand, and changes only if the statement succeeds."""
+"""What the execution of a statement reads, and what it changes only if it succeeds."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +28,7 @@ class Execution:
         text: of the statement.
         to_create: topics that the statement needs, with partitions and replicas.
         to_delete: topics that go with what the statement drops.
+        to_register: register the schemas of what the statement makes.
     """
 
     catalog: Catalog
@@ -40,6 +41,7 @@ class Execution:
     text: str
     to_create: list[tuple[str, int, int]] = field(default_factory=list)
     to_delete: list[str] = field(default_factory=list)
+    to_register: list[Callable[[], object]] = field(default_factory=list)
 
     def number(self) -> int:
         """The number of a new query."""

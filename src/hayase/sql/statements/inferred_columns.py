@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from hayase.serde.protocol import Side
 from hayase.sql.analysis.declared_columns import DeclaredColumns
@@ -41,25 +42,31 @@ def with_inferred(
 
 
 def register_if_absent(source: DataSource, execution: Execution) -> None:
-    """Register the schemas of a source of which the registry has none yet.
-
-    Raises:
-        StatementError: the registry refuses one.
-    """
-    if execution.registry is not None:
-        register_source(source.key_format, "key", source.key, source.topic, execution.registry)
-        register_source(source.value_format, "value", source.value, source.topic, execution.registry)
+    """Have the schemas of a source registered of which the registry has none yet."""
+    for side, format_, columns in _sides(source):
+        if execution.registry is not None:
+            registering = partial(register_source, format_, side, columns, source.topic, execution.registry)
+            execution.to_register.append(registering)
 
 
 def register_result(source: DataSource, execution: Execution) -> None:
-    """Register the schemas of a result, or compare it with those that the statement names.
+    """Have the schemas of a result registered, or compare its columns with those of the schemas it names.
 
     Raises:
-        StatementError: the registry refuses one, or the columns do not fit.
+        StatementError: the columns do not fit the schema that the statement names.
     """
-    if execution.registry is not None:
-        register_sink(source.key_format, "key", source.key, source.topic, execution.registry)
-        register_sink(source.value_format, "value", source.value, source.topic, execution.registry)
+    for side, format_, columns in _sides(source):
+        if execution.registry is None:
+            continue
+        registering = partial(register_sink, format_, side, columns, source.topic, execution.registry)
+        if format_.property(SCHEMA_ID) is None:
+            execution.to_register.append(registering)
+        else:
+            registering()
+
+
+def _sides(source: DataSource) -> tuple[tuple[Side, FormatInfo, Sequence[Column]], ...]:
+    return ("key", source.key_format, source.key), ("value", source.value_format, source.value)
 
 
 def _check_id(name: str, format_: FormatInfo, columns: Sequence[Column]) -> None:

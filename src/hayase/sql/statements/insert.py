@@ -10,6 +10,7 @@ from hayase.sql.analysis.scopes import position
 from hayase.sql.analysis.with_properties import INSERT_PROPERTIES, QUERY_ID, read_properties
 from hayase.sql.ast.expressions import Expression
 from hayase.sql.ast.statements import InsertInto, InsertValues, SourceKind
+from hayase.sql.ast.text import expression_text
 from hayase.sql.catalog.catalog import did_you_mean
 from hayase.sql.catalog.sources import ROWOFFSET, ROWPARTITION, ROWTIME, DataSource, schema_text
 from hayase.sql.errors import StatementError
@@ -163,13 +164,14 @@ def _values(
 
 def _value(name: str, expression: Expression, type_: SqlType, execution: Execution) -> Any:
     given = type_of(expression, {}, execution.functions)
-    value = compile_row(expression, {}, execution.functions, execution.settings)({})
+    compiled = compile_row(expression, {}, execution.functions, execution.settings)
     try:
-        return insert_caster(given, type_)(value)
-    except ValueError as error:
+        return insert_caster(given, type_)(compiled({}))
+    except Exception as error:  # a function of a user may raise anything
         raise StatementError(
             "INVALID_INSERT",
-            f"Failed to insert values: Expected type {type_} for field {quoted_name(name)} but got {given}({value})",
+            f"Failed to insert values: Expected type {type_} for field {quoted_name(name)} but got "
+            f"{expression_text(expression)} ({given}): {error}",
             location=expression.location,
         ) from error
 

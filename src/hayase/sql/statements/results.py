@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -61,9 +62,13 @@ class StatementResult:
         started: queries that begin, or go on with a new definition.
         stopped: ids of queries that end.
         records: to be written.
+        rows: what LIST, DESCRIBE and EXPLAIN answer.
+        warnings: what the user should know although the statement succeeded.
     """
 
     message: str
     started: tuple[PersistentQuery, ...] = ()
     stopped: tuple[str, ...] = ()
     records: tuple[ProducedRecord, ...] = ()
+    rows: tuple[Mapping[str, object], ...] = ()
+    warnings: tuple[str, ...] = ()

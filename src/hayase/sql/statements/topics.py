@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -10,6 +11,10 @@ from hayase.sql.errors import StatementError
 
 class TopicAdmin(Protocol):
     """Creates and deletes topics, and knows how many partitions they have."""
+
+    def names(self) -> Collection[str]:
+        """All topics."""
+        ...
 
     def partitions(self, topic: str) -> int | None:
         """The number of partitions; `None`: there is no such topic."""
@@ -40,6 +45,10 @@ class MemoryTopics:
 
     known: dict[str, tuple[int, int]] = field(default_factory=dict)
     partitions_by_default: int | None = None
+
+    def names(self) -> Collection[str]:
+        """See `TopicAdmin.names`."""
+        return self.known.keys()
 
     def partitions(self, topic: str) -> int | None:
         """See `TopicAdmin.partitions`."""

@@ -65,6 +65,11 @@ def caster(source: SqlType | None, target: SqlType) -> Caster:
     return partial(_unless_null, convert)
 
 
+def of_present(convert: Caster) -> Caster | None:
+    """The conversion of values that are not null inside of what `caster` gave; `None` for `same`."""
+    return convert.args[0] if isinstance(convert, partial) and convert.func is _unless_null else None
+
+
 def same(value: Any) -> Any:
     """The value as it is."""
     return value

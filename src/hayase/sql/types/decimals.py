@@ -42,7 +42,7 @@ def rounded(value: Decimal, precision: int, scale: int) -> Decimal:
         raise overflow(value, precision, scale) from error
     if result.adjusted() >= precision - scale and result:
         raise overflow(value, precision, scale)
-    return result
+    return result or result.copy_abs()  # BigDecimal has one zero
 
 
 def overflow(value: Decimal, precision: int, scale: int) -> ArithmeticError:
@@ -53,19 +53,19 @@ def overflow(value: Decimal, precision: int, scale: int) -> ArithmeticError:
     )
 
 
-def add(left: Decimal, right: Decimal, precision: int, scale: int) -> Decimal:
-    """`left + right`."""
-    return rounded(_EXACT.add(left, right), precision, scale)
+def add(left: Decimal, right: Decimal) -> Decimal:
+    """`left + right`, which has the scale of `sum_type` and always fits it."""
+    return _EXACT.add(left, right)
 
 
-def subtract(left: Decimal, right: Decimal, precision: int, scale: int) -> Decimal:
-    """`left - right`."""
-    return rounded(_EXACT.subtract(left, right), precision, scale)
+def subtract(left: Decimal, right: Decimal) -> Decimal:
+    """`left - right`, which has the scale of `sum_type` and always fits it."""
+    return _EXACT.subtract(left, right)
 
 
-def multiply(left: Decimal, right: Decimal, precision: int, scale: int) -> Decimal:
-    """`left * right`."""
-    return rounded(_EXACT.multiply(left, right), precision, scale)
+def multiply(left: Decimal, right: Decimal) -> Decimal:
+    """`left * right`, which has the scale of `product_type` and always fits it."""
+    return _EXACT.multiply(left, right) or _EXACT.multiply(left, right).copy_abs()
 
 
 def divide(left: Decimal, right: Decimal, precision: int, scale: int) -> Decimal:

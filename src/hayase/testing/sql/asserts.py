@@ -21,6 +21,7 @@ from hayase.sql.ast.statements import (
     ColumnKind,
     CreateSource,
 )
+from hayase.sql.ast.text import expression_text
 from hayase.sql.catalog.sources import ROWTIME, DataSource
 from hayase.sql.engine import SqlEngine
 from hayase.sql.errors import StatementError
@@ -99,9 +100,22 @@ def _expected(
     for name, expression in zip(names, expressions, strict=True):
         if name not in types:
             raise StatementError("UNKNOWN_COLUMN", f"Column name {quoted_name(name)} does not exist.")
-        value = compile_row(expression, {}, engine.functions, engine.settings)({})
-        expected[name] = insert_caster(type_of(expression, {}, engine.functions), types[name])(value)
+        expected[name] = _value(expression, types[name], engine)
     return expected
+
+
+def _value(expression: Expression, type_: SqlType, engine: SqlEngine) -> Any:
+    """The value that an expression without columns has as one of a column."""
+    given = type_of(expression, {}, engine.functions)
+    evaluate = compile_row(expression, {}, engine.functions, engine.settings)
+    try:
+        return insert_caster(given, type_)(evaluate({}))
+    except Exception as error:  # functions and casts may raise anything
+        raise StatementError(
+            "INVALID_ASSERT",
+            f"{expression_text(expression)} has no value of type {type_}: {error}",
+            location=expression.location,
+        ) from error
 
 
 def _actual(record: RawRecord, source: DataSource, registry: SchemaRegistry) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from decimal import Decimal
 from typing import Any
 
@@ -10,12 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hayase.core.errors import SerializationError
 from hayase.sql.formats.columns import Column
+from hayase.sql.formats.format_info import FormatInfo
 from hayase.sql.formats.json_format import JsonPayload
 from hayase.sql.formats.json_reading import DECODER, record_reader
 from hayase.sql.formats.json_twins import JsonTwin, UndecidedError
+from hayase.sql.formats.serdes import value_serde
 from hayase.sql.types import sql_types as sql
 
+BAD = "bad"
 MONEY = sql.DecimalType(4, 2)
 INNER = sql.StructType((("ID", sql.INTEGER), ("NAME", sql.STRING)))
 FIELDS = (
@@ -93,6 +98,49 @@ def test_both_ways_read_the_same_whatever_was_read_before(data: list[bytes]) -> 
     for record in data:
         expected, given_back = read(long_way, record), read(payload.read, record)
         assert given_back == expected or (isinstance(expected, type) and isinstance(given_back, type)), record
+
+
+IN_COLUMNS = [Column(*field) for field in FIELDS if field[0] not in ("PRICE", "MAP")]
+IN_COLUMNS.append(Column("T", sql.TIME))
+
+
+@settings(max_examples=150)
+@given(st.lists(st.one_of(records(), objects(ANY).map(str.encode), st.none(), st.just(b"null")), max_size=6))
+def test_rows_and_columns_read_and_write_the_same(data: list[bytes | None]) -> None:
+    serde = value_serde(FormatInfo("JSON"), IN_COLUMNS)
+    codec = value_serde(FormatInfo("JSON"), IN_COLUMNS).columns
+    assert codec is not None
+    decoded = codec.decode_list(data)
+    bad = {at for at, _ in decoded.bad}
+    assert all(isinstance(error, SerializationError) for _, error in decoded.bad)
+    in_columns = codec.to_python(decoded.frame, decoded.null)
+    in_rows = [BAD if at in bad else serde.deserialize(each) for at, each in enumerate(data)]
+    assert repr([BAD if at in bad else row for at, row in enumerate(in_columns)]) == repr(in_rows)
+    for at in bad:
+        with pytest.raises(SerializationError):
+            serde.deserialize(data[at])
+    rows = [None if row == BAD else row for row in in_rows]
+    frame, null = codec.from_python(rows)
+    assert codec.encode(frame, null) == [serde.serialize(row) for row in rows]
+
+
+def test_a_column_can_be_left_out() -> None:
+    codec = value_serde(FormatInfo("JSON"), IN_COLUMNS).columns
+    assert codec is not None
+    decoded = codec.decode_list([b'{"ID": 1, "NAME": "x"}', b'{"ID": "2", "NAME": "y"}'], frozenset({"ID"}))
+    assert decoded.frame.to_dict(as_series=False) == {"ID": [1, 2]}
+
+
+def test_decimals_and_maps_have_no_columns() -> None:
+    for field in FIELDS:
+        has_form = value_serde(FormatInfo("JSON"), [Column(*field)]).columns is not None
+        assert has_form == (field[0] not in ("PRICE", "MAP"))
+
+
+def test_columns_go_on_after_they_were_pickled() -> None:
+    codec = value_serde(FormatInfo("JSON"), IN_COLUMNS).columns
+    copy = pickle.loads(pickle.dumps(codec))
+    assert copy.decode_list([b'{"id": 1}']).frame["ID"].to_list() == [1]
 
 
 def test_the_short_way_learns_how_names_are_spelled() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from hayase.sql.engine import SqlEngine
 from hayase.sql.errors import ParseFailedError, StatementError
+from hayase.sql.settings import effective, streams_config
 from hayase.sql.statements.topics import MemoryTopics
 
 SOURCE = "CREATE STREAM s (k INT KEY, v INT) WITH (kafka_topic='s', value_format='JSON');"
@@ -136,6 +137,7 @@ def test_insert_values_makes_one_record(engine: SqlEngine) -> None:
         ("INSERT INTO s VALUES (1);", "Expected 2 values"),
         ("INSERT INTO s (k, x) VALUES (1, 2);", "Column name `X` does not exist."),
         ("INSERT INTO s (k, ROWOFFSET) VALUES (1, 2);", "Inserting into column `ROWOFFSET` is not allowed."),
+        ("INSERT INTO s VALUES (1, 1 / 0);", "Failed to insert values: Expected type INTEGER for field `V`"),
         ("INSERT INTO s VALUES (1, 'many');", "Expected type INTEGER for field `V`"),
         ("INSERT INTO s SELECT k, v, v AS w FROM s;", "Result schema is `K` INTEGER KEY, `V` INTEGER, `W` INTEGER"),
         ("INSERT INTO s SELECT k, COUNT(*) FROM s GROUP BY k;", "select query result is TABLE."),
@@ -176,6 +178,30 @@ def test_settings_are_known_or_refused(engine: SqlEngine) -> None:
     assert engine.settings["ksql.output.topic.name.prefix"] == ""
 
 
-def test_create_or_replace_can_be_switched_off(engine: SqlEngine) -> None:
-    engine.script("SET 'ksql.create.or.replace.enabled' = 'false';")
-    assert "CREATE OR REPLACE is off" in _error(engine, SOURCE.replace("CREATE", "CREATE OR REPLACE"))
+@pytest.mark.parametrize(
+    ("setting", "statement"),
+    [
+        ("ksql.create.or.replace.enabled", SOURCE.replace("CREATE", "CREATE OR REPLACE")),
+        ("ksql.insert.into.values.enabled", "INSERT INTO s VALUES (1, 2);"),
+        (
+            "ksql.suppress.enabled",
+            "CREATE TABLE a AS SELECT k, COUNT(*) FROM s WINDOW TUMBLING (SIZE 1 DAY) GROUP BY k EMIT FINAL;",
+        ),
+    ],
+)
+def test_settings_switch_statements_off(engine: SqlEngine, setting: str, statement: str) -> None:
+    engine.script(f"SET '{setting}' = 'false';")
+    assert f"set {setting} to true to allow it" in _error(engine, statement)
+
+
+def test_a_setting_without_effect_says_so(engine: SqlEngine) -> None:
+    (result,) = engine.script("SET 'ksql.lambdas.enabled' = 'false';")
+    assert result.warnings == ("ksql.lambdas.enabled has no effect: lambdas are always allowed",)
+
+
+def test_the_settings_of_the_application_come_from_those_of_ksqldb() -> None:
+    settings = effective({"ksql.streams.num.stream.threads": 2, "ksql.fail.on.deserialization.error": "true"})
+    config = streams_config(settings)
+    assert config["num.stream.threads"] == 2
+    assert config["deserialization.exception.handler"] == "log_and_fail"
+    assert config["auto.offset.reset"] == "latest"

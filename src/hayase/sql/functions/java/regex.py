@@ -1,7 +1,8 @@
 r"""Java's regular expressions, as patterns of the `regex` package.
 
 What differs is rewritten: names of groups, \Q…\E, classes of characters, escapes, properties such as \p{IsAlphabetic},
-flags. \w, \d and \s mean ASCII only, and `.` does not match Java's line ends. The match itself is that of `regex`.
+flags. \w, \d and \s mean ASCII only, and `.` does not match Java's line ends. The match itself is that of `regex`,
+whose `(?i)` ignores the case of all letters, where Java's does so for ASCII only, unless it is `(?iu)`.
 """
 
 from __future__ import annotations

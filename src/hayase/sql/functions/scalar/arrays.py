@@ -5,6 +5,8 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
+import polars as pl
+
 from hayase.sql.errors import FunctionError
 from hayase.sql.functions.java.equality import distinct, identity
 from hayase.sql.functions.registry import scalar
@@ -16,7 +18,11 @@ _DESCENDING = {"ASC": False, "ASCENDING": False, "DESC": True, "DESCENDING": Tru
 Array = list[Any]
 
 
-@scalar("array_length", "(ARRAY<T>) -> INT", "The number of elements.")
+def _item_count(array: pl.Expr) -> pl.Expr:
+    return array.list.len().cast(pl.Int64)
+
+
+@scalar("array_length", "(ARRAY<T>) -> INT", "The number of elements.", columns=_item_count)
 def array_length(array: Array) -> int:
     """ARRAY_LENGTH."""
     return len(array)

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
+import polars as pl
+
 from hayase.sql.functions.registry import scalar
 from hayase.sql.types.java_numbers import fitted
 from hayase.sql.types.sql_types import DecimalType, SqlType
@@ -60,7 +62,10 @@ def _scaled(value: Decimal | None, types: Sequence[SqlType | None]) -> Decimal |
 
 
 for _type in _TYPES:
-    scalar("greatest", f"({_type}, {_type}...) -> {_type}", _GREATEST, null_aware=True)(greatest)
-    scalar("least", f"({_type}, {_type}...) -> {_type}", _LEAST, null_aware=True)(least)
+    # Polars leaves NaN out, which is the greatest number here.
+    _forms = (None, None) if _type == "DOUBLE" else (pl.max_horizontal, pl.min_horizontal)
+    _signature = f"({_type}, {_type}...) -> {_type}"
+    scalar("greatest", _signature, _GREATEST, null_aware=True, columns=_forms[0])(greatest)
+    scalar("least", _signature, _LEAST, null_aware=True, columns=_forms[1])(least)
 for _name, _text, _function in (("greatest", _GREATEST, greatest_decimal), ("least", _LEAST, least_decimal)):
     scalar(_name, "(DECIMAL, DECIMAL...) -> ?", _text, null_aware=True, types=True, returns=common_decimal)(_function)

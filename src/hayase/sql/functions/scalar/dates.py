@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+import polars as pl
+
 from hayase.sql.errors import FunctionError
 from hayase.sql.functions.java.simple_dates import parse_date_leniently
 from hayase.sql.functions.java.time_printing import print_date, print_time
@@ -13,6 +15,12 @@ from hayase.sql.functions.java.time_resolving import parse_time as parse_time_by
 from hayase.sql.functions.registry import scalar
 
 UNIT_MS = {"DAYS": DAY_MS, "HOURS": 3_600_000, "MINUTES": 60_000, "SECONDS": 1000, "MILLISECONDS": 1}
+
+
+def _same(value: pl.Expr) -> pl.Expr:
+    return value
+
+
 _MIN_DAYS = -(1 << 31)
 _MAX_DAYS = (1 << 31) - 1
 
@@ -85,8 +93,8 @@ def parse_time(text: str, pattern: str) -> int:
     return parse_time_by(text, pattern)
 
 
-@scalar("from_days", "(INT) -> DATE", "The date of a number of days since 1970-01-01.")
-@scalar("unix_date", "(DATE) -> INT", "The days since 1970-01-01.")
+@scalar("from_days", "(INT) -> DATE", "The date of a number of days since 1970-01-01.", columns=_same)
+@scalar("unix_date", "(DATE) -> INT", "The days since 1970-01-01.", columns=_same)
 def same_days(days: int) -> int:
     """FROM_DAYS and UNIX_DATE: a DATE is a number of days."""
     return days

@@ -8,7 +8,18 @@ from collections.abc import Callable, Sequence
 from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_DOWN, ROUND_HALF_UP, Context, Decimal
 from fractions import Fraction
 
+import polars as pl
+
 from hayase.sql.errors import FunctionError
+from hayase.sql.functions.java.column_numbers import (
+    of_doubles,
+    quotient_of_logarithms,
+    rounded_long,
+    wrapped_int,
+)
+from hayase.sql.functions.java.column_numbers import power as column_power
+from hayase.sql.functions.java.column_numbers import saturated_long as column_saturated_long
+from hayase.sql.functions.java.column_numbers import sign as column_sign
 from hayase.sql.functions.java.numbers import INT_BITS, LONG_BITS, Total, divide, power, saturated_long
 from hayase.sql.functions.registry import scalar
 from hayase.sql.types.java_numbers import wrapped
@@ -43,24 +54,35 @@ def _scale(value: Decimal) -> int:
     return -exponent
 
 
-def _doubles(name: str, description: str, function: Callable[[float], float]) -> None:
+def _doubles(
+    name: str, description: str, function: Callable[[float], float], columns: Callable[[pl.Expr], pl.Expr] | None = None
+) -> None:
+    form = None if columns is None else of_doubles(columns)
     for type_ in _NUMBERS:
-        scalar(name, f"({type_}) -> DOUBLE", description)(function)
+        scalar(name, f"({type_}) -> DOUBLE", description, columns=form)(function)
 
 
-@scalar("ABS", "(INT) -> INT", "The absolute value.")
+def _same(value: pl.Expr) -> pl.Expr:
+    return value
+
+
+def _absolute_int(value: pl.Expr) -> pl.Expr:
+    return wrapped_int(value.abs())
+
+
+@scalar("ABS", "(INT) -> INT", "The absolute value.", columns=_absolute_int)
 def abs_int(value: int) -> int:
     """ABS of INT: that of the smallest INT is itself, as in Java."""
     return wrapped(abs(value), INT_BITS)
 
 
-@scalar("ABS", "(BIGINT) -> BIGINT", "The absolute value.")
+@scalar("ABS", "(BIGINT) -> BIGINT", "The absolute value.", columns=pl.Expr.abs)
 def abs_bigint(value: int) -> int:
     """ABS of BIGINT."""
     return wrapped(abs(value), LONG_BITS)
 
 
-@scalar("ABS", "(DOUBLE) -> DOUBLE", "The absolute value.")
+@scalar("ABS", "(DOUBLE) -> DOUBLE", "The absolute value.", columns=pl.Expr.abs)
 def abs_double(value: float) -> float:
     """ABS of DOUBLE."""
     return abs(value)
@@ -72,16 +94,16 @@ def abs_decimal(value: Decimal) -> Decimal:
     return value.copy_abs()
 
 
-@scalar("CEIL", "(INT) -> INT", "The smallest whole number that is not less.")
-@scalar("CEIL", "(BIGINT) -> BIGINT", "The smallest whole number that is not less.")
-@scalar("FLOOR", "(INT) -> INT", "The largest whole number that is not greater.")
-@scalar("FLOOR", "(BIGINT) -> BIGINT", "The largest whole number that is not greater.")
+@scalar("CEIL", "(INT) -> INT", "The smallest whole number that is not less.", columns=_same)
+@scalar("CEIL", "(BIGINT) -> BIGINT", "The smallest whole number that is not less.", columns=_same)
+@scalar("FLOOR", "(INT) -> INT", "The largest whole number that is not greater.", columns=_same)
+@scalar("FLOOR", "(BIGINT) -> BIGINT", "The largest whole number that is not greater.", columns=_same)
 def whole(value: int) -> int:
     """CEIL and FLOOR of integers."""
     return value
 
 
-@scalar("CEIL", "(DOUBLE) -> DOUBLE", "The smallest whole number that is not less.")
+@scalar("CEIL", "(DOUBLE) -> DOUBLE", "The smallest whole number that is not less.", columns=pl.Expr.ceil)
 def ceil_double(value: float) -> float:
     """CEIL of DOUBLE."""
     return math.copysign(float(math.ceil(value)), value) if math.isfinite(value) else value
@@ -93,7 +115,7 @@ def ceil_decimal(value: Decimal) -> Decimal:
     return at_scale(at_scale(value, 0, ROUND_CEILING), _scale(value), ROUND_DOWN)
 
 
-@scalar("FLOOR", "(DOUBLE) -> DOUBLE", "The largest whole number that is not greater.")
+@scalar("FLOOR", "(DOUBLE) -> DOUBLE", "The largest whole number that is not greater.", columns=pl.Expr.floor)
 def floor_double(value: float) -> float:
     """FLOOR of DOUBLE."""
     return math.copysign(float(math.floor(value)), value) if math.isfinite(value) else value
@@ -105,16 +127,16 @@ def floor_decimal(value: Decimal) -> Decimal:
     return at_scale(at_scale(value, 0, ROUND_FLOOR), _scale(value), ROUND_DOWN)
 
 
-@scalar("ROUND", "(INT) -> BIGINT", "The nearest whole number, a half up.")
-@scalar("ROUND", "(BIGINT) -> BIGINT", "The nearest whole number, a half up.")
-@scalar("TRUNC", "(INT) -> BIGINT", "The number without its fraction.")
-@scalar("TRUNC", "(BIGINT) -> BIGINT", "The number without its fraction.")
+@scalar("ROUND", "(INT) -> BIGINT", "The nearest whole number, a half up.", columns=_same)
+@scalar("ROUND", "(BIGINT) -> BIGINT", "The nearest whole number, a half up.", columns=_same)
+@scalar("TRUNC", "(INT) -> BIGINT", "The number without its fraction.", columns=_same)
+@scalar("TRUNC", "(BIGINT) -> BIGINT", "The number without its fraction.", columns=_same)
 def whole_bigint(value: int) -> int:
     """ROUND and TRUNC of integers."""
     return value
 
 
-@scalar("ROUND", "(DOUBLE) -> BIGINT", "The nearest whole number, a half up.")
+@scalar("ROUND", "(DOUBLE) -> BIGINT", "The nearest whole number, a half up.", columns=rounded_long)
 def round_double(value: float) -> int:
     """ROUND of DOUBLE: a half goes up, so that -1.5 is -1."""
     if not math.isfinite(value):
@@ -147,7 +169,7 @@ def round_decimal_places(value: Decimal, places: int) -> Decimal:
     return at_scale(at_scale(value, _places(places), _half(value)), _scale(value), ROUND_DOWN)
 
 
-@scalar("TRUNC", "(DOUBLE) -> BIGINT", "The number without its fraction.")
+@scalar("TRUNC", "(DOUBLE) -> BIGINT", "The number without its fraction.", columns=column_saturated_long)
 def trunc_double(value: float) -> int:
     """TRUNC of DOUBLE."""
     return saturated_long(value)
@@ -186,9 +208,9 @@ def _unsigned_zero(value: float) -> float:
     return value + 0.0
 
 
-@scalar("SIGN", "(INT) -> INT", "-1, 0 or 1: the sign of a number.")
-@scalar("SIGN", "(BIGINT) -> INT", "-1, 0 or 1: the sign of a number.")
-@scalar("SIGN", "(DOUBLE) -> INT", "-1, 0 or 1: the sign of a number.")
+@scalar("SIGN", "(INT) -> INT", "-1, 0 or 1: the sign of a number.", columns=column_sign)
+@scalar("SIGN", "(BIGINT) -> INT", "-1, 0 or 1: the sign of a number.", columns=column_sign)
+@scalar("SIGN", "(DOUBLE) -> INT", "-1, 0 or 1: the sign of a number.", columns=column_sign)
 def sign(value: float) -> int:
     """SIGN; that of NaN is 0."""
     return (value > 0) - (value < 0)
@@ -212,16 +234,31 @@ sqrt = Total(math.sqrt)
 exp = Total(math.exp)
 ln = Total(_logarithm)
 
-_doubles("SQRT", "The square root; that of a negative number is NaN.", sqrt)
+_doubles("SQRT", "The square root; that of a negative number is NaN.", sqrt, pl.Expr.sqrt)
 _doubles("CBRT", "The cube root.", cbrt)
-_doubles("EXP", "e to the power of a number.", exp)
-_doubles("LN", "The natural logarithm; that of 0 is -Infinity, that of a negative number is NaN.", ln)
-_doubles("LOG", "The natural logarithm, as LN.", ln)
+_doubles("EXP", "e to the power of a number.", exp, pl.Expr.exp)
+_doubles("LN", "The natural logarithm; that of 0 is -Infinity, that of a negative number is NaN.", ln, pl.Expr.log)
+_doubles("LOG", "The natural logarithm, as LN.", ln, pl.Expr.log)
 
 
-@scalar("LOG", "(INT, INT) -> DOUBLE", "The logarithm of the second number to the base of the first.")
-@scalar("LOG", "(BIGINT, BIGINT) -> DOUBLE", "The logarithm of the second number to the base of the first.")
-@scalar("LOG", "(DOUBLE, DOUBLE) -> DOUBLE", "The logarithm of the second number to the base of the first.")
+@scalar(
+    "LOG",
+    "(INT, INT) -> DOUBLE",
+    "The logarithm of the second number to the base of the first.",
+    columns=quotient_of_logarithms,
+)
+@scalar(
+    "LOG",
+    "(BIGINT, BIGINT) -> DOUBLE",
+    "The logarithm of the second number to the base of the first.",
+    columns=quotient_of_logarithms,
+)
+@scalar(
+    "LOG",
+    "(DOUBLE, DOUBLE) -> DOUBLE",
+    "The logarithm of the second number to the base of the first.",
+    columns=quotient_of_logarithms,
+)
 def log(base: float, value: float) -> float:
     """LOG to a base; NaN for a base that is not positive, or 1; that of 0 is -Infinity to any other base."""
     if not base > 0 or base == 1:
@@ -231,9 +268,9 @@ def log(base: float, value: float) -> float:
     return divide(ln(value), ln(base))
 
 
-@scalar("POWER", "(INT, INT) -> DOUBLE", "The first number to the power of the second.")
-@scalar("POWER", "(BIGINT, BIGINT) -> DOUBLE", "The first number to the power of the second.")
-@scalar("POWER", "(DOUBLE, DOUBLE) -> DOUBLE", "The first number to the power of the second.")
+@scalar("POWER", "(INT, INT) -> DOUBLE", "The first number to the power of the second.", columns=column_power)
+@scalar("POWER", "(BIGINT, BIGINT) -> DOUBLE", "The first number to the power of the second.", columns=column_power)
+@scalar("POWER", "(DOUBLE, DOUBLE) -> DOUBLE", "The first number to the power of the second.", columns=column_power)
 def to_power(base: float, exponent: float) -> float:
     """POWER."""
     return power(float(base), float(exponent))

@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+import polars as pl
+
 from hayase.sql.errors import FunctionError
+from hayase.sql.functions.java import column_texts
 from hayase.sql.functions.java.utf16 import from_units, in_units
 from hayase.sql.functions.registry import scalar
 
@@ -16,13 +19,13 @@ _ESCAPED_UNITS = re.compile(r"(\\u+[0-9a-fA-F]{4})+")
 _ESCAPED_UNIT = re.compile(r"\\u+([0-9a-fA-F]{4})")
 
 
-@scalar("lcase", "(STRING) -> STRING", "The text in lower case.")
+@scalar("lcase", "(STRING) -> STRING", "The text in lower case.", columns=column_texts.lower)
 def lcase(text: str) -> str:
     """LCASE."""
     return text.lower()
 
 
-@scalar("ucase", "(STRING) -> STRING", "The text in upper case.")
+@scalar("ucase", "(STRING) -> STRING", "The text in upper case.", columns=column_texts.upper)
 def ucase(text: str) -> str:
     """UCASE."""
     return text.upper()
@@ -34,20 +37,24 @@ def initcap(text: str) -> str:
     return _WORD.sub(lambda word: word[0][0].upper() + word[0][1:].lower(), text)
 
 
-@scalar("trim", "(STRING) -> STRING", "The text without white space at both ends.")
+@scalar("trim", "(STRING) -> STRING", "The text without white space at both ends.", columns=column_texts.trimmed)
 def trim(text: str) -> str:
     """TRIM: white space are all characters up to U+0020, and no others, as for Java."""
     return text.strip("".join(map(chr, range(0x21))))
 
 
-@scalar("len", "(STRING) -> INT", "The length of the text.")
+@scalar("len", "(STRING) -> INT", "The length of the text.", columns=column_texts.length)
 @in_units
 def len_string(text: str) -> int:
     """LEN of a text."""
     return len(text)
 
 
-@scalar("len", "(BYTES) -> INT", "The number of bytes.")
+def _byte_count(data: pl.Expr) -> pl.Expr:
+    return data.bin.size().cast(pl.Int64)
+
+
+@scalar("len", "(BYTES) -> INT", "The number of bytes.", columns=_byte_count)
 def len_bytes(data: bytes) -> int:
     """LEN of bytes."""
     return len(data)
@@ -67,7 +74,17 @@ def chr_of_escape(code: str) -> str | None:
     return from_units("".join(chr(int(unit, 16)) for unit in _ESCAPED_UNIT.findall(code)))
 
 
-@scalar("concat", "(STRING...) -> STRING", "The texts one behind the other; nulls do not count.", null_aware=True)
+def _concat_columns(*texts: pl.Expr) -> pl.Expr:
+    return pl.concat_str(*texts, ignore_nulls=True) if texts else pl.lit("")
+
+
+@scalar(
+    "concat",
+    "(STRING...) -> STRING",
+    "The texts one behind the other; nulls do not count.",
+    null_aware=True,
+    columns=_concat_columns,
+)
 def concat(*texts: str | None) -> str:
     """CONCAT of texts."""
     return "".join(text for text in texts if text is not None)
@@ -81,7 +98,7 @@ def concat_bytes(*parts: bytes | None) -> bytes:
 
 @scalar(
     "concat_ws", "(STRING, STRING...) -> STRING", "The texts with a separator between; nulls do not count.",
-    null_aware=True,
+    null_aware=True, columns=column_texts.joined,
 )  # fmt: skip
 def concat_ws(separator: str | None, *texts: str | None) -> str | None:
     """CONCAT_WS of texts: null only if the separator is."""
@@ -209,14 +226,24 @@ def rpad_bytes(data: bytes, length: int, padding: bytes) -> bytes | None:
     return data[:length] + (padding * (missing // len(padding) + 1))[:missing]
 
 
-@scalar("replace", "(STRING, STRING, STRING) -> STRING", "The text with all occurrences of a text replaced.")
+@scalar(
+    "replace",
+    "(STRING, STRING, STRING) -> STRING",
+    "The text with all occurrences of a text replaced.",
+    columns=column_texts.replaced,
+)
 @in_units
 def replace(text: str, old: str, new: str) -> str:
     """REPLACE."""
     return text.replace(old, new)
 
 
-@scalar("split", "(STRING, STRING) -> ARRAY<STRING>", "The parts between a delimiter; an empty one splits all.")
+@scalar(
+    "split",
+    "(STRING, STRING) -> ARRAY<STRING>",
+    "The parts between a delimiter; an empty one splits all.",
+    columns=column_texts.split,
+)
 @in_units
 def split(text: str, delimiter: str) -> list[str]:
     """SPLIT."""
@@ -249,7 +276,7 @@ _SUBSTRING = "The text from a position on, from 1; a negative one counts from th
 _SUBSTRING_OF = "The text from a position on, with a length at most."
 
 
-@scalar("substring", "(STRING, INT) -> STRING", _SUBSTRING, settings=True)
+@scalar("substring", "(STRING, INT) -> STRING", _SUBSTRING, settings=True, columns=column_texts.substring)
 @in_units
 def substring(settings: Mapping[str, object], text: str, position: int) -> str:
     """SUBSTRING to the end."""
@@ -258,7 +285,7 @@ def substring(settings: Mapping[str, object], text: str, position: int) -> str:
     return text[_start(position, len(text)) :]
 
 
-@scalar("substring", "(STRING, INT, INT) -> STRING", _SUBSTRING_OF, settings=True)
+@scalar("substring", "(STRING, INT, INT) -> STRING", _SUBSTRING_OF, settings=True, columns=column_texts.substring_of)
 @in_units
 def substring_of(settings: Mapping[str, object], text: str, position: int, length: int) -> str:
     """SUBSTRING of a length; with the legacy setting: from an index to an index, both from 0."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+import polars as pl
+
 from hayase.sql.errors import FunctionError
 from hayase.sql.functions.java.time_printing import print_timestamp
 from hayase.sql.functions.java.time_resolving import parse_timestamp as parse_timestamp_by
@@ -12,6 +14,10 @@ from hayase.sql.functions.registry import scalar
 from hayase.sql.functions.scalar.dates import UNIT_MS
 
 _LIMIT = 1 << 63
+
+
+def _same(value: pl.Expr) -> pl.Expr:
+    return value
 
 
 def _checked(timestamp_ms: int) -> int:
@@ -75,8 +81,8 @@ def convert_tz(timestamp_ms: int, source: str, target: str) -> int:
     return _checked(instant_ms + zone_of(target).offset_at(instant_ms // 1000) * 1000)
 
 
-@scalar("from_unixtime", "(BIGINT) -> TIMESTAMP", "The timestamp of milliseconds since 1970.")
-@scalar("unix_timestamp", "(TIMESTAMP) -> BIGINT", "The milliseconds since 1970.")
+@scalar("from_unixtime", "(BIGINT) -> TIMESTAMP", "The timestamp of milliseconds since 1970.", columns=_same)
+@scalar("unix_timestamp", "(TIMESTAMP) -> BIGINT", "The milliseconds since 1970.", columns=_same)
 def same_milliseconds(timestamp_ms: int) -> int:
     """FROM_UNIXTIME and UNIX_TIMESTAMP: a TIMESTAMP is a number of milliseconds."""
     return timestamp_ms

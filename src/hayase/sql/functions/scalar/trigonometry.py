@@ -5,7 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import polars as pl
+
 from hayase.sql.errors import FunctionError
+from hayase.sql.functions.java.column_numbers import of_doubles
 from hayase.sql.functions.java.numbers import Total, divide, signed_infinity
 from hayase.sql.functions.registry import scalar
 
@@ -16,33 +19,41 @@ _UNITS = {
 }
 
 
-def _doubles(name: str, description: str, function: Callable[[float], float]) -> Callable[[float], float]:
+def _doubles(
+    name: str, description: str, function: Callable[[float], float], columns: Callable[[pl.Expr], pl.Expr]
+) -> Callable[[float], float]:
     for type_ in ("INT", "BIGINT", "DOUBLE"):
-        scalar(name, f"({type_}) -> DOUBLE", description)(function)
+        scalar(name, f"({type_}) -> DOUBLE", description, columns=of_doubles(columns))(function)
     return function
+
+
+def _columns_of_atan2(y: pl.Expr, x: pl.Expr) -> pl.Expr:
+    return pl.arctan2(y.cast(pl.Float64), x.cast(pl.Float64))
 
 
 def _cotangent(value: float) -> float:
     return divide(1.0, math.tan(value))
 
 
-sin = _doubles("SIN", "The sine of an angle in radians.", Total(math.sin))
-cos = _doubles("COS", "The cosine of an angle in radians.", Total(math.cos))
-tan = _doubles("TAN", "The tangent of an angle in radians.", Total(math.tan))
-cot = _doubles("COT", "The cotangent of an angle in radians.", Total(_cotangent))
-sinh = _doubles("SINH", "The hyperbolic sine.", Total(math.sinh, signed_infinity))
-cosh = _doubles("COSH", "The hyperbolic cosine.", Total(math.cosh))
-tanh = _doubles("TANH", "The hyperbolic tangent.", math.tanh)
-asin = _doubles("ASIN", "The angle in radians whose sine it is; NaN beyond -1 and 1.", Total(math.asin))
-acos = _doubles("ACOS", "The angle in radians whose cosine it is; NaN beyond -1 and 1.", Total(math.acos))
-atan = _doubles("ATAN", "The angle in radians whose tangent it is.", math.atan)
-degrees = _doubles("DEGREES", "An angle in radians as degrees.", math.degrees)
-radians = _doubles("RADIANS", "An angle in degrees as radians.", math.radians)
+sin = _doubles("SIN", "The sine of an angle in radians.", Total(math.sin), pl.Expr.sin)
+cos = _doubles("COS", "The cosine of an angle in radians.", Total(math.cos), pl.Expr.cos)
+tan = _doubles("TAN", "The tangent of an angle in radians.", Total(math.tan), pl.Expr.tan)
+cot = _doubles("COT", "The cotangent of an angle in radians.", Total(_cotangent), pl.Expr.cot)
+sinh = _doubles("SINH", "The hyperbolic sine.", Total(math.sinh, signed_infinity), pl.Expr.sinh)
+cosh = _doubles("COSH", "The hyperbolic cosine.", Total(math.cosh), pl.Expr.cosh)
+tanh = _doubles("TANH", "The hyperbolic tangent.", math.tanh, pl.Expr.tanh)
+asin = _doubles("ASIN", "The angle in radians whose sine it is; NaN beyond -1 and 1.", Total(math.asin), pl.Expr.arcsin)
+acos = _doubles(
+    "ACOS", "The angle in radians whose cosine it is; NaN beyond -1 and 1.", Total(math.acos), pl.Expr.arccos
+)
+atan = _doubles("ATAN", "The angle in radians whose tangent it is.", math.atan, pl.Expr.arctan)
+degrees = _doubles("DEGREES", "An angle in radians as degrees.", math.degrees, pl.Expr.degrees)
+radians = _doubles("RADIANS", "An angle in degrees as radians.", math.radians, pl.Expr.radians)
 
 
-@scalar("ATAN2", "(INT, INT) -> DOUBLE", "The angle in radians of the point (y, x).")
-@scalar("ATAN2", "(BIGINT, BIGINT) -> DOUBLE", "The angle in radians of the point (y, x).")
-@scalar("ATAN2", "(DOUBLE, DOUBLE) -> DOUBLE", "The angle in radians of the point (y, x).")
+@scalar("ATAN2", "(INT, INT) -> DOUBLE", "The angle in radians of the point (y, x).", columns=_columns_of_atan2)
+@scalar("ATAN2", "(BIGINT, BIGINT) -> DOUBLE", "The angle in radians of the point (y, x).", columns=_columns_of_atan2)
+@scalar("ATAN2", "(DOUBLE, DOUBLE) -> DOUBLE", "The angle in radians of the point (y, x).", columns=_columns_of_atan2)
 def atan2(y: float, x: float) -> float:
     """ATAN2."""
     return math.atan2(y, x)

@@ -1,0 +1,178 @@
+"""Rows of JSON, a column at a time; see json_twins for what is read the short way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import attrgetter
+from typing import Any
+
+import msgspec
+import polars as pl
+import pyarrow as pa
+from msgspec import UNSET
+
+from hayase.core.errors import SerializationError
+from hayase.serde.bare import cast, read_each
+from hayase.serde.faults import unreadable
+from hayase.serde.protocol import ColumnCodec, Decoded, Schema, Serde
+from hayase.sql.formats.columns import Column, dtype_of
+from hayase.sql.formats.json_format import JsonPayload
+from hayase.sql.formats.json_twins import JsonTwin, converter
+from hayase.sql.formats.json_writing import ENCODER, has_plain_doubles, writer
+from hayase.sql.types import sql_types as sql
+
+_FROM_ROWS = (KeyError, TypeError, ValueError, OverflowError, pl.exceptions.PolarsError)
+
+
+def column_schema(columns: Sequence[Column]) -> Schema | None:
+    """Names and column types; `None` if some column, or its name, has no column form."""
+    dtypes = [(column.name, dtype_of(column.type)) for column in columns]
+    present = tuple((name, dtype) for name, dtype in dtypes if dtype is not None and not name.startswith("__"))
+    return Schema(present, python_type=dict) if present and len(present) == len(columns) else None
+
+
+class JsonRowsCodec(ColumnCodec):
+    """The column form of JSON objects of columns.
+
+    Args:
+        serde: the row form.
+        payload: what the row form reads and writes by; it learns how names are spelled.
+        columns: names and types.
+        schema: of `column_schema`.
+    """
+
+    def __init__(self, serde: Serde[Any], payload: JsonPayload, columns: Sequence[Column], schema: Schema) -> None:
+        self._serde = serde
+        self._payload = payload
+        self._columns = list(columns)
+        self._schema = schema
+        self._writers = [writer(column.type) for column in columns]
+        written = [(f"f{index}", Any, msgspec.field(name=column.name)) for index, column in enumerate(columns)]
+        self._filled = msgspec.defstruct("Row", written, gc=False, eq=False)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_codec_of, (self._serde,))
+
+    @property
+    def schema(self) -> Schema:
+        """The columns."""
+        return self._schema
+
+    def decode(self, data: pa.Array, fields: frozenset[str] | None = None) -> Decoded:
+        """See ColumnCodec; the text `null` is a null value as well."""
+        return self.decode_list(data.to_pylist(), fields)
+
+    def decode_list(self, values: Sequence[bytes | None], fields: frozenset[str] | None = None) -> Decoded:
+        """See ColumnCodec."""
+        wanted = [index for index, name in enumerate(self._schema.names) if fields is None or name in fields]
+        twin = self._payload.twin
+        if twin is None:
+            columns, left = [[None] * len(values) for _ in wanted], list(range(len(values)))
+            null = [False] * len(values)
+        else:
+            columns, left, null = self._short_way(twin, values, wanted)
+        rows, bad = read_each(
+            self._serde.deserialize,
+            [values[at] for at in left],
+            lambda data, error: unreadable(error, self._serde, data),
+        )
+        failed = {left[at] for at, _ in bad}
+        for at, row in zip(left, rows, strict=True):
+            null[at] = row is None and at not in failed
+            if row is not None:
+                for column, index in zip(columns, wanted, strict=True):
+                    column[at] = row[self._columns[index].name]
+        made = [self._series(index, column) for column, index in zip(columns, wanted, strict=True)]
+        frame = pl.DataFrame(made or None, height=len(values))
+        return Decoded(frame, pl.Series(null, dtype=pl.Boolean), [(left[at], error) for at, error in bad])
+
+    def _short_way(
+        self, twin: JsonTwin, values: Sequence[bytes | None], wanted: list[int]
+    ) -> tuple[list[list[Any]], list[int], list[bool]]:
+        """Columns, the rows that have to be read the long way, and which are null."""
+        texts: Sequence[Any] = [b"null" if text is None else text for text in values] if None in values else values
+        twins, failed = read_each(twin.decode, texts, lambda _, error: error)  # type: ignore[arg-type,return-value]
+        left = {at for at, _ in failed}
+        null = [False] * len(texts)
+        if None in twins:
+            null = [each is None for each in twins]
+            twins = [twin.empty if each is None else each for each in twins]
+        present = [at for at, gone in enumerate(null) if not gone]
+        every = [list(map(attrgetter(name), twins)) for name in twin.attributes]
+        missing = any(UNSET in column for column in every)
+        if missing or twin.respelled:
+            undecided = twin.undecided([texts[at] for at in present])
+            left |= {present[at] for at in undecided}
+        columns = [every[index] for index in wanted]
+        if missing:
+            columns = [[None if value is UNSET else value for value in column] for column in columns]
+        for number, index in enumerate(wanted):
+            convert = converter(self._columns[index].type)
+            if convert is not None and not isinstance(self._columns[index].type, sql.DoubleType):
+                left |= _converted(columns[number], convert)
+        if twin.respelled_inside:
+            left |= {at for at in present if at not in left and not twin.is_decided_inside(texts[at])}
+        return columns, sorted(left), null
+
+    def _series(self, index: int, values: list[Any]) -> pl.Series:
+        name, dtype = self._schema.fields[index]
+        series = pl.Series(name, values, dtype, strict=True)
+        return series + 0.0 if dtype == pl.Float64 else series
+
+    def encode(self, frame: pl.DataFrame, null: pl.Series | None = None) -> list[bytes | None]:
+        """See ColumnCodec; raises SerializationError."""
+        if null is not None and null.any():
+            texts = iter(self.encode(frame.filter(~null)))
+            return [None if gone else next(texts) for gone in null.to_list()]
+        written = [self._written(index, frame) for index in range(len(self._columns))]
+        try:
+            return list(map(ENCODER.encode, map(self._filled, *written)))
+        except Exception as error:
+            raise SerializationError("VALUE_NOT_SERIALIZABLE", str(error)) from error
+
+    def _written(self, index: int, frame: pl.DataFrame) -> list[Any]:
+        name, dtype = self._schema.fields[index]
+        column = cast(self._serde, frame[name], dtype)
+        write = self._writers[index]
+        if write is None or (dtype == pl.Float64 and has_plain_doubles(column)) or dtype == pl.Binary:
+            return column.to_list()
+        return [None if value is None else write(value) for value in column.to_list()]
+
+    def to_python(self, frame: pl.DataFrame, null: pl.Series | None = None) -> list[Any]:
+        """See ColumnCodec."""
+        if null is not None and null.any():
+            present = iter(self.to_python(frame.filter(~null)))
+            return [None if gone else next(present) for gone in null.to_list()]
+        columns = [cast(self._serde, frame[name], dtype).to_list() for name, dtype in self._schema.fields]
+        names = self._schema.names
+        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+    def from_python(self, values: Sequence[Any]) -> tuple[pl.DataFrame, pl.Series]:
+        """See ColumnCodec; raises SerializationError."""
+        try:
+            columns = [
+                pl.Series(name, [None if value is None else value[name] for value in values], dtype, strict=True)
+                for name, dtype in self._schema.fields
+            ]
+        except _FROM_ROWS as error:
+            raise SerializationError("VALUE_NOT_SERIALIZABLE", f"a row does not fit its columns: {error}") from error
+        return pl.DataFrame(columns), pl.Series([value is None for value in values], dtype=pl.Boolean)
+
+
+def _converted(column: list[Any], convert: Any) -> set[int]:
+    """Convert the values of a column in place; the rows whose values cannot be converted."""
+    left: set[int] = set()
+    for at, value in enumerate(column):
+        if value is not None:
+            try:
+                column[at] = convert(value)
+            except Exception:  # the long way says what it is
+                column[at] = None
+                left.add(at)
+    return left
+
+
+def _codec_of(serde: Serde[Any]) -> ColumnCodec:
+    codec = serde.columns
+    assert codec is not None
+    return codec
