@@ -1,4 +1,4 @@
-"""The application of the crash suite as a topology of a shared runtime, beside two neighbours that read the same topics.
+"""The application of the crash suite as a topology of a shared runtime, beside two neighbours with the same input.
 
 `python -m tests.crash.shared_app_under_test SPEC.json`
 """

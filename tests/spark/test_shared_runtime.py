@@ -225,7 +225,7 @@ def test_worker_processes_that_are_killed_are_replaced_and_nothing_is_lost_or_do
 
 
 def _workers() -> list[int]:
-    """Processes of Spark's that run Python for slots: children of the daemons."""
+    """The processes in which Spark runs Python for slots: children of the daemons."""
     daemons = [
         process
         for process in psutil.Process().children(recursive=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -55,6 +55,10 @@ class _Topics:
 
     log: Log
     created: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def names(self) -> Collection[str]:
+        """See `TopicAdmin.names`."""
+        return {*self.log.topics(), *self.created}
 
     def partitions(self, topic: str) -> int | None:
         """See `TopicAdmin.partitions`."""

@@ -123,7 +123,7 @@ class SharedQuery:
             return self._starts
 
     def unlist_topology(self, application_id: str) -> None:
-        """Have a topology run no more: at once, an epoch that is open is finished by its next start."""
+        """Stop a topology: at once, an epoch that is open is finished by its next start."""
         with self._lock:
             if self._topologies.pop(application_id, None) is not None:
                 self._list.write(self._topologies)

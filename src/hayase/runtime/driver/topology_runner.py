@@ -122,7 +122,7 @@ class TopologyRunner:
         return True
 
     def close(self) -> None:
-        """Let go; waits until the slots have closed what they keep for it, not for ever."""
+        """Let go; waits until the slots have closed what they keep for it, within limits."""
         self._unlist()
 
     def _unlist(self) -> None:

@@ -66,7 +66,7 @@ class LogWatch:
         return watch
 
     def remove(self, watch: Watch) -> None:
-        """Watch them no more, unless another topology reads them, too."""
+        """Stop watching them, unless another topology reads them, too."""
         with self._lock:
             self._watches = [each for each in self._watches if each is not watch]
 

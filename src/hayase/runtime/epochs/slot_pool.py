@@ -140,7 +140,7 @@ class SlotPool:
                 slot.queue = deque(work for work in slot.queue if not work.cancelled)
 
     def release(self, application_id: str, timeout_s: float) -> None:
-        """Have all slots that have a task close what they keep for a topology; waits for them, not for ever."""
+        """Have all slots that have a task close what they keep for a topology; waits for them, within limits."""
         message = msgspec.msgpack.encode(ReleaseTopology(application_id))
         with self._lock:
             joined = [number for number, slot in enumerate(self._slots) if slot.connection is not None]
