@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from decimal import Context, Decimal
 from typing import Any
 
 import polars as pl
@@ -22,6 +23,7 @@ from hayase.sql.types.sql_types import (
     BooleanType,
     BytesType,
     DateType,
+    DecimalType,
     DoubleType,
     IntegerType,
     SqlType,
@@ -32,6 +34,8 @@ from hayase.sql.types.sql_types import (
 )
 
 NEVER = pl.lit(False)
+MAX_DIGITS = 38
+"""Digits of the largest DECIMAL that has a column form."""
 _DTYPES: dict[type[SqlType], pl.DataType] = {
     BooleanType: pl.Boolean(),
     IntegerType: pl.Int32(),
@@ -43,6 +47,7 @@ _DTYPES: dict[type[SqlType], pl.DataType] = {
     TimeType: pl.Int32(),
     TimestampType: pl.Int64(),
 }
+_EXACT = Context(prec=2 * MAX_DIGITS)
 WHOLE_TYPES = (IntegerType, BigintType, DateType, TimeType, TimestampType)
 """Types whose values are integers in columns; they are computed with 64 bits."""
 
@@ -85,6 +90,8 @@ def dtype_of(type_: SqlType | None) -> pl.DataType | None:
         fields = {name: dtype_of(field) for name, field in type_.fields}
         present = {name: dtype for name, dtype in fields.items() if dtype is not None}
         return pl.Struct(present) if present and len(present) == len(fields) else None
+    if isinstance(type_, DecimalType):
+        return pl.Decimal(type_.precision, type_.scale) if type_.precision <= MAX_DIGITS else None
     return None if type_ is None else _DTYPES.get(type(type_))
 
 
@@ -114,7 +121,7 @@ class ColumnCompiler:
         type_ = self.type_of(expression)
         if isinstance(expression, ColumnRef):
             self._dtype(type_)
-            return Form(computed(pl.col(expression.name), type_))
+            return Form(loaded(pl.col(expression.name), type_))
         if is_literal(expression):
             return Form(literal(getattr(expression, "value", None), type_))
         handler = self._handlers.get(type(expression))
@@ -132,7 +139,8 @@ class ColumnCompiler:
         type_ = self.type_of(expression)
         dtype = self._dtype(type_)
         assert type_ is not None
-        return ColumnExpression(form.value.cast(dtype), form.unsure, type_, self.pure)
+        value = _unloaded_decimal(form, type_) if isinstance(type_, DecimalType) else form.value
+        return ColumnExpression(value.cast(dtype), form.unsure, type_, self.pure)
 
     def _dtype(self, type_: SqlType | None) -> pl.DataType:
         dtype = dtype_of(type_)
@@ -141,19 +149,36 @@ class ColumnCompiler:
         return dtype
 
 
-def computed(value: pl.Expr, type_: SqlType | None) -> pl.Expr:
-    """A value as it is computed with: whole numbers with 64 bits."""
+def loaded(value: pl.Expr, type_: SqlType | None) -> pl.Expr:
+    """A value of a column as it is computed with: a DECIMAL is a whole number, scaled by its scale."""
+    if isinstance(type_, DecimalType):
+        return value.cast(pl.Decimal(MAX_DIGITS, type_.scale)).to_physical()
     return value.cast(pl.Int64) if isinstance(type_, WHOLE_TYPES) else value
+
+
+def computed_dtype(type_: SqlType | None) -> pl.DataType:
+    """The Polars type that values of a type are computed in."""
+    if isinstance(type_, WHOLE_TYPES):
+        return pl.Int64()
+    dtype = dtype_of(type_)
+    if dtype is None:
+        raise NoColumnFormError
+    return pl.Int128() if isinstance(type_, DecimalType) else dtype
 
 
 def literal(value: Any, type_: SqlType | None) -> pl.Expr:
     """A literal of a type."""
-    if isinstance(type_, WHOLE_TYPES):
-        return pl.lit(value, dtype=pl.Int64)
-    dtype = dtype_of(type_)
-    if dtype is None:
-        raise NoColumnFormError
+    dtype = computed_dtype(type_)
+    if isinstance(type_, DecimalType):
+        value = int(value.scaleb(type_.scale, _EXACT))
     return pl.lit(value, dtype=dtype)
+
+
+def _unloaded_decimal(form: Form, type_: DecimalType) -> pl.Expr:
+    """A computed DECIMAL as a column; null where the row form decides, for there it may not fit."""
+    value = pl.when(form.unsure).then(None).otherwise(form.value).cast(pl.Decimal(MAX_DIGITS, 0))
+    # The product of a whole number with 10^-scale has exactly that scale, and nothing is rounded.
+    return value * pl.lit(Decimal((0, (1,), -type_.scale)), dtype=pl.Decimal(MAX_DIGITS, type_.scale))
 
 
 def any_of(*conditions: pl.Expr) -> pl.Expr:
