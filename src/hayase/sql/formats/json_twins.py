@@ -90,14 +90,16 @@ class JsonTwin:
 
     def _check_names(self, data: bytes) -> None:
         """Raises UndecidedError unless each column's name is written in the one spelling that is expected."""
-        names = tuple(_NAMES.decode(data))
+        if not self._are_decided(tuple(_NAMES.decode(data))):
+            raise UndecidedError
+
+    def _are_decided(self, names: tuple[str, ...]) -> bool:
         decided = self._decided.get(names)
         if decided is None:
             if len(self._decided) >= _DECIDED_MAX:
                 self._decided.clear()
             decided = self._decided[names] = all(self._is_decided(name, names) for name, _ in self.fields)
-        if not decided:
-            raise UndecidedError
+        return decided
 
     def _is_decided(self, name: str, given: tuple[str, ...]) -> bool:
         expected = self.spelling.get(name, name)
@@ -116,14 +118,10 @@ class JsonTwin:
         return all(upper.count(token) == data.count(expected) for token, expected in self.respelled_inside)
 
     def undecided(self, texts: Sequence[bytes]) -> list[int]:
-        """Which of some records write a column's name in several spellings, or in one that is not expected."""
-        left = []
-        for at, text in enumerate(texts):
-            try:
-                self._check_names(text)
-            except (UndecidedError, msgspec.MsgspecError):
-                left.append(at)
-        return left
+        """Which of some objects write a column's name in several spellings, or in one that is not expected."""
+        names = list(map(tuple, map(_NAMES.decode, texts)))
+        left = {each for each in set(names) if not self._are_decided(each)}
+        return [at for at, each in enumerate(names) if each in left] if left else []
 
 
 def spelling_of(fields: Fields, value: Any) -> dict[str, str]:
