@@ -94,10 +94,10 @@ class JsonRowsCodec(ColumnCodec):
 
     def _at_once(self, twin: JsonTwin, values: Sequence[bytes | None], fields: frozenset[str] | None) -> Decoded | None:
         """All records, if each has all columns as they are; else `None`."""
-        if twin.respelled or self._converters:
+        if self._converters:
             return None
         try:
-            twins = list(map(twin.decode, values))  # type: ignore[arg-type]
+            twins = list(map(twin.decode_strictly if twin.respelled else twin.decode, values))  # type: ignore[arg-type]
             columns = [list(map(attrgetter(name), twins)) for name in twin.attributes]
             if fields is not None and any(UNSET in column for column in columns):
                 return None
