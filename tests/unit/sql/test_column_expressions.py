@@ -41,8 +41,7 @@ from hayase.sql.ast.expressions import (
     Subscript,
     When,
 )
-from hayase.sql.expressions.column_parts import compile_columns
-from hayase.sql.expressions.columns import dtype_of
+from hayase.sql.expressions.columns import compile_columns, dtype_of
 from hayase.sql.expressions.rows import compile_row
 from hayase.sql.functions.declarations import declared_in
 from hayase.sql.functions.registry import FunctionRegistry, scalar

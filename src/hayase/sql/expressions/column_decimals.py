@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from hayase.sql.ast.expressions import ArithmeticOperator
-from hayase.sql.expressions.columns import MAX_DIGITS, Form, NoColumnFormError
+from hayase.sql.expressions.column_forms import MAX_DIGITS, Form, NoColumnFormError
 from hayase.sql.types.coercion import as_decimal
 from hayase.sql.types.sql_types import DecimalType, SqlType
 

@@ -26,7 +26,7 @@ from hayase.sql.ast.expressions import (
 )
 from hayase.sql.expressions import column_decimals
 from hayase.sql.expressions.coercion import coerced
-from hayase.sql.expressions.columns import ColumnCompiler, Form, NoColumnFormError, any_of, literal, only_where
+from hayase.sql.expressions.column_forms import ColumnCompiler, Form, NoColumnFormError, any_of, literal, only_where
 from hayase.sql.expressions.comparisons import DISTINCTIONS, conversions, with_times_of_texts
 from hayase.sql.expressions.patterns import like_regex
 from hayase.sql.expressions.typing import is_literal

@@ -1,8 +1,8 @@
-"""Column forms of CASE, CAST, fields, items and functions, and the compiler of columns."""
+"""Column forms of CASE, CAST, fields, items and functions."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import polars as pl
@@ -22,11 +22,9 @@ from hayase.sql.ast.expressions import (
     When,
 )
 from hayase.sql.expressions import column_decimals
-from hayase.sql.expressions.column_operators import OPERATORS, as_double, compared, wrapped
-from hayase.sql.expressions.columns import (
+from hayase.sql.expressions.column_forms import (
     NEVER,
     ColumnCompiler,
-    ColumnExpression,
     Form,
     NoColumnFormError,
     any_of,
@@ -34,7 +32,7 @@ from hayase.sql.expressions.columns import (
     loaded,
     only_where,
 )
-from hayase.sql.functions.registry import FunctionRegistry
+from hayase.sql.expressions.column_operators import as_double, compared, wrapped
 from hayase.sql.types.sql_types import (
     BIGINT,
     DOUBLE,
@@ -53,30 +51,6 @@ from hayase.sql.types.sql_types import (
 )
 
 _DAY_MS = 86_400_000
-_NO_SETTINGS: Mapping[str, object] = {}
-
-
-def compile_columns(
-    expression: Expression,
-    columns: Mapping[str, SqlType],
-    functions: FunctionRegistry,
-    settings: Mapping[str, object] = _NO_SETTINGS,
-) -> ColumnExpression | None:
-    """The column form of an expression, which has compiled as rows; `None` if it has none.
-
-    Example:
-        >>> from hayase.sql.ast.expressions import ColumnRef, IntegerLiteral, Arithmetic, ArithmeticOperator
-        >>> from hayase.sql.types.sql_types import INTEGER
-        >>> halved = Arithmetic(ArithmeticOperator.DIVIDE, IntegerLiteral(7), ColumnRef("A"))
-        >>> form = compile_columns(halved, {"A": INTEGER}, FunctionRegistry())
-        >>> pl.DataFrame({"A": [-2, 0]}).select(form.value.alias("q"), form.unsure.alias("unsure")).rows()
-        [(-3, False), (-7, True)]
-    """
-    compiler = ColumnCompiler(columns, functions, settings, _HANDLERS)
-    try:
-        return compiler.compiled(expression)
-    except NoColumnFormError:
-        return None
 
 
 def _searched_case(compiler: ColumnCompiler, expression: SearchedCase) -> Form:
@@ -221,8 +195,7 @@ def _call(compiler: ColumnCompiler, call: FunctionCall) -> Form:
     )
 
 
-_HANDLERS: dict[type[Expression], Any] = {
-    **OPERATORS,
+PARTS: dict[type[Expression], Any] = {
     Cast: _cast_to,
     FieldRef: _field,
     FunctionCall: _call,
@@ -230,3 +203,4 @@ _HANDLERS: dict[type[Expression], Any] = {
     SimpleCase: _simple_case,
     Subscript: _subscript,
 }
+"""The column forms of all that is no operator."""
