@@ -11,8 +11,11 @@ from hayase.core.records import Headers, RecordMetadata, Windowed
 from hayase.dsl.options.materialized import Materialized
 from hayase.dsl.options.options import Consumed
 from hayase.processor.api import FixedKeyProcessor, FixedKeyProcessorContext, FixedKeyRecord
+from hayase.serde.protocol import Serde
 from hayase.sql.analysis.steps import ReadSource
 from hayase.sql.catalog.sources import ROWOFFSET, ROWPARTITION, ROWTIME, WINDOWEND, WINDOWSTART, DataSource
+from hayase.sql.formats.columns import Column
+from hayase.sql.formats.internal import internal_value_serde
 from hayase.sql.formats.serdes import key_serde, value_serde
 from hayase.sql.plan.context import PlanContext, Stage, internal_key, windowed_serde
 from hayase.sql.plan.copartitioning import internal_partitioning, partitioning_of
@@ -46,8 +49,15 @@ def read_source(step: ReadSource, context: PlanContext, store: str | None = None
         keys, stream = internal_key(source.key, source.window), stream.select_key(SameKey())
         stage = replace(stage, partitioning=internal_partitioning(types, source.window))
     kept: Materialized[Any, Any] = Materialized() if store is None else Materialized.as_(store)
-    table = stream.to_table(kept.with_key_serde(keys).with_value_serde(stage.value_serde))
+    table = stream.to_table(kept.with_key_serde(keys).with_value_serde(_kept_rows(step)))
     return replace(stage, key_serde=keys, stream=None, table=table)
+
+
+def _kept_rows(step: ReadSource) -> Serde[dict[str, Any]]:
+    """The serde of a table's rows: columns of the value come last, where ALTER appends new ones."""
+    values = {step.names.get(column.name) for column in step.source.value}
+    columns = [Column(name, type_) for name, type_ in step.rows.columns.items()]
+    return internal_value_serde(sorted(columns, key=lambda column: column.name in values))
 
 
 class SameKey:
