@@ -48,6 +48,7 @@ SETTINGS: Mapping[str, object] = {
     "ksql.persistence.default.format.key": "KAFKA",
 }
 _DRIVER = {"statestore.cache.max.bytes": 0, "deserialization.exception.handler": "log_and_continue"}
+_FORMS = {"rows": "rows", "columns": "auto"}
 _PLANNED = (CreateAsSelect, CreateSource, InsertInto, InsertValues, DropSource, AlterSource, CreateType, DropType)
 _SESSION = (SetProperty, UnsetProperty)
 
@@ -60,6 +61,7 @@ class Session:
         engine: with the catalog.
         registry: the schema registry.
         topics: what topics there are.
+        form: rows or columns.
         queries: the persistent queries in order; one that is replaced keeps its place.
         log: records by topic.
     """
@@ -67,11 +69,12 @@ class Session:
     engine: SqlEngine
     registry: EmbeddedSchemaRegistry
     topics: MemoryTopics
+    form: str
     queries: dict[str, PersistentQuery] = field(default_factory=dict)
     log: dict[str, list[RawRecord]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, case: Case) -> Session:
+    def of(cls, case: Case, form: str = "rows") -> Session:
         registry = EmbeddedSchemaRegistry()
         topics = MemoryTopics(partitions_by_default=None)
         engine = SqlEngine(
@@ -80,7 +83,7 @@ class Session:
             schema_registry=registry,
             topics=topics,
         )
-        return cls(engine, registry, topics)
+        return cls(engine, registry, topics, form)
 
     def execute(self, parsed: ParsedStatement) -> None:
         """One statement, with its records and queries kept."""
@@ -97,11 +100,11 @@ def _raw(record: ProducedRecord) -> RawRecord:
     return RawRecord(record.topic, record.key, record.value, record.timestamp_ms or 0)
 
 
-def failure_of(case: Case) -> str | None:
-    """Why a case fails; `None` if it passes."""
+def failure_of(case: Case, form: str = "rows") -> str | None:
+    """Why a case fails whose queries run in rows or in columns; `None` if it passes."""
     reached: list[int] = []
     try:
-        problem = _run_script(case, reached) if case.kind == "sql" else _run(case, Session.of(case), reached)
+        problem = _run_script(case, reached) if case.kind == "sql" else _run(case, Session.of(case, form), reached)
     except Exception as error:
         return _judged(case, error, reached)
     if case.error is not None:
@@ -114,7 +117,7 @@ def _judged(case: Case, error: Exception, reached: list[int]) -> str | None:
         return f"{type(error).__name__}: {error}"
     problem = unexpected(error, case.error)
     parsing = isinstance(error, ParseFailedError)
-    if problem is None and not parsing and case.kind == "query" and len(reached) < len(case.statements):
+    if problem is None and not parsing and case.kind != "sql" and len(reached) < len(case.statements):
         return f"statement {len(reached)} failed, expected was the last: {error}"
     return problem
 
@@ -126,7 +129,7 @@ def _run(case: Case, session: Session, reached: list[int]) -> str | None:
         reached.append(1)
         if _takes_effect(parsed.statement):
             session.execute(parsed)
-    if not session.queries and case.error is None:
+    if not session.queries and case.error is None and case.kind == "query":
         return "no persistent query"
     codecs = Codecs(session)
     _process(case, session, codecs)
@@ -156,7 +159,7 @@ def _process(case: Case, session: Session, codecs: Codecs) -> None:
         session.log.setdefault(record.topic, []).append(record)
     given = {record.topic for record in inputs}
     for query in session.queries.values():
-        with TopologyTestDriver(query.topology, _DRIVER) as driver:
+        with TopologyTestDriver(query.topology, {**_DRIVER, "processing.form": _FORMS[session.form]}) as driver:
             for record in inputs:
                 if record.topic in query.source_topics:
                     _feed(driver, query, record, session)

@@ -1,6 +1,7 @@
 """Runs ksqlDB's cases and prints which fail.
 
-python -m tests.ksqldb.run [DIR] [--tiers 1,2,3] [--kind query|sql] [--filter TEXT] [--show N]
+python -m tests.ksqldb.run [DIR] [--tiers 1,2,3] [--kind query|sql|rest] [--engine driver] [--form rows]
+    [--filter TEXT] [--show N]
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ class Failed:
     problem: str
 
 
-def run(cases: Iterable[Case], known: Mapping[str, str]) -> tuple[list[Failed], Counter[str]]:
-    """The cases that fail, and how many there are of each file."""
+def run(cases: Iterable[Case], known: Mapping[str, str], form: str = "rows") -> tuple[list[Failed], Counter[str]]:
+    """The cases that fail in a form, and how many there are of each file."""
     failed, counts = [], Counter[str]()
     for case in cases:
         counts[case.file] += 1
-        problem = unexpected_outcome(case.id, failure_of(case), known)
+        problem = unexpected_outcome(case.id, failure_of(case, form), known)
         if problem is not None:
             failed.append(Failed(case, problem))
     return failed, counts
@@ -68,7 +69,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "folder", nargs="?", type=Path, help=f"the folder of the cases; default: ${VARIABLE}, ../shared"
     )
     parser.add_argument("--tiers", default="1,2,3,4")
-    parser.add_argument("--kind", choices=["query", "sql"], action="append")
+    parser.add_argument("--kind", choices=["query", "sql", "rest"], action="append")
+    parser.add_argument("--engine", choices=["driver"], default="driver", help="what runs the queries: the test driver")
+    parser.add_argument("--form", choices=["rows", "columns"], default="rows", help="columns: where nodes have them")
     parser.add_argument("--filter", help="only cases with this text in their id")
     parser.add_argument("--show", type=int, default=20, help="how many failures to print")
     parser.add_argument("--all", action="store_true", help="also what known_failures.toml lists")
@@ -78,9 +81,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if folder is None:
         print(f"no cases: neither beside the repository nor named by {VARIABLE}", file=sys.stderr)
         return 2
-    cases = selected(folder, options.kind or ("query", "sql"), map(int, options.tiers.split(",")), options.filter)
+    cases = selected(
+        folder, options.kind or ("query", "sql", "rest"), map(int, options.tiers.split(",")), options.filter
+    )
     begin = time.monotonic()
-    failed, counts = run(cases, {} if options.all else known_failures())
+    failed, counts = run(cases, {} if options.all else known_failures(), options.form)
     print_failures(failed, options.show)
     print_table(failed, counts)
     if options.list is not None:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
-from tests.ksqldb.cases import VARIABLE, CaseFolder
+from tests.ksqldb.cases import VARIABLE, CaseFolder, files_of
 from tests.ksqldb.driver import failure_of
 from tests.ksqldb.known_failures import known_failures, unexpected_outcome
 
@@ -18,11 +15,7 @@ def files() -> list[str]:
     """The files of cases, as `query/joins`; one that stands for all where there are none."""
     if FOLDER is None:
         return ["none"]
-    return [f"{kind}/{file.stem}" for kind in ("query", "sql") for file in _files(FOLDER.path / kind)]
-
-
-def _files(folder: Path) -> Iterator[Path]:
-    return iter(sorted(folder.glob("*.json")))
+    return [f"{kind}/{file.stem}" for kind in ("query", "sql", "rest") for file in files_of(FOLDER.path / kind)]
 
 
 def check(file: str, tiers: set[int]) -> None:

@@ -46,7 +46,7 @@ from hayase.sql.ast.expressions import (
     When,
 )
 from hayase.sql.errors import StatementError
-from hayase.sql.expressions.column_parts import compile_columns
+from hayase.sql.expressions.columns import compile_columns
 from hayase.sql.expressions.rows import compile_row
 from hayase.sql.types.sql_types import (
     BIGINT,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 from typing import Any
 
 import polars as pl
@@ -20,6 +21,7 @@ from hayase.sql.ast.expressions import (
     ColumnRef,
     Comparison,
     ComparisonOperator,
+    DecimalLiteral,
     DoubleLiteral,
     Expression,
     FieldRef,
@@ -39,8 +41,7 @@ from hayase.sql.ast.expressions import (
     Subscript,
     When,
 )
-from hayase.sql.expressions.column_parts import compile_columns
-from hayase.sql.expressions.columns import dtype_of
+from hayase.sql.expressions.columns import compile_columns, dtype_of
 from hayase.sql.expressions.rows import compile_row
 from hayase.sql.functions.declarations import declared_in
 from hayase.sql.functions.registry import FunctionRegistry, scalar
@@ -54,6 +55,7 @@ from hayase.sql.types.sql_types import (
     STRING,
     TIMESTAMP,
     ArrayType,
+    DecimalType,
     SqlType,
     StructType,
 )
@@ -64,6 +66,8 @@ COLUMNS: dict[str, SqlType] = {
     "B": BIGINT,
     "D": DOUBLE,
     "E": DOUBLE,
+    "M": DecimalType(4, 2),
+    "N": DecimalType(18, 6),
     "S": STRING,
     "T": STRING,
     "F": BOOLEAN,
@@ -77,12 +81,21 @@ INTEGERS = st.sampled_from([0, 1, -1, 2, 7, -7, 2**31 - 1, -(2**31)]) | st.integ
 BIGINTS = st.sampled_from([0, 1, -1, 3, -3, 2**53 + 1, 2**63 - 1, -(2**63)]) | st.integers(-(2**63), 2**63 - 1)
 DOUBLES = st.sampled_from([0.0, -0.0, 1.5, -2.5, math.nan, math.inf, -math.inf, 1e300, 5e-324]) | st.floats()
 TEXTS = st.sampled_from(["", "a", "b", "ab", "a%", "é", "日本", "a\nb", "A.b"]) | st.text(max_size=4)
+
+
+def abs_zero(value: Decimal) -> Decimal:
+    """Zero has no sign in SQL."""
+    return value or value.copy_abs()
+
+
 VALUES: dict[str, st.SearchStrategy[Any]] = {
     "I": INTEGERS,
     "J": INTEGERS,
     "B": BIGINTS,
     "D": DOUBLES,
     "E": DOUBLES,
+    "M": st.decimals(min_value=Decimal("-99.99"), max_value=Decimal("99.99"), places=2).map(abs_zero),
+    "N": st.decimals(min_value=-(10**12) + 1, max_value=10**12 - 1, places=6).map(abs_zero),
     "S": TEXTS,
     "T": TEXTS,
     "F": st.booleans(),
@@ -127,7 +140,7 @@ def numbers(depth: int) -> Strategy:
         leaves
         | st.builds(Arithmetic, NUMERIC_OPERATORS, inner, inner)
         | st.builds(Negative, inner)
-        | st.builds(Cast, inner | doubles(depth - 1), st.sampled_from([INTEGER, BIGINT]))
+        | st.builds(Cast, inner | doubles(depth - 1) | decimals(0), st.sampled_from([INTEGER, BIGINT]))
         | st.builds(lambda one: FunctionCall("DOUBLED", (one,)), inner)
         | branches(depth, st.builds(Cast, inner | doubles(depth - 1), st.just(BIGINT)))
     )
@@ -143,10 +156,27 @@ def doubles(depth: int) -> Strategy:
     operators = st.sampled_from([one for one in ArithmeticOperator if one is not ArithmeticOperator.MODULUS])
     return (
         leaves
-        | st.builds(Arithmetic, operators, inner, inner | numbers(depth - 1))
+        | st.builds(Arithmetic, operators, inner, inner | numbers(depth - 1) | decimals(0))
         | st.builds(Negative, inner)
-        | st.builds(Cast, numbers(depth - 1), st.just(DOUBLE))
+        | st.builds(Cast, numbers(depth - 1) | decimals(0), st.just(DOUBLE))
         | branches(depth, inner)
+    )
+
+
+def decimals(depth: int) -> Strategy:
+    literals = st.sampled_from(["0.0", "1.5", "-0.001", "3", "99.99", "-12345.678"])
+    leaves: Strategy = st.sampled_from("MN").map(ColumnRef) | literals.map(Decimal).map(DecimalLiteral)
+    if depth == 0:
+        return leaves
+    inner = decimals(depth - 1)
+    sizes = st.sampled_from([(4, 2), (10, 0), (20, 8), (38, 3)]).map(lambda size: DecimalType(*size))
+    return (
+        leaves
+        | st.builds(Arithmetic, NUMERIC_OPERATORS, inner, inner)
+        | st.builds(Arithmetic, NUMERIC_OPERATORS, inner, st.sampled_from("IB").map(ColumnRef))
+        | st.builds(Negative, inner)
+        | st.builds(Cast, inner | numbers(depth - 1), sizes)
+        | branches(depth, st.builds(Cast, inner, st.just(DecimalType(20, 8))))
     )
 
 
@@ -181,7 +211,7 @@ def conditions(depth: int) -> Strategy:
     below = depth - 1
     inner = conditions(below)
     operators = st.sampled_from(list(ComparisonOperator))
-    numeric = numbers(below) | doubles(below)
+    numeric = numbers(below) | doubles(below) | decimals(below)
     times = st.sampled_from(["DT", "TS"]).map(ColumnRef) | st.sampled_from(["1970-01-04", "2020"]).map(StringLiteral)
     return (
         leaves
@@ -207,7 +237,7 @@ def frame(rows: list[dict[str, Any]]) -> pl.DataFrame:
 
 
 @settings(deadline=None, max_examples=150, suppress_health_check=list(HealthCheck))
-@given(expression=numbers(2) | doubles(2) | texts(2) | conditions(2), rows=ROWS)
+@given(expression=numbers(2) | doubles(2) | decimals(2) | texts(2) | conditions(2), rows=ROWS)
 def test_both_forms_agree(expression: Expression, rows: list[dict[str, Any]]) -> None:
     by_row = compile_row(expression, COLUMNS, FUNCTIONS)
     by_column = compile_columns(expression, COLUMNS, FUNCTIONS)
@@ -224,7 +254,9 @@ def test_both_forms_agree(expression: Expression, rows: list[dict[str, Any]]) ->
             failures.append(error)
         assert unsure is bool(failures)
         if not failures:
-            assert repr(value) == repr(expected)
+            assert repr(value) == repr(expected) or (isinstance(value, Decimal) and value == expected)
+            if isinstance(value, Decimal):
+                assert value.as_tuple().exponent == expected.as_tuple().exponent
 
 
 @pytest.mark.parametrize(
@@ -233,7 +265,6 @@ def test_both_forms_agree(expression: Expression, rows: list[dict[str, Any]]) ->
         "ROWS_ONLY(B)",
         "D % 2",
         "CAST(D AS STRING)",
-        "1.5",
         "ARRAY[I]",
         "S LIKE T",
         "A[I]",

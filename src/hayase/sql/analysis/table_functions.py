@@ -7,8 +7,9 @@ from dataclasses import replace
 from hayase.sql.analysis.context import QueryContext
 from hayase.sql.analysis.grouping import aggregate_calls, table_calls
 from hayase.sql.analysis.projection import Item, replaced
+from hayase.sql.analysis.rewrite import walk
 from hayase.sql.analysis.steps import FlatMap, Step
-from hayase.sql.ast.expressions import FunctionCall
+from hayase.sql.ast.expressions import Expression, FunctionCall, SearchedCase, SimpleCase
 from hayase.sql.ast.text import expression_text
 from hayase.sql.errors import StatementError
 
@@ -40,10 +41,23 @@ def flat_map(step: Step, items: list[Item], context: QueryContext) -> tuple[Step
     return FlatMap(replace(step.rows, columns=columns), step, tuple(flat)), items
 
 
+def _check_case(expression: Expression, context: QueryContext) -> None:
+    """Refuse table functions in CASE: each row would have another number of results."""
+    for part in walk(expression):
+        if isinstance(part, SearchedCase | SimpleCase):
+            for call in table_calls(part, context.functions):
+                raise StatementError(
+                    "INVALID_TABLE_FUNCTION",
+                    f"Table functions cannot be used in CASE: {expression_text(call)}",
+                    location=call.location,
+                )
+
+
 def _calls(items: list[Item], context: QueryContext) -> dict[FunctionCall, str]:
     """The calls, each once, with the names of the columns of their results."""
     calls: dict[FunctionCall, str] = {}
     for item in items:
+        _check_case(item.expression, context)
         for call in table_calls(item.expression, context.functions):
             if any(table_calls(argument, context.functions) for argument in call.arguments):
                 raise StatementError(

@@ -12,6 +12,7 @@ from hayase.sql.ast.expressions import (
     Between,
     Comparison,
     ComparisonOperator,
+    DecimalLiteral,
     Expression,
     InList,
     IsNull,
@@ -23,20 +24,19 @@ from hayase.sql.ast.expressions import (
     NullLiteral,
     StringLiteral,
 )
+from hayase.sql.expressions import column_decimals
 from hayase.sql.expressions.coercion import coerced
-from hayase.sql.expressions.columns import ColumnCompiler, Form, NoColumnFormError, any_of, literal, only_where
+from hayase.sql.expressions.column_forms import ColumnCompiler, Form, NoColumnFormError, any_of, literal, only_where
 from hayase.sql.expressions.comparisons import DISTINCTIONS, conversions, with_times_of_texts
 from hayase.sql.expressions.patterns import like_regex
 from hayase.sql.expressions.typing import is_literal
 from hayase.sql.types.casts import Caster, same
 from hayase.sql.types.sql_types import (
-    BIGINT,
     DOUBLE,
     INTEGER,
     STRING,
     ArrayType,
     DecimalType,
-    DoubleType,
     MapType,
     SqlType,
     StructType,
@@ -56,20 +56,32 @@ def _arithmetic(compiler: ColumnCompiler, expression: Arithmetic) -> Form:
     type_ = compiler.type_of(expression)
     unsure = [left.unsure, right.unsure, *(form.value.is_null() for form in (left, right))]
     operator = expression.operator
+    types = compiler.type_of(expression.left), compiler.type_of(expression.right)
     if type_ == STRING:
         return Form(left.value + right.value, any_of(*unsure))
     if type_ == DOUBLE:
-        return Form(_of_doubles(operator, _as_double(left.value), _as_double(right.value)), any_of(*unsure))
-    if type_ not in (INTEGER, BIGINT):
-        raise NoColumnFormError
+        one, other = (
+            as_double(expression, form.value, one_type)
+            for expression, form, one_type in zip(
+                (expression.left, expression.right), (left, right), types, strict=True
+            )
+        )
+        return Form(_of_doubles(operator, one, other), any_of(*unsure))
+    if isinstance(type_, DecimalType):
+        assert types[0] is not None and types[1] is not None
+        result = column_decimals.arithmetic(operator, type_, left, types[0], right, types[1])
+        return Form(result.value, any_of(*unsure, result.unsure))
     if operator in (ArithmeticOperator.DIVIDE, ArithmeticOperator.MODULUS):
         unsure.append((right.value == 0).fill_null(False))
     value = _of_whole_numbers(operator, left.value, right.value)
     return Form(wrapped(value) if type_ == INTEGER else value, any_of(*unsure))
 
 
-def _as_double(value: pl.Expr) -> pl.Expr:
-    return value.cast(pl.Float64)
+def as_double(expression: Expression, value: pl.Expr, type_: SqlType | None) -> pl.Expr:
+    """A number as DOUBLE."""
+    if isinstance(expression, DecimalLiteral):
+        return pl.lit(float(expression.value), dtype=pl.Float64)
+    return column_decimals.to_double(value, type_) if isinstance(type_, DecimalType) else value.cast(pl.Float64)
 
 
 def _of_doubles(operator: ArithmeticOperator, left: pl.Expr, right: pl.Expr) -> pl.Expr:
@@ -116,8 +128,6 @@ def _negative(compiler: ColumnCompiler, expression: Negative) -> Form:
     unsure = any_of(operand.unsure, operand.value.is_null())
     if type_ == DOUBLE:
         return Form(-operand.value, unsure)
-    if type_ not in (INTEGER, BIGINT):
-        raise NoColumnFormError
     value = 0 - operand.value
     return Form(wrapped(value) if type_ == INTEGER else value, unsure)
 
@@ -132,33 +142,37 @@ def compared(compiler: ColumnCompiler, operator: ComparisonOperator, left: Expre
     """Compares two expressions; null beside anything is false, except in the two with DISTINCT."""
     types = compiler.type_of(left), compiler.type_of(right)
     converts = conversions(operator, left, types[0], right, types[1])
-    if any(isinstance(type_, ArrayType | MapType | StructType | DecimalType) for type_ in types):
+    if any(isinstance(type_, ArrayType | MapType | StructType) for type_ in types):
         raise NoColumnFormError
     sides = [
-        _converted(compiler, side, convert, other)
-        for side, convert, other in zip((left, right), converts, reversed(types), strict=True)
+        _converted(compiler, side, type_, convert, other)
+        for side, type_, convert, other in zip((left, right), types, converts, reversed(types), strict=True)
     ]
     values = sides[0].value, sides[1].value
-    is_nan = [value.is_nan().fill_null(False) for value in values] if DoubleType in map(type, types) else []
-    return Form(
-        _compared_values(operator, *values, any_of(*is_nan) if is_nan else None), any_of(*(s.unsure for s in sides))
-    )
+    nan = any_of(*(value.is_nan().fill_null(False) for value in values)) if DOUBLE in types else None
+    return Form(_compared_values(operator, *values, nan), any_of(*(side.unsure for side in sides)))
 
 
-def _converted(compiler: ColumnCompiler, side: Expression, convert: Caster, other: SqlType | None) -> Form:
-    if convert is same:
-        form = compiler.form(side)
-        # NULL and whole numbers beside doubles are doubles too, so that all sides can be asked for NaN.
-        return Form(_as_double(form.value), form.unsure) if isinstance(side, NullLiteral) and other == DOUBLE else form
-    if is_literal(side):
+def _converted(
+    compiler: ColumnCompiler, side: Expression, type_: SqlType | None, convert: Caster, other: SqlType | None
+) -> Form:
+    """One side as it is compared."""
+    if is_literal(side) and convert is not same:
         try:
             return Form(literal(convert(getattr(side, "value", None)), other))
         except (ValueError, ArithmeticError) as error:
             raise NoColumnFormError from error
-    if other == DOUBLE:
-        form = compiler.form(side)
-        return Form(_as_double(form.value), form.unsure)
-    raise NoColumnFormError
+    form = compiler.form(side)
+    if other == DOUBLE and type_ != DOUBLE:
+        # NULL too, so that both sides can be asked for NaN.
+        return Form(as_double(side, form.value, type_), form.unsure)
+    if DOUBLE in (type_, other):
+        return form
+    if type_ is not None and other is not None and DecimalType in (type(type_), type(other)):
+        return Form(column_decimals.comparable(form.value, type_, other), form.unsure)
+    if convert is not same:
+        raise NoColumnFormError
+    return form
 
 
 def _compared_values(operator: ComparisonOperator, left: pl.Expr, right: pl.Expr, nan: pl.Expr | None) -> pl.Expr:

@@ -1,8 +1,8 @@
-"""Column forms of CASE, CAST, fields, items and functions, and the compiler of columns."""
+"""Column forms of CASE, CAST, fields, items and functions."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import polars as pl
@@ -11,6 +11,7 @@ from hayase.sql.ast.expressions import (
     BigintLiteral,
     Cast,
     ComparisonOperator,
+    DecimalLiteral,
     Expression,
     FieldRef,
     FunctionCall,
@@ -20,24 +21,27 @@ from hayase.sql.ast.expressions import (
     Subscript,
     When,
 )
-from hayase.sql.expressions.column_operators import OPERATORS, compared, wrapped
-from hayase.sql.expressions.columns import (
+from hayase.sql.expressions import column_decimals
+from hayase.sql.expressions.column_forms import (
     NEVER,
     ColumnCompiler,
-    ColumnExpression,
     Form,
     NoColumnFormError,
     any_of,
-    computed,
-    dtype_of,
+    computed_dtype,
+    loaded,
     only_where,
 )
-from hayase.sql.functions.registry import FunctionRegistry
+from hayase.sql.expressions.column_operators import as_double, compared, wrapped
 from hayase.sql.types.sql_types import (
+    BIGINT,
+    DOUBLE,
+    INTEGER,
     ArrayType,
     BigintType,
     BooleanType,
     DateType,
+    DecimalType,
     DoubleType,
     IntegerType,
     SqlType,
@@ -47,30 +51,6 @@ from hayase.sql.types.sql_types import (
 )
 
 _DAY_MS = 86_400_000
-_NO_SETTINGS: Mapping[str, object] = {}
-
-
-def compile_columns(
-    expression: Expression,
-    columns: Mapping[str, SqlType],
-    functions: FunctionRegistry,
-    settings: Mapping[str, object] = _NO_SETTINGS,
-) -> ColumnExpression | None:
-    """The column form of an expression, which has compiled as rows; `None` if it has none.
-
-    Example:
-        >>> from hayase.sql.ast.expressions import ColumnRef, IntegerLiteral, Arithmetic, ArithmeticOperator
-        >>> from hayase.sql.types.sql_types import INTEGER
-        >>> halved = Arithmetic(ArithmeticOperator.DIVIDE, IntegerLiteral(7), ColumnRef("A"))
-        >>> form = compile_columns(halved, {"A": INTEGER}, FunctionRegistry())
-        >>> pl.DataFrame({"A": [-2, 0]}).select(form.value.alias("q"), form.unsure.alias("unsure")).rows()
-        [(-3, False), (-7, True)]
-    """
-    compiler = ColumnCompiler(columns, functions, settings, _HANDLERS)
-    try:
-        return compiler.compiled(expression)
-    except NoColumnFormError:
-        return None
 
 
 def _searched_case(compiler: ColumnCompiler, expression: SearchedCase) -> Form:
@@ -94,15 +74,13 @@ def _case(
 ) -> Form:
     """From the last branch to the first: what is not reached is not unsure."""
     type_ = compiler.type_of(expression)
-    dtype = dtype_of(type_)
-    if dtype is None:
-        raise NoColumnFormError
+    dtype = computed_dtype(type_)
     rest = Form(pl.lit(None)) if default is None else compiler.form(default)
-    value, unsure = computed(rest.value.cast(dtype), type_), rest.unsure
+    value, unsure = rest.value.cast(dtype), rest.unsure
     for condition, when in zip(reversed(conditions), reversed(whens), strict=True):
         result = compiler.form(when.result)
         taken = condition.value.cast(pl.Boolean).fill_null(False)
-        value = pl.when(taken).then(computed(result.value.cast(dtype), type_)).otherwise(value)
+        value = pl.when(taken).then(result.value.cast(dtype)).otherwise(value)
         unsure = any_of(condition.unsure, only_where(taken, result.unsure), only_where(~taken, unsure))
     return Form(value, unsure)
 
@@ -110,16 +88,22 @@ def _case(
 def _cast_to(compiler: ColumnCompiler, expression: Cast) -> Form:
     source, target = compiler.type_of(expression.operand), expression.target
     operand = compiler.form(expression.operand)
-    dtype = dtype_of(target)
-    if dtype is None:
-        raise NoColumnFormError
     if source is None or source == target:
-        return Form(computed(operand.value.cast(dtype), target), operand.unsure)
+        return Form(operand.value.cast(computed_dtype(target)), operand.unsure)
+    if isinstance(target, DecimalType) and (source in (INTEGER, BIGINT) or isinstance(source, DecimalType)):
+        converted = column_decimals.from_number(operand.value, source, target)
+        return Form(converted.value, any_of(operand.unsure, converted.unsure))
+    if isinstance(expression.operand, DecimalLiteral) and target == DOUBLE:
+        return Form(as_double(expression.operand, operand.value, source))
     return Form(_cast_value(operand.value, source, target), operand.unsure)
 
 
 def _cast_value(value: pl.Expr, source: SqlType, target: SqlType) -> pl.Expr:
     match source, target:
+        case DecimalType(), DoubleType():
+            return column_decimals.to_double(value, source)
+        case DecimalType(), (IntegerType() | BigintType()):
+            return column_decimals.to_whole_number(value, source, 32 if target == INTEGER else 64)
         case (IntegerType() | BigintType(), DoubleType()):
             return value.cast(pl.Float64)
         case IntegerType(), BigintType():
@@ -164,7 +148,7 @@ def _saturated(value: pl.Expr, bits: int) -> pl.Expr:
 def _field(compiler: ColumnCompiler, expression: FieldRef) -> Form:
     base = compiler.form(expression.base)
     type_ = compiler.type_of(expression)
-    return Form(computed(base.value.struct.field(expression.field_name), type_), base.unsure)
+    return Form(loaded(base.value.struct.field(expression.field_name), type_), base.unsure)
 
 
 def _subscript(compiler: ColumnCompiler, expression: Subscript) -> Form:
@@ -176,19 +160,19 @@ def _subscript(compiler: ColumnCompiler, expression: Subscript) -> Form:
     base = compiler.form(expression.base)
     type_ = compiler.type_of(expression)
     if index.value == 0:
-        return Form(computed(pl.lit(None).cast(dtype_of(type_) or pl.Null()), type_), base.unsure)
+        return Form(pl.lit(None).cast(computed_dtype(type_)), base.unsure)
     position = index.value - 1 if index.value > 0 else index.value
-    return Form(computed(base.value.list.get(position, null_on_oob=True), type_), base.unsure)
+    return Form(loaded(base.value.list.get(position, null_on_oob=True), type_), base.unsure)
 
 
 def _call(compiler: ColumnCompiler, call: FunctionCall) -> Form:
     bound = compiler.typer.call(call)
-    if bound.columns is None:
+    if bound.columns is None or isinstance(bound.return_type, DecimalType):
         raise NoColumnFormError
     arguments: list[Form] = []
     for argument, target in zip(call.arguments, bound.argument_types, strict=True):
         source = compiler.type_of(argument)
-        if not isinstance(target, SqlType) or source is None:
+        if not isinstance(target, SqlType) or isinstance(target, DecimalType) or source is None:
             raise NoColumnFormError
         form = compiler.form(argument)
         value = form.value if source == target else _cast_value(form.value, source, target)
@@ -206,11 +190,12 @@ def _call(compiler: ColumnCompiler, call: FunctionCall) -> Form:
         unsure = unsure.fill_null(False) if missing is NEVER else ~missing & unsure.fill_null(False)
     if missing is not NEVER:
         value = pl.when(missing).then(None).otherwise(value)
-    return Form(computed(value, bound.return_type), any_of(unsure, *(argument.unsure for argument in arguments)))
+    return Form(
+        value.cast(computed_dtype(bound.return_type)), any_of(unsure, *(argument.unsure for argument in arguments))
+    )
 
 
-_HANDLERS: dict[type[Expression], Any] = {
-    **OPERATORS,
+PARTS: dict[type[Expression], Any] = {
     Cast: _cast_to,
     FieldRef: _field,
     FunctionCall: _call,
@@ -218,3 +203,4 @@ _HANDLERS: dict[type[Expression], Any] = {
     SimpleCase: _simple_case,
     Subscript: _subscript,
 }
+"""The column forms of all that is no operator."""

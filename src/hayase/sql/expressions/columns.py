@@ -7,164 +7,39 @@ expressions, types and functions that have no column form make the whole express
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
 
-import polars as pl
-
-from hayase.sql.ast.expressions import ColumnRef, Expression, NullLiteral
-from hayase.sql.expressions.typing import Typer, is_literal
+from hayase.sql.ast.expressions import Expression
+from hayase.sql.expressions.column_forms import ColumnCompiler, ColumnExpression, NoColumnFormError, dtype_of
+from hayase.sql.expressions.column_operators import OPERATORS
+from hayase.sql.expressions.column_parts import PARTS
 from hayase.sql.functions.registry import FunctionRegistry
-from hayase.sql.types.sql_types import (
-    ArrayType,
-    BigintType,
-    BooleanType,
-    BytesType,
-    DateType,
-    DoubleType,
-    IntegerType,
-    SqlType,
-    StringType,
-    StructType,
-    TimestampType,
-    TimeType,
-)
+from hayase.sql.types.sql_types import SqlType
 
-NEVER = pl.lit(False)
-_DTYPES: dict[type[SqlType], pl.DataType] = {
-    BooleanType: pl.Boolean(),
-    IntegerType: pl.Int32(),
-    BigintType: pl.Int64(),
-    DoubleType: pl.Float64(),
-    StringType: pl.String(),
-    BytesType: pl.Binary(),
-    DateType: pl.Int32(),
-    TimeType: pl.Int32(),
-    TimestampType: pl.Int64(),
-}
-WHOLE_TYPES = (IntegerType, BigintType, DateType, TimeType, TimestampType)
-"""Types whose values are integers in columns; they are computed with 64 bits."""
+__all__ = ["ColumnExpression", "compile_columns", "dtype_of"]
+
+_NO_SETTINGS: Mapping[str, object] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
-    """A value in columns, and where the row form has to decide."""
+def compile_columns(
+    expression: Expression,
+    columns: Mapping[str, SqlType],
+    functions: FunctionRegistry,
+    settings: Mapping[str, object] = _NO_SETTINGS,
+) -> ColumnExpression | None:
+    """The column form of an expression, which has compiled as rows; `None` if it has none.
 
-    value: pl.Expr
-    unsure: pl.Expr = NEVER
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnExpression:
-    """The column form of an expression.
-
-    Attributes:
-        value: over the columns, which have the types of `dtype_of`; exact where `unsure` is false.
-        unsure: true where the row form has to be asked; never null.
-        type: of the result.
-        pure: the same rows always give the same result.
+    Example:
+        >>> import polars as pl
+        >>> from hayase.sql.ast.expressions import ColumnRef, IntegerLiteral, Arithmetic, ArithmeticOperator
+        >>> from hayase.sql.types.sql_types import INTEGER
+        >>> halved = Arithmetic(ArithmeticOperator.DIVIDE, IntegerLiteral(7), ColumnRef("A"))
+        >>> form = compile_columns(halved, {"A": INTEGER}, FunctionRegistry())
+        >>> pl.DataFrame({"A": [-2, 0]}).select(form.value.alias("q"), form.unsure.alias("unsure")).rows()
+        [(-3, False), (-7, True)]
     """
-
-    value: pl.Expr
-    unsure: pl.Expr
-    type: SqlType
-    pure: bool
-
-
-class NoColumnFormError(Exception):
-    """The expression is computed row by row."""
-
-
-def dtype_of(type_: SqlType | None) -> pl.DataType | None:
-    """The Polars type of columns of a SQL type; `None` if there is no column form of it."""
-    if isinstance(type_, ArrayType):
-        item = dtype_of(type_.item)
-        return None if item is None else pl.List(item)
-    if isinstance(type_, StructType):
-        fields = {name: dtype_of(field) for name, field in type_.fields}
-        present = {name: dtype for name, dtype in fields.items() if dtype is not None}
-        return pl.Struct(present) if present and len(present) == len(fields) else None
-    return None if type_ is None else _DTYPES.get(type(type_))
-
-
-class ColumnCompiler:
-    """Makes forms; `handlers` has one function for each kind of expression that has a column form."""
-
-    def __init__(
-        self,
-        columns: Mapping[str, SqlType],
-        functions: FunctionRegistry,
-        settings: Mapping[str, object],
-        handlers: Mapping[type[Expression], Callable[[ColumnCompiler, Any], Form]],
-    ) -> None:
-        self.typer = Typer(columns, functions)
-        self.pure = True
-        self.settings = settings
-        self._handlers = handlers
-
-    def form(self, expression: Expression) -> Form:
-        """The form of an expression.
-
-        Raises:
-            NoColumnFormError: it has none.
-        """
-        if isinstance(expression, NullLiteral):
-            return Form(pl.lit(None))
-        type_ = self.type_of(expression)
-        if isinstance(expression, ColumnRef):
-            self._dtype(type_)
-            return Form(computed(pl.col(expression.name), type_))
-        if is_literal(expression):
-            return Form(literal(getattr(expression, "value", None), type_))
-        handler = self._handlers.get(type(expression))
-        if handler is None:
-            raise NoColumnFormError
-        return handler(self, expression)
-
-    def type_of(self, expression: Expression) -> SqlType | None:
-        """The type of an expression."""
-        return self.typer.type_of(expression)
-
-    def compiled(self, expression: Expression) -> ColumnExpression:
-        """The whole expression."""
-        form = self.form(expression)
-        type_ = self.type_of(expression)
-        dtype = self._dtype(type_)
-        assert type_ is not None
-        return ColumnExpression(form.value.cast(dtype), form.unsure, type_, self.pure)
-
-    def _dtype(self, type_: SqlType | None) -> pl.DataType:
-        dtype = dtype_of(type_)
-        if dtype is None:
-            raise NoColumnFormError
-        return dtype
-
-
-def computed(value: pl.Expr, type_: SqlType | None) -> pl.Expr:
-    """A value as it is computed with: whole numbers with 64 bits."""
-    return value.cast(pl.Int64) if isinstance(type_, WHOLE_TYPES) else value
-
-
-def literal(value: Any, type_: SqlType | None) -> pl.Expr:
-    """A literal of a type."""
-    if isinstance(type_, WHOLE_TYPES):
-        return pl.lit(value, dtype=pl.Int64)
-    dtype = dtype_of(type_)
-    if dtype is None:
-        raise NoColumnFormError
-    return pl.lit(value, dtype=dtype)
-
-
-def any_of(*conditions: pl.Expr) -> pl.Expr:
-    """OR of conditions that are never null."""
-    result = NEVER
-    for condition in conditions:
-        if condition is not NEVER:
-            result = condition if result is NEVER else result | condition
-    return result
-
-
-def only_where(condition: pl.Expr, mask: pl.Expr) -> pl.Expr:
-    """A mask that counts only where a condition, which is never null, is true."""
-    return NEVER if mask is NEVER else condition & mask
+    compiler = ColumnCompiler(columns, functions, settings, {**OPERATORS, **PARTS})
+    try:
+        return compiler.compiled(expression)
+    except NoColumnFormError:
+        return None

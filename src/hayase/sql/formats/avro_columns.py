@@ -54,7 +54,7 @@ def _schema(type_: sql.SqlType, name: str, namespace: str) -> Any:
             entry = (("key", key), ("value", value))
             names = {"key": f"{name}_MapKey", "value": f"{name}_MapValue"}
             internal = {"connect.internal.type": "MapEntry"}
-            return {"type": "array", "items": _record(entry, name, namespace, internal, names), **internal}
+            return {"type": "array", "items": _record(entry, name, namespace, internal, names), "connect.name": name}
         case sql.DecimalType(precision, scale):
             return {
                 "type": "bytes",

@@ -114,9 +114,9 @@ class _Form:
         match type_:
             case sql.StructType(fields) if kind == "record":
                 types = {field["name"]: field["type"] for field in definition["fields"]}
-                return _optional(
-                    _record, {name: self.writer(each, types[name]) for name, each in fields if name in types}
-                )
+                inner = {name: self.writer(each, types[name]) for name, each in fields if name in types}
+                defaults = [field["name"] for field in definition["fields"] if self._has_default(field)]
+                return partial(_record_with_defaults, defaults, inner) if defaults else _optional(_record, inner)
             case sql.ArrayType(item) if kind == "array":
                 return _optional(_array, {"": self.writer(item, definition["items"])})
             case sql.MapType(_, value) if kind == "map":
@@ -124,6 +124,11 @@ class _Form:
             case sql.MapType(_, value) if kind == "array":
                 return partial(_entries, self._entry_writer(value, definition["items"]))
         return None
+
+    def _has_default(self, field: dict[str, Any]) -> bool:
+        """Whether a field cannot be null and has a default in its place."""
+        branches = field["type"] if isinstance(field["type"], list) else [field["type"]]
+        return "default" in field and "null" not in map(self._schema.kind, branches)
 
     def _entry_writer(self, value: sql.SqlType, node: Any) -> _Write | None:
         fields = self._schema.definition(node)["fields"]
@@ -138,6 +143,15 @@ def _optional(write: Callable[[dict[str, _Write], Any], Any], inner: dict[str, _
 def _record(writers: dict[str, _Write], value: Any) -> Any:
     changed = {name: write(value[name]) for name, write in writers.items() if value.get(name) is not None}
     return {**value, **changed}
+
+
+def _record_with_defaults(defaults: list[str], writers: dict[str, _Write | None], value: Any) -> Any:
+    """A record without the null fields that have a default."""
+    return {
+        name: item if item is None or writers.get(name) is None else writers[name](item)  # type: ignore[misc]
+        for name, item in value.items()
+        if item is not None or name not in defaults
+    }
 
 
 def _array(writers: dict[str, _Write], value: Any) -> Any:

@@ -79,12 +79,16 @@ def _array(schema: Any, named: dict[str, Any], outer: tuple[str, ...]) -> sql.Sq
     item = _type(schema["items"], named, outer)
     if item is None:
         return None
-    entries = schema["items"]
-    if (
-        isinstance(entries, dict)
-        and entries.get("connect.internal.type") == "MapEntry"
-        and isinstance(item, sql.StructType)
-    ):
+    if isinstance(item, sql.StructType) and _is_entry(schema["items"]):
         types = dict(item.fields)
         return sql.MapType(types["key"], types["value"]) if types.keys() == {"key", "value"} else None
     return sql.ArrayType(item)
+
+
+def _is_entry(schema: Any) -> bool:
+    """Whether a record is one that Connect writes for an entry of a map."""
+    if not isinstance(schema, dict):
+        return False
+    return (
+        schema.get("connect.internal.type") == "MapEntry" or schema.get("name") == "io.confluent.connect.avro.MapEntry"
+    )

@@ -46,6 +46,12 @@ class JsonRowsCodec(ColumnCodec):
         self._payload = payload
         self._columns = list(columns)
         self._schema = schema
+        converters = [converter(column.type) for column in columns]
+        self._converters = [
+            (index, each)
+            for index, each in enumerate(converters)
+            if each is not None and not isinstance(columns[index].type, sql.DoubleType)  # see _series
+        ]
         self._writers = [writer(column.type) for column in columns]
         written = [(f"f{index}", Any, msgspec.field(name=column.name)) for index, column in enumerate(columns)]
         self._filled = msgspec.defstruct("Row", written, gc=False, eq=False)
@@ -64,13 +70,15 @@ class JsonRowsCodec(ColumnCodec):
 
     def decode_list(self, values: Sequence[bytes | None], fields: frozenset[str] | None = None) -> Decoded:
         """See ColumnCodec."""
-        wanted = [index for index, name in enumerate(self._schema.names) if fields is None or name in fields]
         twin = self._payload.twin
+        decoded = None if twin is None else self._at_once(twin, values, fields)
+        if decoded is not None:
+            return decoded
         if twin is None:
-            columns, left = [[None] * len(values) for _ in wanted], list(range(len(values)))
+            columns, left = [[None] * len(values) for _ in self._columns], list(range(len(values)))
             null = [False] * len(values)
         else:
-            columns, left, null = self._short_way(twin, values, wanted)
+            columns, left, null = self._short_way(twin, values)
         rows, bad = read_each(
             self._serde.deserialize,
             [values[at] for at in left],
@@ -79,15 +87,27 @@ class JsonRowsCodec(ColumnCodec):
         failed = {left[at] for at, _ in bad}
         for at, row in zip(left, rows, strict=True):
             null[at] = row is None and at not in failed
-            if row is not None:
-                for column, index in zip(columns, wanted, strict=True):
-                    column[at] = row[self._columns[index].name]
-        made = [self._series(index, column) for column, index in zip(columns, wanted, strict=True)]
-        frame = pl.DataFrame(made or None, height=len(values))
+            for column, own in zip(columns, self._columns, strict=True):
+                column[at] = None if row is None else row[own.name]
+        frame = self._frame(columns, fields, len(values))
         return Decoded(frame, pl.Series(null, dtype=pl.Boolean), [(left[at], error) for at, error in bad])
 
+    def _at_once(self, twin: JsonTwin, values: Sequence[bytes | None], fields: frozenset[str] | None) -> Decoded | None:
+        """All records, if each has all columns as they are; else `None`."""
+        if self._converters:
+            return None
+        try:
+            twins = list(map(twin.decode_strictly if twin.respelled else twin.decode, values))  # type: ignore[arg-type]
+            columns = [list(map(attrgetter(name), twins)) for name in twin.attributes]
+            if fields is not None and any(UNSET in column for column in columns):
+                return None
+            frame = self._frame(columns, fields, len(values))
+        except Exception:  # something does not fit, a null value is among them, or UNSET in a column
+            return None
+        return Decoded(frame, pl.repeat(False, len(values), dtype=pl.Boolean, eager=True), [])
+
     def _short_way(
-        self, twin: JsonTwin, values: Sequence[bytes | None], wanted: list[int]
+        self, twin: JsonTwin, values: Sequence[bytes | None]
     ) -> tuple[list[list[Any]], list[int], list[bool]]:
         """Columns, the rows that have to be read the long way, and which are null."""
         texts: Sequence[Any] = [b"null" if text is None else text for text in values] if None in values else values
@@ -97,22 +117,26 @@ class JsonRowsCodec(ColumnCodec):
         if None in twins:
             null = [each is None for each in twins]
             twins = [twin.empty if each is None else each for each in twins]
-        present = [at for at, gone in enumerate(null) if not gone]
-        every = [list(map(attrgetter(name), twins)) for name in twin.attributes]
-        missing = any(UNSET in column for column in every)
+        present = [at for at, gone in enumerate(null) if not gone and at not in left]
+        columns = [list(map(attrgetter(name), twins)) for name in twin.attributes]
+        missing = any(UNSET in column for column in columns)
         if missing or twin.respelled:
-            undecided = twin.undecided([texts[at] for at in present])
-            left |= {present[at] for at in undecided}
-        columns = [every[index] for index in wanted]
+            left |= {present[at] for at in twin.undecided([texts[at] for at in present])}
         if missing:
             columns = [[None if value is UNSET else value for value in column] for column in columns]
-        for number, index in enumerate(wanted):
-            convert = converter(self._columns[index].type)
-            if convert is not None and not isinstance(self._columns[index].type, sql.DoubleType):
-                left |= _converted(columns[number], convert)
+        for index, convert in self._converters:
+            left |= _converted(columns[index], convert)
         if twin.respelled_inside:
             left |= {at for at in present if at not in left and not twin.is_decided_inside(texts[at])}
         return columns, sorted(left), null
+
+    def _frame(self, columns: list[list[Any]], fields: frozenset[str] | None, height: int) -> pl.DataFrame:
+        made = [
+            self._series(index, column)
+            for index, column in enumerate(columns)
+            if fields is None or self._columns[index].name in fields
+        ]
+        return pl.DataFrame(made or None, height=height)
 
     def _series(self, index: int, values: list[Any]) -> pl.Series:
         name, dtype = self._schema.fields[index]

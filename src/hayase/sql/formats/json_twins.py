@@ -28,6 +28,9 @@ _BECOME_ASCII = "ßıſﬀﬁﬂﬃﬄﬅﬆ"
 
 _NAMES: msgspec.json.Decoder[dict[str, msgspec.Raw]] = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _DECIDED_MAX = 1000
+_STRICT_TRIES = 50
+_NOTHING = Annotated[int, msgspec.Meta(gt=0, lt=0)]
+"""A type without values."""
 
 
 class UndecidedError(Exception):
@@ -43,6 +46,8 @@ class JsonTwin:
 
     Attributes:
         decode: the twin of some bytes, `None` for the text `null`; raises msgspec's errors.
+        decode_strictly: the same for objects that have only the columns' names, each in the one spelling that is
+            expected: what it does not refuse is decided.
         empty: the twin whose fields all are null.
         attributes: names of the twin's fields, in the columns' order; UNSET where a record does not have the name.
         respelled: some column is expected in another spelling.
@@ -54,8 +59,10 @@ class JsonTwin:
         self.spelling = dict(spelling)
         twin = _twin(fields, self.spelling)
         self.decode = msgspec.json.Decoder(twin | None).decode
+        self.decode_strictly = msgspec.json.Decoder(_twin(fields, self.spelling, strict=True)).decode
+        self._strict_tries = _STRICT_TRIES
         self.empty = twin(*(None for _ in fields))
-        self.attributes = [field.name for field in msgspec.structs.fields(twin)]
+        self.attributes = [each.name for each in msgspec.structs.fields(twin)]
         self._row = _row_of(fields)
         converters = [(name, converter(type_)) for name, type_ in fields]
         self._converters = [(name, each) for name, each in converters if each is not None]
@@ -76,37 +83,42 @@ class JsonTwin:
             return None
         row = self._row(twin)
         missing = UNSET in row.values()
-        if missing or self.respelled:
-            self._check_names(data)
+        if missing or self.respelled or self.respelled_inside:
+            self._check(data)
         if missing:
             row = {name: None if value is UNSET else value for name, value in row.items()}
-        if self.respelled_inside:
-            self._check_inside(data)
         for name, convert in self._converters:
             value = row[name]
             if value is not None:
                 row[name] = convert(value)
         return row
 
-    def _check_names(self, data: bytes) -> None:
-        """Raises UndecidedError unless each column's name is written in the one spelling that is expected."""
-        names = tuple(_NAMES.decode(data))
+    def _check(self, data: bytes) -> None:
+        """Raises UndecidedError unless each name is written in the one spelling that is expected."""
+        if self._strict_tries:
+            try:
+                self.decode_strictly(data)
+            except msgspec.MsgspecError:
+                self._strict_tries -= 1  # records with other fields are the rule
+            else:
+                self._strict_tries = _STRICT_TRIES
+                return
+        inside = not self.respelled_inside or self.is_decided_inside(data)
+        if not inside or not self._are_decided(tuple(_NAMES.decode(data))):
+            raise UndecidedError
+
+    def _are_decided(self, names: tuple[str, ...]) -> bool:
         decided = self._decided.get(names)
         if decided is None:
             if len(self._decided) >= _DECIDED_MAX:
                 self._decided.clear()
             decided = self._decided[names] = all(self._is_decided(name, names) for name, _ in self.fields)
-        if not decided:
-            raise UndecidedError
+        return decided
 
     def _is_decided(self, name: str, given: tuple[str, ...]) -> bool:
         expected = self.spelling.get(name, name)
         meant = {each for each in given if name in (each, each.upper())}
         return meant <= {expected} or (expected == name and name in meant)
-
-    def _check_inside(self, data: bytes) -> None:
-        if not self.is_decided_inside(data):
-            raise UndecidedError
 
     def is_decided_inside(self, data: bytes) -> bool:
         """Whether all that looks like a respelled name inside of columns is in the expected spelling."""
@@ -116,14 +128,10 @@ class JsonTwin:
         return all(upper.count(token) == data.count(expected) for token, expected in self.respelled_inside)
 
     def undecided(self, texts: Sequence[bytes]) -> list[int]:
-        """Which of some records write a column's name in several spellings, or in one that is not expected."""
-        left = []
-        for at, text in enumerate(texts):
-            try:
-                self._check_names(text)
-            except (UndecidedError, msgspec.MsgspecError):
-                left.append(at)
-        return left
+        """Which of some objects write a column's name in several spellings, or in one that is not expected."""
+        names = list(map(tuple, map(_NAMES.decode, texts)))
+        left = {each for each in set(names) if not self._are_decided(each)}
+        return [at for at, each in enumerate(names) if each in left] if left else []
 
 
 def spelling_of(fields: Fields, value: Any) -> dict[str, str]:
@@ -165,24 +173,34 @@ def _token(name: str, spelling: Mapping[str, str]) -> tuple[bytes, bytes]:
     return f'"{name}"'.encode(), f'"{spelling.get(name, name)}"'.encode()
 
 
-def _twin(fields: Fields, spelling: Mapping[str, str]) -> Any:
+def _twin(fields: Fields, spelling: Mapping[str, str], *, strict: bool = False) -> Any:
     named = _can_be_named(fields)
     made = []
     for index, (name, type_) in enumerate(fields):
         written = msgspec.field(name=spelling.get(name, name), default=UNSET)
-        made.append((name if named else f"f{index}", _hint(type_, spelling) | UnsetType, written))
-    return msgspec.defstruct("Row", made, gc=False, eq=False)
+        hint = _hint(type_, spelling, strict=strict) | UnsetType
+        made.append((name if named else f"f{index}", hint, written))
+    if strict:  # the columns' own spelling must not be there beside the expected one
+        own = [name for name, _ in fields if name in spelling]
+        prefix = "own"
+        while any(name.startswith(prefix) for name, _ in fields):
+            prefix += "_"
+        made += [
+            (f"{prefix}{index}", _NOTHING | UnsetType, msgspec.field(name=name, default=UNSET))
+            for index, name in enumerate(own)
+        ]
+    return msgspec.defstruct("Row", made, gc=False, eq=False, forbid_unknown_fields=strict)
 
 
-def _hint(type_: sql.SqlType, spelling: Mapping[str, str]) -> Any:
+def _hint(type_: sql.SqlType, spelling: Mapping[str, str], *, strict: bool) -> Any:
     """The type hint that accepts, besides null, only what needs no conversion but that of `converter`."""
     match type_:
         case sql.ArrayType(item):
-            return list.__class_getitem__(_hint(item, spelling)) | None
+            return list.__class_getitem__(_hint(item, spelling, strict=strict)) | None
         case sql.MapType(_, item):
-            return dict.__class_getitem__((str, _hint(item, spelling))) | None
+            return dict.__class_getitem__((str, _hint(item, spelling, strict=strict))) | None
         case sql.StructType(fields):
-            return _twin(fields, spelling) | None
+            return _twin(fields, spelling, strict=strict) | None
     return _HINTS[type(type_)]
 
 

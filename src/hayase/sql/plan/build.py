@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hayase.dsl.builder import StreamsBuilder
+from hayase.sql.analysis.pruning import pruned
 from hayase.sql.analysis.steps import (
     Aggregate,
     Filter,
@@ -35,7 +36,7 @@ _FILTERED_TABLE = "KsqlTopic-Reduce"
 
 
 def build_topology(
-    root: Step,
+    root: Project,
     sink: DataSource,
     functions: FunctionRegistry,
     settings: Mapping[str, object],
@@ -48,7 +49,7 @@ def build_topology(
     """
     tables = frozenset(tables_to_partition(root))
     context = PlanContext(StreamsBuilder(), functions, settings, registry, tables)
-    write(build_step(root, context), Sink(sink), context)
+    write(build_step(pruned(root), context), Sink(sink), context)
     return context.builder.build({"topology.optimization": "all"})
 
 

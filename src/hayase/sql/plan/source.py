@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -11,8 +11,11 @@ from hayase.core.records import Headers, RecordMetadata, Windowed
 from hayase.dsl.options.materialized import Materialized
 from hayase.dsl.options.options import Consumed
 from hayase.processor.api import FixedKeyProcessor, FixedKeyProcessorContext, FixedKeyRecord
+from hayase.serde.protocol import Serde
 from hayase.sql.analysis.steps import ReadSource
 from hayase.sql.catalog.sources import ROWOFFSET, ROWPARTITION, ROWTIME, WINDOWEND, WINDOWSTART, DataSource
+from hayase.sql.formats.columns import Column
+from hayase.sql.formats.internal import internal_value_serde
 from hayase.sql.formats.serdes import key_serde, value_serde
 from hayase.sql.plan.context import PlanContext, Stage, internal_key, windowed_serde
 from hayase.sql.plan.copartitioning import internal_partitioning, partitioning_of
@@ -31,7 +34,12 @@ def read_source(step: ReadSource, context: PlanContext, store: str | None = None
     values = value_serde(source.value_format, source.value, topic=source.topic, registry=context.registry)
     consumed = Consumed.with_(keys, values, extractor_of(source, context.functions, context.settings))
     stream = context.builder.stream(source.topic, consumed)
-    stream = stream.process_values(partial(AddColumns, source, dict(step.names)))
+    names = dict(step.names)
+    if names.keys() <= {column.name for column in (*source.key, *source.value)}:
+        mapper: Callable[[Any, Any], Any] = ColumnsOfRecords(source, names)
+        stream = stream.map_values(mapper)
+    else:
+        stream = stream.process_values(partial(AddColumns, source, names))
     fields = tuple(column.name for column in source.key)
     stage = Stage(step.rows, fields, keys, stream, partitioning=partitioning_of(source))
     if not source.is_table:
@@ -41,8 +49,15 @@ def read_source(step: ReadSource, context: PlanContext, store: str | None = None
         keys, stream = internal_key(source.key, source.window), stream.select_key(SameKey())
         stage = replace(stage, partitioning=internal_partitioning(types, source.window))
     kept: Materialized[Any, Any] = Materialized() if store is None else Materialized.as_(store)
-    table = stream.to_table(kept.with_key_serde(keys).with_value_serde(stage.value_serde))
+    table = stream.to_table(kept.with_key_serde(keys).with_value_serde(_kept_rows(step)))
     return replace(stage, key_serde=keys, stream=None, table=table)
+
+
+def _kept_rows(step: ReadSource) -> Serde[dict[str, Any]]:
+    """The serde of a table's rows: columns of the value come last, where ALTER appends new ones."""
+    values = {step.names.get(column.name) for column in step.source.value}
+    columns = [Column(name, type_) for name, type_ in step.rows.columns.items()]
+    return internal_value_serde(sorted(columns, key=lambda column: column.name in values))
 
 
 class SameKey:
@@ -53,23 +68,53 @@ class SameKey:
         return key
 
 
-class AddColumns(FixedKeyProcessor[Any, Any, Any]):
-    """Makes rows of a source's records: all columns of key, value and headers, and the pseudo columns.
+class ColumnsOfRecords:
+    """Makes rows of keys and values: the columns of both.
 
     Args:
         source: the stream or table.
-        names: of its columns in the rows.
+        names: of its columns in the rows; others are left out.
     """
 
     def __init__(self, source: DataSource, names: Mapping[str, str]) -> None:
-        self._values = [(column.name, names[column.name]) for column in source.value]
-        self._keys = [(column.name, names[column.name]) for column in source.key]
+        self._values = [(column.name, names[column.name]) for column in source.value if column.name in names]
+        self._fields = [(column.name, names[column.name]) for column in source.key if column.name in names]
+        self._bare = len(source.key) == 1
+
+    def __call__(self, key: Any, value: Mapping[str, Any] | None) -> dict[str, Any] | None:
+        """The row of a record; none for a record without a value."""
+        if value is None:
+            return None
+        row = {name: value[column] for column, name in self._values}
+        if isinstance(key, Windowed):
+            key = key.key
+        if self._bare:
+            for _, name in self._fields:
+                row[name] = key
+        else:
+            for column, name in self._fields:
+                row[name] = None if key is None else key[column]
+        return row
+
+
+class AddColumns(FixedKeyProcessor[Any, Any, Any]):
+    """Makes rows of records: the columns of key and value, those of headers, and the pseudo columns.
+
+    Args:
+        source: the stream or table.
+        names: of its columns in the rows; others are left out.
+    """
+
+    def __init__(self, source: DataSource, names: Mapping[str, str]) -> None:
+        self._columns = ColumnsOfRecords(source, names)
         self._headers = [
-            (names[header.name], header.key, isinstance(header.type, ArrayType)) for header in source.headers
+            (names[header.name], header.key, isinstance(header.type, ArrayType))
+            for header in source.headers
+            if header.name in names
         ]
-        self._names = names
-        self._windowed = source.window is not None
-        self._skips_null_keys = source.is_table
+        self._bounds = names.get(WINDOWSTART), names.get(WINDOWEND)
+        self._time = names.get(ROWTIME)
+        self._place = names.get(ROWPARTITION), names.get(ROWOFFSET)
 
     def init(self, context: FixedKeyProcessorContext[Any, Any]) -> None:
         """See `FixedKeyProcessor.init`."""
@@ -77,31 +122,25 @@ class AddColumns(FixedKeyProcessor[Any, Any, Any]):
 
     def process(self, record: FixedKeyRecord[Any, Any]) -> None:
         """Send the record's row on; a null value stays one."""
-        if record.key is None and self._skips_null_keys:
-            return
-        row = None if record.value is None else self._row(record)
+        row = self._columns(record.key, record.value)
+        if row is not None:
+            self._add(row, record)
         self._context.forward(record.with_value(row))
 
-    def _row(self, record: FixedKeyRecord[Any, Any]) -> dict[str, Any]:
-        names, value = self._names, record.value
-        row = {name: value[column] for column, name in self._values}
-        key = record.key
-        if self._windowed:
-            window = key.window if isinstance(key, Windowed) else (None, None)
-            row[names[WINDOWSTART]], row[names[WINDOWEND]] = window
-            key = key.key if isinstance(key, Windowed) else None
-        if len(self._keys) == 1:
-            row[self._keys[0][1]] = key
-        else:
-            for column, name in self._keys:
-                row[name] = None if key is None else key[column]
+    def _add(self, row: dict[str, Any], record: FixedKeyRecord[Any, Any]) -> None:
         for name, header, is_all in self._headers:
             row[name] = _all_headers(record.headers) if is_all else _last_header(record.headers, header)
-        metadata = self._context.record_metadata() or _NO_METADATA
-        row[names[ROWTIME]] = record.timestamp_ms
-        row[names[ROWPARTITION]] = metadata.partition
-        row[names[ROWOFFSET]] = metadata.offset
-        return row
+        if self._time is not None:
+            row[self._time] = record.timestamp_ms
+        if self._place != (None, None):
+            metadata = self._context.record_metadata() or _NO_METADATA
+            _put(row, self._place, (metadata.partition, metadata.offset))
+        if self._bounds != (None, None):
+            _put(row, self._bounds, record.key.window if isinstance(record.key, Windowed) else (None, None))
+
+
+def _put(row: dict[str, Any], names: tuple[str | None, ...], values: tuple[Any, ...]) -> None:
+    row.update({name: value for name, value in zip(names, values, strict=True) if name is not None})
 
 
 def _all_headers(headers: Headers) -> list[dict[str, Any]]:

@@ -25,6 +25,7 @@ from hayase.sql.statements.execution import Execution
 from hayase.sql.statements.inferred_columns import register_result
 from hayase.sql.statements.query_upgrades import check_query_upgrade
 from hayase.sql.statements.results import PersistentQuery, QueryKind, StatementResult
+from hayase.sql.types.sql_types import quoted_name
 
 _PREFIX = "ksql.output.topic.name.prefix"
 _PARTITIONS, _REPLICAS = "ksql.sink.partitions", "ksql.sink.replicas"
@@ -40,10 +41,9 @@ def create_as(statement: CreateAsSelect, execution: Execution) -> StatementResul
     properties = read_properties(statement.properties, CREATE_AS_PROPERTIES, f"CREATE {kind.value} AS SELECT")
     existing = execution.catalog.find(statement.name)
     if existing is not None and not statement.or_replace:
-        message = already_exists(statement.name, kind, existing)
         if statement.if_not_exists:
-            return StatementResult(message)
-        raise StatementError("SOURCE_EXISTS", message)
+            return StatementResult(f"{already_exists(quoted_name(statement.name), kind, existing)}.")
+        raise StatementError("SOURCE_EXISTS", already_exists(f"'{statement.name}'", kind, existing))
     if statement.or_replace:
         check_replaceable(statement.name, kind, existing, is_source=False)
     plan = planned(statement.query, statement.name, f"CREATE {kind.value} AS SELECT", execution)

@@ -42,10 +42,9 @@ def create_source(statement: CreateSource, execution: Execution) -> StatementRes
     properties = read_properties(statement.properties, CREATE_PROPERTIES, f"CREATE {statement.kind.value}")
     existing = execution.catalog.find(statement.name)
     if existing is not None and not statement.or_replace:
-        message = already_exists(statement.name, statement.kind, existing)
         if statement.if_not_exists:
-            return StatementResult(message)
-        raise StatementError("SOURCE_EXISTS", message)
+            return StatementResult(f"{already_exists(quoted_name(statement.name), statement.kind, existing)}.")
+        raise StatementError("SOURCE_EXISTS", already_exists(f"'{statement.name}'", statement.kind, existing))
     if statement.or_replace:
         check_replaceable(statement.name, statement.kind, existing, is_source=statement.is_source)
     source = _source(statement, properties, execution)
@@ -64,11 +63,8 @@ def create_source(statement: CreateSource, execution: Execution) -> StatementRes
 
 
 def already_exists(name: str, kind: SourceKind, existing: DataSource) -> str:
-    """The message about a name that is taken."""
-    return (
-        f"Cannot add {kind.value.lower()} {quoted_name(name)}: A {existing.kind.value.lower()} with the same name "
-        "already exists"
-    )
+    """The message about a name that is taken; `name` in the quotes it is shown with."""
+    return f"Cannot add {kind.value.lower()} {name}: A {existing.kind.value.lower()} with the same name already exists"
 
 
 def _source(statement: CreateSource, properties: WithProperties, execution: Execution) -> DataSource:

@@ -23,10 +23,10 @@ def drop_source(statement: DropSource, execution: Execution) -> StatementResult:
     source = catalog.find(statement.name)
     if source is None:
         if statement.if_exists:
-            return StatementResult(f"Source {quoted_name(statement.name)} does not exist.")
+            return StatementResult(f"Source {statement.name} does not exist.")
         raise StatementError(
             "UNKNOWN_SOURCE",
-            f"Source {quoted_name(statement.name)} does not exist.{did_you_mean(catalog.similar(statement.name))}",
+            f"Source {statement.name} does not exist.{did_you_mean(catalog.similar(statement.name))}",
             location=statement.location,
         )
     if source.kind is not statement.kind:
@@ -78,7 +78,7 @@ def alter_source(statement: AlterSource, execution: Execution) -> StatementResul
     if source is None:
         raise StatementError(
             "UNKNOWN_SOURCE",
-            f"Source {quoted_name(statement.name)} does not exist.{did_you_mean(catalog.similar(statement.name))}",
+            f"Source {statement.name} does not exist.{did_you_mean(catalog.similar(statement.name))}",
             location=statement.location,
         )
     if source.kind is not statement.kind:

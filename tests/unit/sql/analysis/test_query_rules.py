@@ -85,6 +85,11 @@ def test_projections_that_are_refused(engine: SqlEngine, statement: str, message
             "CREATE TABLE x AS SELECT k, COUNT(*) FROM s WINDOW TUMBLING (SIZE 1 SECOND) GROUP BY k, WINDOWSTART;",
             "Window bounds column WINDOWSTART can only be used in the SELECT clause of windowed aggregations",
         ),
+        (
+            "CREATE STREAM x AS SELECT k, CASE WHEN v > 0 THEN EXPLODE(a) END AS e FROM s;",
+            "Table functions cannot be used in CASE: EXPLODE(S.A)",
+        ),
+        ("CREATE STREAM x AS SELECT k, EXPLODE(ARRAY[EXPLODE(a)]) FROM s;", "Table functions cannot be nested"),
         ("CREATE STREAM x AS SELECT k, EXPLODE(a), COUNT(*) FROM s GROUP BY k;", "cannot be used with aggregations."),
     ],
 )

@@ -211,6 +211,18 @@ def test_a_value_is_written_by_the_schema_that_was_asked_for(registry: EmbeddedS
     assert AvroSerde(None, registry).deserialize(data) == {"c1": 1, "c2": 7}
 
 
+def test_null_is_the_default_where_a_schema_that_was_asked_for_has_no_null(registry: EmbeddedSchemaRegistry) -> None:
+    fields = [{"name": "a", "type": "long", "default": 10}, {"name": "b", "type": ["null", "long"]}]
+    inner = {"type": "record", "name": "inner", "fields": fields}
+    outer = {"type": "record", "name": "outer", "fields": [{"name": "s", "type": inner}, *fields]}
+    schema_id = registry.register("other", RegistrySchema(json.dumps(outer)))
+    pair = (("a", sql.BIGINT), ("b", sql.BIGINT))
+    columns = [Column("s", sql.StructType(pair)), *(Column(*each) for each in pair)]
+    serde = value_serde(FormatInfo("AVRO", ((SCHEMA_ID, str(schema_id)),)), columns, topic="t", registry=registry)
+    data = serde.serialize({"s": {"a": None, "b": None}, "a": None, "b": 1})
+    assert serde.deserialize(data) == {"s": {"a": 10, "b": None}, "a": 10, "b": 1}
+
+
 def test_protobuf_by_id_writes_only_what_the_columns_have(registry: EmbeddedSchemaRegistry) -> None:
     text = 'syntax = "proto3"; message M { int32 c1 = 1; string c2 = 2; }'
     schema_id = registry.register("other", RegistrySchema(text, "PROTOBUF"))

@@ -11,7 +11,7 @@ from tests.unit.sql.functions.evaluation import REGISTRY
 from tests.unit.sql.functions.test_totality import some_type, some_value
 
 from hayase.sql.errors import FunctionError
-from hayase.sql.expressions.column_parts import compile_columns
+from hayase.sql.expressions.columns import compile_columns
 from hayase.sql.functions.declarations import Declaration
 from hayase.sql.functions.java.equality import identity
 from hayase.sql.functions.registry import FunctionKind

@@ -53,7 +53,7 @@ def test_a_source_over_a_topic_that_is_not_there_needs_partitions() -> None:
 def test_a_name_can_be_taken_once_unless_the_statement_says_otherwise(engine: SqlEngine) -> None:
     assert "A stream with the same name already exists" in _error(engine, SOURCE)
     message = _message(engine, SOURCE.replace("STREAM s", "STREAM IF NOT EXISTS s"))
-    assert message == "Cannot add stream `S`: A stream with the same name already exists"
+    assert message == "Cannot add stream `S`: A stream with the same name already exists."
 
 
 def test_create_or_replace_keeps_the_id_of_the_query_and_its_place(engine: SqlEngine) -> None:
@@ -92,7 +92,7 @@ def test_drop_stops_the_query_that_was_made_with_the_source(engine: SqlEngine) -
 def test_drop_refuses_a_source_that_others_read(engine: SqlEngine) -> None:
     engine.script("CREATE STREAM a AS SELECT * FROM s;")
     assert "The following streams and/or tables read from this source: [A]." in _error(engine, "DROP STREAM s;")
-    assert _message(engine, "DROP STREAM IF EXISTS nope;") == "Source `NOPE` does not exist."
+    assert _message(engine, "DROP STREAM IF EXISTS nope;") == "Source NOPE does not exist."
 
 
 def test_alter_adds_columns_to_sources_that_no_query_made(engine: SqlEngine) -> None:
