@@ -1,0 +1,130 @@
+"""Scripts of SQL as programs: their queries share one runtime and go on after a restart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.spark.place import Place, until
+
+from hayase.app.sql_program import SqlProgram
+from hayase.sql.errors import ParseFailedError, StatementError
+
+SOURCES = """
+SET 'auto.offset.reset' = 'earliest';
+CREATE STREAM orders (user_id STRING KEY, product STRING, amount BIGINT)
+    WITH (KAFKA_TOPIC = 'orders', VALUE_FORMAT = 'JSON', PARTITIONS = 2);
+CREATE TABLE users (user_id STRING PRIMARY KEY, region STRING)
+    WITH (KAFKA_TOPIC = 'users', VALUE_FORMAT = 'JSON', PARTITIONS = 2);
+"""
+ENRICHED = """
+CREATE STREAM enriched AS
+    SELECT o.user_id AS user_id, product, amount, region
+    FROM orders o JOIN users u ON o.user_id = u.user_id WHERE amount > 0;
+"""
+REGIONS = "CREATE TABLE regions AS SELECT region, COUNT(*) AS n, SUM(amount) AS total FROM enriched GROUP BY region;"
+
+
+def program(place: Place, *parts: str) -> SqlProgram:
+    settings = {key: value for key, value in place.settings().items() if key != "commit.interval.ms"}
+    return SqlProgram("\n".join(parts), settings)
+
+
+def put(place: Place, first: int, last: int) -> None:
+    place.put("orders", [(f"u{i % 3}", {"product": f"p{i % 2}", "amount": i}, 1_000 + i) for i in range(first, last)])
+
+
+def users(place: Place) -> None:
+    place.put("users", [("u0", {"region": "eu"}, 0), ("u1", {"region": "us"}, 0), ("u2", {"region": "eu"}, 0)])
+
+
+def regions(last: int) -> dict[str, dict[str, Any]]:
+    by_region: dict[str, list[int]] = {"eu": [], "us": []}
+    for i in range(1, last):
+        by_region["us" if i % 3 == 1 else "eu"].append(i)
+    return {region: {"N": len(amounts), "TOTAL": sum(amounts)} for region, amounts in by_region.items()}
+
+
+def test_a_query_that_reads_what_another_one_writes_runs_after_it_to_the_end(place: Place) -> None:
+    place.topic("orders"), place.topic("users")
+    users(place)
+    put(place, 0, 30)
+    with program(place, SOURCES, ENRICHED, REGIONS) as first:
+        reports = first.run_to_end()
+    assert set(reports) == {"CSAS_ENRICHED", "CTAS_REGIONS"}
+    assert place.last("REGIONS") == regions(30)
+    put(place, 30, 50)
+    with program(place, SOURCES, ENRICHED, REGIONS) as again:
+        reports = again.run_to_end()
+    assert place.last("REGIONS") == regions(50)
+    assert reports["CSAS_ENRICHED"].consumed == 20
+
+
+def test_a_statement_before_others_changes_nothing_for_their_state(place: Place) -> None:
+    place.topic("orders"), place.topic("users")
+    users(place)
+    put(place, 0, 20)
+    with program(place, SOURCES, ENRICHED, REGIONS) as first:
+        first.run_to_end()
+    put(place, 20, 40)
+    large = "CREATE STREAM large AS SELECT * FROM orders WHERE amount >= 30;"
+    with program(place, SOURCES, large, ENRICHED, REGIONS) as changed:
+        changed.run_to_end()
+    assert place.last("REGIONS") == regions(40)
+    assert sorted(row.value["AMOUNT"] for row in place.rows("LARGE")) == list(range(30, 40))
+
+
+def test_queries_go_on_until_the_program_is_closed_and_their_tables_can_be_read(place: Place) -> None:
+    with program(place, SOURCES, ENRICHED, REGIONS) as running:
+        running.start()
+        users(place)
+        until(lambda: running.query("CSAS_ENRICHED").progress().consumed == 3)
+        put(place, 0, 10)
+        until(lambda: place.last("REGIONS") == regions(10))
+        assert running.runtime.topology("CTAS_REGIONS").config.commit_interval_ms == 2_000
+
+
+def test_a_script_with_an_error_creates_and_starts_nothing(place: Place) -> None:
+    with pytest.raises(StatementError, match="NOWHERE"):
+        program(place, SOURCES, "CREATE STREAM broken AS SELECT * FROM nowhere;")
+    with pytest.raises(ParseFailedError):
+        program(place, SOURCES, "CREATE STREAM broken AS SELEKT;")
+    assert place.log.topics() == []
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["INSERT INTO orders (user_id, amount) VALUES ('u', 1);", "DROP STREAM orders;", "SELECT * FROM orders;"],
+)
+def test_what_would_be_repeated_at_every_start_is_refused(place: Place, statement: str) -> None:
+    with pytest.raises(StatementError, match="executed again at every start") as raised:
+        program(place, SOURCES, statement)
+    assert raised.value.location is not None and raised.value.location.line == 8
+
+
+def test_two_inserts_into_one_stream_need_names(place: Place) -> None:
+    columns, options = "user_id STRING KEY, amount BIGINT", "KAFKA_TOPIC='some', VALUE_FORMAT='JSON', PARTITIONS=1"
+    made = f"CREATE STREAM some ({columns}) WITH ({options});"
+    insert = "INSERT INTO some {}SELECT user_id, amount FROM orders WHERE amount {} 5;"
+    with pytest.raises(StatementError, match="QUERY_ID"):
+        program(place, SOURCES, made, insert.format("", ">"), insert.format("", "<"))
+    named = [insert.format("WITH (QUERY_ID='few') ", "<"), insert.format("WITH (QUERY_ID='many') ", ">")]
+    assert set(program(place, SOURCES, made, *named).queries) == {"FEW", "MANY"}
+
+
+def test_the_example_is_a_program(place: Place) -> None:
+    text = (Path(__file__).parents[2] / "examples" / "ecommerce.sql").read_text()
+    for topic in ("orders", "users", "products"):
+        place.topic(topic)
+    place.put("users", [("ada", {"name": "Ada", "street": "1 A St", "city": "Ayr", "region": "north"}, 0)])
+    place.put("products", [("p1", {"name": "book"}, 0)])
+    order = {"product": "p1", "quantity": 2, "amount": 500, "card": "4000123412341234", "test": False}
+    place.put("orders", [("ada", {"id": 1, **order}, 10), ("ada", {"id": 2, **order, "product": "p9"}, 20)])
+    place.put("orders", [("ada", {"id": 3, **order, "test": True}, 30)])
+    with program(place, text) as example:
+        example.run_to_end()
+    enriched = {row.value["id"]: row.value for row in place.rows("enriched-orders")}
+    assert enriched[1]["product"] == "book" and enriched[2]["product"] == "(unknown)" and set(enriched) == {1, 2}
+    assert enriched[1]["card"] == "**** 1234" and enriched[1]["address"] == "1 A St, Ayr"
+    assert [row.value for row in place.rows("sales")] == [{"orders": 1, "quantity": 2, "revenue": 500}] * 2
