@@ -47,7 +47,7 @@ def hayase(
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """Kafka Streams for Python, on Apache Spark.
+    """Kafka Streams and ksqlDB's SQL for Python, on Apache Spark.
 
     Begin with `hayase demo`. Every command has --help with examples.
     """

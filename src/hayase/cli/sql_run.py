@@ -11,6 +11,7 @@ from hayase.app.app import FINAL
 from hayase.app.sql_program import SqlProgram, check_script_file
 from hayase.app.states import State
 from hayase.cli.lifecycle import StopRequest
+from hayase.cli.load import load_file
 from hayase.cli.options import (
     BootstrapServers,
     Config,
@@ -21,6 +22,7 @@ from hayase.cli.options import (
     settings_of_pairs,
 )
 from hayase.core.logs import configure_logging
+from hayase.sql.functions.registry import FunctionRegistry, default_registry
 from hayase.sql.grammar.variables import Variables
 
 
@@ -28,6 +30,10 @@ def run(
     script: Annotated[Path, typer.Argument(metavar="FILE.sql", help="Statements of ksqlDB's SQL.")],
     define: Annotated[
         list[str] | None, typer.Option("--define", "-d", metavar="NAME=VALUE", help="A variable, for ${NAME}.")
+    ] = None,
+    functions: Annotated[
+        list[str] | None,
+        typer.Option("--functions", metavar="FILE_OR_MODULE", help="Functions of your own; may be repeated."),
     ] = None,
     config: Config = None,
     config_file: ConfigFile = None,
@@ -50,7 +56,8 @@ def run(
     given = {"application.id": _id_of(script), **log_settings(log_dir, bootstrap_servers)}
     settings = {**given, **read_settings(config, config_file)}
     variables = Variables({name: str(value) for name, value in settings_of_pairs(define, "--define").items()})
-    program = SqlProgram(check_script_file(script), settings, variables=variables)
+    registry = _registry_with(functions or [])
+    program = SqlProgram(check_script_file(script), settings, variables=variables, functions=registry)
     with program:
         _show(program)
         runtime = program.runtime
@@ -72,6 +79,21 @@ def run(
     if runtime.error is not None:
         raise runtime.error
     typer.echo("stopped")
+
+
+def _registry_with(places: list[str]) -> FunctionRegistry:
+    """All functions of ksqlDB, and those that files and modules declare; those of files go to workers by value."""
+    from hayase.runtime.wire.pickling import by_value
+
+    registry = default_registry()
+    for place in places:
+        name = place
+        if place.endswith(".py"):
+            module = load_file(Path(place))
+            by_value(module)
+            name = module.__name__
+        registry.load_module(name)
+    return registry
 
 
 def _show(program: SqlProgram) -> None:
