@@ -158,3 +158,18 @@ def test_topics_and_schemas_are_asserted(tests: Folder) -> None:
 def test_a_value_that_a_column_cannot_have_is_an_error(tests: Folder) -> None:
     tests.write("t.sql", f"{STREAMS} INSERT INTO parcels VALUES (1, 20000); ASSERT VALUES heavy (kilos) VALUES ('x');")
     assert "'x' has no value of type INTEGER" in tests.run(code=1)
+
+
+def test_variables_are_defined_in_scripts(tests: Folder) -> None:
+    tests.write("t.sql", f"{STREAMS} DEFINE n = '20000'; INSERT INTO parcels VALUES (1, ${{n}}); UNDEFINE n;")
+    tests.run(code=0)
+
+
+def test_the_window_of_a_table_is_asserted(tests: Folder) -> None:
+    declared = "ASSERT TABLE n WITH (kafka_topic='N', value_format='JSON', window_type='TUMBLING', window_size='{}');"
+    tests.write(
+        "t.sql",
+        f"{STREAMS} CREATE TABLE n AS SELECT id, COUNT(*) AS c FROM parcels WINDOW TUMBLING (SIZE 1 HOUR) GROUP BY id;"
+        f"{declared.format('1 HOUR')} {declared.format('2 HOURS')}",
+    )
+    assert "Expected window size does not match actual for source N" in tests.run(code=1)

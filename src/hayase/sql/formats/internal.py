@@ -27,7 +27,7 @@ def internal_key_serde(columns: Sequence[Column]) -> Serde[Any]:
 
 
 def internal_value_serde(columns: Sequence[Column]) -> Serde[dict[str, Any]]:
-    """Dicts of all the columns."""
+    """Dicts of all the columns; those at the end that a row was written without are null."""
     return InternalSerde(columns, bare=False)
 
 
@@ -79,15 +79,16 @@ def _internal_serde(columns: Sequence[Column], bare: bool) -> InternalSerde:
 
 def _reader(type_: sql.SqlType) -> _Convert:
     """What makes a value of bytes; rows through a struct where the names allow it, which is several times faster."""
+    if isinstance(type_, sql.StructType):
+        named = all(_can_be_named(name) for name, _ in type_.fields)
+        written = [(name if named else f"f{index}", Any, None) for index, (name, _) in enumerate(type_.fields)]
+        twin = msgspec.defstruct("Row", written, array_like=True, forbid_unknown_fields=True, gc=False)
+        unpackers = [(name, _unpacker(each)) for name, each in type_.fields]
+        needed = [(name, each) for name, each in unpackers if each is not None]
+        names = None if named else [name for name, _ in type_.fields]
+        return partial(_read_row, msgspec.msgpack.Decoder(twin).decode, names, needed)
     unpack = _unpacker(type_)
-    if not isinstance(type_, sql.StructType) or not all(_can_be_named(name) for name, _ in type_.fields):
-        return _DECODER.decode if unpack is None else partial(_read_value, unpack)
-    twin = msgspec.defstruct(
-        "Row", [(name, Any) for name, _ in type_.fields], array_like=True, forbid_unknown_fields=True, gc=False
-    )
-    unpackers = [(name, _unpacker(each)) for name, each in type_.fields]
-    needed = [(name, each) for name, each in unpackers if each is not None]
-    return partial(_read_row, msgspec.msgpack.Decoder(twin).decode, needed)
+    return _DECODER.decode if unpack is None else partial(_read_value, unpack)
 
 
 def _can_be_named(name: str) -> bool:
@@ -99,8 +100,13 @@ def _read_value(unpack: _Convert, data: bytes) -> Any:
     return None if value is None else unpack(value)
 
 
-def _read_row(decode: _Convert, unpackers: list[tuple[str, _Convert]], data: bytes) -> dict[str, Any]:
-    row: dict[str, Any] = msgspec.structs.asdict(decode(data))
+def _read_row(
+    decode: _Convert, names: list[str] | None, unpackers: list[tuple[str, _Convert]], data: bytes
+) -> dict[str, Any]:
+    twin = decode(data)
+    row = (
+        msgspec.structs.asdict(twin) if names is None else dict(zip(names, msgspec.structs.astuple(twin), strict=True))
+    )
     for name, unpack in unpackers:
         value = row[name]
         if value is not None:

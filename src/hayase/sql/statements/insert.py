@@ -126,7 +126,8 @@ def _names(statement: InsertValues, target: DataSource) -> tuple[str, ...]:
     if len(names) != len(statement.values):
         raise StatementError(
             "INVALID_INSERT",
-            f"Expected {len(names)} values for the columns {', '.join(names)}; got {len(statement.values)}",
+            "Failed to prepare statement: Expected number columns and values to match: "
+            f"{len(names)}, {len(statement.values)}",
         )
     headers = [header.name for header in target.headers if header.name in names]
     if headers:
@@ -153,11 +154,12 @@ def _values(
     values: dict[str, Any] = {}
     for name, expression in zip(names, expressions, strict=True):
         for ref in column_refs(expression):
-            raise StatementError(
-                "INVALID_INSERT",
-                f"Unsupported column reference in INSERT VALUES: {ref.name}",
-                location=ref.location,
+            problem = (
+                f"VALUES column '{ref.name}' cannot be resolved."
+                if ref.source is None
+                else f"'{ref.source}' is not a valid stream/table name or alias."
             )
+            raise StatementError("INVALID_INSERT", f"Failed to prepare statement: {problem}", location=ref.location)
         values[name] = _value(name, expression, types[name], execution)
     return values
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hayase.core.errors import HayaseError, SchemaRegistryError
+from hayase.core.errors import HayaseError
 from hayase.serde.registry import SchemaRegistry
 from hayase.sql.ast.expressions import Expression
 from hayase.sql.ast.location import Location
@@ -13,9 +13,7 @@ from hayase.sql.ast.queries import WindowKind
 from hayase.sql.ast.statement_text import statement_text
 from hayase.sql.ast.statements import (
     AssertNullValues,
-    AssertSchema,
     AssertSource,
-    AssertTopic,
     AssertValues,
     ColumnDefinition,
     ColumnKind,
@@ -31,7 +29,6 @@ from hayase.sql.formats.serdes import key_serde, value_serde
 from hayase.sql.grammar.parser import ParsedStatement
 from hayase.sql.registry.embedded import EmbeddedSchemaRegistry
 from hayase.sql.statements.insert_coercion import insert_caster
-from hayase.sql.statements.topics import TopicAdmin
 from hayase.sql.types.sql_types import BIGINT, SqlType, quoted_name
 from hayase.testing.topics import RawRecord
 
@@ -157,7 +154,8 @@ def check_source(statement: AssertSource, engine: SqlEngine) -> None:
         ("kafka topic", expected.topic, actual.topic),
         ("key format", expected.key_format.name, actual.key_format.name),
         ("value format", expected.value_format.name, actual.value_format.name),
-        ("key window", expected.window, actual.window),
+        ("window type", expected.window and expected.window.kind, actual.window and actual.window.kind),
+        ("window size", expected.window and expected.window.size_ms, actual.window and actual.window.size_ms),
         ("timestamp column", _time_column(expected), _time_column(actual)),
         ("timestamp format", _time_format(expected), _time_format(actual)),
         ("value serde features", expected.value_format.wrap, actual.value_format.wrap),
@@ -196,49 +194,3 @@ def _time_column(source: DataSource) -> str | None:
 
 def _time_format(source: DataSource) -> str | None:
     return None if source.timestamp is None else source.timestamp.format
-
-
-def check_topic(statement: AssertTopic, topics: TopicAdmin) -> None:
-    """A topic is there, or is not.
-
-    Raises:
-        SqlAssertionError: it is the other way round, or has other numbers of partitions or replicas.
-    """
-    there = statement.name in getattr(topics, "known", {})
-    if there != statement.exists:
-        raise SqlAssertionError("TOPIC_DIFFERS", f"Topic {statement.name} {'exists' if there else 'does not exist'}")
-    for name, expression in statement.properties if statement.exists else ():
-        value = getattr(expression, "value", None)
-        actual = {"PARTITIONS": topics.partitions, "REPLICAS": topics.replicas}.get(name.upper())
-        if actual is None:
-            raise StatementError("INVALID_ASSERT", f"Cannot assert unknown topic property: {name}")
-        if actual(statement.name) != value:
-            raise SqlAssertionError(
-                "TOPIC_DIFFERS",
-                f"Mismatched configuration for topic {statement.name}: for config {name.lower()}, expected {value} got "
-                f"{actual(statement.name)}",
-            )
-
-
-def check_schema(statement: AssertSchema, registry: SchemaRegistry) -> None:
-    """A schema is in the registry, or is not.
-
-    Raises:
-        SqlAssertionError: it is the other way round.
-    """
-    try:
-        if statement.subject is not None:
-            found = registry.latest(statement.subject)
-            there = statement.id is None or found.id == statement.id
-        else:
-            registry.schema(int(statement.id or 0))
-            there = True
-    except SchemaRegistryError:
-        there = False
-    if there != statement.exists:
-        what = " ".join(
-            part
-            for part in (statement.subject and f"subject {statement.subject}", statement.id and f"id {statement.id}")
-            if part
-        )
-        raise SqlAssertionError("SCHEMA_DIFFERS", f"Schema with {what} {'exists' if there else 'does not exist'}")

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from hayase.sql.ast.statements import (
     AssertNullValues,
-    AssertSchema,
     AssertSource,
-    AssertTopic,
     AssertValues,
     CreateSource,
+    DefineVariable,
     RunScript,
+    UndefineVariable,
 )
 from hayase.sql.engine import SqlEngine
 from hayase.sql.errors import StatementError
@@ -24,7 +24,7 @@ from hayase.sql.registry.embedded import EmbeddedSchemaRegistry
 from hayase.sql.statements.results import PersistentQuery, ProducedRecord
 from hayase.sql.statements.topics import MemoryTopics
 from hayase.testing.driver import TopologyTestDriver
-from hayase.testing.sql.asserts import check_null_values, check_schema, check_source, check_topic, check_values
+from hayase.testing.sql.asserts import check_null_values, check_source, check_values
 from hayase.testing.topics import RawRecord
 
 _DRIVER = {"statestore.cache.max.bytes": 0, "deserialization.exception.handler": "log_and_continue"}
@@ -100,12 +100,10 @@ class SqlScript:
                 check_null_values(statement, self.engine, self._registry, self._next(statement.source))
             case AssertSource() as statement:
                 check_source(statement, self.engine)
-            case AssertTopic() as statement:
-                check_topic(statement, self._topics)
-            case AssertSchema() as statement:
-                check_schema(statement, self._registry)
             case RunScript(path):
                 self._run_file(path)
+            case DefineVariable() | UndefineVariable():
+                pass  # the parser has done it
             case _:
                 self._change(parsed)
 

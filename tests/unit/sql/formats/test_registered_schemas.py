@@ -11,7 +11,7 @@ from hayase.core.errors import SerializationError
 from hayase.serde.avro_serde import AvroSerde
 from hayase.serde.json_schema_serde import JsonSchemaSerde
 from hayase.serde.protobuf_serde import ProtobufSerde
-from hayase.serde.registry import RegistrySchema, SchemaReference
+from hayase.serde.registry import RegistrySchema, SchemaReference, SchemaRegistry
 from hayase.sql.errors import StatementError
 from hayase.sql.formats.columns import Column
 from hayase.sql.formats.format_info import FULL_SCHEMA_NAME, SCHEMA_ID, FormatInfo
@@ -19,6 +19,7 @@ from hayase.sql.formats.inference import infer_columns, register_sink, register_
 from hayase.sql.formats.serdes import key_serde, value_serde
 from hayase.sql.registry import EmbeddedSchemaRegistry
 from hayase.sql.types import sql_types as sql
+from hayase.testing import SchemaRegistryServer
 
 MONEY = sql.DecimalType(4, 2)
 POINT = sql.StructType((("X", sql.INTEGER), ("Y", sql.DOUBLE)))
@@ -116,6 +117,20 @@ def test_json_fields_without_noted_order_are_in_that_of_javas_hash_map(registry:
         registry.register(f"{names[0]}-value", json_object(**fields))
         inferred = infer_columns(FormatInfo("JSON_SR"), "value", names[0], registry)
         assert [column.name for column in inferred.columns] == names
+
+
+@pytest.mark.parametrize("name", ["AVRO", "JSON_SR", "PROTOBUF"])
+def test_a_registry_behind_http_does_as_well(name: str) -> None:
+    with SchemaRegistryServer() as server:
+        registry = SchemaRegistry(server.url)
+        register_sink(FormatInfo(name), "value", COLUMNS[:5], "t", registry)
+        assert infer_columns(FormatInfo(name), "value", "t", registry).columns == tuple(COLUMNS[:5])
+        serde = value_serde(FormatInfo(name), COLUMNS[:5], topic="t", registry=registry)
+        row = {"A": True, "B": 1, "C": 2, "D": 3.5, "E": "x"}
+        assert serde.deserialize(serde.serialize(row)) == row
+        assert registry.versions("t-value") == [1]
+        with pytest.raises(StatementError, match="does not exist in the Schema Registry"):
+            infer_columns(FormatInfo(name), "key", "t", registry)
 
 
 def test_names_keep_their_case_if_the_schema_is_given_by_its_id(registry: EmbeddedSchemaRegistry) -> None:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hayase.core.errors import SerializationError
 from hayase.sql.formats.columns import Column
 from hayase.sql.formats.format_info import NULLABLE_REPRESENTATION, FormatInfo
 from hayase.sql.formats.internal import internal_key_serde, internal_value_serde
@@ -159,6 +160,16 @@ def test_equal_keys_have_equal_bytes_in_stores(key: dict[str, int]) -> None:
     serde = internal_key_serde([Column("K", sql.MapType(sql.STRING, sql.INTEGER))])
     turned = dict(reversed(key.items()))
     assert serde.serialize(turned) == serde.serialize(key)
+
+
+@pytest.mark.parametrize("names", [("A", "B"), ("a b", "class")])
+def test_a_row_of_a_store_without_the_last_columns_has_nulls_there(names: tuple[str, str]) -> None:
+    first, second = (Column(name, sql.DecimalType(4, 2)) for name in names)
+    data = internal_value_serde([first]).serialize({names[0]: Decimal("1.50")})
+    both = internal_value_serde([first, second])
+    assert both.deserialize(data) == {names[0]: Decimal("1.50"), names[1]: None}
+    with pytest.raises(SerializationError):
+        internal_value_serde([first]).deserialize(both.serialize(dict.fromkeys(names)))
 
 
 def test_all_nans_have_the_same_bytes_in_stores() -> None:
