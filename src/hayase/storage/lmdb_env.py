@@ -28,7 +28,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Literal, TypeVar, overload
+from typing import Any, Literal, TypeVar, overload
 
 import lmdb
 
@@ -38,7 +38,6 @@ from hayase.core.private_files import check_file, file_mode, make_folder, open_f
 from hayase.storage.disk_full import disk_full, is_out_of_space
 
 T = TypeVar("T")
-Stored = TypeVar("Stored", bound=bytes | memoryview)
 
 DEFAULT_MAP_SIZE = 1 << 36
 """Bytes of address space that an environment's map begins with. The file is as large as its content."""
@@ -227,10 +226,7 @@ def read_transaction(env: lmdb.Environment, *, buffers: bool = False) -> Abstrac
     Keep it short: pages that a snapshot can see are not reused, and the map cannot grow meanwhile. With
     `buffers=True` values are memory views into the map, valid only inside the `with`.
     """
-    entry = _entry_of(env)
-    if buffers:
-        return _transaction(entry, lambda: env.begin(None, None, False, True))
-    return _transaction(entry, lambda: env.begin(None, None, False))
+    return _transaction(_entry_of(env), write=False, buffers=buffers)
 
 
 def run_write(env: lmdb.Environment, work: Callable[[lmdb.Transaction[bytes]], T]) -> T:
@@ -252,7 +248,7 @@ def run_write(env: lmdb.Environment, work: Callable[[lmdb.Transaction[bytes]], T
     while True:
         map_size = env.info()["map_size"]
         try:
-            with _transaction(entry, lambda: env.begin(None, None, True)) as txn:
+            with _transaction(entry, write=True, buffers=False) as txn:
                 result = work(txn)
                 txn.commit()
                 return result
@@ -384,9 +380,15 @@ def _entry_of(env: lmdb.Environment) -> _Entry:
     return entry
 
 
+@overload
+def _transaction(
+    entry: _Entry, *, write: bool, buffers: Literal[False]
+) -> AbstractContextManager[lmdb.Transaction[bytes]]: ...
+@overload
+def _transaction(entry: _Entry, *, write: bool, buffers: bool) -> AbstractContextManager[lmdb.Transaction]: ...
 @contextmanager
-def _transaction(entry: _Entry, begin: Callable[[], lmdb.Transaction[Stored]]) -> Iterator[lmdb.Transaction[Stored]]:
-    txn = _begun(entry, begin)
+def _transaction(entry: _Entry, *, write: bool, buffers: bool) -> Iterator[lmdb.Transaction[Any]]:
+    txn = _begin(entry, write=write, buffers=buffers)
     pid = os.getpid()
     try:
         yield txn
@@ -397,11 +399,11 @@ def _transaction(entry: _Entry, begin: Callable[[], lmdb.Transaction[Stored]]) -
             entry.leave()
 
 
-def _begun(entry: _Entry, begin: Callable[[], lmdb.Transaction[Stored]]) -> lmdb.Transaction[Stored]:
+def _begin(entry: _Entry, *, write: bool, buffers: bool) -> lmdb.Transaction:
     while True:
         entry.enter()
         try:
-            return begin()
+            return entry.env.begin(None, None, write, True) if buffers else entry.env.begin(None, None, write)
         except lmdb.MapResizedError:
             entry.leave()
             entry.adopt_map_size()
