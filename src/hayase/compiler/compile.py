@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from hayase.compiler.build import global_stores_of, global_subtopology_id, levels_of, subtopologies_by_id
 from hayase.compiler.endpoints import (
@@ -71,62 +72,78 @@ def _compile(
     options: CompileOptions,
 ) -> CompiledSubtopology:
     stores = {
-        name: dataclasses.replace(spec, caching=spec.caching and options.caching)
-        for name, spec in topology.stores.items()
+        store: dataclasses.replace(spec, caching=spec.caching and options.caching)
+        for store, spec in topology.stores.items()
     }
     processors = tuple(node for node in part.nodes if isinstance(node, ProcessorNode))
     sources = tuple(compiled_source(topology, node, edges, options) for node in part.sources)
     column_nodes, schemas, missing = _columns(processors, sources, edges, stores, options)
-    columns, reason = (None, missing[0]) if missing else (column_nodes, "every node has a column form")
-    if options.form == "rows":
-        columns, reason = None, "processing.form is 'rows'"
-    timed = any(isinstance(node.operator, op.UserCode) for node in processors)
-    sinks: tuple[CompiledSink, ...] | None = None
-    merges: dict[str, MergeOrder] = {}
-    if columns is not None:
-        sinks, without = column_sinks(topology, part.sinks, schemas, options)
-        ordered = sink_merges(topology, processors, part.sinks, stores, options)
-        if sinks is None or ordered is None:
-            columns, sinks = None, None
-            reason = without or "sinks of one topic get records in an order that only rows can tell"
-        else:
-            merges = ordered
-    if columns is None and options.form == "columns":
-        raise TopologyError("NO_COLUMN_FORM", f"processing.form is 'columns', but {reason}; use 'auto'")
-    if sinks is None:
-        sent = {name: SentOverEdge(schema, frames=False) for name, schema in schemas.items()}
-        sinks = tuple(row_sink(topology, node, options, sent.get(node.parents[0])) for node in part.sinks)
+    form = _form(topology, part, processors, (column_nodes, schemas, missing), stores, options)
     global_store = {global_subtopology_id(i): table.store for i, table in enumerate(topology.global_tables)}.get(name)
     if global_store is None:
         children = {node.name: topology.children[node.name] for node in part.nodes}
     else:
         source, processor = (node.name for node in part.nodes)
         children = {source: (processor,), processor: ()}
-    if columns is None:
+    timed = any(isinstance(node.operator, op.UserCode) for node in processors)
+    if form.columns is None:
         sources = tuple(dataclasses.replace(source, frames=False) for source in sources)
         # what a prefix drops would not move the stream time that processors see, and that rows expire by
         timeless = not (timed or _forgetting(processors, stores))
         if options.prefix and timeless:
             sources = _with_prefixes(processors, children, sources, schemas, column_nodes)
-    own = [name for node in processors for name in node.stores]
+    own = [store for node in processors for store in node.stores]
     stateful = bool(own) or timed or any(needs_partition_time(source.extractor) for source in sources)
     pure = (
         not stateful
         and options.own_handlers
-        and is_pure(part.sources, sources, processors, part.sinks, sinks, options.compacted)
+        and is_pure(part.sources, sources, processors, part.sinks, form.sinks, options.compacted)
     )
-    sends_rows = any(sink.edge for sink in sinks)
+    sends_rows = any(sink.edge for sink in form.sinks)
     reads_global = global_stores_of(topology, part) if global_store is None else ()
     return CompiledSubtopology(
-        name, level, reason, sources, processors, sinks, tuple(children), children,
-        {name: spec for name, spec in stores.items() if name in own or name in reads_global},
-        columns, schemas, merges, stateful, pure,
+        name, level, form.reason, sources, processors, form.sinks, tuple(children), children,
+        {store: spec for store, spec in stores.items() if store in own or store in reads_global},
+        form.columns, schemas, form.merges, stateful, pure,
         journalled=stateful or (sends_rows and not pure),
-        definition=definition_digest(sources, processors, sinks) if pure and sends_rows else "",
+        definition=definition_digest(sources, processors, form.sinks) if pure and sends_rows else "",
         reads_global=reads_global,
         global_store=global_store,
         app_configs=options.app_configs,
     )  # fmt: skip
+
+
+class _Form(NamedTuple):
+    """How a sub-topology runs, and why; `columns` is `None` if it runs in rows."""
+
+    columns: Mapping[str, ColumnNode] | None
+    sinks: tuple[CompiledSink, ...]
+    merges: Mapping[str, MergeOrder]
+    reason: str
+
+
+def _form(
+    topology: Topology,
+    part: SubTopology,
+    processors: tuple[ProcessorNode, ...],
+    nodes: tuple[Mapping[str, ColumnNode], Mapping[str, EdgeSchema], Sequence[str]],
+    stores: Mapping[str, StoreSpec],
+    options: CompileOptions,
+) -> _Form:
+    """Columns if every node and every sink has a column form; `nodes` is what `_columns` gave."""
+    column_nodes, schemas, missing = nodes
+    reason = "processing.form is 'rows'" if options.form == "rows" else next(iter(missing), "")
+    if not reason:
+        sinks, without = column_sinks(topology, part.sinks, schemas, options)
+        merges = sink_merges(topology, processors, part.sinks, stores, options)
+        if sinks is not None and merges is not None:
+            return _Form(column_nodes, sinks, merges, "every node has a column form")
+        reason = without or "sinks of one topic get records in an order that only rows can tell"
+    if options.form == "columns":
+        raise TopologyError("NO_COLUMN_FORM", f"processing.form is 'columns', but {reason}; use 'auto'")
+    sent = {name: SentOverEdge(schema, frames=False) for name, schema in schemas.items()}
+    row_sinks = tuple(row_sink(topology, node, options, sent.get(node.parents[0])) for node in part.sinks)
+    return _Form(None, row_sinks, {}, reason)
 
 
 def _columns(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from typing import TypeVar, cast
 
 import numpy as np
 import polars as pl
@@ -44,6 +44,8 @@ from hayase.task.routing import PARTITIONS, TOPIC, FrameRoute, is_routed, merge_
 from hayase.task.spilled_frames import ORIGIN, SpilledFrameCache, SpilledRows
 from hayase.task.task_context import TaskContext
 
+T = TypeVar("T")
+
 
 class NodeContext:
     """What one node sees of its task (`hayase.kernel.node.column_node.ColumnContext`)."""
@@ -56,10 +58,10 @@ class NodeContext:
         inputs: ColumnInputs,
         tables: Mapping[str, TableColumns],
         sent: Mapping[str, pl.DataFrame],
-        shared: MutableMapping[str, Any],
+        made: MutableMapping[str, object],
         spill: SpilledFrameCache | None = None,
     ) -> None:
-        self.shared = shared
+        self._made = made
         self._sent = sent
         self.spill: ColumnSpill | None = spill
         self.metrics: Metrics = context.metrics
@@ -103,6 +105,12 @@ class NodeContext:
     def processing_failed(self, order: Order, error: Exception) -> None:
         """Ask the processing handler about the input record of a row."""
         self._context.failures.handle("processing", self._name, self._inputs.record(order), error)
+
+    def once(self, name: str, make: Callable[[], T]) -> T:
+        """See ColumnContext."""
+        if name not in self._made:
+            self._made[name] = make()
+        return cast("T", self._made[name])
 
     def sends_at_end(self, origins: pl.DataFrame) -> None:
         """See ColumnContext."""
@@ -163,13 +171,13 @@ def _run_nodes(
         source.name: frame for source, frame in zip(subtopology.sources, inputs.frames, strict=True)
     }
     tables: dict[str, TableColumns] = {}
-    shared: dict[str, Any] = {}
+    made: dict[str, object] = {}
     for node in subtopology.processors:
         compiled, spill = columns[node.name], spills.get(node.name)
         if spill is not None:
             spill.inputs = inputs
         position = subtopology.order.index(node.name)
-        node_context = NodeContext(node.name, position, context, inputs, tables, sent, shared, spill)
+        node_context = NodeContext(node.name, position, context, inputs, tables, sent, made, spill)
         sent[node.name] = compiled.run([sent[parent] for parent in node.parents], node_context)
         if flushed is not None and flushed[0] == node.name:
             rows = flushed[1]

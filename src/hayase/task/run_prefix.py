@@ -12,10 +12,10 @@ position too, and its handler is asked when its turn comes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,7 @@ from hayase.state.stores.spec import StoreSpec
 from hayase.task.compiled_subtopology import Prefix, PrefixNode
 from hayase.task.task_context import TaskContext
 
+T = TypeVar("T")
 I64 = npt.NDArray[np.int64]
 
 TreePosition = tuple["I64 | int", ...]
@@ -177,7 +178,6 @@ class _Context(ColumnContext):
         self.input_count = self.position = 0
         self.partition = int(context.task.rpartition("_")[2])
         self.spill = None
-        self.shared = {}
         self._run = run
         self._node = node
         self._position = position
@@ -202,6 +202,9 @@ class _Context(ColumnContext):
 
     def processing_failed(self, order: Order, error: Exception) -> None:
         self._run.failed(self._node, self._position, order[0], error)
+
+    def once(self, name: str, make: Callable[[], T]) -> T:
+        raise AssertionError(f"{self._node} is stateless; it works together with no other node")
 
     def sends_at_end(self, origins: pl.DataFrame) -> None:
         raise AssertionError(f"{self._node} is stateless; it has no cache")

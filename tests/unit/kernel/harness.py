@@ -11,7 +11,7 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, cast
@@ -256,9 +256,9 @@ class NodeContext:
         count: int,
         tables: Mapping[str, Any],
         sent: Mapping[str, pl.DataFrame],
-        shared: dict[str, Any],
+        made: dict[str, Any],
     ) -> None:
-        self.shared = shared
+        self._made = made
         self._sent = sent
         self.metrics = env.metrics
         self.clocks = env.clocks
@@ -295,6 +295,11 @@ class NodeContext:
         while order[0] >= self.input_count:
             order = self._env.at_end[order[1]].row(order[2])
         self._env.failures.append((self._name, self._env.first + order[0]))
+
+    def once(self, name: str, make: Callable[[], Any]) -> Any:
+        if name not in self._made:
+            self._made[name] = make()
+        return self._made[name]
 
     def sends_at_end(self, origins: pl.DataFrame) -> None:
         self._env.at_end[self.position] = origins
@@ -354,9 +359,9 @@ def run_columns(case: Case, epochs: Sequence[Sequence[Input]]) -> Result:
     for inputs in epochs:
         frames = {name: source_frame(source, name, inputs) for name, source in case.sources.items()}
         tables: dict[str, Any] = {}
-        shared: dict[str, Any] = {}
+        by_name: dict[str, Any] = {}
         for position, (node, made) in enumerate(zip(case.nodes, compiled, strict=True)):
-            ctx = NodeContext(node.name, len(case.sources) + position, env, len(inputs), tables, frames, shared)
+            ctx = NodeContext(node.name, len(case.sources) + position, env, len(inputs), tables, frames, by_name)
             frames[node.name] = made.run([frames[parent] for parent in node.parents], ctx)
             table = made.table_columns()
             if table is not None:

@@ -159,6 +159,15 @@ def test_what_fails_in_process_goes_to_the_handler() -> None:
         run(processing(process), ("k", 0, 0))
 
 
+def test_what_is_forwarded_before_there_is_a_record_is_an_error_that_says_where_to_do_it() -> None:
+    def init(context: Any) -> None:
+        context.forward(Record("k", 1, 0))
+
+    with pytest.raises(ProcessingError, match=r"init\(\).*do it in process") as raised:
+        run(processing(lambda context, record: None, init))
+    assert raised.value.condition == "PROCESSOR_FAILED"
+
+
 def test_what_fails_in_a_punctuation_goes_to_the_handler_too() -> None:
     def init(context: Any) -> None:
         context.schedule(timedelta(milliseconds=10), PunctuationType.STREAM_TIME, lambda now: 1 // 0)

@@ -340,10 +340,12 @@ class StreamStreamJoinColumns(ColumnNode):
         frame, operator = inputs[0], self._operator
         dropped = frame[NULL] if operator.outer else frame[NULL] | frame[KEY].is_null()
         ctx.metrics.add(DROPPED_RECORDS, self.name, int(dropped.sum()))
-        if operator.clock not in ctx.shared:
+
+        def join() -> dict[JoinSide, Joined]:
             frames = {operator.side: frame, OTHER[operator.side]: ctx.sent(operator.other_window)}
-            ctx.shared[operator.clock] = join_epoch(self._plan, frames, ctx)
-        joined: Joined = ctx.shared[operator.clock][operator.side]
+            return join_epoch(self._plan, frames, ctx)
+
+        joined = ctx.once(operator.clock, join)[operator.side]
         for order, error in joined.failures:
             ctx.processing_failed(order, error)
         return joined.frame

@@ -21,9 +21,9 @@ by the rest.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol, TypeVar
 
 import polars as pl
 
@@ -46,6 +46,8 @@ HEADERS = "__h"
 OLD = changes.OLD
 OLD_NULL = changes.OLD_NULL
 ORDER = "__o"
+
+T = TypeVar("T")
 
 
 Order = tuple[int, ...]
@@ -140,8 +142,9 @@ class ColumnContext(Protocol):
         """What another node sent; that node has run already."""
         ...
 
-    shared: MutableMapping[str, Any]
-    """What nodes that work together leave for each other while the epoch runs."""
+    def once(self, name: str, make: Callable[[], T]) -> T:
+        """What `make` gives: it is called by the first of the nodes that ask for the name while a frame is run."""
+        ...
 
     def processing_failed(self, order: Order, error: Exception) -> None:
         """The record of a row failed: returns if it is to be dropped, else raises ProcessingError.
