@@ -1,7 +1,7 @@
 """The topics that must be there when a case has run: formats, schemas, partitions, and how often rows change their key.
 
 ksqlDB's names of topics between steps are those of its own plan, and so are their formats. Of these only the number
-counts here: a query must not partition its rows anew less often than ksqlDB's plan.
+counts here: a query must not partition its rows again less often than ksqlDB's plan.
 """
 
 from __future__ import annotations

@@ -43,6 +43,8 @@ _HANDLERS: dict[type[ast.Statement], Callable[[Any, Execution], StatementResult]
     ast.AssertTopic: assert_topic,
     ast.AssertSchema: assert_schema,
 }
+_OfSession = ast.SetProperty | ast.UnsetProperty | ast.DefineVariable | ast.UndefineVariable
+_OF_SESSION = (ast.SetProperty, ast.UnsetProperty, ast.DefineVariable, ast.UndefineVariable)
 
 
 class SqlEngine:
@@ -74,6 +76,7 @@ class SqlEngine:
         self.catalog = Catalog()
         self.queries: dict[str, PersistentQuery] = {}
         self.functions = default_registry() if functions is None else functions
+        self.variables = Variables()
         self._settings = dict(settings or {})
         self._session: dict[str, object] = {}
         self._registry = schema_registry
@@ -88,11 +91,16 @@ class SqlEngine:
     def script(self, text: str, variables: Variables | None = None) -> list[StatementResult]:
         """Execute all statements of a text, which is parsed as a whole before.
 
+        Args:
+            text: of the statements.
+            variables: for `${name}`, changed by DEFINE and UNDEFINE; by default those of scripts before.
+
         Raises:
             ParseFailedError: some text is no statement; nothing is executed.
             StatementError: a statement cannot be executed; those before it are.
         """
-        return [self.execute(statement) for statement in parse_script(text, variables)]
+        known = Variables(dict(self.variables)) if variables is None else variables
+        return [self.execute(statement) for statement in parse_script(text, known)]
 
     def execute(self, parsed: ParsedStatement, overrides: Mapping[str, object] | None = None) -> StatementResult:
         """Execute one statement.
@@ -106,22 +114,30 @@ class SqlEngine:
         """
         statement = parsed.statement
         try:
-            if isinstance(statement, ast.SetProperty):
-                return self._set(statement)
-            if isinstance(statement, ast.UnsetProperty):
-                self._session.pop(statement.name, None)
-                return StatementResult(f"Successfully unset local property {statement.name}")
+            if isinstance(statement, _OF_SESSION):
+                return self._change_session(statement)
             return self._run(parsed, effective(self._settings, self._session, overrides or {}))
         except SqlError as error:
             if error.statement is None:
                 error.statement = parsed.text
             raise
 
-    def _set(self, statement: ast.SetProperty) -> StatementResult:
-        warning = warning_of(statement.name)
-        self._session[statement.name] = statement.value
-        message = f"Successfully changed local property {statement.name} to '{statement.value}'."
-        return StatementResult(message, warnings=() if warning is None else (warning,))
+    def _change_session(self, statement: _OfSession) -> StatementResult:
+        """Settings and variables; the parser has put in the values of variables already."""
+        match statement:
+            case ast.SetProperty(name, value):
+                warning = warning_of(name)
+                self._session[name] = value
+                message = f"Successfully changed local property {name} to '{value}'."
+                return StatementResult(message, warnings=() if warning is None else (warning,))
+            case ast.UnsetProperty(name):
+                self._session.pop(name, None)
+                return StatementResult(f"Successfully unset local property {name}")
+            case ast.DefineVariable(name, value):
+                self.variables[name] = value
+            case ast.UndefineVariable(name):
+                self.variables.pop(name, None)
+        return StatementResult("")
 
     def _run(self, parsed: ParsedStatement, settings: Mapping[str, object]) -> StatementResult:
         statement = parsed.statement
@@ -161,6 +177,7 @@ class SqlEngine:
             functions=self.functions,
             topics=self._topics,
             registry=self._registry,
+            variables=dict(self.variables),
             text=text,
         )
         return execution, handler(statement, execution)

@@ -10,7 +10,7 @@ import pytest
 from tests.unit.sql.expression_functions import registry
 
 from hayase.sql.errors import StatementError
-from hayase.sql.expressions.rows import RowExpression, compile_row
+from hayase.sql.expressions.rows import RowExpression, compile_projection, compile_row
 from hayase.sql.expressions.typing import type_of
 from hayase.sql.grammar.parser import parse_expression
 from hayase.sql.types.sql_types import (
@@ -311,6 +311,21 @@ def test_branches_that_are_not_taken_are_not_computed(text: str) -> None:
     expression.report = failures.append
     expression(ROW)
     assert not failures
+
+
+def test_a_projection_computes_each_of_its_expressions() -> None:
+    texts = {"SUM": "I + J", "BAD": "I / 0", "PART": "COALESCE(FAIL(I), S)", "I": "I"}
+    items = [(name, parse_expression(text)) for name, text in texts.items()]
+    projection = pickle.loads(pickle.dumps(compile_projection(items, COLUMNS, registry())))
+    failures: list[tuple[str, str]] = []
+    projection.report = lambda name, error: failures.append((name, str(error)))
+    assert projection(ROW) == {"SUM": 5, "BAD": None, "PART": "foo", "I": 7}
+    assert failures == [("BAD", "/ by zero"), ("PART", "fails with 7")]
+    assert projection.types == (("SUM", INTEGER), ("BAD", INTEGER), ("PART", STRING), ("I", INTEGER))
+
+
+def test_an_empty_projection_is_an_empty_row() -> None:
+    assert compile_projection([], COLUMNS, registry())(ROW) == {}
 
 
 def test_an_expression_survives_pickling() -> None:

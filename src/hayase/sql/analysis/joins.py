@@ -122,13 +122,14 @@ class JoinBuilder:
         self._check_kinds(relation, on, left.rows, right_step.rows, names)
         left_key, right_key = self.scope.flatten(on.left), self.scope.flatten(on.right)
         self._check_types(on, left_key, right_key, left.rows, right_step.rows)
-        foreign = self._is_foreign(relation, on, left, right_step, left_key, right_key)
-        joined = (
-            _keys(relation.kind, on, keys, left.rows, self.scope)
-            if not foreign
-            else _foreign_keys(self.scope, on.left_source)
-        )
-        if not foreign:
+        is_key = isinstance(left_key, ColumnRef) and left.rows.key == (left_key.name,)
+        is_key = is_key or (keys is not None and on.left in keys.equal)
+        foreign = left.rows.is_table and right_step.rows.is_table and not is_key
+        if foreign:
+            _check_foreign(relation, on)
+            joined = _foreign_keys(on.left_source)
+        else:
+            joined = _keys(relation.kind, on, keys, self.scope)
             check_windowed(on.left_source, right, left.rows, right_step.rows, left_key, right_key)
         name = joined.synthetic or self._flat(joined.viable[0])
         rows = self._rows(left.rows, right_step.rows, name, left_key, joined)
@@ -198,52 +199,11 @@ class JoinBuilder:
         left_type = self.type_of(left_key, left.columns)
         right_type = self.type_of(right_key, right.columns)
         if left_type != right_type:
-            types = {True: (left_type, right_type), False: (right_type, left_type)}[not on.swapped]
-            sides = (on.left, on.right) if not on.swapped else (on.right, on.left)
-            got = " = ".join(f"{expression_text(side)}{{{type_}}}" for side, type_ in zip(sides, types, strict=True))
+            sides = [f"{expression_text(on.left)}{{{left_type}}}", f"{expression_text(on.right)}{{{right_type}}}"]
+            got = " = ".join(reversed(sides) if on.swapped else sides)
             raise StatementError(
                 "JOIN_TYPE_MISMATCH", f"Invalid join condition: types don't match. Got {got}.", location=on.location
             )
-
-    def _is_foreign(
-        self,
-        relation: JoinRelation,
-        on: _Condition,
-        left: Step,
-        right: Step,
-        left_key: Expression,
-        right_key: Expression,
-    ) -> bool:
-        if not (left.rows.is_table and right.rows.is_table):
-            return False
-        if self._is_key_of(left, left_key, on):
-            return False
-        if isinstance(relation.left, JoinRelation):
-            raise StatementError(
-                "INVALID_JOIN",
-                "Invalid join condition: foreign-key table-table joins are not supported as part of n-way joins. "
-                f"Got {on.written}.",
-                location=relation.location,
-            )
-        if relation.kind in (JoinKind.RIGHT, JoinKind.FULL):
-            raise StatementError(
-                "INVALID_JOIN",
-                f"{relation.kind.value} OUTER JOIN on a foreign key is not supported",
-                location=relation.location,
-            )
-        return True
-
-    def _is_key_of(self, left: Step, left_key: Expression, on: _Condition) -> bool:
-        """Whether the left side of the condition is the key of the left rows, or a column that equals it."""
-        if not isinstance(left_key, ColumnRef):
-            return False
-        return left.rows.key == (left_key.name,) or (
-            bool(left.inputs) and on.left_source.source.is_table and self._source_key(on) == left_key.name
-        )
-
-    def _source_key(self, on: _Condition) -> str | None:
-        key = on.left_source.source.key
-        return self.scope.flat_name(on.left_source.alias, key[0].name) if len(key) == 1 else None
 
 
 @dataclass(frozen=True)
@@ -317,7 +277,23 @@ def _one_source(side: Expression, text: str, relation: JoinRelation) -> str:
     return names.pop()
 
 
-def _keys(kind: JoinKind, on: _Condition, before: JoinKeys | None, left: Rows, scope: Scope) -> JoinKeys:
+def _check_foreign(relation: JoinRelation, on: _Condition) -> None:
+    if isinstance(relation.left, JoinRelation):
+        raise StatementError(
+            "INVALID_JOIN",
+            "Invalid join condition: foreign-key table-table joins are not supported as part of n-way joins. "
+            f"Got {on.written}.",
+            location=relation.location,
+        )
+    if relation.kind in (JoinKind.RIGHT, JoinKind.FULL):
+        raise StatementError(
+            "INVALID_JOIN",
+            f"{relation.kind.value} OUTER JOIN on a foreign key is not supported",
+            location=relation.location,
+        )
+
+
+def _keys(kind: JoinKind, on: _Condition, before: JoinKeys | None, scope: Scope) -> JoinKeys:
     """The columns that equal the key of the result of a join that is not by foreign key."""
     if kind is not JoinKind.FULL:
         known = before.equal if before is not None and on.left in before.equal else (on.left,)
@@ -328,7 +304,7 @@ def _keys(kind: JoinKind, on: _Condition, before: JoinKeys | None, left: Rows, s
     return JoinKeys((), free_name(SYNTHETIC_KEY, scope.all_names()))
 
 
-def _foreign_keys(scope: Scope, left: ScopeSource) -> JoinKeys:
+def _foreign_keys(left: ScopeSource) -> JoinKeys:
     return JoinKeys(tuple(ColumnRef(column.name, left.alias) for column in left.source.key), foreign=True)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from hayase.sql.analysis.names import ColumnNames
@@ -165,8 +165,3 @@ def replaced(expression: Expression, by_expression: Mapping[Any, str]) -> Expres
         return None if name is None else ColumnRef(name, location=part.location)
 
     return rewrite(expression, replacement)
-
-
-def renamed(item: Item, name: str) -> Item:
-    """The item under another name."""
-    return replace(item, name=name)

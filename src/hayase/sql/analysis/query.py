@@ -39,7 +39,6 @@ class QueryPlan:
         value: columns of the result's value.
         sources: the sources that are read, from left to right.
         removes_key: PARTITION BY NULL.
-        grouped: the query has a GROUP BY.
     """
 
     root: Project
@@ -47,7 +46,6 @@ class QueryPlan:
     value: tuple[Column, ...]
     sources: tuple[DataSource, ...]
     removes_key: bool
-    grouped: bool
 
     @property
     def rows(self) -> Rows:
@@ -199,4 +197,4 @@ def _projected(
         tuple((items[index].name, expressions[index]) for index in rest),
     )
     sources = tuple(source.source for source in context.scope.sources)
-    return QueryPlan(project, key, value, sources, partitioned and not rows.key, context.query.group_by is not None)
+    return QueryPlan(project, key, value, sources, partitioned and not rows.key)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from hayase.sql.ast.statements import SourceKind
 from hayase.sql.catalog.sources import DataSource
 from hayase.sql.errors import StatementError
-from hayase.sql.types.sql_types import ArrayType, MapType, NamedType, SqlType, StructType, quoted_name
+from hayase.sql.types.sql_types import ArrayType, MapType, NamedType, SqlType, StructType
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ class Catalog:
         return source
 
 
-def require_source(catalog: Catalog, name: str, location: object = None) -> DataSource:
+def require_source(catalog: Catalog, name: str) -> DataSource:
     """The source of that name.
 
     Raises:
@@ -140,6 +140,3 @@ def did_you_mean(similar: Iterable[DataSource]) -> str:
 def kind_text(kind: SourceKind) -> str:
     """Stream or table, as messages begin with it."""
     return kind.value.capitalize()
-
-
-__all__ = ["Catalog", "QueryLinks", "did_you_mean", "kind_text", "quoted_name", "require_source"]

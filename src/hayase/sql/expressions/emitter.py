@@ -52,6 +52,7 @@ class Emitter:
         self.settings = settings
         self.code = Code()
         self._columns: dict[str, str] = {}
+        self._item = 0
         self.variables: Variables = ()
         self.parameters: dict[str, str] = {}
 
@@ -61,17 +62,34 @@ class Emitter:
         self._function(expression, "row")
         return self.code.source, tuple(self.code.bindings)
 
+    def compile_all(self, items: Sequence[tuple[str, Expression]]) -> tuple[str, tuple[Any, ...]]:
+        """As `compile`, of a function that returns a dict; an item whose expression fails is null."""
+        for _, expression in items:
+            self.typer.type_of(expression)
+        with self.code.function("row"):
+            self._load(set().union(*(_column_names(expression) for _, expression in items)))
+            entries = []
+            for self._item, (name, expression) in enumerate(items):
+                value = self.isolated(expression)
+                entries.append(f"{self.code.bind(name)}: {value.name}")
+            self.code.line("return {" + ", ".join(entries) + "}")
+        return self.code.source, tuple(self.code.bindings)
+
     def _function(self, expression: Expression, parameters: str) -> str:
         """A function of its own that computes an expression; its name."""
-        outer, self._columns = self._columns, {}
+        outer = self._columns
         with self.code.function(parameters) as name:
-            for column in sorted(_column_names(expression)):
-                variable = self.code.name("c")
-                self.code.line(f"{variable} = row[{self.code.bind(column)}]")
-                self._columns[column] = variable
+            self._load(_column_names(expression))
             self.code.line(f"return {self.emit(expression).name}")
         self._columns = outer
         return name
+
+    def _load(self, columns: set[str]) -> None:
+        self._columns = {}
+        for column in sorted(columns):
+            variable = self.code.name("c")
+            self.code.line(f"{variable} = row[{self.code.bind(column)}]")
+            self._columns[column] = variable
 
     def emit(self, expression: Expression) -> Value:
         """Computes an expression, in a function of its own where the code is deep already."""
@@ -128,7 +146,7 @@ class Emitter:
         self.code.depth -= 1
         with self.code.indented("except Exception as error:"):
             self.code.line(f"{result} = None")
-            self.code.line("report(error)")
+            self.code.line(f"report(error, {self._item})")
         return Value(result)
 
     def constant(self, expression: Expression, convert: Caster) -> Value | None:

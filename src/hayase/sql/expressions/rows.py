@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import builtins
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from types import CodeType
 from typing import Any
@@ -14,9 +14,6 @@ from hayase.sql.expressions.emitter import Emitter
 from hayase.sql.expressions.handlers import HANDLERS
 from hayase.sql.functions.registry import FunctionRegistry
 from hayase.sql.types.sql_types import SqlType
-
-Report = Callable[[Exception], None]
-"""Takes the failure of a part of an expression that is null because of it."""
 
 _NO_SETTINGS: Mapping[str, object] = {}
 
@@ -30,40 +27,74 @@ class RowExpression:
     Attributes:
         type: of the result; `None` if it is always null.
         pure: the same row always gives the same result.
+        source: the generated code.
         report: may be set at any time; it does not take part in pickling.
     """
 
     def __init__(self, source: str, bindings: tuple[Any, ...], type_: SqlType | None, pure: bool) -> None:
         self.type = type_
         self.pure = pure
-        self.report: Report | None = None
-        self._source = source
+        self.source = source
+        self.report: Callable[[Exception], None] | None = None
         self._bindings = bindings
-        self._function = self._compiled()
+        self._function = _function(source, bindings, self._failed)
 
     def __call__(self, row: Mapping[str, object]) -> Any:
         """The value for a row."""
         return self._function(row)
 
-    @property
-    def source(self) -> str:
-        """The generated code."""
-        return self._source
-
     def __reduce__(self) -> tuple[Any, ...]:
-        return RowExpression, (self._source, self._bindings, self.type, self.pure)
+        return RowExpression, (self.source, self._bindings, self.type, self.pure)
 
-    def _compiled(self) -> Callable[[Mapping[str, object]], Any]:
-        names: dict[str, Any] = {f"b{position}": value for position, value in enumerate(self._bindings)}
-        names["report"] = self._failed
-        names["__builtins__"] = {"Exception": Exception, "float": builtins.float}
-        exec(_code(self._source), names)
-        function: Callable[[Mapping[str, object]], Any] = names["f1"]
-        return function
-
-    def _failed(self, error: Exception) -> None:
+    def _failed(self, error: Exception, _: int) -> None:
         if self.report is not None:
             self.report(error)
+
+
+class RowProjection:
+    """Several expressions as one function of a row, which gives a dict of their values.
+
+    An expression that fails is null, and `report` gets its name and the error.
+
+    Attributes:
+        types: name and type of each expression.
+        pure: the same row always gives the same results.
+        source: the generated code.
+        report: may be set at any time; it does not take part in pickling.
+    """
+
+    def __init__(
+        self, source: str, bindings: tuple[Any, ...], types: tuple[tuple[str, SqlType | None], ...], pure: bool
+    ) -> None:
+        self.types = types
+        self.pure = pure
+        self.source = source
+        self.report: Callable[[str, Exception], None] | None = None
+        self._bindings = bindings
+        self._function = _function(source, bindings, self._failed)
+
+    def __call__(self, row: Mapping[str, object]) -> dict[str, Any]:
+        """The values for a row."""
+        values: dict[str, Any] = self._function(row)
+        return values
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RowProjection, (self.source, self._bindings, self.types, self.pure)
+
+    def _failed(self, error: Exception, item: int) -> None:
+        if self.report is not None:
+            self.report(self.types[item][0], error)
+
+
+def _function(
+    source: str, bindings: tuple[Any, ...], report: Callable[[Exception, int], None]
+) -> Callable[[Mapping[str, object]], Any]:
+    names: dict[str, Any] = {f"b{position}": value for position, value in enumerate(bindings)}
+    names["report"] = report
+    names["__builtins__"] = {"Exception": Exception, "float": float}
+    exec(_code(source), names)
+    function: Callable[[Mapping[str, object]], Any] = names["f1"]
+    return function
 
 
 @lru_cache(maxsize=1024)
@@ -89,8 +120,28 @@ def compile_row(
         StatementError: as `type_of`, and for literals in IN and casts that have no meaning.
     """
     emitter = Emitter(columns, functions, settings, HANDLERS)
-    try:
+    with _nesting_errors():
         source, bindings = emitter.compile(expression)
+        return RowExpression(source, bindings, emitter.typer.type_of(expression), emitter.pure)
+
+
+def compile_projection(
+    items: Sequence[tuple[str, Expression]],
+    columns: Mapping[str, SqlType],
+    functions: FunctionRegistry,
+    settings: Mapping[str, object] = _NO_SETTINGS,
+) -> RowProjection:
+    """Compiles named expressions over the same columns into one function; raises as `compile_row`."""
+    emitter = Emitter(columns, functions, settings, HANDLERS)
+    with _nesting_errors():
+        source, bindings = emitter.compile_all(items)
+        types = tuple((name, emitter.typer.type_of(expression)) for name, expression in items)
+        return RowProjection(source, bindings, types, emitter.pure)
+
+
+@contextmanager
+def _nesting_errors() -> Iterator[None]:
+    try:
+        yield
     except RecursionError as error:
         raise StatementError("NESTED_TOO_DEEPLY", "the expression nests too deeply: make it simpler") from error
-    return RowExpression(source, bindings, emitter.typer.type_of(expression), emitter.pure)

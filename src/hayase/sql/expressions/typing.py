@@ -44,6 +44,7 @@ from hayase.sql.errors import StatementError
 from hayase.sql.expressions.arithmetic import arithmetic_type
 from hayase.sql.expressions.coercion import common_type, decimal_type
 from hayase.sql.expressions.comparisons import conversions, with_times_of_texts
+from hayase.sql.expressions.constructors import COLLECTIONS, array_type, map_type, struct_type
 from hayase.sql.functions.registry import BoundScalar, FunctionKind, FunctionRegistry
 from hayase.sql.functions.signatures import Argument, LambdaArgument, UnitArgument
 from hayase.sql.types.coercion import is_number
@@ -69,8 +70,6 @@ _LITERAL_TYPES: dict[type[Expression], SqlType] = {
     DoubleLiteral: DOUBLE,
     StringLiteral: STRING,
 }
-_COLLECTIONS = (ArrayType, MapType, StructType)
-_ISSUE = "https://github.com/confluentinc/ksql/issues/4239"
 
 
 def type_of(expression: Expression, columns: Mapping[str, SqlType], functions: FunctionRegistry) -> SqlType | None:
@@ -182,11 +181,11 @@ class Typer:
             case Subscript(base, index):
                 return self._item(expression, self.type_of(base, variables), self.type_of(index, variables))
             case ArrayConstructor(items):
-                return self._array(items, variables)
+                return array_type(items, lambda one: self.type_of(one, variables))
             case MapConstructor(entries):
-                return self._map(entries, variables)
+                return map_type(entries, lambda one: self.type_of(one, variables))
             case StructConstructor(fields):
-                return self._struct(expression, fields, variables)
+                return struct_type(fields, lambda one: self.type_of(one, variables))
         raise _error(expression, "MISPLACED_EXPRESSION", f"{expression_text(expression)} can only be an argument")
 
     def _column(self, expression: Expression, name: str) -> SqlType:
@@ -313,7 +312,7 @@ class Typer:
                     )
                 return item
             case MapType(_, value):
-                if isinstance(index, _COLLECTIONS):
+                if isinstance(index, COLLECTIONS):
                     raise _error(
                         expression, "SUBSCRIPT_TYPE", f"{index} is no key of a MAP: {expression_text(expression)}"
                     )
@@ -324,57 +323,6 @@ class Typer:
             f"UnsupportedOperation: Subscript expression does not apply to {base or 'NULL'}: "
             f"{expression_text(expression)}",
         )
-
-    def _array(self, items: Sequence[Expression], variables: Variables) -> SqlType:
-        if not items:
-            raise StatementError(
-                "EMPTY_CONSTRUCTOR",
-                f"Array constructor cannot be empty. Please supply at least one element (see {_ISSUE}).",
-            )
-        item = self.common_type(items, variables)
-        if item is None:
-            raise StatementError(
-                "NULL_CONSTRUCTOR",
-                f"Cannot construct an array with all NULL elements (see {_ISSUE}). As a workaround, you may cast a "
-                "NULL value to the desired type.",
-            )
-        return ArrayType(item)
-
-    def _map(self, entries: Sequence[tuple[Expression, Expression]], variables: Variables) -> SqlType:
-        if not entries:
-            raise StatementError(
-                "EMPTY_CONSTRUCTOR",
-                f"Map constructor cannot be empty. Please supply at least one key value pair (see {_ISSUE}).",
-            )
-        types: list[SqlType] = []
-        for part, side in zip(zip(*entries, strict=True), ("keys", "values"), strict=True):
-            type_ = self.common_type(part, variables)
-            if type_ is None:
-                raise StatementError(
-                    "NULL_CONSTRUCTOR",
-                    f"Cannot construct a map with all NULL {side} (see {_ISSUE}). As a workaround, you may cast a NULL "
-                    "value to the desired type.",
-                )
-            types.append(type_)
-        if isinstance(types[0], _COLLECTIONS):
-            raise StatementError("MAP_KEY_TYPE", f"Keys of a MAP cannot be {types[0]}: use numbers, texts or times")
-        return MapType(types[0], types[1])
-
-    def _struct(
-        self, expression: Expression, fields: Sequence[tuple[str, Expression]], variables: Variables
-    ) -> SqlType:
-        types: list[tuple[str, SqlType]] = []
-        for name, field in fields:
-            type_ = self.type_of(field, variables)
-            if type_ is None:
-                raise _error(
-                    expression,
-                    "NULL_CONSTRUCTOR",
-                    f"Cannot construct a struct whose field {name} is NULL. As a workaround, you may cast a NULL value "
-                    "to the desired type.",
-                )
-            types.append((name, type_))
-        return StructType(tuple(types))
 
     def _call_type(self, call: FunctionCall, variables: Variables) -> SqlType | None:
         kind = self.functions.kind(call.name)

@@ -27,7 +27,7 @@ class JsonPayload(PayloadCodec):
         entries: maps are written as arrays of objects with key and value.
 
     Attributes:
-        twin: the short way of reading; `None` if there is none, or no more.
+        twin: the short way of reading; `None` if there is none, or it was given up.
     """
 
     def __init__(self, columns: Sequence[Column], *, bare: bool, entries: bool = False) -> None:

@@ -96,7 +96,7 @@ def protobuf_schema(columns: Sequence[Column], full_name: str, nullable: str | N
     Args:
         columns: names and types.
         full_name: of the message.
-        nullable: how null is told from a default: `optional`, `wrapper`, or `None`: not at all.
+        nullable: how null differs from a default: `optional`, `wrapper`, or `None`: not at all.
 
     Raises:
         ConfigError: `INVALID_SCHEMA`: Protobuf has no such types or names.

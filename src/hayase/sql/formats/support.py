@@ -212,7 +212,7 @@ def check_key_columns(format_: FormatInfo, columns: Sequence[Column]) -> None:
 
 
 def check_key_types(columns: Sequence[Column]) -> None:
-    """Refuse key columns with maps in them, which have no one order to be written in; raises StatementError."""
+    """Refuse key columns with maps in them, whose entries have no fixed order; raises StatementError."""
     for column in columns:
         if any(isinstance(each, sql.MapType) for each in _types_in(column.type)):
             raise StatementError(

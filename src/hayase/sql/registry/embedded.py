@@ -1,7 +1,7 @@
 """A schema registry in this process: in memory, or in a folder that several processes may use.
 
 It answers what a client of Confluent's REST protocol answers, and holds its changes as a numbered sequence of blobs:
-who writes the next number first has made the change.
+the process that writes the next number first has made the change.
 """
 
 from __future__ import annotations

@@ -25,6 +25,7 @@ class Execution:
         functions: all functions.
         topics: those that exist.
         registry: the schema registry, if there is one.
+        variables: by name.
         text: of the statement.
         to_create: topics that the statement needs, with partitions and replicas.
         to_delete: topics that go with what the statement drops.
@@ -38,6 +39,7 @@ class Execution:
     functions: FunctionRegistry
     topics: TopicAdmin
     registry: Any
+    variables: Mapping[str, str]
     text: str
     to_create: list[tuple[str, int, int]] = field(default_factory=list)
     to_delete: list[str] = field(default_factory=list)

@@ -147,6 +147,10 @@ def _types(execution: Execution) -> list[Row]:
     return [{"name": name, "schema": str(type_)} for name, type_ in sorted(execution.catalog.types.items())]
 
 
+def _variables(execution: Execution) -> list[Row]:
+    return [{"name": name, "value": value} for name, value in execution.variables.items()]
+
+
 def _none(execution: Execution) -> list[Row]:
     return []
 
@@ -160,6 +164,7 @@ _LISTS: dict[str, Callable[[Execution], list[Row]]] = {
     "FUNCTIONS": _functions,
     "PROPERTIES": _properties,
     "TYPES": _types,
+    "VARIABLES": _variables,
     "CONNECTORS": _none,
     "SOURCE CONNECTORS": _none,
     "SINK CONNECTORS": _none,

@@ -17,6 +17,7 @@ SOURCES = """
         WITH (kafka_topic='ws', value_format='JSON', window_type='TUMBLING', window_size='1 SECOND');
     CREATE TABLE t (k INT PRIMARY KEY, v INT) WITH (kafka_topic='t', value_format='JSON');
     CREATE TABLE u (k INT PRIMARY KEY, v INT) WITH (kafka_topic='u', value_format='JSON');
+    CREATE TABLE o (k INT PRIMARY KEY, v INT) WITH (kafka_topic='o', value_format='JSON');
     CREATE TABLE wt (k INT PRIMARY KEY, v INT)
         WITH (kafka_topic='wt', value_format='JSON', window_type='SESSION');
 """
@@ -115,6 +116,10 @@ def test_groups_and_keys_that_are_refused(engine: SqlEngine, statement: str, mes
         ("CREATE TABLE x AS SELECT * FROM t JOIN s ON t.k = s.k;", "table-stream joins are not supported"),
         ("CREATE TABLE x AS SELECT * FROM t JOIN u ON t.k = u.v;", "primary key of the right input table."),
         ("CREATE TABLE x AS SELECT * FROM t RIGHT JOIN u ON t.v = u.k;", "RIGHT OUTER JOIN on a foreign key"),
+        (
+            "CREATE TABLE x AS SELECT * FROM t JOIN u ON t.v = u.k JOIN o ON u.k = o.k;",
+            "not supported as part of n-way joins. Got U.K = O.K.",
+        ),
         ("CREATE TABLE x AS SELECT t.v, u.v FROM t JOIN u ON t.v = u.k;", "(`T`). Missing column: `K`."),
         (
             "CREATE STREAM x AS SELECT s.v, r.w FROM s JOIN r WITHIN 1 SECOND ON s.k = r.k;",

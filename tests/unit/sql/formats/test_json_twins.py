@@ -69,7 +69,7 @@ FITTING = {
 
 @st.composite
 def records(draw: st.DrawFn) -> bytes:
-    """A record that fits, but for some of its fields and names."""
+    """A record that fits, except for some of its fields and names."""
     parts = []
     for name, value in FITTING.items():
         kind = draw(st.sampled_from(["as is", "as is", "lower", "other", "gone", "twice"]))
@@ -119,7 +119,7 @@ def test_rows_and_columns_read_and_write_the_same(data: list[bytes | None]) -> N
     for at in bad:
         with pytest.raises(SerializationError):
             serde.deserialize(data[at])
-    rows = [None if row == BAD else row for row in in_rows]
+    rows: list[Any] = [None if row == BAD else row for row in in_rows]
     frame, null = codec.from_python(rows)
     assert codec.encode(frame, null) == [serde.serialize(row) for row in rows]
 

@@ -6,6 +6,7 @@ import math
 import pickle
 from collections.abc import Mapping
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import pytest
@@ -83,9 +84,7 @@ def values_of(type_: sql.SqlType, *, null: bool = True) -> st.SearchStrategy[Any
 def rows(types: st.SearchStrategy[sql.SqlType]) -> st.SearchStrategy[tuple[list[Column], dict[str, Any]]]:
     """Columns, and a row of them."""
     names = st.lists(st.sampled_from(NAMES), min_size=1, max_size=4, unique=True)
-    columns = names.flatmap(
-        lambda names: st.tuples(*(types.map(lambda type_, name=name: Column(name, type_)) for name in names))
-    )
+    columns = names.flatmap(lambda names: st.tuples(*(types.map(partial(Column, name)) for name in names)))
     return columns.flatmap(
         lambda columns: st.tuples(
             st.just(list(columns)), st.fixed_dictionaries({each.name: values_of(each.type) for each in columns})

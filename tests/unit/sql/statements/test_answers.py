@@ -39,6 +39,14 @@ def test_list_has_a_row_for_each(engine: SqlEngine, what: str, row: dict[str, ob
     assert any(row.items() <= dict(each).items() for each in result.rows)
 
 
+def test_variables_are_listed_where_they_are_defined_and_kept_for_later_scripts() -> None:
+    engine = SqlEngine()
+    results = engine.script("DEFINE a = 'x'; LIST VARIABLES; UNDEFINE a; LIST VARIABLES; DEFINE t = 's';")
+    assert [result.rows for result in results if result.rows] == [({"name": "a", "value": "x"},)]
+    engine.script("CREATE STREAM ${t} (k INT KEY, v INT) WITH (kafka_topic='${t}', value_format='JSON');")
+    assert engine.catalog.find("S") is not None
+
+
 def test_connectors_are_none(engine: SqlEngine) -> None:
     (result,) = engine.script("SHOW CONNECTORS;")
     assert result.rows == ()
