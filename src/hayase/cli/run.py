@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from hayase.app.app import FINAL, StreamsApp
-from hayase.cli.lifecycle import StopRequest, run_app
+from hayase.app.stop_request import StopRequest
+from hayase.cli.lifecycle import run_app
 from hayase.cli.load import Loaded, load
 from hayase.cli.options import BootstrapServers, Config, ConfigFile, LogDir, log_settings, read_settings
 from hayase.cli.progress import PlainProgress
