@@ -25,6 +25,7 @@ from hayase.core.config import StreamsConfig
 from hayase.core.errors import ConfigError, HayaseError, StreamsStoppedError
 from hayase.core.logs import configure_logging, log_context, log_fields
 from hayase.core.metrics_registry import MetricName, Value
+from hayase.dsl.builder import StreamsBuilder, topology_of
 from hayase.query.checkpoint import clear_memory
 from hayase.query.standby import Standbys, standbys_of
 from hayase.storage.open import open_blobs, probe_put_if_absent
@@ -72,8 +73,12 @@ class StreamsApp(StoreReading):
         >>> app.store("revenue").get("book")  # doctest: +SKIP
     """
 
-    def __init__(self, topology: Topology, config: StreamsConfig | Mapping[str, object]) -> None:
+    def __init__(self, topology: Topology | StreamsBuilder, config: StreamsConfig | Mapping[str, object]) -> None:
         """Check the settings; nothing is started, created or contacted yet.
+
+        Args:
+            topology: what to run; a StreamsBuilder is built.
+            config: settings.
 
         Raises:
             ConfigError: a setting is unknown, missing, or its value not allowed.
@@ -81,6 +86,7 @@ class StreamsApp(StoreReading):
             TopologyError: neither the topology nor the settings name a serde that is needed.
         """
         self.config = config if isinstance(config, StreamsConfig) else StreamsConfig(config)
+        topology = topology_of(topology)
         self.topology = configured(topology, self.config)
         self._blobs = open_blobs(self.config.checkpoint_dir, fsync=self.config.checkpoint_fsync)
         self._state = State.CREATED
