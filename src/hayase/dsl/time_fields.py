@@ -21,9 +21,9 @@ def check_time_field(options: Consumed[object, object], owner: str) -> None:
     if extractor is None or extractor.field is None or columns is None:
         return
     schema, path = columns.schema, extractor.field.split(".")
-    if schema.python_type not in (None, dict) and hasattr(schema.python_type, path[0]):
-        return  # a property of the user's class
-    fields: Mapping[str, object] = {} if schema.bare else dict(schema.fields)
+    if schema.bare or (schema.python_type not in (None, dict) and hasattr(schema.python_type, path[0])):
+        return  # values without fields have no such time, record by record; a class may have a property of that name
+    fields: Mapping[str, object] = dict(schema.fields)
     for name in path:
         if name not in fields:
             raise TopologyError(
