@@ -77,9 +77,8 @@ def run(
     with StopRequest() as stop:
         clean = run_app(app, stop, to_end=to_end, close_timeout=timedelta(seconds=close_timeout), on_tick=progress.tick)
     last = app.progress()
-    typer.echo(
-        f"stopped: {last.consumed:,} records read, {last.produced:,} written, {last.dropped:,} dropped ({last.late:,} late)"
-    )
+    late = f" ({last.late:,} late)" if last.late else ""
+    typer.echo(f"stopped: {last.consumed:,} records read, {last.produced:,} written, {last.dropped:,} dropped{late}")
     if to_end and (hint := nothing_written(app.topology, last)) is not None:
         typer.echo(hint)
     if not clean:

@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from hayase import Consumed, Produced, Serdes, State, StreamsBuilder, Suppressed, TimeWindows, Topology
+from hayase import BufferConfig, Consumed, Produced, Serdes, State, StreamsBuilder, Suppressed, TimeWindows, Topology
 from hayase.app.report import ProgressReport
 from hayase.cli.nothing_written import nothing_written
 
@@ -32,7 +32,11 @@ def report(consumed: int, produced: int) -> ProgressReport:
 def windowed(builder: StreamsBuilder, stream: Any) -> Any:
     windows = TimeWindows.of_size_with_no_grace(timedelta(minutes=5))
     table = stream.group_by_key().windowed_by(windows).count()
-    return table.suppress(Suppressed.until_window_closes()).to_stream().select_key(lambda key, value: key.key)
+    return (
+        table.suppress(Suppressed.until_window_closes(BufferConfig.unbounded()))
+        .to_stream()
+        .select_key(lambda key, value: key.key)
+    )
 
 
 def joined(builder: StreamsBuilder, stream: Any) -> Any:
