@@ -18,12 +18,14 @@ from hayase.app.reading import StoreReading
 from hayase.app.report import ProgressReport
 from hayase.app.run_status import RUNS, leave_note, note_of_end
 from hayase.app.states import NEXT, State
+from hayase.app.stop_request import Starter, StopRequest
 from hayase.app.telemetry import Telemetry
 from hayase.compiler.options import configured
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import ConfigError, HayaseError, StreamsStoppedError
 from hayase.core.logs import configure_logging, log_context, log_fields
 from hayase.core.metrics_registry import MetricName, Value
+from hayase.dsl.builder import StreamsBuilder, topology_of
 from hayase.query.checkpoint import clear_memory
 from hayase.query.standby import Standbys, standbys_of
 from hayase.storage.open import open_blobs, probe_put_if_absent
@@ -46,6 +48,7 @@ StateListener = Callable[[State, State], None]
 """Called as `(new, old)` after each change of state, in the thread that made it; what it raises is logged."""
 
 _WAIT_POLL_S = 0.01
+_TICK = timedelta(milliseconds=250)
 _STOP_AT_START_S = 60.0
 _OF_STOPPING = frozenset({"SPARK_DIED", "SPARK_FAILED", "SPARK_GONE"})
 """What may come of it when a query is stopped in mid-epoch: no failure of the application."""
@@ -70,8 +73,12 @@ class StreamsApp(StoreReading):
         >>> app.store("revenue").get("book")  # doctest: +SKIP
     """
 
-    def __init__(self, topology: Topology, config: StreamsConfig | Mapping[str, object]) -> None:
+    def __init__(self, topology: Topology | StreamsBuilder, config: StreamsConfig | Mapping[str, object]) -> None:
         """Check the settings; nothing is started, created or contacted yet.
+
+        Args:
+            topology: what to run; a StreamsBuilder is built.
+            config: settings.
 
         Raises:
             ConfigError: a setting is unknown, missing, or its value not allowed.
@@ -79,6 +86,7 @@ class StreamsApp(StoreReading):
             TopologyError: neither the topology nor the settings name a serde that is needed.
         """
         self.config = config if isinstance(config, StreamsConfig) else StreamsConfig(config)
+        topology = topology_of(topology)
         self.topology = configured(topology, self.config)
         self._blobs = open_blobs(self.config.checkpoint_dir, fsync=self.config.checkpoint_fsync)
         self._state = State.CREATED
@@ -188,7 +196,12 @@ class StreamsApp(StoreReading):
             StreamsStoppedError: TIMED_OUT; the application has been stopped then.
         """
         self.start_to_end()
-        if not self.wait(timeout):
+        try:
+            at_end = self.wait(timeout)
+        except BaseException:  # Ctrl-C
+            self.close()
+            raise
+        if not at_end:
             self.close()
             raise StreamsStoppedError("TIMED_OUT", f"the application was not at the end of its input after {timeout}")
         if self._error is not None:
@@ -197,6 +210,9 @@ class StreamsApp(StoreReading):
 
     def run(self) -> None:
         """Start and go on until `close`, Ctrl-C or a failure: what a program calls that runs one application.
+
+        In the main thread Ctrl-C and SIGTERM stop it between epochs, and `run` returns; a second one ends the process
+        at once. A signal for which the program has a handler of its own goes there.
 
         A program that calls `start` and `wait` instead looks at `state` or `error` behind them: `wait` never raises.
 
@@ -207,13 +223,32 @@ class StreamsApp(StoreReading):
             >>> with StreamsApp(topology, settings) as app:  # doctest: +SKIP
             ...     app.run()
         """
-        try:
-            self.start()
-            self.wait()
-        finally:
-            self.close()
+        if threading.current_thread() is threading.main_thread():
+            self._run_until_asked()
+        else:
+            try:
+                self.start()
+                self.wait()
+            finally:
+                self.close()
         if self._error is not None:
             raise self._error
+
+    def _run_until_asked(self) -> None:
+        """Run in the main thread, where signals arrive."""
+        starter = Starter(self.start)
+        with StopRequest(keep_handlers=True) as stop:
+            starter.start()
+            try:
+                while not starter.failed and not self.wait(_TICK):
+                    if stop.asked:
+                        self.close()  # while it is starting this only asks; the loop waits for the end
+            finally:
+                self.close()
+                starter.join()
+                self.close()
+        if starter.error is not None and not (stop.asked and isinstance(starter.error, StreamsStoppedError)):
+            raise starter.error
 
     def wait(self, timeout: timedelta | None = None) -> bool:
         """Wait until it has stopped and its listener was called; `False` if it has not within the timeout.

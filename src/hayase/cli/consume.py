@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from hayase.cli.lifecycle import StopRequest
+from hayase.app.stop_request import StopRequest
 from hayase.cli.options import BootstrapServers, CommandConfig, LogDir, opened_log
 from hayase.core.errors import ConfigError, UnknownTopicError
 from hayase.core.records import Headers, TopicPartition

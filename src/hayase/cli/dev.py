@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from hayase.cli.lifecycle import StopRequest
+from hayase.app.stop_request import StopRequest
 from hayase.core.errors import LogError
 
 dev = typer.Typer(no_args_is_help=True, help="For development: kafka, warm-up.", rich_markup_mode=None)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from hayase.app.follower import Follower
-from hayase.cli.lifecycle import StopRequest
+from hayase.app.stop_request import StopRequest
 from hayase.cli.load import load
 from hayase.cli.options import Config, ConfigFile, read_settings
 from hayase.cli.run import Target, settings_of

@@ -8,8 +8,10 @@ from typing import Annotated
 import typer
 
 from hayase.app.app import FINAL, StreamsApp
-from hayase.cli.lifecycle import StopRequest, run_app
+from hayase.app.stop_request import StopRequest
+from hayase.cli.lifecycle import run_app
 from hayase.cli.load import Loaded, load
+from hayase.cli.nothing_written import nothing_written
 from hayase.cli.options import BootstrapServers, Config, ConfigFile, LogDir, log_settings, read_settings
 from hayase.cli.progress import PlainProgress
 from hayase.core.config import StreamsConfig
@@ -75,7 +77,10 @@ def run(
     with StopRequest() as stop:
         clean = run_app(app, stop, to_end=to_end, close_timeout=timedelta(seconds=close_timeout), on_tick=progress.tick)
     last = app.progress()
-    typer.echo(f"stopped: {last.consumed:,} records read, {last.produced:,} written, {last.dropped:,} dropped")
+    late = f" ({last.late:,} late)" if last.late else ""
+    typer.echo(f"stopped: {last.consumed:,} records read, {last.produced:,} written, {last.dropped:,} dropped{late}")
+    if to_end and (hint := nothing_written(app.topology, last)) is not None:
+        typer.echo(hint)
     if not clean:
         typer.echo("the epoch at work was not finished in time; the next start finishes it", err=True)
         raise typer.Exit(_EXIT_MID_EPOCH)

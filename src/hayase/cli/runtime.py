@@ -13,8 +13,8 @@ from hayase.app.membership import Membership
 from hayase.app.runtime_requests import RuntimeRequest, TopologyStatus, running_runtime, runtime_status
 from hayase.app.runtime_settings import is_of_topologies, own_config
 from hayase.app.states import State
+from hayase.app.stop_request import StopRequest
 from hayase.app.streams_runtime import StreamsRuntime
-from hayase.cli.lifecycle import StopRequest
 from hayase.cli.load import Loaded, load
 from hayase.cli.options import (
     AsJson,

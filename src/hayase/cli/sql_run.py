@@ -10,7 +10,7 @@ import typer
 from hayase.app.app import FINAL
 from hayase.app.sql_program import SqlProgram, check_script_file
 from hayase.app.states import State
-from hayase.cli.lifecycle import StopRequest
+from hayase.app.stop_request import StopRequest
 from hayase.cli.load import load_file
 from hayase.cli.options import (
     BootstrapServers,

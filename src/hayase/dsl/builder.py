@@ -21,9 +21,11 @@ from hayase.dsl.options.options import Consumed
 from hayase.dsl.spark import spark_source
 from hayase.dsl.stream_state import StreamState, check_option
 from hayase.dsl.table_state import GlobalTableState, TableState, key_value_spec, refuse_ttl, table_spec
+from hayase.dsl.time_fields import check_time_field
 from hayase.dsl.views import TableMaterialization
 from hayase.processor.api import ProcessorSupplier
 from hayase.serde import Serdes
+from hayase.serde.faults import shown
 from hayase.state.stores.spec import StoreSpec
 from hayase.topology.add import global_table_of
 from hayase.topology.defaults import DefaultSerde
@@ -353,6 +355,19 @@ class StreamsBuilder:
         )
 
 
+def topology_of(given: object) -> Topology:
+    """The topology that a program gives, itself or as the StreamsBuilder that makes it.
+
+    Raises:
+        TopologyError: `INVALID_ARGUMENT`: it is neither; what `build` raises.
+    """
+    if isinstance(given, StreamsBuilder):
+        return given.build()
+    if not isinstance(given, Topology):
+        raise TopologyError("INVALID_ARGUMENT", f"the topology is {shown(given)}; give a Topology or a StreamsBuilder")
+    return given
+
+
 def _source(name: str, topic: str, options: Consumed[object, object]) -> SourceNode:
     return SourceNode(
         name, (topic,), options.key_serde, options.value_serde, options.timestamp_extractor, options.reset
@@ -360,7 +375,12 @@ def _source(name: str, topic: str, options: Consumed[object, object]) -> SourceN
 
 
 def _known(options: Consumed[object, object], owner: str) -> tuple[Known, Known]:
-    """The serdes of a source; where none is named keys and values are bytes."""
+    """The serdes of a source; where none is named keys and values are bytes.
+
+    Raises:
+        TopologyError: `UNKNOWN_FIELD`: values have no field that its timestamp extractor takes the time from.
+    """
+    check_time_field(options, owner)
     return (
         Known(options.key_serde or DefaultSerde("key", Serdes.bytes(), owner)),
         Known(options.value_serde or DefaultSerde("value", Serdes.bytes(), owner)),

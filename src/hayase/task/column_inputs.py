@@ -193,6 +193,8 @@ def decode_columns(context: TaskContext, position: int, source: CompiledSource, 
     """The frame of some records of a queue; records that fail go to the deserialization handler."""
     count_consumed(context.metrics, raw)
     context.meter.received_bytes(raw)
+    if source.edge is None:
+        source.fields_of_schema.look(source.name, source.value_serde, raw)
     key_codec, value_codec = source.key_serde.columns, source.value_serde.columns
     assert key_codec is not None and value_codec is not None
     keys = read_columns(source.key_serde, key_codec, raw.keys)

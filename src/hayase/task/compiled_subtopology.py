@@ -14,6 +14,7 @@ from hayase.processor.timestamps import TimestampExtractor
 from hayase.serde.protocol import ColumnCodec, Serde
 from hayase.state.stores.spec import StoreSpec
 from hayase.task.plan import Form
+from hayase.task.schema_fields import SchemaFields
 from hayase.topology.nodes import Partitioner, ProcessorNode, TopicExtractor
 from hayase.topology.operators import UserCode
 
@@ -61,6 +62,7 @@ class CompiledSource:
         schema: what it sends in columns; `None` if it cannot.
         fields: the value fields that anything downstream looks at, where they are decoded to columns; `None`: all.
         prefix: the nodes that run in columns in a sub-topology that runs in rows.
+        fields_of_schema: looks for those that values do not have.
     """
 
     name: str
@@ -72,6 +74,7 @@ class CompiledSource:
     schema: EdgeSchema | None = None
     fields: frozenset[str] | None = None
     prefix: Prefix | None = None
+    fields_of_schema: SchemaFields = field(default_factory=SchemaFields, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

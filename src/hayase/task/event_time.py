@@ -77,7 +77,8 @@ def extract_times(
                 metrics.add(DROPPED_RECORDS, node)
                 continue
             if extractor.on_invalid == "fail" or partition_time < 0:
-                raise _invalid(extractor, node, raw, int(rows[position]), time)
+                value = content[1][position] if isinstance(content, tuple) else None
+                raise _invalid(extractor, node, raw, int(rows[position]), time, value)
             time = partition_time
         result[position] = time
         partition_time = max(partition_time, time)
@@ -170,9 +171,11 @@ def _callable_picker(
 
 
 def _invalid(
-    extractor: TimestampExtractor, node: str, raw: RecordBatch, row: int, extracted: object
+    extractor: TimestampExtractor, node: str, raw: RecordBatch, row: int, extracted: object, value: object
 ) -> SerializationError:
     source = f"field {extractor.field!r}" if extractor.kind == "field" else f"the {extractor.kind}"
+    if extractor.field is not None and isinstance(value, dict) and extractor.field.partition(".")[0] not in value:
+        source = f"field_timestamp({extractor.field!r}): the value has no such field, it has {shown(list(value))}; it"
     return SerializationError(
         "INVALID_TIMESTAMP",
         f"{source} gives {shown(extracted)} as event time; it must be a whole number of milliseconds since 1970, from "

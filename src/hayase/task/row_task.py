@@ -139,6 +139,8 @@ def decode_rows(context: TaskContext, position: int, source: CompiledSource, raw
     """Keys, values and times of some records of a queue; those that fail go to the deserialization handler."""
     count_consumed(context.metrics, raw)
     context.meter.received_bytes(raw)
+    if source.edge is None:
+        source.fields_of_schema.look(source.name, source.value_serde, raw)
     keys, bad_keys = read_rows(source.key_serde, raw.keys)
     values, bad_values = read_rows(source.value_serde, raw.values)
     bad = {**bad_values, **bad_keys}

@@ -6,6 +6,7 @@ It drives the same tasks that Spark drives.
 from __future__ import annotations
 
 import contextlib
+import difflib
 from collections import deque
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
@@ -26,6 +27,7 @@ from hayase.core.records import Headers
 from hayase.core.time import ManualClock, epoch_ms
 from hayase.core.type_variables import K, V
 from hayase.core.windows import to_ms
+from hayase.dsl.builder import StreamsBuilder, topology_of
 from hayase.log.protocol import OutputBatch, RecordBatch
 from hayase.serde.protocol import Serde
 from hayase.state.delta.journal import EdgeRow
@@ -41,7 +43,7 @@ from hayase.testing.event_times import event_time_ms, with_extractors_asked_once
 from hayase.testing.stores import open_view
 from hayase.testing.topics import RawRecord, TestInputTopic, TestOutputTopic
 from hayase.testing.waiting import WaitingQueues, topics_as_sent
-from hayase.topology.nodes import SourceNode
+from hayase.topology.nodes import SinkNode, SourceNode
 from hayase.topology.resolve import with_pattern_topics
 from hayase.topology.topology import Topology
 
@@ -72,21 +74,21 @@ class TopologyTestDriver:
 
     def __init__(
         self,
-        topology: Topology,
+        topology: Topology | StreamsBuilder,
         config: StreamsConfig | Mapping[str, object] | None = None,
         initial_wall_clock_ms: datetime | int = 0,
     ) -> None:
         """Prepare the topology.
 
         Args:
-            topology: what to run.
+            topology: what to run; a StreamsBuilder is built.
             config: settings; `application.id` may be left out. `processing.form` chooses rows or columns.
             initial_wall_clock_ms: the driver's clock, also as an aware datetime; it moves only by
                 `advance_wall_clock_time`.
         """
         if not isinstance(config, StreamsConfig):
             config = StreamsConfig({"application.id": "test", **(config or {})})
-        topology = configured(topology, config)
+        topology = configured(topology_of(topology), config)
         self._topology = topology
         self._config = config
         self._clock = ManualClock(epoch_ms(initial_wall_clock_ms))
@@ -109,12 +111,12 @@ class TopologyTestDriver:
         self._wall_clock_moved = False
         self._begin()
 
-    def replace_topology(self, topology: Topology) -> None:
+    def replace_topology(self, topology: Topology | StreamsBuilder) -> None:
         """Go on with another topology; stores of the same sub-topology and name keep what they have.
 
         Records that were written and not read yet stay; the processors of the topology before are closed.
         """
-        self._topology = configured(topology, self._config)
+        self._topology = configured(topology_of(topology), self._config)
         self._plan()
         self._begin()
 
@@ -185,10 +187,33 @@ class TopologyTestDriver:
         return TestInputTopic(self, topic, key_serde, value_serde, epoch_ms(start_timestamp_ms), auto_advance)
 
     def create_output_topic(self, topic: str, key_serde: Serde[K], value_serde: Serde[V]) -> TestOutputTopic[K, V]:
-        """A reader of the records that the topology writes to a topic."""
+        """A reader of the records that the topology writes to a topic.
+
+        Raises:
+            UnknownTopicError: the topology does not write to that topic.
+        """
         if topic not in sink_topics(self._topology):
             topic = next((sink.topic for sink in self._topology.spark_sinks if sink.name == topic), topic)
+            self._check_written(topic)
         return TestOutputTopic(self, topic, *self._for_topic(topic, key_serde, value_serde))
+
+    def _check_written(self, topic: str) -> None:
+        """Refuse a topic to which nothing can ever be written; with a sink that chooses topics, each may be."""
+        topology = self._topology
+        if any(isinstance(node, SinkNode) and node.topic is None for node in topology.nodes):
+            return
+        internal = (*topology.repartitions, *topology.internal_topics)
+        within = {f"{self._application_id}-{name}" for name in internal}
+        dead_letters = self._config.dead_letter_topic
+        if topic in {*self._queues, *internal, *within, dead_letters}:
+            return
+        written = sorted({*sink_topics(topology), *([dead_letters] if dead_letters else [])})
+        near = difflib.get_close_matches(topic, written, 1)
+        raise UnknownTopicError(
+            "UNKNOWN_TOPIC",
+            f"the topology does not write to topic {topic!r}; it writes to {written}"
+            + (f". Is it {near[0]!r}?" if near else ""),
+        )
 
     def _for_topic(self, topic: str, key: Serde[K], value: Serde[V]) -> tuple[Serde[K], Serde[V]]:
         settings = self._registry_settings

@@ -70,3 +70,24 @@ assert main.traceback.format_exc
 def test_workers_of_pysparks_own_daemon_tell_of_other_errors_only() -> None:
     done = subprocess.run([sys.executable, "-c", PLAIN], capture_output=True, text=True, check=True, timeout=60)
     assert "ValueError: told" in done.stderr and "BrokenPipe" not in done.stderr
+
+
+LOOK_UP = """
+import sys, types
+from pkgutil import iter_modules
+main = types.ModuleType("__main__")
+main.__spec__ = types.SimpleNamespace(name="pyspark.daemon")
+sys.modules["__main__"] = main
+[found] = [module.name for module in iter_modules() if module.name == "pyspark_hayase"]
+assert not hasattr(__import__(found), "DefaultSource")
+try:
+    raise BrokenPipeError(32, "Broken pipe")
+except OSError:
+    main.traceback.print_exc()
+print(sorted({"polars", "pyarrow", "hayase.topology"} & set(sys.modules)))
+"""
+
+
+def test_the_worker_in_which_spark_looks_for_sources_is_quiet_too() -> None:
+    done = subprocess.run([sys.executable, "-c", LOOK_UP], capture_output=True, text=True, check=True, timeout=60)
+    assert (done.stdout.strip(), done.stderr) == ("[]", "")

@@ -14,13 +14,14 @@ from hayase.app.app import StreamsApp
 from hayase.app.report import ProgressReport
 from hayase.app.reset import reset_application
 from hayase.app.states import State
+from hayase.app.stop_request import StopRequest
 from hayase.cli.demo.check import check
 from hayase.cli.demo.display import Display, SalesRow, sales_table, show_report
 from hayase.cli.demo.example import example_file, load_example
 from hayase.cli.demo.folder import demo_folder
 from hayase.cli.demo.generator import Shop
 from hayase.cli.demo.topics import DEAD_LETTERS, INPUTS, fill_topics, make_topics
-from hayase.cli.lifecycle import StopRequest, run_app
+from hayase.cli.lifecycle import run_app
 from hayase.cli.options import read_settings
 from hayase.cli.quiet import stderr_to
 from hayase.compiler.options import log_config

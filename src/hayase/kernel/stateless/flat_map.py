@@ -12,6 +12,7 @@ from hayase.core.errors import TopologyError
 from hayase.core.records import Record
 from hayase.kernel.frame.callables import call_each, repeated, with_pairs
 from hayase.kernel.frame.expressions import carried, instance, result_type, schema_of_type, visible
+from hayase.kernel.frame.pairs import pairs_of
 from hayase.kernel.frame.python_values import has_python_records, has_python_values, record_keys, record_values
 from hayase.kernel.frame.row_functions import row_mapper
 from hayase.kernel.node.column_node import KEY, NULL, ColumnContext, ColumnNode, CompileContext, evaluate
@@ -39,7 +40,8 @@ class FlatMapRows(OperatorRows[FlatMap]):
         if isinstance(self._operator.mapper, pl.Expr):
             self._map: Callable[[Record], Any] = lambda record: map(_pair_of, listed(mapper(record), "flat_map"))
         else:
-            self._map = mapper
+            function = self._operator.mapper
+            self._map = lambda record: pairs_of(mapper(record), function, "flat_map")
 
     def process(self, record: Record) -> None:
         """Pass on one record per pair, in order."""
@@ -86,7 +88,7 @@ class FlatMapCalls(ColumnNode):
         self._value = value
 
     def _pairs(self, key: object, value: object) -> list[tuple[Any, Any]]:
-        return [(new_key, new_value) for new_key, new_value in self._mapper(key, value)]
+        return pairs_of(self._mapper(key, value), self._mapper, "flat_map")
 
     def run(self, inputs: Sequence[pl.DataFrame], ctx: ColumnContext) -> pl.DataFrame:
         """One row per pair."""

@@ -12,6 +12,7 @@ from hayase.core.errors import TopologyError
 from hayase.core.records import Record
 from hayase.kernel.frame.callables import repeated, with_values
 from hayase.kernel.frame.expressions import carried, instance, result_type, schema_of_type, visible
+from hayase.kernel.frame.pairs import items_of
 from hayase.kernel.node.column_node import (
     NULL,
     ORDER,
@@ -43,10 +44,13 @@ class FlatMapValuesRows(MapperRows):
         if isinstance(operator.mapper, pl.Expr):
             mapper = self._map
             self._map = lambda record: listed(mapper(record), "flat_map_values")
+        else:
+            called, function = self._map, operator.mapper
+            self._map = lambda record: items_of(called(record), function, "flat_map_values")
 
     def process(self, record: Record) -> None:
         """Pass on one record per value, in order."""
-        for value in list(self._map(record)):
+        for value in self._map(record):
             self.ctx.forward(record.with_value(value))
 
 
@@ -115,4 +119,6 @@ def flat_map_values_columns(
     if called is None:
         return None
     output = dataclasses.replace(edge, value=called)
-    return FlatMapValuesCalls(node.name, edge, output, lambda key, value: list(mapper(key, value)), called)
+    return FlatMapValuesCalls(
+        node.name, edge, output, lambda key, value: items_of(mapper(key, value), mapper, "flat_map_values"), called
+    )

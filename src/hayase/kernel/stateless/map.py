@@ -18,6 +18,7 @@ from hayase.kernel.frame.expressions import (
     schema_of_type,
     visible,
 )
+from hayase.kernel.frame.pairs import pair_of
 from hayase.kernel.frame.python_values import has_python_records, has_python_values, record_keys, record_values
 from hayase.kernel.frame.row_functions import RecordFunction, row_mapper
 from hayase.kernel.node.column_node import (
@@ -54,7 +55,7 @@ class MapRows(OperatorRows[Map]):
         """Pass on the record that the mapper makes."""
         mapper = self._operator.mapper
         if mapper is not None:
-            key, value = mapper(record.key, record.value)
+            key, value = pair_of(mapper(record.key, record.value), mapper, "map")
         else:
             key, value = self._key(record), self._value(record)
         self.ctx.forward(Record(key, value, record.timestamp_ms, record.headers))
@@ -94,8 +95,7 @@ class MapCalls(ColumnNode):
         self._value = value
 
     def _pair(self, key: object, value: object) -> tuple[Any, Any]:
-        key, value = self._mapper(key, value)
-        return key, value
+        return pair_of(self._mapper(key, value), self._mapper, "map")
 
     def run(self, inputs: Sequence[pl.DataFrame], ctx: ColumnContext) -> pl.DataFrame:
         """The same rows with new keys and values."""

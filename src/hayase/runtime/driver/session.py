@@ -9,10 +9,12 @@ import fcntl
 import logging
 import os
 import shutil
+import signal
 import sys
 import threading
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import ClassVar
 
@@ -255,9 +257,21 @@ def build_session(application_id: str, slots: int, overrides: Mapping[str, str],
         _launched[:] = [] if is_cluster(known[MASTER]) else [(java, given, environment)]
         for key, value in settings.items():
             builder = builder.config(key, value)
-        session = builder.getOrCreate()
+        with _own_interrupt():
+            session = builder.getOrCreate()
     session.dataSource.register(EpochSource)
     return session
+
+
+@contextmanager
+def _own_interrupt() -> Iterator[None]:
+    """Keep the program's handler of Ctrl-C: Spark's cancels the jobs at once, which looks like a crash."""
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if before is not None and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, before)
 
 
 _local_dirs: list[int] = []

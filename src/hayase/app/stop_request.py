@@ -1,0 +1,79 @@
+"""Ctrl-C and SIGTERM as requests to stop between epochs, and a start that they cannot break off."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+from types import FrameType, TracebackType
+
+SignalHandler = Callable[[int, FrameType | None], object] | int | signal.Handlers | None
+_DEFAULTS: dict[int, SignalHandler] = {
+    signal.SIGINT: signal.default_int_handler,
+    signal.SIGTERM: signal.SIG_DFL,
+}
+"""What Python does with the signals that ask for a stop, unless a program says otherwise."""
+
+
+class StopRequest:
+    """Set by Ctrl-C or SIGTERM while entered; a second one ends the process at once, as without it.
+
+    Args:
+        keep_handlers: signals for which the program has a handler of its own go there.
+    """
+
+    def __init__(self, *, keep_handlers: bool = False) -> None:
+        self._event = threading.Event()
+        self._keep_handlers = keep_handlers
+        self._before: dict[int, SignalHandler] = {}
+
+    @property
+    def asked(self) -> bool:
+        """Whether it was asked."""
+        return self._event.is_set()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for a request; whether there was one."""
+        return self._event.wait(seconds)
+
+    def __enter__(self) -> StopRequest:
+        for number, default in _DEFAULTS.items():
+            if not self._keep_handlers or _is_default(signal.getsignal(number), default):
+                self._before[number] = signal.signal(number, self._ask)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, before in self._before.items():
+            signal.signal(number, before)
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:
+        self._event.set()
+        signal.signal(number, signal.SIG_DFL)
+
+
+def _is_default(handler: SignalHandler, default: SignalHandler) -> bool:
+    """Whether the program has no handler of its own: Spark puts one in place of Python's when its session starts."""
+    return handler is default or getattr(handler, "__module__", "").startswith("pyspark.")
+
+
+class Starter(threading.Thread):
+    """Starts an application beside the main thread: signals go there, and Spark would take Ctrl-C for itself."""
+
+    def __init__(self, start: Callable[[], object]) -> None:
+        super().__init__(name="hayase-starter", daemon=True)
+        self._start_app = start
+        self.error: Exception | None = None
+
+    @property
+    def failed(self) -> bool:
+        """Whether it has ended with an error."""
+        return self.error is not None and not self.is_alive()
+
+    def run(self) -> None:
+        """Start it; the thread that waits raises the error."""
+        try:
+            self._start_app()
+        except Exception as error:
+            self.error = error

@@ -1,0 +1,109 @@
+"""Ctrl-C and SIGTERM end `run` between epochs, and what a program wants of signals itself is kept."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.app.test_supervisor import app_in
+
+from hayase import State, StreamsApp
+from hayase.app.stop_request import StopRequest
+
+pytestmark = pytest.mark.timeout(60)
+
+
+class StartedApp:
+    """Stands for what `start` makes: a query that ends when it is asked to."""
+
+    def __init__(self, app: StreamsApp) -> None:
+        self.app = app
+        self.stops: list[float] = []
+        self.asked = threading.Event()
+
+    def start(self) -> None:
+        self.app._move(State.REBALANCING)
+        self.app._move(State.RUNNING)
+        self.app._runner = self  # type: ignore[assignment] - only `stop` is asked for
+        self.app._watcher = threading.Thread(target=self.watch, daemon=True)
+        self.app._watcher.start()
+
+    def stop(self, timeout_s: float) -> bool:
+        self.stops.append(timeout_s)
+        self.asked.set()
+        return True
+
+    def close(self) -> None:
+        pass
+
+    def watch(self) -> None:
+        self.asked.wait(20)
+        self.app._ended(None, None)
+
+
+@pytest.fixture
+def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StartedApp:
+    made = StartedApp(app_in(tmp_path))
+    monkeypatch.setattr(made.app, "start", made.start)
+    return made
+
+
+@pytest.fixture(autouse=True)
+def handlers() -> Iterator[None]:
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def send_soon(number: int) -> None:
+    threading.Timer(0.3, os.kill, (os.getpid(), number)).start()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_closes_a_program_that_runs_and_run_returns(started: StartedApp, number: int) -> None:
+    send_soon(number)
+    started.app.run()
+    assert started.app.state is State.NOT_RUNNING and started.app.error is None
+    assert started.stops
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_handler_of_the_programs_own_gets_its_signal(started: StartedApp) -> None:
+    class Told(Exception):
+        pass
+
+    def tell(*_: object) -> None:
+        raise Told
+
+    signal.signal(signal.SIGINT, tell)
+    send_soon(signal.SIGINT)
+    with pytest.raises(Told):
+        started.app.run()
+    assert started.app.state is State.NOT_RUNNING
+
+
+def test_ctrl_c_in_a_run_to_the_end_closes_it_first(started: StartedApp, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(started.app, "start_to_end", started.start)
+    send_soon(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        started.app.run_to_end()
+    assert started.app.state is State.NOT_RUNNING and started.stops
+
+
+def test_the_handler_that_spark_sets_is_none_of_the_programs() -> None:
+    def of_spark(number: int, frame: Any) -> None:
+        raise KeyboardInterrupt
+
+    of_spark.__module__ = "pyspark.core.context"
+    signal.signal(signal.SIGINT, of_spark)
+    with StopRequest(keep_handlers=True) as stop:
+        os.kill(os.getpid(), signal.SIGINT)
+        assert stop.wait(5)
