@@ -31,7 +31,7 @@ class SchemaFields:
         self._done = False
 
     def look(self, node: str, serde: Serde, raw: RecordBatch) -> None:
-        """Take the next records; each field that is missing is told of once. Costs nothing after the first values."""
+        """Take the next records; each field that is missing is reported once. Costs nothing after the first values."""
         if self._done:
             return
         if not isinstance(serde, JsonSerde) or serde.python_type is not None or serde.columns is None:

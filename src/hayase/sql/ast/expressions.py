@@ -117,7 +117,7 @@ class ArithmeticOperator(Enum):
 
 
 class ComparisonOperator(Enum):
-    """Comparisons, with SQL's nulls but for the two DISTINCT ones."""
+    """Comparisons, with SQL's nulls except for the two DISTINCT ones."""
 
     EQUAL = "="
     NOT_EQUAL = "<>"
