@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from hayase.sql.ast.expressions import ArithmeticOperator
-from hayase.sql.expressions.column_forms import MAX_DIGITS, Form, NoColumnFormError
+from hayase.sql.expressions.column_forms import MAX_DIGITS, Form, NoColumnFormError, quotient
 from hayase.sql.types.coercion import as_decimal
 from hayase.sql.types.sql_types import DecimalType, SqlType
 
@@ -99,4 +99,4 @@ def to_double(value: pl.Expr, source: DecimalType) -> pl.Expr:
     """A DECIMAL as the nearest double, where one division of exact numbers gives it."""
     if source.precision > _DOUBLE_DIGITS or source.scale > _DOUBLE_SCALE:
         raise NoColumnFormError
-    return value.cast(pl.Float64) / float(10**source.scale)
+    return quotient(value.cast(pl.Float64), pl.lit(float(10**source.scale)))

@@ -176,6 +176,14 @@ def _unloaded_decimal(form: Form, type_: DecimalType) -> pl.Expr:
     return value * pl.lit(Decimal((0, (1,), -type_.scale)), dtype=pl.Decimal(MAX_DIGITS, type_.scale))
 
 
+def quotient(dividend: pl.Expr, divisor: pl.Expr) -> pl.Expr:
+    """The quotient of doubles, rounded once."""
+    # Polars 2.1 multiplies by the reciprocal of a divisor that is one number, which rounds twice; of a column of ones,
+    # it does not know that it is.
+    ones = (pl.int_range(pl.len()) * 0 + 1).cast(pl.Float64)
+    return dividend / (divisor * ones)
+
+
 def any_of(*conditions: pl.Expr) -> pl.Expr:
     """OR of conditions that are never null."""
     result = NEVER

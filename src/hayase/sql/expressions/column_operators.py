@@ -26,7 +26,15 @@ from hayase.sql.ast.expressions import (
 )
 from hayase.sql.expressions import column_decimals
 from hayase.sql.expressions.coercion import coerced
-from hayase.sql.expressions.column_forms import ColumnCompiler, Form, NoColumnFormError, any_of, literal, only_where
+from hayase.sql.expressions.column_forms import (
+    ColumnCompiler,
+    Form,
+    NoColumnFormError,
+    any_of,
+    literal,
+    only_where,
+    quotient,
+)
 from hayase.sql.expressions.comparisons import DISTINCTIONS, conversions, with_times_of_texts
 from hayase.sql.expressions.patterns import like_regex
 from hayase.sql.expressions.typing import is_literal
@@ -93,7 +101,7 @@ def _of_doubles(operator: ArithmeticOperator, left: pl.Expr, right: pl.Expr) -> 
         case ArithmeticOperator.MULTIPLY:
             return left * right
         case ArithmeticOperator.DIVIDE:
-            return left / right
+            return quotient(left, right)
     raise NoColumnFormError  # Polars' remainder of doubles has the sign of the divisor, and correcting it rounds.
 
 

@@ -33,6 +33,9 @@ class AvroPayload(PayloadCodec):
         side: keys or values.
         topic: its name makes the subject.
         registry: where schemas are.
+
+    Attributes:
+        writing: writes by the columns' schema.
     """
 
     def __init__(
@@ -47,12 +50,13 @@ class AvroPayload(PayloadCodec):
     ) -> None:
         self._type = columns[0].type if bare else sql.StructType(fields_of(columns))
         self._read = reader(columns[0].type) if bare else record_reader(fields_of(columns))
+        self._registry = registry
         self._reading = _NumericAvro(None, registry)
         schema_id = format_.property(SCHEMA_ID)
         self._schema_id = None if schema_id is None else int(schema_id)
         name = format_.property(FULL_SCHEMA_NAME) or DEFAULT_NAME
         own = avro_schema(columns, name, bare=bare) if schema_id is None else None
-        self._writing = _NumericAvro(own, registry).for_topic(topic, side, {})
+        self.writing = _NumericAvro(own, registry).for_topic(topic, side, {})
         self._by: tuple[bytes, AvroSchema, _Write | None] | None = None
 
     def write(self, value: Any) -> bytes:
@@ -61,12 +65,22 @@ class AvroPayload(PayloadCodec):
             head, schema = self._found()
             self._by = (head, schema, _Form(schema).writer(self._type, schema.parsed))
         head, schema, write = self._by
-        return head + self._writing.payload(value if write is None else write(value), schema)
+        return head + self.writing.payload(value if write is None else write(value), schema)
 
     def _found(self) -> tuple[bytes, AvroSchema]:
         if self._schema_id is None:
-            return self._writing.writing_by()
-        return self._writing.head(self._schema_id), self._writing.writer(self._schema_id)
+            return self.writing.writing_by()
+        return self.writing.head(self._schema_id), self.writing.writer(self._schema_id)
+
+    @property
+    def by_id(self) -> bool:
+        """Whether it writes by a schema of the registry that was asked for."""
+        return self._schema_id is not None
+
+    def by_writer(self, head: bytes) -> AvroSerde:
+        """A serde with the schema of records that begin so; raises SerializationError, SchemaRegistryError."""
+        schema = self._reading.written_schema(self._reading.schema_id(head))
+        return _NumericAvro(schema.text, self._registry, references=schema.references)
 
     def read(self, data: bytes) -> Any:
         """What any schema of the registry wrote, as the columns; raises SerializationError, SchemaRegistryError."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import polars as pl
@@ -46,3 +47,17 @@ def dtype_of(type_: sql.SqlType) -> pl.DataType | None:
             present = {name: dtype for name, dtype in dtypes.items() if dtype is not None}
             return pl.Struct(present) if present and len(present) == len(fields) else None
     return _DTYPES.get(type(type_))
+
+
+def types_in(type_: sql.SqlType) -> Iterator[sql.SqlType]:
+    """A type and all that it is made of."""
+    yield type_
+    match type_:
+        case sql.ArrayType(item):
+            yield from types_in(item)
+        case sql.MapType(key, value):
+            yield from types_in(key)
+            yield from types_in(value)
+        case sql.StructType(fields):
+            for _, field in fields:
+                yield from types_in(field)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from functools import cache
 
 _SPECIAL = {"SPACE": " ", "TAB": "\t"}
 
@@ -22,11 +24,16 @@ def joined(columns: Sequence[str | None], delimiter: str) -> str:
 def _quoted(text: str, delimiter: str, *, first: bool) -> str:
     if not text:
         return '""' if first else ""  # a line of one empty column would be no line
-    if first and not (text[0].isascii() and text[0].isalnum()):  # so that no line begins like a comment
-        return '"' + text.replace('"', '""') + '"'
-    if text[0] <= "#" or text[-1] <= " " or any(each in text for each in ("\n", "\r", '"', delimiter)):
+    begins_oddly = first and not (text[0].isascii() and text[0].isalnum())  # so that no line begins like a comment
+    if begins_oddly or _special(delimiter).search(text):
         return '"' + text.replace('"', '""') + '"'
     return text
+
+
+@cache
+def _special(delimiter: str) -> re.Pattern[str]:
+    """What makes quotes necessary: at the beginning, anywhere, at the end."""
+    return re.compile(rf'\A[\x00-#]|[\n\r"{re.escape(delimiter)}]|[\x00- ]\Z')
 
 
 def split(text: str, delimiter: str) -> list[str]:

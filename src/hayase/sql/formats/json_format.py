@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from hayase.sql.formats.columns import Column
+from hayase.sql.formats.columns import Column, types_in
 from hayase.sql.formats.json_reading import DECODER, reader, record_reader
 from hayase.sql.formats.json_twins import JsonTwin, spelling_of
 from hayase.sql.formats.json_writing import ENCODER, record_writer, writer
 from hayase.sql.formats.payload import PayloadCodec, fields_of
+from hayase.sql.types import sql_types as sql
 
 NOTHING: Mapping[str, None] = MappingProxyType({})
 """No fields."""
@@ -32,7 +33,8 @@ class JsonPayload(PayloadCodec):
 
     def __init__(self, columns: Sequence[Column], *, bare: bool, entries: bool = False) -> None:
         fields = fields_of(columns)
-        self.twin = None if bare or entries or not columns else JsonTwin(fields, {})
+        long_way = bare or not columns or (entries and any(map(_has_maps, columns)))
+        self.twin = None if long_way else JsonTwin(fields, {})
         self._missed = 0
         self._read = reader(columns[0].type, entries=entries) if bare else record_reader(fields, entries=entries)
         self._write = writer(columns[0].type, entries=entries) if bare else record_writer(fields, entries=entries)
@@ -73,3 +75,7 @@ class JsonPayload(PayloadCodec):
             self.twin = None
         elif any(twin.spelling.get(name) != key for name, key in spelling.items()):
             self.twin = JsonTwin(twin.fields, twin.spelling | spelling)
+
+
+def _has_maps(column: Column) -> bool:
+    return any(isinstance(each, sql.MapType) for each in types_in(column.type))

@@ -13,6 +13,7 @@ from hayase.core.errors import ConfigError, HayaseError, SerializationError
 from hayase.serde.faults import is_fault, said, shown
 from hayase.serde.protocol import ColumnCodec, Serde, Side
 from hayase.serde.registry import SchemaRegistry
+from hayase.sql.formats.avro_codec import AvroRowsCodec
 from hayase.sql.formats.avro_format import AvroPayload
 from hayase.sql.formats.columns import Column
 from hayase.sql.formats.delimited_format import DelimitedPayload
@@ -127,14 +128,18 @@ class RowSerde(Serde[Any]):
 
     @property
     def columns(self) -> ColumnCodec | None:
-        """The column form: of JSON values that are wrapped, and of KAFKA keys."""
+        """The column form: of wrapped values in JSON and AVRO, and of KAFKA keys."""
         _, columns, side, _, _ = self._parts
         if isinstance(self._payload, KafkaPayload) and side == "key":
             return self._payload.columns
-        if side == "key" or self._unpacks or not isinstance(self._payload, JsonPayload):
+        schema = None if side == "key" or self._unpacks else column_schema(columns)
+        if schema is None:
             return None
-        schema = column_schema(columns)
-        return None if schema is None else JsonRowsCodec(self, self._payload, columns, schema)
+        if isinstance(self._payload, JsonPayload):
+            return JsonRowsCodec(self, self._payload, columns, schema)
+        if isinstance(self._payload, AvroPayload) and not self._payload.by_id:
+            return AvroRowsCodec(self, self._payload, schema)
+        return None
 
     def _failed(self, error: Exception, verb: str, given: str) -> HayaseError:
         if isinstance(error, HayaseError) and not is_fault(error):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hayase.serde.protocol import Side
 from hayase.sql.errors import StatementError
-from hayase.sql.formats.columns import Column
+from hayase.sql.formats.columns import Column, types_in
 from hayase.sql.formats.format_info import (
     DELIMITER,
     FULL_SCHEMA_NAME,
@@ -214,7 +214,7 @@ def check_key_columns(format_: FormatInfo, columns: Sequence[Column]) -> None:
 def check_key_types(columns: Sequence[Column]) -> None:
     """Refuse key columns with maps in them, whose entries have no fixed order; raises StatementError."""
     for column in columns:
-        if any(isinstance(each, sql.MapType) for each in _types_in(column.type)):
+        if any(isinstance(each, sql.MapType) for each in types_in(column.type)):
             raise StatementError(
                 "MAP_IN_KEY",
                 "Map keys, including types that contain maps, are not supported as they may lead to unexpected "
@@ -280,7 +280,7 @@ def _delimited(columns: Sequence[Column]) -> str | None:
 
 
 def _nested(name: str, columns: Sequence[Column]) -> str | None:
-    types = [each for column in columns for each in _types_in(column.type)]
+    types = [each for column in columns for each in types_in(column.type)]
     if any(isinstance(each, sql.MapType) and not isinstance(each.key, sql.StringType) for each in types):
         return _STRING_KEYS_ONLY[name]
     if name == "AVRO":
@@ -297,19 +297,6 @@ def _no_avro_name(name: str) -> str | None:
         return "Schema is not compatible with Avro: Empty name"
     problem = "Illegal character in" if re.match("[A-Za-z_]", name) else "Illegal initial character"
     return f"Schema is not compatible with Avro: {problem}: {name}"
-
-
-def _types_in(type_: sql.SqlType) -> Iterator[sql.SqlType]:
-    yield type_
-    match type_:
-        case sql.ArrayType(item):
-            yield from _types_in(item)
-        case sql.MapType(key, value):
-            yield from _types_in(key)
-            yield from _types_in(value)
-        case sql.StructType(fields):
-            for _, field in fields:
-                yield from _types_in(field)
 
 
 def base_name(type_: sql.SqlType) -> str:

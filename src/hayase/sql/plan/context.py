@@ -16,7 +16,7 @@ from hayase.sql.ast.expressions import Expression
 from hayase.sql.ast.text import expression_text
 from hayase.sql.catalog.sources import WindowedKey
 from hayase.sql.errors import StatementError
-from hayase.sql.expressions.rows import RowExpression, compile_row
+from hayase.sql.expressions.rows import RowExpression, RowProjection, compile_projection, compile_row
 from hayase.sql.expressions.typing import type_of
 from hayase.sql.formats.columns import Column
 from hayase.sql.formats.internal import internal_key_serde, internal_value_serde
@@ -97,6 +97,17 @@ class PlanContext:
                 error.condition, f"Invalid {what}: {error.message}", location=error.location
             ) from error
         return GuardedExpression(compiled, step, expression_text(expression))
+
+    def compile_all(
+        self, items: Sequence[tuple[str, Expression]], columns: Mapping[str, SqlType], what: str
+    ) -> RowProjection:
+        """Named expressions over rows of the columns, as one function; raises as `compile`."""
+        try:
+            return compile_projection(items, columns, self.functions, self.settings)
+        except StatementError as error:
+            raise StatementError(
+                error.condition, f"Invalid {what}: {error.message}", location=error.location
+            ) from error
 
     def type_of(self, expression: Expression, columns: Mapping[str, SqlType]) -> SqlType | None:
         """The type of an expression over rows of the columns."""

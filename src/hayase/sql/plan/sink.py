@@ -11,25 +11,36 @@ from hayase.core.records import Windowed
 from hayase.dsl.options.options import Produced
 from hayase.sql.analysis.steps import Project
 from hayase.sql.catalog.sources import DataSource
+from hayase.sql.expressions.rows import RowProjection
 from hayase.sql.formats.serdes import key_serde, value_serde
-from hayase.sql.plan.context import GuardedExpression, PlanContext, Stage, windowed_serde
+from hayase.sql.plan.context import PlanContext, Stage, windowed_serde
+from hayase.sql.plan.processing_log import log_failure
 from hayase.sql.plan.stateless import Row
 from hayase.sql.plan.timestamps import SetTimestamp, throws_on_invalid
 
 
 class ProjectRow:
-    """The value columns of a result.
+    """The value columns of a result; a column whose expression fails is null.
 
     Args:
-        columns: name and expression of each.
+        projection: all columns, compiled.
     """
 
-    def __init__(self, columns: Sequence[tuple[str, GuardedExpression]]) -> None:
-        self._columns = list(columns)
+    def __init__(self, projection: RowProjection) -> None:
+        self._projection = projection
+        projection.report = _log
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._projection.report = _log
 
     def __call__(self, row: Row | None) -> Row | None:
         """The columns for a row; none for none."""
-        return None if row is None else {name: expression(row) for name, expression in self._columns}
+        return None if row is None else self._projection(row)
+
+
+def _log(name: str, error: Exception) -> None:
+    log_failure("SELECT", name, error)
 
 
 class RenameKey:
@@ -54,10 +65,7 @@ class RenameKey:
 
 def project(step: Project, stage: Stage, context: PlanContext) -> Stage:
     """The columns of the result."""
-    columns = [
-        (name, context.compile(expression, stage.rows.columns, "Select", "SELECT")) for name, expression in step.values
-    ]
-    mapper = ProjectRow(columns)
+    mapper = ProjectRow(context.compile_all(step.values, stage.rows.columns, "Select"))
     fields = dict(zip(stage.rows.key, stage.key_fields, strict=True))
     selected = [fields.get(column) for _, column in step.key]
     key_fields = stage.key_fields if None in selected else tuple(field for field in selected if field is not None)
