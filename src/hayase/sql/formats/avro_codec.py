@@ -9,7 +9,6 @@ import polars as pl
 import pyarrow as pa
 
 from hayase.core.errors import SerializationError
-from hayase.serde.avro_columns import AvroCodec
 from hayase.serde.avro_schema import AvroSchema, NoColumnFormError
 from hayase.serde.bare import read_each
 from hayase.serde.faults import unreadable
@@ -33,7 +32,10 @@ class AvroRowsCodec(ColumnCodec):
         self._serde = serde
         self._payload = payload
         self._schema = schema
-        self._own = AvroCodec(payload.writing)
+        own = payload.writing.columns
+        if own is None:
+            raise NoColumnFormError("the schema that is written has no column form")
+        self._own = own
         self._readings: dict[bytes, ColumnCodec | None] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
