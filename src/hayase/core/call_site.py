@@ -63,7 +63,7 @@ def place_of(error: BaseException) -> str | None:
 
 
 def place_of_function(function: object) -> str | None:
-    """File, line and name of a function or method of the user's, e.g. `shop.py:12 in price`; `None` if unknown."""
+    """File, line and name of a function or method of the user, e.g. `shop.py:12 in price`; `None` if unknown."""
     while isinstance(function, functools.partial):
         function = function.func
     code = getattr(inspect.unwrap(function) if callable(function) else function, "__code__", None)
