@@ -16,6 +16,9 @@ from hayase.core.errors import ConfigError, HayaseError
 from hayase.dsl.builder import StreamsBuilder
 from hayase.topology.topology import Topology
 
+_NAMES = ("app", "topology", "builder")
+"""What is looked for in a file of which no name is given."""
+
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
@@ -50,15 +53,26 @@ def load(target: str) -> Loaded:
     is_file = place.endswith(".py")
     module = load_file(Path(place)) if is_file else _load_module(place)
     if not name:
-        name = next((each for each in ("app", "topology", "builder") if hasattr(module, each)), "app")
+        name = next((each for each in _NAMES if hasattr(module, each)), "")
+    if not name:
+        raise ConfigError(
+            "APP_NOT_FOUND",
+            f"{place} has none of the names {', '.join(_NAMES)}; name what runs: "
+            f"{_would_do(module, place) or f'{place}:NAME'}",
+        )
     if not hasattr(module, name):
         raise ConfigError(
             "APP_NOT_FOUND",
             f"{place} has no {name!r}; name a Topology, StreamsBuilder, StreamsApp or a function that returns one: "
-            f"{place}:NAME",
+            f"{_would_do(module, place) or f'{place}:NAME'}",
         )
     resolved = _resolve(getattr(module, name), f"{place}:{name}")
     return Loaded(module if is_file else None, resolved, Path(place).stem if is_file else place.rpartition(".")[2])
+
+
+def _would_do(module: ModuleType, place: str) -> str:
+    names = [name for name, value in vars(module).items() if isinstance(value, Topology | StreamsBuilder | StreamsApp)]
+    return " or ".join(f"{place}:{name}" for name in names)
 
 
 def load_file(path: Path) -> ModuleType:

@@ -57,6 +57,8 @@ class PlainProgress:
         text = self._line.text(report)
         now = self._monotonic()
         last_report, last_text = self._written
+        if report.state in (State.PENDING_ERROR, State.ERROR):  # the error itself says more
+            return
         if now - self._when >= self._every_s and report != last_report and text != last_text:
             self._write(text)
             self._when, self._written = now, (report, text)

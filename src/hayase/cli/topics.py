@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from typing import Annotated, BinaryIO
 
+import msgspec
 import typer
 
 from hayase.cli.consume import consume
@@ -301,11 +302,24 @@ def _batch(
     values: list[bytes | None] = []
     for line in lines:
         key, separated, value = line.partition(separator) if separator is not None else (b"", b"", line)
+        if separated and key.startswith(b"{") and _is_object(line):
+            raise ConfigError(
+                "INVALID_RECORD",
+                f"the line {line[:80].decode(errors='replace')!r} is a JSON object without a key, and would be cut at "
+                f"its first {separated.decode()!r}; write KEY{separated.decode()}VALUE, or use --no-keys",
+            )
         keys.append(key if separated else None)
         text = value if separated else line
         values.append(None if null is not None and text == null.encode() else text)
     given = [headers] * len(lines) if headers else None
     return OutputBatch(topic, keys, values, [clock.now_ms()] * len(lines), headers=given)
+
+
+def _is_object(line: bytes) -> bool:
+    try:
+        return isinstance(msgspec.json.decode(line), dict)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
 
 
 def _header(pair: str) -> tuple[str, bytes]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import time
 from datetime import UTC, date, datetime, timedelta
 from typing import Protocol
@@ -15,7 +16,7 @@ def epoch_ms(time: datetime | int) -> int:
     """Milliseconds since 1970 of an aware datetime, or of a number that is that already.
 
     Raises:
-        StateError: `NAIVE_DATETIME`: it has no time zone.
+        StateError: `NAIVE_DATETIME`: it has no time zone. `INVALID_TIME`: it is neither.
 
     Example:
         >>> epoch_ms(datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)), epoch_ms(5)
@@ -27,7 +28,12 @@ def epoch_ms(time: datetime | int) -> int:
                 "NAIVE_DATETIME", f"{time!r} has no time zone; use an aware datetime, e.g. with tzinfo=UTC"
             )
         return int((time - datetime.fromtimestamp(0, time.tzinfo)) / timedelta(milliseconds=1))
-    return time
+    try:
+        return operator.index(time)
+    except TypeError:
+        raise StateError(
+            "INVALID_TIME", f"{time!r} is no time; give an aware datetime, or whole milliseconds since 1970"
+        ) from None
 
 
 def event_ms(time: object) -> object:

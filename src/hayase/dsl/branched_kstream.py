@@ -17,6 +17,16 @@ from hayase.topology.operators import Branch, Split
 from hayase.topology.operators.functions import Predicate
 
 
+class _Branches(dict[str, KStream[K, V]]):
+    """The streams of a split by name; a name that is not there is an error that lists the names."""
+
+    def __missing__(self, name: object) -> KStream[K, V]:
+        raise KeyError(
+            f"there is no branch {name!r}; there are: {', '.join(self) or 'none'}. A branch's name is that of the "
+            "split followed by its own"
+        )
+
+
 class BranchedKStream(Generic[K, V]):
     """The branches of a split so far: a record goes to the first one whose predicate is true.
 
@@ -68,7 +78,7 @@ class BranchedKStream(Generic[K, V]):
         self._check_open("default_branch")
         self._ended = self._default = True
         self._add(branched, index=len(self._predicates), suffix="0")
-        return dict(self._branches)
+        return _Branches(self._branches)
 
     def no_default_branch(self) -> dict[str, KStream[K, V]]:
         """End the split without a default branch; the streams by name. Records that match no predicate are dropped.
@@ -80,7 +90,7 @@ class BranchedKStream(Generic[K, V]):
         """
         self._check_open("no_default_branch")
         self._ended = True
-        return dict(self._branches)
+        return _Branches(self._branches)
 
     def _check_open(self, what: str) -> None:
         if self._ended:

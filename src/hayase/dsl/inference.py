@@ -145,6 +145,13 @@ def _unknown_field(name: str, known: dict[str, pl.DataType], what: str) -> Topol
     names = [
         each.removeprefix(prefix) for each in known if each.startswith(prefix) and (prefix or "__" not in each[:2])
     ]
+    if not prefix and any(each.startswith(("__left.", "__right.")) for each in known):
+        there = [side for side in ("left", "right") if f"__{side}.{name}" in known] or ["left", "right"]
+        return TopologyError(
+            "UNKNOWN_FIELD",
+            f"{what}: a joiner has fields of two sides; instead of {name!r} write "
+            + " or ".join(f"{side}({name!r})" for side in there),
+        )
     side = {"": "", "__left.": " on the left", "__right.": " on the right"}[prefix]
     return TopologyError(
         "UNKNOWN_FIELD",

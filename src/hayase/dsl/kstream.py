@@ -13,6 +13,7 @@ from hayase.core.errors import TopologyError
 from hayase.core.join_windows import JoinWindows
 from hayase.core.type_variables import KR, VO, VR, K, V
 from hayase.dsl import functions
+from hayase.dsl.elsewhere import of_groups
 from hayase.dsl.functions import Fielded, JoinedFields, Joiner, KeyFunction, ValueFunction
 from hayase.dsl.inference import (
     Known,
@@ -63,6 +64,11 @@ class KStream(Generic[K, V]):
     Callables must be deterministic as far as you want replays to be, and must not keep state outside of stores.
     Every operation takes `name=`: the name of its node in `Topology.describe()`, in metrics and in errors.
     """
+
+    if not TYPE_CHECKING:  # to a type checker there is no other attribute
+
+        def __getattr__(self, name: str) -> object:
+            of_groups("KStream", name)
 
     def __init__(self, state: StreamState) -> None:
         self._state = state

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, Never, overload
 from hayase.core.errors import TopologyError
 from hayase.core.type_variables import KR, VO, VR, K, V
 from hayase.dsl import functions
+from hayase.dsl.elsewhere import of_streams
 from hayase.dsl.functions import Fielded, JoinedFields, Joiner, KeyFunction, ValueFunction
 from hayase.dsl.graph import TableOperator
 from hayase.dsl.inference import Known, check_predicate, visible_columns
@@ -59,6 +60,11 @@ class KTable(Generic[K, V]):
     A null value deletes a row. Operations without a named store keep no rows; a join that needs rows computes them
     from the table before.
     """
+
+    if not TYPE_CHECKING:  # to a type checker there is no other attribute
+
+        def __getattr__(self, name: str) -> object:
+            of_streams("KTable", name)
 
     def __init__(self, state: TableState) -> None:
         self._state = state

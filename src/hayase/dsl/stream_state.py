@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
@@ -20,8 +21,9 @@ from hayase.dsl.inference import (
     value_schema,
     visible_columns,
 )
-from hayase.dsl.options.options import Grouped, Named, Repartitioned
-from hayase.serde.protocol import Schema
+from hayase.dsl.options.options import Grouped, Named, OptionalSerdes, Repartitioned
+from hayase.serde.faults import shown
+from hayase.serde.protocol import Schema, Serde
 from hayase.topology.operators import Fields
 from hayase.topology.operators.functions import KeyValueMapper
 
@@ -70,8 +72,20 @@ def check_option(given: Option | None, kind: type[Option], what: str) -> Option:
     if given is None:
         return kind()
     if not isinstance(given, kind):
-        raise TopologyError("INVALID_OPTION", f"{what} takes a {kind.__name__} here, not {given!r}")
+        raise TopologyError(
+            "INVALID_OPTION", f"{what} takes a {kind.__name__} here, not {shown(given)}{_hint(given, kind)}"
+        )
     return given
+
+
+def _hint(given: object, kind: type[object]) -> str:
+    if isinstance(given, str) and hasattr(kind, "as_"):
+        return f"; write {kind.__name__}.as_({given!r})"
+    if isinstance(given, Serde) and hasattr(kind, "with_"):
+        return f"; write {kind.__name__}.with_(KEY_SERDE, VALUE_SERDE)"
+    if isinstance(given, OptionalSerdes):
+        return f"; give it by name, as {type(given).__name__.lower()}="
+    return ""
 
 
 def of_same_builder(graph: Graph, other: object, kinds: tuple[type[Part], ...], what: str) -> Part:
@@ -100,9 +114,17 @@ def bind_arguments(
     bound.update(keywords)
     if wrong or any(name not in bound for name in names[:required]):
         raise TopologyError(
-            "INVALID_JOIN", f"{what} takes ({', '.join(names)}) after this kind of stream or table, and name="
+            "INVALID_JOIN",
+            f"{what} takes ({', '.join(names)}) after this kind of stream or table, and name="
+            f"{_lacking([name for name in names[:required] if name not in bound])}",
         )
     return tuple(bound.get(name) for name in names)
+
+
+def _lacking(names: Sequence[str]) -> str:
+    if not names:
+        return ""
+    return f"; {' and '.join(names)} {'is' if len(names) == 1 else 'are'} missing"
 
 
 def mapped_values(

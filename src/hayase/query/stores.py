@@ -202,15 +202,20 @@ class StoreHandle:
         """All rows."""
         return self._scan(lambda view: view.all(), limit=limit)
 
-    def fetch(self, key: object, time_from: datetime | int, time_to: datetime | int | None = None) -> StoreRows:
-        """Windows of a key that start from `time_from` to `time_to`, both included, by start.
+    def fetch(
+        self, key: object, time_from: datetime | int | None = None, time_to: datetime | int | None = None
+    ) -> StoreRows:
+        """Windows of a key that start from `time_from` to `time_to`, both included, by start; without times all.
 
         For window and session stores.
         Times are aware datetimes or milliseconds since the epoch. Without `time_to`: the window that starts at
         `time_from`. Of a session store: the sessions that overlap that time, by end.
         """
         self._want(windowed=True, call="fetch", instead="get")
-        start, end = epoch_ms(time_from), epoch_ms(time_to if time_to is not None else time_from)
+        if time_from is None:
+            start, end = 0, _LAST_MS if time_to is None else epoch_ms(time_to)
+        else:
+            start, end = epoch_ms(time_from), epoch_ms(time_to if time_to is not None else time_from)
         if self._spec.kind == "session":
             return self._scan(
                 lambda view: as_kind(view, ReadOnlySessionStore).find_sessions(key, start, end), [self._place_of(key)]

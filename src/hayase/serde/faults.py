@@ -8,7 +8,7 @@ program.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import polars as pl
 
@@ -39,6 +39,22 @@ def unreadable(error: BaseException, serde: object, data: bytes | None) -> Seria
     )
     unreadable_error.__cause__ = error
     return unreadable_error
+
+
+def of_sides(
+    keys: Mapping[int, SerializationError], values: Mapping[int, SerializationError]
+) -> dict[int, SerializationError]:
+    """The errors of the records of a batch by position, each saying whether the key or the value cannot be read."""
+    return {
+        **{row: _of_side("value", error) for row, error in values.items()},
+        **{row: _of_side("key", error) for row, error in keys.items()},
+    }
+
+
+def _of_side(side: str, error: SerializationError) -> SerializationError:
+    named = SerializationError(error.condition, f"the {side} cannot be read: {error.message}", **error.context)
+    named.__cause__ = error.__cause__
+    return named.with_traceback(error.__traceback__)
 
 
 def unwritable(error: BaseException, serde: object, value: object) -> SerializationError:

@@ -85,7 +85,7 @@ class JsonCodec(ColumnCodec):
 
 def bad_json(data: bytes, error: BaseException) -> SerializationError:
     """The error for bytes that are no JSON, or not the JSON expected."""
-    return SerializationError("VALUE_NOT_DESERIALIZABLE", f"{error}; the value is {data[:200]!r}")
+    return SerializationError("VALUE_NOT_DESERIALIZABLE", f"{error}; it is {data[:200]!r}")
 
 
 def _leaves(column: pl.Series) -> list[pl.Series]:

@@ -15,7 +15,7 @@ from hayase.core.records import Change, Headers, SourceRecord
 from hayase.kernel.node.column_node import HEADERS, KEY, NULL, OLD, OLD_NULL, TS, Order
 from hayase.log.protocol import Int64Array, RecordBatch
 from hayase.processor.timestamps import record_timestamp
-from hayase.serde.faults import is_fault, read_columns, shown
+from hayase.serde.faults import is_fault, of_sides, read_columns, shown
 from hayase.serde.protocol import BARE_FIELD, Serde
 from hayase.serde.subscription_columns import INSTRUCTION
 from hayase.serde.subscriptions import Instruction, Subscription, SubscriptionSerde
@@ -205,7 +205,7 @@ def decode_columns(context: TaskContext, position: int, source: CompiledSource, 
     frame = values.frame.with_columns(key.alias(KEY), values.null.alias(NULL))
     rows = np.arange(len(raw))
     if keys.bad or values.bad:
-        bad = {**dict(values.bad), **dict(keys.bad)}
+        bad = of_sides(dict(keys.bad), dict(values.bad))
         for row in sorted(bad):
             context.failures.handle("deserialization", source.name, raw.record(row), bad[row])
         kept = np.ones(len(raw), np.bool_)

@@ -11,7 +11,7 @@ import numpy as np
 
 from hayase.core.records import Record
 from hayase.log.protocol import RecordBatch
-from hayase.serde.faults import read_rows
+from hayase.serde.faults import of_sides, read_rows
 from hayase.task.column_inputs import decode_columns
 from hayase.task.compiled_subtopology import CompiledSink, CompiledSource
 from hayase.task.edges import EdgeBuffer
@@ -143,7 +143,7 @@ def decode_rows(context: TaskContext, position: int, source: CompiledSource, raw
         source.fields_of_schema.look(source.name, source.value_serde, raw)
     keys, bad_keys = read_rows(source.key_serde, raw.keys)
     values, bad_values = read_rows(source.value_serde, raw.values)
-    bad = {**bad_values, **bad_keys}
+    bad = of_sides(bad_keys, bad_values)
     rows = np.arange(len(raw))
     if bad:
         for row in sorted(bad):

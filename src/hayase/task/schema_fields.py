@@ -27,7 +27,7 @@ class SchemaFields:
     def __init__(self) -> None:
         self._values = 0
         self._found: set[str] = set()
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         self._done = False
 
     def look(self, node: str, serde: Serde, raw: RecordBatch) -> None:
@@ -43,8 +43,8 @@ class SchemaFields:
         beside = sorted(self._found - set(schema))
         for field in schema if beside else ():
             near = difflib.get_close_matches(field, beside, 1)
-            if field not in self._found | self._told and (near or self._values >= _ENOUGH):
-                self._told.add(field)
+            if field not in self._found | self._reported and (near or self._values >= _ENOUGH):
+                self._reported.add(field)
                 _warn(node, raw.topic, field, self._values, beside, near)
         self._done = self._values >= _ENOUGH
 

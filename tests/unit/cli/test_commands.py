@@ -71,6 +71,13 @@ def test_produced_lines_are_consumed_with_keys_nulls_and_places(shell: Shell) ->
     assert out == '0:0\ta\t{"n": 1}\n0:1\tnull\tno key\n0:2\tb\tnull\n0:3\tc\t\n'
 
 
+def test_an_object_without_a_key_is_refused_before_it_is_cut_at_its_first_colon(shell: Shell) -> None:
+    shell.run("topics", "create", "t")
+    shell.run("topics", "produce", "t", stdin=b'{"n":1}\n', code=1)
+    assert "write KEY:VALUE, or use --no-keys" in shell.err
+    shell.run("topics", "produce", "t", stdin=b'{"n" is a key:1\n')
+
+
 def test_produced_lines_have_the_time_that_is_asked_for(shell: Shell) -> None:
     shell.run("topics", "create", "t")
     for when in ("2026-01-01T00:00:00Z", "2026-01-01T01:00:00+01:00", "1767225600000"):

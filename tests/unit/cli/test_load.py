@@ -140,3 +140,10 @@ def test_a_file_named_relative_to_the_working_directory_fails_with_its_line(
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigError, match=r"^\[APP_NOT_LOADED\] shop\.py, line 2: ZeroDivisionError"):
         load("shop.py")
+
+
+def test_a_file_without_the_usual_names_is_told_what_in_it_would_do(tmp_path: Path) -> None:
+    file = tmp_path / "jobs.py"
+    file.write_text("from hayase import StreamsBuilder\nsales = StreamsBuilder()\n")
+    with pytest.raises(ConfigError, match=r"none of the names app, topology, builder; .*jobs\.py:sales"):
+        load(str(file))

@@ -118,3 +118,17 @@ def test_the_command_line_shows_sessions_with_their_bounds(app: LocalApp, capsys
     assert [tuple(row["window"].values()) for row in found] == [tuple(FIRST), tuple(SECOND)]
     assert run_cli(["state", "scan", target, "visits", "--since", str(SECOND.start_ms), *options]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 1
+
+
+def test_fetch_without_times_gives_all_sessions_of_a_key(app: LocalApp) -> None:
+    assert plain(app.app.store("visits").fetch("ann")) == plain(app.app.store("visits").fetch("ann", 0, SECOND.end_ms))
+    assert len(app.app.store("visits").fetch("ann")) == 2
+    assert len(app.app.store("visits").fetch("ann", None, FIRST.end_ms)) == 1
+
+
+@pytest.mark.parametrize("time", ["yesterday", 1.5])
+def test_what_is_no_time_is_refused_in_words(app: LocalApp, time: Any) -> None:
+    with pytest.raises(StateError, match="is no time; give an aware datetime"):
+        app.app.store("visits").fetch("ann", time)
+    with pytest.raises(StateError, match="is no time; give an aware datetime"):
+        app.app.store("visits", as_of=time)

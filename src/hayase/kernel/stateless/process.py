@@ -9,6 +9,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
+from hayase.core.call_site import users_line
 from hayase.core.errors import HayaseError, ProcessingError, TopologyError, UnknownStoreError
 from hayase.core.metrics import DROPPED_RECORDS
 from hayase.core.records import Record, RecordMetadata
@@ -187,6 +188,7 @@ class _Shared:
             f"this processor has no store {name!r}; it is connected with {sorted(self._stores)}. Name the store where "
             "the processor is added, or connect the two by connect_processor_and_state_stores",
             node=node,
+            line=users_line(),
         )
 
     def schedule(
