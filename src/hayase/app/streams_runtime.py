@@ -12,15 +12,13 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from hayase.app.failure_recovery import Recovery, UncaughtExceptionHandler, shut_down_client
 from hayase.app.membership import Member, Membership
 from hayase.app.named_topology import NamedTopology
 from hayase.app.report import ProgressReport
 from hayase.app.reset import reset_application
-from hayase.app.run_status import RUNS, RunStatus
-from hayase.app.runtime_requests import RequestFolder, RuntimeRequest, RuntimeStatus, TopologyStatus
+from hayase.app.run_status import RUNS
+from hayase.app.runtime_service import RuntimeService
 from hayase.app.runtime_settings import check_runtime_settings, own_config, topology_config
 from hayase.app.states import NEXT, State
 from hayase.compiler.options import log_config
@@ -40,7 +38,6 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("hayase.app")
 
 _POLL_S = 0.05
-_SAY_EVERY_S = 0.5
 _ENDS = (State.NOT_RUNNING, State.ERROR)
 
 
@@ -99,8 +96,7 @@ class StreamsRuntime:
         self._lease: Lease | None = None
         self._shared: SharedQuery | None = None
         self._metrics: MetricsServer | None = None
-        self._requests: RequestFolder | None = None
-        self._said_at = 0.0
+        self._service: RuntimeService | None = None
         self._watcher: threading.Thread | None = None
         self._stopping = threading.Event()
         self._recovery = Recovery(shut_down_client, self.config.task_timeout_ms / 1000)
@@ -424,8 +420,7 @@ class StreamsRuntime:
             delay_s=lambda error: self._recovery.delay_s(error, self._epochs()),
         )
         self._shared.start()
-        self._requests = RequestFolder(self._shared.folder)
-        self._requests.open()
+        self._service = RuntimeService(self, self._shared.folder, self._membership.program)
 
     def _recall(self, membership: Membership) -> None:
         """Take the topologies of earlier runs, unless the program has given one of that name."""
@@ -498,56 +493,8 @@ class StreamsRuntime:
                     self._move(State.PENDING_ERROR)
                 self._end(error, timedelta(0))
                 return
-            try:
-                self._serve()
-            except (OSError, HayaseError) as failed:  # no room on the disk, for example: topologies go on
-                _LOG.debug("requests of other processes wait: %s", failed)
-
-    def _serve(self) -> None:
-        """Take requests of other processes, and say how things are."""
-        assert self._requests is not None and self._shared is not None
-        for number, request in self._requests.take():
-            threading.Thread(target=self._do, args=(number, request), name="hayase-request", daemon=True).start()
-        now = time.monotonic()
-        if now - self._said_at >= _SAY_EVERY_S:
-            self._said_at = now
-            self._shared.control.publish_run(msgspec.json.encode(self._status()))
-
-    def _do(self, number: str, request: RuntimeRequest) -> None:
-        assert self._requests is not None
-        error: HayaseError | None = None
-        try:
-            self._carry_out(request)
-        except HayaseError as failed:
-            error = failed
-        except Exception as failed:
-            _LOG.exception("a request could not be carried out")
-            error = StreamsStoppedError("REQUEST_FAILED", f"{type(failed).__name__}: {failed}")
-        self._requests.answer(number, error)
-
-    def _carry_out(self, request: RuntimeRequest) -> None:
-        match request.action:
-            case "add":
-                assert self._membership is not None
-                topology, settings = self._membership.program(request.program)
-                self.add_topology(request.name, topology, settings, application_id=request.application_id or None)
-            case "remove":
-                self.remove_topology(request.name, delete_state=request.delete_state)
-            case "pause":
-                self.pause(request.name)
-            case "resume":
-                self.resume(request.name)
-            case "restart":
-                self.restart(request.name)
-
-    def _status(self) -> RuntimeStatus:
-        topologies = {}
-        for name, app in self.topologies.items():
-            error = str(app.error) if app.error is not None else ""
-            errors = [(failure.timestamp_ms, str(failure.error)) for failure in app.errors]
-            run = RunStatus.of(app.progress(), app.replaced, error=error)
-            topologies[name] = TopologyStatus(app.config.application_id, app.is_paused, run, errors)
-        return RuntimeStatus(self._state.value, self.metrics_url, topologies)
+            if self._service is not None:
+                self._service.serve()
 
     def _end(self, error: HayaseError | None, timeout: timedelta) -> bool:
         self._stopping.set()
