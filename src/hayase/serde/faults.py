@@ -41,9 +41,7 @@ def unreadable(error: BaseException, serde: object, data: bytes | None) -> Seria
     return unreadable_error
 
 
-def of_sides(
-    keys: Mapping[int, SerializationError], values: Mapping[int, SerializationError]
-) -> dict[int, SerializationError]:
+def of_sides(keys: Mapping[int, Exception], values: Mapping[int, Exception]) -> dict[int, Exception]:
     """The errors of the records of a batch by position, each saying whether the key or the value cannot be read."""
     return {
         **{row: _of_side("value", error) for row, error in values.items()},
@@ -51,7 +49,9 @@ def of_sides(
     }
 
 
-def _of_side(side: str, error: SerializationError) -> SerializationError:
+def _of_side(side: str, error: Exception) -> Exception:
+    if not isinstance(error, SerializationError):
+        return error
     named = SerializationError(error.condition, f"the {side} cannot be read: {error.message}", **error.context)
     named.__cause__ = error.__cause__
     return named.with_traceback(error.__traceback__)
