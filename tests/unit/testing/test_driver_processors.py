@@ -493,7 +493,7 @@ def test_rows_of_a_processors_store_have_the_names_that_rows_of_the_applications
     builder.add_state_store(Stores.key_value_store("seen", TEXT, LONG))
     minute = timedelta(minutes=1)
     builder.add_state_store(Stores.window_store("windows", TEXT, LONG, window_size=minute, retention=minute))
-    builder.stream("in", IN).process(lambda: Custom(look), "seen", "windows")
+    builder.stream("in", IN).process(lambda: Custom(look), "seen", "windows").to("out", OUT)
     run(builder.build(), ("k", 1, 0))
     (first, (window, value), key) = found
     assert (first, window.key, value, key) == (("k", 1), "k", 1, "k")
