@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable
+from datetime import timedelta
 from types import FrameType, TracebackType
 
 SignalHandler = Callable[[int, FrameType | None], object] | int | signal.Handlers | None
@@ -77,3 +78,36 @@ class Starter(threading.Thread):
             self._start_app()
         except Exception as error:
             self.error = error
+
+
+_TICK = timedelta(milliseconds=250)
+
+
+def run_until_asked(
+    start: Callable[[], object],
+    wait: Callable[[timedelta], bool],
+    close: Callable[[], object],
+    stop: StopRequest,
+) -> None:
+    """Start beside the main thread, and wait there for the end, or for a request to stop.
+
+    Args:
+        start: starts, or runs to an end.
+        wait: waits that long for the end; whether it has come.
+        close: stops it; called once it is started.
+        stop: the request.
+
+    Raises:
+        Exception: what `start` raised, unless a stop was asked for.
+    """
+    starter = Starter(start)
+    starter.start()
+    try:
+        while not starter.failed and not wait(_TICK):
+            if stop.asked and not starter.is_alive():
+                break
+    finally:
+        starter.join()
+        close()
+    if starter.error is not None and not stop.asked:
+        raise starter.error

@@ -21,6 +21,7 @@ from hayase.app.run_status import RUNS
 from hayase.app.runtime_service import RuntimeService
 from hayase.app.runtime_settings import check_runtime_settings, own_config, topology_config
 from hayase.app.states import NEXT, State
+from hayase.app.stop_request import StopRequest, run_until_asked
 from hayase.compiler.options import log_config
 from hayase.core.errors import HayaseError, StreamsStoppedError, TopologyError
 from hayase.core.logs import configure_logging
@@ -303,14 +304,20 @@ class StreamsRuntime:
     def run(self) -> None:
         """Start and go on until `close`, Ctrl-C or a failure of the runtime.
 
+        In the main thread Ctrl-C and SIGTERM stop all topologies between epochs, and `run` returns.
+
         Raises:
             HayaseError: what `start` raises, or what made the runtime fail.
         """
-        try:
-            self.start()
-            self.wait()
-        finally:
-            self.close()
+        if threading.current_thread() is threading.main_thread():
+            with StopRequest(keep_handlers=True) as stop:
+                run_until_asked(self.start, self.wait, self.close, stop)
+        else:
+            try:
+                self.start()
+                self.wait()
+            finally:
+                self.close()
         if self._error is not None:
             raise self._error
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 
 from hayase.app.app import StreamsApp
 from hayase.app.report import ProgressReport
 from hayase.app.states import State
 from hayase.app.stop_request import Starter, StopRequest
+from hayase.app.streams_runtime import StreamsRuntime
 from hayase.core.errors import StreamsStoppedError
 
 _TICK = timedelta(milliseconds=250)
@@ -55,3 +56,28 @@ def run_app(
 
 def _ended(app: StreamsApp, starter: Starter) -> bool:
     return app.state in (State.NOT_RUNNING, State.ERROR) or starter.failed
+
+
+def run_runtime_to_end(
+    run: Callable[[], Mapping[str, ProgressReport]], runtime: StreamsRuntime, stop: StopRequest
+) -> Mapping[str, ProgressReport]:
+    """Run the topologies of a runtime to the end of their input, or until a stop is asked for.
+
+    Args:
+        run: starts and waits for the end.
+        runtime: that runs.
+        stop: the request.
+
+    Raises:
+        HayaseError: a topology or the runtime failed.
+    """
+    reports: dict[str, ProgressReport] = {}
+    starter = Starter(lambda: reports.update(run()))
+    starter.start()
+    while starter.is_alive():
+        if stop.wait(_TICK.total_seconds()) and runtime.state is State.RUNNING:
+            runtime.close()
+        starter.join(_TICK.total_seconds())
+    if starter.error is not None and not stop.asked:
+        raise starter.error
+    return reports

@@ -15,6 +15,7 @@ from hayase.app.runtime_settings import is_of_topologies, own_config
 from hayase.app.states import State
 from hayase.app.stop_request import StopRequest
 from hayase.app.streams_runtime import StreamsRuntime
+from hayase.cli.lifecycle import run_runtime_to_end
 from hayase.cli.load import Loaded, load
 from hayase.cli.options import (
     AsJson,
@@ -31,7 +32,7 @@ from hayase.core.errors import ConfigError
 from hayase.core.logs import configure_logging
 from hayase.storage.open import open_blobs
 
-_HELP = "Run many topologies in one Spark application: run, status, add, remove, pause, resume, restart."
+_HELP = "Run many topologies in one Spark application."
 _NOT_RUNNING = 3
 _REQUEST_S = 120.0
 
@@ -86,7 +87,7 @@ def run(
         shown.addFilter(lambda record: not hasattr(record, FINAL))
     with StopRequest() as stop:
         if to_end:
-            reports = runtime.run_to_end()
+            reports = run_runtime_to_end(runtime.run_to_end, runtime, stop)
             for name, report in reports.items():
                 typer.echo(f"{name}: {report.consumed:,} records read, {report.produced:,} written")
             return

@@ -11,6 +11,7 @@ from hayase.app.app import FINAL
 from hayase.app.sql_program import SqlProgram, check_script_file
 from hayase.app.states import State
 from hayase.app.stop_request import StopRequest
+from hayase.cli.lifecycle import run_runtime_to_end
 from hayase.cli.load import load_file
 from hayase.cli.options import (
     BootstrapServers,
@@ -67,7 +68,7 @@ def run(
             shown.addFilter(lambda record: not hasattr(record, FINAL))
         with StopRequest() as stop:
             if to_end:
-                for name, report in program.run_to_end().items():
+                for name, report in run_runtime_to_end(program.run_to_end, runtime, stop).items():
                     typer.echo(f"{name}: {report.consumed:,} records read, {report.produced:,} written")
                 return
             program.start()
