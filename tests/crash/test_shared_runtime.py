@@ -40,9 +40,9 @@ def kill_runtime(scene: Scene, tell: Tell, undisturbed: Undisturbed, names: tupl
 
 @pytest.mark.parametrize("seed", [101])
 def test_workers_killed_at_every_step_leave_no_trace(
-    log_kind: str, seed: int, make_scene: MakeScene, tell: Tell, undisturbed: Undisturbed
+    seed: int, make_scene: MakeScene, tell: Tell, undisturbed: Undisturbed
 ) -> None:
-    kill_workers(make_scene(log_kind, seed, MODULE), tell, undisturbed)
+    kill_workers(make_scene("embedded", seed, MODULE), tell, undisturbed)
 
 
 @pytest.mark.slow
@@ -70,6 +70,7 @@ def test_a_runtime_killed_at_every_step_comes_to_the_same_end(
         kill_runtime(make_scene(log_kind, seed, MODULE), tell, undisturbed, names)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [113])
 def test_a_planner_that_is_killed_again_and_again_is_replaced(
     seed: int, make_scene: MakeScene, tell: Tell, undisturbed: Undisturbed
