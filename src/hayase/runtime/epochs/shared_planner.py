@@ -110,16 +110,18 @@ class SharedPlanner:
             self._listed.clear()
 
     def _start(self, application_id: str, entry: ListedTopology) -> None:
-        """Start a loop in a thread of its own: opening a checkpoint may take time."""
+        """Start the loop of a topology; one that cannot be opened has failed, and nothing of it is kept."""
         control = PlannerControl(Path(entry.options["control"]))
         try:
             planner, watch = self._open(entry.options, control)
         except HayaseError as error:
             control.publish_failure(f"hayase.core.errors.{type(error).__name__}: {error}")
+            control.publish_released(entry.start)
             return
         except Exception as error:  # a program that cannot be loaded is one topology's affair
             _LOG.exception("topology %s could not be started", application_id)
             control.publish_failure(f"{type(error).__name__}: {error}")
+            control.publish_released(entry.start)
             return
         loop = TopologyLoop(planner, entry.options, self.pool, watch, bounded=entry.bounded)
         self._loops[application_id] = entry, loop
