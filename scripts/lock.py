@@ -26,7 +26,18 @@ def main() -> None:
         subprocess.run([python, "-m", "pip", "install", "--quiet", UV], check=True)
         compile_ = [str(Path(folder) / "bin" / "uv"), "pip", "compile", *OPTIONS]
         # Tests need every extra but Java.
-        extras = ["--extra", "schema-registry", "--extra", "s3", "--extra", "pydantic"]
+        extras = [
+            "--extra",
+            "schema-registry",
+            "--extra",
+            "s3",
+            "--extra",
+            "pydantic",
+            "--extra",
+            "server",
+            "--extra",
+            "postgres",
+        ]
         groups = [*extras, "--group", "dev", "--group", "build"]
         subprocess.run([*compile_, "pyproject.toml", *groups, "-o", "requirements.lock"], cwd=ROOT, check=True)
         only_java = Path(folder) / "java.in"
