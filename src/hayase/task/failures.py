@@ -87,7 +87,7 @@ class Failures:
             self._write_dead_letter(self.policy.dead_letter_topic, record, error)
             self.metrics.add(DEAD_LETTERS, node)
             end = f"record sent to the dead letter topic {self.policy.dead_letter_topic}"
-        where = {"node": node, "topic": record.topic, "partition": record.partition, "offset": record.offset}
+        where: dict[str, object] = {"node": node, **({} if record.partition < 0 else _read_at(context))}
         if sink_topic is not None:
             where["sink_topic"] = sink_topic
         _LOG.warning("%s failed, %s: %s", stage, end, said(error), extra=where)
@@ -95,7 +95,13 @@ class Failures:
     def _error(
         self, stage: str, context: ErrorContext, error: Exception, what: str, sink_topic: str | None, *, inside: bool
     ) -> HayaseError:
-        fix = f"fix the record or the code, or set {stage}.exception.handler to log_and_continue or dead_letter"
+        punctuating = context.partition < 0  # a punctuation has no record
+        if punctuating:
+            what = f"of a punctuation {what}"
+        fix = (
+            f"fix {'the code' if punctuating else 'the record or the code'}, or set {stage}.exception.handler to "
+            "log_and_continue or dead_letter"
+        )
         if inside and stage == "deserialization":  # to drop it would lose what the sender has committed
             fix = (
                 "another part of this application has sent the record, so the serde does not read what it writes, or "
@@ -107,9 +113,7 @@ class Failures:
             node=context.node,
             task=context.task,
             sink_topic=sink_topic,
-            topic=context.topic,
-            partition=context.partition,
-            offset=context.offset,
+            **({} if punctuating else _read_at(context)),
         )
 
     def _write_dead_letter(self, topic: str, record: SourceRecord, error: Exception) -> None:
@@ -126,3 +130,8 @@ class Failures:
             (_HEADER + name, str(value).encode(errors="backslashreplace")) for name, value in details
         )
         self.outputs.topic(topic).add(record.key, record.value, record.timestamp_ms, headers)
+
+
+def _read_at(context: ErrorContext) -> dict[str, object]:
+    """Where the record was read."""
+    return {"topic": context.topic, "partition": context.partition, "offset": context.offset}
