@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING
 from hayase.app.failure_recovery import Recovery, UncaughtExceptionHandler, shut_down_client
 from hayase.app.reading import StoreReading
 from hayase.app.report import ProgressReport
+from hayase.app.reset_command import name_application
 from hayase.app.run_status import RUNS, leave_note, note_of_end
 from hayase.app.states import NEXT, State
-from hayase.app.stop_request import Starter, StopRequest
+from hayase.app.stop_request import StopRequest, run_until_asked
 from hayase.app.telemetry import Telemetry
 from hayase.compiler.options import configured
 from hayase.core.config import StreamsConfig
@@ -48,7 +49,6 @@ StateListener = Callable[[State, State], None]
 """Called as `(new, old)` after each change of state, in the thread that made it; what it raises is logged."""
 
 _WAIT_POLL_S = 0.01
-_TICK = timedelta(milliseconds=250)
 _STOP_AT_START_S = 60.0
 _OF_STOPPING = frozenset({"SPARK_DIED", "SPARK_FAILED", "SPARK_GONE"})
 """What may come of it when a query is stopped in mid-epoch: no failure of the application."""
@@ -224,7 +224,8 @@ class StreamsApp(StoreReading):
             ...     app.run()
         """
         if threading.current_thread() is threading.main_thread():
-            self._run_until_asked()
+            with StopRequest(keep_handlers=True) as stop:
+                run_until_asked(self.start, self.wait, self.close, stop)
         else:
             try:
                 self.start()
@@ -233,22 +234,6 @@ class StreamsApp(StoreReading):
                 self.close()
         if self._error is not None:
             raise self._error
-
-    def _run_until_asked(self) -> None:
-        """Run in the main thread, where signals arrive."""
-        starter = Starter(self.start)
-        with StopRequest(keep_handlers=True) as stop:
-            starter.start()
-            try:
-                while not starter.failed and not self.wait(_TICK):
-                    if stop.asked:
-                        self.close()  # while it is starting this only asks; the loop waits for the end
-            finally:
-                self.close()
-                starter.join()
-                self.close()
-        if starter.error is not None and not (stop.asked and isinstance(starter.error, StreamsStoppedError)):
-            raise starter.error
 
     def wait(self, timeout: timedelta | None = None) -> bool:
         """Wait until it has stopped and its listener was called; `False` if it has not within the timeout.
@@ -479,6 +464,8 @@ class StreamsApp(StoreReading):
         self._let_go(run)
         if self._state is State.PENDING_SHUTDOWN and error is not None and error.condition in _OF_STOPPING:
             error = None
+        if error is not None:
+            name_application(error, self.config.application_id)
         self._error = error
         if run is not None:
             end = State.ERROR if error is not None else State.NOT_RUNNING

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("hayase.app")
 
+_STOP_AT_START = timedelta(seconds=60)
 _POLL_S = 0.05
 _ENDS = (State.NOT_RUNNING, State.ERROR)
 
@@ -99,6 +100,7 @@ class StreamsRuntime:
         self._metrics: MetricsServer | None = None
         self._service: RuntimeService | None = None
         self._watcher: threading.Thread | None = None
+        self._starting = False
         self._stopping = threading.Event()
         self._recovery = Recovery(shut_down_client, self.config.task_timeout_ms / 1000)
 
@@ -333,7 +335,8 @@ class StreamsRuntime:
     def close(self, timeout: timedelta = timedelta(seconds=60)) -> bool:
         """Stop all topologies between epochs, or after the timeout in mid-epoch, and Spark, if the runtime started it.
 
-        Nothing is lost or written twice either way. Does nothing if the runtime has stopped. Thread-safe.
+        Nothing is lost or written twice either way. Does nothing if the runtime has stopped. Thread-safe. While `start`
+        is at work it only asks for the stop; `wait` returns when that has happened.
 
         Returns:
             Whether all topologies stopped between epochs.
@@ -341,14 +344,12 @@ class StreamsRuntime:
         with self._lock:
             if self._state in _ENDS:
                 return True
-            if self._state is State.PENDING_SHUTDOWN:
-                closing = False
-            else:
-                closing = True
+            already = self._state in (State.PENDING_SHUTDOWN, State.PENDING_ERROR)
+            if not already:
                 self._move(State.PENDING_SHUTDOWN)
-        if not closing:
-            return self.wait(timeout)
-        return self._end(None, timeout)
+            if self._starting:  # start() sees the state and stops what it started
+                return True
+        return self.wait(timeout) if already else self._end(None, timeout)
 
     def metrics(self) -> dict[str, dict[MetricName, Value]]:
         """The metrics of every topology, by name; see `StreamsApp.metrics`."""
@@ -376,6 +377,7 @@ class StreamsRuntime:
                     "ALREADY_STARTED", f"the runtime is {self._state.value}; make a new StreamsRuntime to start again"
                 )
             self._move(State.REBALANCING)
+            self._starting = True
         if self.config.log_format is not None:
             form, level = self.config.log_format, self.config.log_level or "INFO"
             configure_logging(form=form, level=level, secrets=self.config.secrets)
@@ -386,13 +388,20 @@ class StreamsRuntime:
             self._end(known, timedelta(0))
             raise
         with self._lock:
-            self._move(State.RUNNING)
+            if self._state is State.REBALANCING:
+                self._move(State.RUNNING)
             names = [name for name in self._topologies if name not in later]
         for name in names:
-            self._try_to_start(name, bounded=bounded)
+            if self._state is State.RUNNING:
+                self._try_to_start(name, bounded=bounded)
         self._publish()
-        self._watcher = threading.Thread(target=self._watch, name="hayase-runtime", daemon=True)
-        self._watcher.start()
+        with self._lock:
+            self._starting = False
+            if self._state is State.RUNNING:
+                self._watcher = threading.Thread(target=self._watch, name="hayase-runtime", daemon=True)
+                self._watcher.start()
+                return
+        self._end(None, _STOP_AT_START)
 
     def _open(self) -> None:
         """Take the lease, read the membership, start Spark."""
