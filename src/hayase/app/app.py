@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from hayase.app.failure_recovery import Recovery, UncaughtExceptionHandler, shut_down_client
+from hayase.app.main_guard import check_not_loading
 from hayase.app.reading import StoreReading
 from hayase.app.report import ProgressReport
 from hayase.app.reset_command import name_application
@@ -102,6 +103,7 @@ class StreamsApp(StoreReading):
         self._watcher: threading.Thread | None = None
         self._recovery = Recovery(shut_down_client, self.config.task_timeout_ms / 1000)
         self._pause_asked = False
+        self._announced = False
         self._telemetry = Telemetry(self.config, topology.describe(), self.progress, lambda: self._recovery)
 
     @property
@@ -195,6 +197,7 @@ class StreamsApp(StoreReading):
             HayaseError: what start() raises, or what made it fail.
             StreamsStoppedError: TIMED_OUT; the application has been stopped then.
         """
+        self._announced = True
         self.start_to_end()
         try:
             at_end = self.wait(timeout)
@@ -223,6 +226,8 @@ class StreamsApp(StoreReading):
             >>> with StreamsApp(topology, settings) as app:  # doctest: +SKIP
             ...     app.run()
         """
+        check_not_loading()
+        self._announced = True
         if threading.current_thread() is threading.main_thread():
             with StopRequest(keep_handlers=True) as stop:
                 run_until_asked(self.start, self.wait, self.close, stop)
@@ -367,10 +372,12 @@ class StreamsApp(StoreReading):
         self.close()
 
     def _start(self, *, bounded: bool) -> None:
+        from hayase.app.announcement import announce
         from hayase.app.prepare import prepare
         from hayase.app.topic_changes import TopicChanges
         from hayase.runtime.driver.session import settings_of_session
 
+        check_not_loading()
         with self._lock:
             if self._state is not State.CREATED:
                 raise StreamsStoppedError(
@@ -395,6 +402,8 @@ class StreamsApp(StoreReading):
                 run.control.request_pause(self._pause_asked)
             self._telemetry.follow(shipped, run.progress)
             self._standbys = standbys_of(self.config)
+            if self._announced:
+                announce(shipped, self.config)
             runner = self._runner = self._new_runner(run, shipped, bounded=bounded)
             runner.start()
         except HayaseError as error:

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from hayase.app.failure_recovery import Recovery, UncaughtExceptionHandler, shut_down_client
+from hayase.app.main_guard import check_not_loading
 from hayase.app.membership import Member, Membership
 from hayase.app.named_topology import NamedTopology
 from hayase.app.report import ProgressReport
@@ -311,6 +312,7 @@ class StreamsRuntime:
         Raises:
             HayaseError: what `start` raises, or what made the runtime fail.
         """
+        check_not_loading()
         if threading.current_thread() is threading.main_thread():
             with StopRequest(keep_handlers=True) as stop:
                 run_until_asked(self.start, self.wait, self.close, stop)
@@ -371,6 +373,7 @@ class StreamsRuntime:
     # how it works
 
     def _start(self, *, bounded: bool, later: Collection[str] = ()) -> None:
+        check_not_loading()
         with self._lock:
             if self._state is not State.CREATED:
                 raise StreamsStoppedError(
@@ -388,16 +391,16 @@ class StreamsRuntime:
             self._end(known, timedelta(0))
             raise
         with self._lock:
-            if self._state is State.REBALANCING:
+            if self.state is State.REBALANCING:
                 self._move(State.RUNNING)
             names = [name for name in self._topologies if name not in later]
         for name in names:
-            if self._state is State.RUNNING:
+            if self.state is State.RUNNING:
                 self._try_to_start(name, bounded=bounded)
         self._publish()
         with self._lock:
             self._starting = False
-            if self._state is State.RUNNING:
+            if self.state is State.RUNNING:
                 self._watcher = threading.Thread(target=self._watch, name="hayase-runtime", daemon=True)
                 self._watcher.start()
                 return

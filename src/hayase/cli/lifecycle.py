@@ -37,7 +37,7 @@ def run_app(
     Raises:
         HayaseError: it could not be started, or failed.
     """
-    starter = Starter(app.run_to_end if to_end else app.start)
+    starter = Starter(app.start_to_end if to_end else app.start)
     starter.start()
     clean = True
     while not _ended(app, starter):
