@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Sequence
 
 from hayase.compiler.compile import compile_subtopologies
 from hayase.core.config import StreamsConfig
@@ -23,7 +24,7 @@ def announce(shipped: AppSpec, config: StreamsConfig) -> None:
         sys.stderr.flush()
 
 
-def announcement(application_id: str, forms: list[str]) -> str:
+def announcement(application_id: str, forms: Sequence[str]) -> str:
     """The line.
 
     Example:
