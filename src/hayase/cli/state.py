@@ -14,7 +14,7 @@ from hayase.cli.options import Config, ConfigFile, read_settings
 from hayase.cli.run import Target, settings_of
 from hayase.cli.state_migrate import migrate
 from hayase.cli.state_output import Output, lines_of, parse_key, parse_time, row_fields
-from hayase.core.errors import ConfigError, StateError
+from hayase.core.errors import ConfigError, SerializationError, StateError
 from hayase.query.checkpoint import followers_folder
 from hayase.query.follower_replica import STATUS_FILE, read_status
 from hayase.query.stores import StoreHandle, StoreRow
@@ -26,6 +26,7 @@ state = typer.Typer(
 state.command(short_help="Rewrite values that this program cannot read.")(migrate)
 
 _LAST_MS = 2**63 - 1
+_COUNTED_MAX = 10_000
 
 StoreName = Annotated[str, typer.Argument(metavar="STORE")]
 AsOf = Annotated[
@@ -52,7 +53,7 @@ def _group() -> None:
     """
 
 
-@state.command("list", short_help="Every store: its kind, its rows and its epoch.")
+@state.command("list", short_help="Every store: its kind, rows and epoch.")
 def list_stores(
     target: Target,
     as_of: AsOf = None,
@@ -61,7 +62,10 @@ def list_stores(
     config: Config = None,
     config_file: ConfigFile = None,
 ) -> None:
-    """Print every store: its kind, where it is kept, about how many rows it has, and the epoch it is after.
+    """Print every store: its kind, where it is kept, its rows and entries, and the epoch it is after.
+
+    Entries are what is kept on disk: also versions, expired rows that are not removed yet, and records that a store
+    notes for itself, so they may be more than the rows that `scan` prints. Rows are counted up to 10,000 entries.
 
     For example:
 
@@ -73,12 +77,13 @@ def list_stores(
         fields: dict[str, object] = {"store": name, "kind": spec.kind, "kept": _kept(spec)}
         try:
             handle = stores.open(name)
-            fields |= {"rows": handle.approximate_num_entries(), "epoch": handle.epoch()}
+            entries = handle.approximate_num_entries()
+            fields |= {"rows": _rows(handle, entries), "entries": entries, "epoch": handle.epoch()}
         except StateError as error:
             if error.condition not in ("STATE_NOT_THERE", "STORE_NOT_LOGGED"):
                 raise
             there = error.condition == "STATE_NOT_THERE"
-            fields |= {"rows": 0, "epoch": -1} if there else {"rows": None, "epoch": None}
+            fields |= dict.fromkeys(("rows", "entries"), 0 if there else None) | {"epoch": -1 if there else None}
         rows.append(fields)
     _print(rows, output)
 
@@ -251,6 +256,16 @@ class _Stores:
         if self._as_of.isdecimal():
             return self.app.store(name, as_of_epoch=int(self._as_of))
         return self.app.store(name, as_of=parse_time("--as-of", self._as_of))
+
+
+def _rows(handle: StoreHandle, entries: int) -> int | None:
+    """How many rows `scan` prints; `None` where counting them would take long, or they cannot be read."""
+    if entries > _COUNTED_MAX:
+        return None
+    try:
+        return len(handle.fetch_all(0, _LAST_MS) if handle.spec.windowed else handle.all())
+    except SerializationError:
+        return None
 
 
 def _kept(spec: StoreSpec) -> str:
