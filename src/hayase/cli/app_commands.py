@@ -20,6 +20,7 @@ from hayase.app.run_status import (
 )
 from hayase.cli.load import load
 from hayase.cli.options import AsJson, BootstrapServers, Config, ConfigFile, LogDir, log_of, log_settings, read_settings
+from hayase.cli.progress import dropped_text
 from hayase.cli.run import topology_settings
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import ConfigError, StateError
@@ -267,7 +268,7 @@ def _lines(status: ApplicationStatus) -> list[str]:
     lag = "unknown" if run.lag_records is None else f"{run.lag_records:,}"
     lines.append(
         f"{'this' if status.running else 'last'} run: {run.epochs:,} epochs, {run.consumed:,} records read, "
-        f"{run.produced:,} written, {run.dropped:,} dropped, {run.dead_letters:,} dead letters, lag {lag}"
+        f"{run.produced:,} written, {dropped_text(run.dropped, run.late, run.dead_letters)}, lag {lag}"
     )
     for what, detail in (
         ("started again after failures", str(run.replaced) if run.replaced else ""),

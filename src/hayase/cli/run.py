@@ -14,7 +14,7 @@ from hayase.cli.lifecycle import run_app
 from hayase.cli.load import Loaded, load
 from hayase.cli.nothing_written import nothing_written
 from hayase.cli.options import BootstrapServers, Config, ConfigFile, LogDir, log_settings, read_settings
-from hayase.cli.progress import PlainProgress
+from hayase.cli.progress import PlainProgress, dropped_text
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import ConfigError
 from hayase.core.logs import configure_logging
@@ -79,8 +79,8 @@ def run(
     with StopRequest() as stop:
         clean = run_app(app, stop, to_end=to_end, close_timeout=timedelta(seconds=close_timeout), on_tick=progress.tick)
     last = app.progress()
-    late = f" ({last.late:,} late)" if last.late else ""
-    typer.echo(f"stopped: {last.consumed:,} records read, {last.produced:,} written, {last.dropped:,} dropped{late}")
+    dropped = dropped_text(last.dropped, last.late, last.dead_letters)
+    typer.echo(f"stopped: {last.consumed:,} records read, {last.produced:,} written, {dropped}")
     if to_end and (hint := nothing_written(app.topology, last)) is not None:
         typer.echo(hint)
     if not clean:
