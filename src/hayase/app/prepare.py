@@ -28,6 +28,7 @@ from hayase.log.protocol import Log, LogConfig, TopicInfo
 from hayase.query.checkpoint import followers_folder, state_folders
 from hayase.runtime.driver.master import MASTER, is_cluster, is_encrypted
 from hayase.runtime.driver.session import default_slots
+from hayase.runtime.epochs.done_marks import restore_done_marks
 from hayase.runtime.epochs.log_ownership import Claim, check_ownership, claim, forget_claims
 from hayase.runtime.epochs.record_retention import Floor
 from hayase.runtime.epochs.start_offsets import check_resets, forget_positions, record_positions
@@ -84,7 +85,7 @@ def prepare(
         stored = stored_plan(blobs)
         if stored is None:  # before anything is made: the folder may be the wrong one
             check_ownership(blobs, log, config.application_id, "", (), exactly_once=config.exactly_once)
-        finish_migration(blobs)
+        _settle_earlier_runs(blobs, started=stored is not None)
         topology, infos = prepare_topics(log, given, first=stored is None)
         resets = resets_of(topology, config.auto_offset_reset)
         if stored is None:
@@ -173,6 +174,13 @@ def prepare(
         state_root=str(config.state_dir),
         log_level=config.log_level or logging.getLevelName(logging.getLogger("hayase.app").getEffectiveLevel()),
     )
+
+
+def _settle_earlier_runs(blobs: BlobStore, *, started: bool) -> None:
+    """Finish what an earlier run or a migration left, and put back what was deleted since."""
+    if started:
+        restore_done_marks(blobs, checkpoint_id_of(blobs))
+    finish_migration(blobs)
 
 
 def _record_positions(

@@ -208,9 +208,13 @@ class Epochs:
         """Epochs of which there is a record, ascending."""
         return numbers_of(self._blobs.list(EPOCH_FOLDER), EPOCH_FOLDER, EPOCH_DIGITS)
 
+    def marked(self) -> set[int]:
+        """Epochs that are marked as done."""
+        return set(numbers_of(self._blobs.list(EPOCH_FOLDER), EPOCH_FOLDER, EPOCH_DIGITS, _DONE))
+
     def last_done(self) -> int:
         """The last epoch that every bundle has completed; -1 before the first. Lists all of them."""
-        return max(numbers_of(self._blobs.list(EPOCH_FOLDER), EPOCH_FOLDER, EPOCH_DIGITS, _DONE), default=-1)
+        return max(self.marked(), default=-1)
 
     def last_done_after(self, known: int) -> int:
         """The same, found from an epoch known to be complete; `known` itself if the mark behind it is not there.
