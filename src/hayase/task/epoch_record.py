@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from bisect import bisect_right
 from collections.abc import Mapping
 
@@ -20,6 +21,7 @@ EPOCH_DIGITS = 20
 _DONE = ".done"
 _PROBES = 24
 _DIGEST_BYTES = 16
+_DIGEST = re.compile(rb"[0-9a-f]{32}")
 _TRAILER_BYTES = 1 + 2 * _DIGEST_BYTES
 """A line end and the digest of what is before it, in hexadecimal; records of earlier versions have none."""
 
@@ -131,8 +133,9 @@ class EpochRecord(msgspec.Struct, frozen=True):
         """
         if before is not None and before.digest != self.previous:
             raise record_corrupt(
-                f"it follows a record with the digest {self.previous!r}; that of epoch {before.epoch} is "
-                f"{before.digest!r}",
+                f"it follows a record with the digest {self.previous!r}; that of epoch {before.epoch}, "
+                f"{record_name(before.epoch)}, has {before.digest!r}: one of the two files is of another copy of the "
+                "checkpoint",
                 self.epoch,
             )
 
@@ -155,6 +158,22 @@ def record_corrupt(why: str, epoch: int | None = None) -> CheckpointError:
         "EPOCH_RECORD_CORRUPT",
         f"{name} of the checkpoint, is damaged ({why}): what the epoch reads is not known. Restore the checkpoint "
         "from a copy, or start over with `hayase app reset`",
+    )
+
+
+def _mark_differs(record: EpochRecord, mark: bytes) -> CheckpointError:
+    """`EPOCH_RECORD_CORRUPT` of a record that is whole, naming the mark if that is no digest at all."""
+    name = done_name(record.epoch)
+    if not _DIGEST.fullmatch(mark):
+        return CheckpointError(
+            "EPOCH_RECORD_CORRUPT",
+            f"the done mark of epoch {record.epoch}, {name} of the checkpoint, is damaged ({len(mark)} bytes that are "
+            f"no digest); {record_name(record.epoch)} is whole. Delete {name}: the next start makes it again",
+        )
+    return record_corrupt(
+        f"its digest is {record.digest}, its done mark {name} says {mark.decode()}: one of the two files is of another "
+        "copy of the checkpoint",
+        record.epoch,
     )
 
 
@@ -199,9 +218,7 @@ class Epochs:
         """
         record, mark = self.record(epoch), self._blobs.get(done_name(epoch))
         if record is not None and mark is not None and mark != record.digest.encode():
-            raise record_corrupt(
-                f"its digest is {record.digest}, its done mark says {mark[:64].decode(errors='replace')}", epoch
-            )
+            raise _mark_differs(record, mark)
         return record
 
     def recorded(self) -> list[int]:
