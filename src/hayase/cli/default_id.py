@@ -54,7 +54,7 @@ def _check_not_started_as(before: str, loaded: Loaded, settings: Mapping[str, ob
         f"the default application.id of this module is {config.application_id!r}, the name of its package; it was "
         f"{before!r} in earlier releases, and this program has state under that id in {state}. Give the id: "
         f"`-c application.id={before}` goes on with that state, `-c application.id={config.application_id}` starts "
-        "anew, with its input read from the beginning",
+        "over, with its input read from the beginning",
     )
 
 

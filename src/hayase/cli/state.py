@@ -27,13 +27,20 @@ state.command(short_help="Rewrite values that this program cannot read.")(migrat
 
 _LAST_MS = 2**63 - 1
 _COUNTED_MAX = 10_000
+_EPOCHS_MAX = 100_000_000_000
+"""A number below it is an epoch; as milliseconds since 1970 it would be before March 1973."""
 
 StoreName = Annotated[str, typer.Argument(metavar="STORE")]
 AsOf = Annotated[
     str | None,
     typer.Option(
-        "--as-of", metavar="EPOCH|TIME", help="As it was after an epoch, or at a time: 2026-11-21T18:00 (UTC)."
+        "--as-of",
+        metavar="TIME",
+        help="As it was at a time: 2026-11-21T18:00 (UTC). A small number is an epoch, as in earlier releases.",
     ),
+]
+AsOfEpoch = Annotated[
+    int | None, typer.Option("--as-of-epoch", min=0, metavar="EPOCH", help="As it was after an epoch.")
 ]
 FollowerName = Annotated[
     str | None, typer.Option("--follower", metavar="NAME|DIR", help="Read a follower instead of the workers' state.")
@@ -57,6 +64,7 @@ def _group() -> None:
 def list_stores(
     target: Target,
     as_of: AsOf = None,
+    as_of_epoch: AsOfEpoch = None,
     follower: FollowerName = None,
     output: Format = Output.TABLE,
     config: Config = None,
@@ -71,7 +79,7 @@ def list_stores(
 
         hayase state list shop.py:topology
     """
-    stores = _Stores(target, config, config_file, as_of, follower)
+    stores = _Stores(target, config, config_file, as_of, follower, as_of_epoch)
     rows = []
     for name, spec in sorted(stores.topology.stores.items()):
         fields: dict[str, object] = {"store": name, "kind": spec.kind, "kept": _kept(spec)}
@@ -96,6 +104,7 @@ def get(
     since: Since = None,
     until: Until = None,
     as_of: AsOf = None,
+    as_of_epoch: AsOfEpoch = None,
     follower: FollowerName = None,
     output: Format = Output.TABLE,
     config: Config = None,
@@ -111,9 +120,9 @@ def get(
 
         hayase state get shop.py:topology hourly book --since 2026-11-21T18:00 --format json
 
-        hayase state get shop.py:topology revenue book --as-of 1200
+        hayase state get shop.py:topology revenue book --as-of-epoch 1200
     """
-    handle = _Stores(target, config, config_file, as_of, follower).open(store)
+    handle = _Stores(target, config, config_file, as_of, follower, as_of_epoch).open(store)
     wanted = parse_key(handle.spec.key_serde, key)
     if handle.spec.windowed:
         rows = list(handle.fetch(wanted, *_times(since, until)))
@@ -137,6 +146,7 @@ def scan(
     until: Until = None,
     limit: Annotated[int, typer.Option(min=0, help="At most so many rows; 0: all.")] = 100,
     as_of: AsOf = None,
+    as_of_epoch: AsOfEpoch = None,
     follower: FollowerName = None,
     output: Format = Output.TABLE,
     config: Config = None,
@@ -152,7 +162,7 @@ def scan(
 
         hayase state scan shop.py:topology hourly --since 2026-11-21T18:00 --format json --limit 0
     """
-    handle = _Stores(target, config, config_file, as_of, follower).open(store)
+    handle = _Stores(target, config, config_file, as_of, follower, as_of_epoch).open(store)
     most = limit + 1 if limit else None
     if handle.spec.windowed:
         if key_from is not None or key_to is not None:
@@ -171,7 +181,7 @@ def scan(
         typer.echo(f"only the first {limit} rows; --limit says how many, 0 all", err=True)
 
 
-@state.command(short_help="The epochs that --as-of can name.")
+@state.command(short_help="The epochs that --as-of-epoch can name.")
 def epochs(
     target: Target,
     store: StoreName,
@@ -179,7 +189,7 @@ def epochs(
     config: Config = None,
     config_file: ConfigFile = None,
 ) -> None:
-    """Print the oldest and the newest epoch that --as-of can name for a store, and when they were begun.
+    """Print the oldest and the newest epoch that --as-of-epoch can name for a store, and when they were begun.
 
     For example:
 
@@ -230,13 +240,18 @@ class _Stores:
         config_file: Path | None,
         as_of: str | None,
         follower: str | None,
+        as_of_epoch: int | None = None,
     ) -> None:
         loaded = load(target)
         self.app = StreamsApp(loaded.topology, settings_of(loaded, read_settings(config, config_file)))
         self.topology = self.app.topology
-        if as_of is not None and follower is not None:
-            raise ConfigError("INVALID_OPTION", "--as-of and --follower are both given; leave one out")
-        self._as_of = as_of
+        given = {"--as-of": as_of, "--as-of-epoch": as_of_epoch, "--follower": follower}
+        both = [option for option, value in given.items() if value is not None]
+        if len(both) > 1:
+            raise ConfigError("INVALID_OPTION", f"{' and '.join(both)} are given; leave one out")
+        if as_of is not None and as_of.isdecimal() and int(as_of) < _EPOCHS_MAX:
+            as_of, as_of_epoch = None, int(as_of)
+        self._as_of, self._as_of_epoch = as_of, as_of_epoch
         self._follower = follower
 
     def open(self, name: str) -> StoreHandle:
@@ -252,9 +267,7 @@ class _Stores:
                 raise StateError("NO_FOLLOWER", f"there is no follower in {follower.folder}; `hayase follow` makes one")
             return follower.store(name)
         if self._as_of is None:
-            return self.app.store(name)
-        if self._as_of.isdecimal():
-            return self.app.store(name, as_of_epoch=int(self._as_of))
+            return self.app.store(name, as_of_epoch=self._as_of_epoch)
         return self.app.store(name, as_of=parse_time("--as-of", self._as_of))
 
 

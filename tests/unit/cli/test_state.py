@@ -186,3 +186,15 @@ def test_follow_follows_until_it_is_told_to_stop(local: LocalApp) -> None:
         process.kill()
     assert process.returncode == 0
     assert told.splitlines()[-1] == "stopped: epoch 2, up to date"
+
+
+def test_as_of_is_a_time_and_as_of_epoch_an_epoch(local: LocalApp, capsys: pytest.CaptureFixture[str]) -> None:
+    found = []
+    for option in (["--as-of-epoch", "0"], ["--as-of", "0"], ["--as-of", "2023-11-14T22:13:22Z"]):
+        capsys.readouterr()
+        code = state(local, "get", "users", "u1", *option, "--format", "json")
+        found.append((code, capsys.readouterr().out))
+    assert found[0] == found[1] and found[0][0] == 0
+    assert found[2][0] == 0
+    assert state(local, "get", "users", "u1", "--as-of-epoch", "1", "--as-of", "2023-11-14") == 1
+    assert "--as-of and --as-of-epoch are given; leave one out" in capsys.readouterr().err
