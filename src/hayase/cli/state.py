@@ -250,7 +250,7 @@ class _Stores:
         if len(both) > 1:
             raise ConfigError("INVALID_OPTION", f"{' and '.join(both)} are given; leave one out")
         if as_of is not None and as_of.isdecimal() and int(as_of) < _EPOCHS_MAX:
-            as_of, as_of_epoch = None, int(as_of)
+            as_of_epoch, as_of = int(as_of), None
         self._as_of, self._as_of_epoch = as_of, as_of_epoch
         self._follower = follower
 

@@ -9,21 +9,21 @@ from hayase.core.call_site import place_of_function
 from hayase.core.errors import TopologyError
 
 
-def check_takes(function: object, arguments: Sequence[str], what: str, **context: object) -> None:
+def check_takes(function: object, arguments: Sequence[str], what: str, node: str) -> None:
     """Check that a function, or a method of an object, takes these positional arguments.
 
     Args:
         function: of the user; a method is bound.
         arguments: names of what it is called with.
         what: of the user it is, e.g. `process of the processor Prices`.
-        context: of the error.
+        node: of the function, for the error.
 
     Raises:
         TopologyError: `INVALID_FUNCTION`, with the line of the function.
     """
     wanted = f"{what} is called with ({', '.join(arguments)})"
     if not callable(function):
-        raise TopologyError("INVALID_FUNCTION", f"{wanted}; {function!r} is no function", **context)
+        raise TopologyError("INVALID_FUNCTION", f"{wanted}; {function!r} is no function", node=node)
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):  # a builtin that does not tell
@@ -36,7 +36,7 @@ def check_takes(function: object, arguments: Sequence[str], what: str, **context
             f"{wanted}, which {_shown(function)} does not take: it is defined with {signature}; "
             f"define it with ({', '.join((*_self(function), *arguments))})",
             line=place_of_function(function),
-            **context,
+            node=node,
         ) from error
 
 

@@ -360,4 +360,7 @@ def test_a_page_of_the_file_that_was_overwritten_is_an_error_and_not_the_end_of_
     for page in tree_pages(file):
         file.write_bytes(whole[: page * PAGE] + fill * PAGE + whole[(page + 1) * PAGE :])
         outcomes[page] = outcome_of(tmp_path)
+    for page in (0, 1):
+        file.write_bytes(whole[: page * PAGE] + fill * PAGE + whole[(page + 1) * PAGE :])
+        assert outcome_of(tmp_path) == 1, page
     assert set(outcomes.values()) == {0, 1}, outcomes  # pages that no tree has any more do not matter

@@ -135,6 +135,8 @@ class LogStore:
         except StateError as error:
             if error.condition == "DISK_FULL":
                 raise log_disk_full(self.path) from error
+            if isinstance(error.__cause__, lmdb.InvalidError | lmdb.CorruptedError):
+                raise self._damaged(str(error.__cause__)) from error
             raise LogError(
                 "LOG_NOT_OPENED", f"the embedded log cannot be opened: {error.message}", location=self.path
             ) from error
