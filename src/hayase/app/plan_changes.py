@@ -90,7 +90,7 @@ def _generated(plan: JsonObject) -> list[str]:
 def _names(plan: JsonObject) -> Iterator[str]:
     """Names of nodes and internal topics."""
     for subtopology in plan.get("units", {}).values():
-        yield from subtopology["nodes"]
+        yield from subtopology.get("nodes", ())
     yield from plan.get("internal", {})
     yield from plan.get("repartitions", {})
 
@@ -98,7 +98,7 @@ def _names(plan: JsonObject) -> Iterator[str]:
 def _with_names(plan: JsonObject, names: Mapping[str, str]) -> JsonObject:
     """The plan with other names of nodes and topics."""
     units = {
-        number: {**subtopology, "nodes": [names.get(node, node) for node in subtopology["nodes"]]}
+        number: {**subtopology, "nodes": [names.get(node, node) for node in subtopology.get("nodes", ())]}
         for number, subtopology in plan.get("units", {}).items()
     }
     topics = {
@@ -127,7 +127,7 @@ def _subtopologies(old: JsonObject, new: JsonObject) -> list[str]:
 def _matched(old: JsonObject, new: JsonObject) -> dict[str, str]:
     """The old sub-topology of each new one: that with the most nodes in common, of equal ones that of its number."""
     shared = {
-        (len({*new[this]["nodes"]} & {*old[other]["nodes"]}), this == other, this, other)
+        (len({*new[this].get("nodes", ())} & {*old[other].get("nodes", ())}), this == other, this, other)
         for this in new
         for other in old
         if this.startswith("global") == other.startswith("global")
