@@ -5,6 +5,7 @@ LMDB 0.9 trusts its file: a page of a tree that is no page of a tree ends the pr
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import lmdb
@@ -24,17 +25,25 @@ from hayase.storage.lmdb_pages import (
 _LEAVES_MAX = 1 << 16
 """Leaves that are looked at: 256 MB of them. Of larger files the pages above the leaves are."""
 _TRIES = 10
+_LOOKS = 3
 
 
 def check_trees(env: lmdb.Environment) -> None:
     """Check the pages above the leaves of all trees of an environment, and the leaves of one that is not large.
 
     What the pages hold is not compared with anything. While others write, as of a moment: a read transaction keeps the
-    pages of that moment.
+    pages of that moment. Meta pages are read without a lock, so what seems to be wrong is looked at again.
 
     Raises:
         PagesDamaged: a page is not what the page above it says.
     """
+    for _ in range(_LOOKS - 1):
+        with suppress(PagesDamaged):
+            return _check(env)
+    return _check(env)
+
+
+def _check(env: lmdb.Environment) -> None:
     with read_transaction(env) as txn:
         pages = PagesFile(Path(env.path(), "data.mdb"))
         meta = _meta_of(pages, txn.id())
