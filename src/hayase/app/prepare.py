@@ -10,13 +10,13 @@ import logging
 import threading
 from collections.abc import Mapping, Sequence
 
-from hayase.app.checkpoint import checkpoint_id_of, fix_plan, stored_plan
+from hayase.app.checkpoint import checkpoint_id_of, stored_plan
 from hayase.app.edge_schemas import check_edge_schemas
 from hayase.app.migration import finish_migration
+from hayase.app.plan_switch import fit_plan, settle_plan
 from hayase.app.store_schemas import check_store_schemas
 from hayase.app.topics import ensure_dead_letter_topic, prepare_topics, resets_of
-from hayase.compiler.build import make_plan, source_topics
-from hayase.compiler.compile import compile_subtopologies
+from hayase.compiler.build import source_topics
 from hayase.compiler.endpoints import written_serdes
 from hayase.compiler.options import compile_options, failure_policy, log_config
 from hayase.core.config import StreamsConfig
@@ -91,19 +91,20 @@ def prepare(
             check_resets(resets)
         compacted = frozenset(n for n, info in infos.items() if "compact" in info.config.get("cleanup.policy", ""))
         options = compile_options(config, compacted)
-        compiled = compile_subtopologies(topology, options)
-        bundles = stored.bundles_per_subtopology if stored is not None else config.num_bundles
         topics = {name: infos[name].partitions for name in source_topics(topology)}
         if stored is not None:
             stored.check_partitions(topics)
-        plan = make_plan(topology, topics, compiled, threads=slots, bundles_per_subtopology=bundles)
-        if stored is None:  # a program that cannot run must not fix the plan of the one that will
+        fitted = fit_plan(stored, topology, topics, options, threads=slots, num_bundles=config.num_bundles)
+        if (
+            stored is None or fitted.difference is not None
+        ):  # one that cannot run must not fix the plan of one that will
             check_picklable(dataclasses.replace(topology, spark_sources=(), spark_sinks=(), lines={}))
-        fix_plan(blobs, config.application_id, plan.to_json(), new_names=new_names)
+        fitted = settle_plan(blobs, log, config.application_id, stored, fitted, topics, options, new_names=new_names)
+        topology, compiled, plan = fitted.topology, fitted.compiled, fitted.plan
         check_store_schemas(blobs, topology)
         check_edge_schemas(blobs, log, topology, plan, compiled, config.application_id)
         checkpoint_id = checkpoint_id_of(blobs)
-        names = {bundle.id for bundle in plan.bundles}
+        names = {*fitted.document.places, *(bundle.id for bundle in plan.bundles)}  # those of earlier plans, too
         writing = {
             str(sub.id)
             for sub in topology.subtopologies
@@ -147,6 +148,9 @@ def prepare(
         spark_serdes={sink.topic: written_serdes(compiled, sink.topic) for sink in topology.spark_sinks},
         slots=slots,
         first_slot=first_slot,
+        plan_number=fitted.document.number,
+        places=fitted.document.places,
+        former_topics=frozenset(fitted.document.former_topics),
         max_records_per_epoch=config.max_records_per_epoch,
         max_task_idle_ms=config.max_task_idle_ms,
         commit_interval_ms=config.commit_interval_ms,

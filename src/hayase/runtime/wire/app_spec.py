@@ -65,6 +65,9 @@ class AppSpec:
         slots: how many Python tasks run at once; bundles of a level are assigned to them.
         first_slot: the slot of the first bundle; topologies of a shared runtime begin at different ones.
         spark_serdes: topic of a `to_spark` → serdes that read keys and values.
+        plan_number: of the plan; see `hayase.query.numbered_plans`.
+        places: of bundles, where these are not those in the plan; see `EpochWriter.publish_epoch`.
+        former_topics: source topics of earlier plans that this one does not read.
     """
 
     application_id: str
@@ -102,6 +105,9 @@ class AppSpec:
     snapshots: SnapshotPolicy = field(default_factory=SnapshotPolicy)
     first_slot: int = 0
     spark_serdes: Mapping[str, tuple[Serde, Serde]] = field(default_factory=dict)
+    plan_number: int = 0
+    places: Mapping[str, int] = field(default_factory=dict)
+    former_topics: frozenset[str] = frozenset()
 
     def on_this_machine(self, folder: str) -> Path:
         """In a worker: where a folder below `state.dir` is here."""
