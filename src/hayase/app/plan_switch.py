@@ -16,17 +16,20 @@ import msgspec
 from hayase.app.checkpoint import StoredPlan, fix_plan, stored_plan
 from hayase.compiler.build import make_plan, source_topics
 from hayase.compiler.compile import compile_subtopologies
-from hayase.compiler.options import CompileOptions, compile_options
+from hayase.compiler.options import CompileOptions, compile_options, log_config
 from hayase.compiler.plan_comparison import PlanDifference, compare
 from hayase.compiler.plan_matching import following, match
 from hayase.compiler.plan_shape import PlanShape, shape_of
 from hayase.core.config import StreamsConfig
 from hayase.core.errors import CheckpointError
 from hayase.core.records import TopicPartition
+from hayase.log.open import open_log_of_user
 from hayase.log.protocol import Log
 from hayase.query.numbered_plans import NumberedPlan, publish_plan, read_plan, with_kept_ids
 from hayase.runtime.epochs.record_retention import superseded
+from hayase.runtime.wire.app_spec import check_picklable
 from hayase.storage.blobs import BlobStore
+from hayase.storage.open import open_blobs
 from hayase.task.compiled_subtopology import CompiledSubtopology
 from hayase.task.epoch_record import EpochRecord, Epochs
 from hayase.task.plan import Plan
@@ -222,11 +225,43 @@ def check_plan(blobs: BlobStore, topology: Topology, config: StreamsConfig) -> N
         )
 
 
-def known_topics(stored: StoredPlan, topology: Topology) -> dict[str, int]:
-    """Partition counts of the source topics as the plan in use has them; 1 for those that it does not read."""
+def known_topics(stored: StoredPlan, topology: Topology, log: Log | None = None) -> dict[str, int]:
+    """Partition counts of the source topics: as the plan in use has them, else the log's, else 1."""
+    known = topics_of(stored)
+    read = source_topics(topology)
+    new = [topic for topic in read if topic not in known]
+    infos = log.describe(new) if log is not None and new else {}
+    return {topic: known.get(topic) or (infos[topic].partitions if topic in infos else 1) for topic in read}
+
+
+def topics_of(stored: StoredPlan) -> dict[str, int]:
+    """Partition counts of the topics that the plan in use reads."""
     plan = json.loads(stored.text)
-    known = {**plan["topics"], **plan.get("internal", {})}
-    return {topic: known.get(topic, 1) for topic in source_topics(topology)}
+    return {**plan["topics"], **plan.get("internal", {})}
+
+
+def check_change(topology: Topology, config: StreamsConfig) -> None:
+    """Check that a topology may take the place of the one that has begun a checkpoint, before that one is stopped.
+
+    Its start checks everything again. Patterns are not resolved, so not checked.
+
+    Raises:
+        CheckpointError: `PLAN_CHANGED`, with what differs.
+        ConfigError: `NOT_PICKLABLE`.
+    """
+    check_picklable(dataclasses.replace(topology, spark_sources=(), spark_sinks=(), lines={}))
+    stored = stored_plan(open_blobs(config.checkpoint_dir, fsync=False))
+    if stored is None or stored.document is None or has_patterns(topology):
+        return
+    topology = stored.names(topology)
+    log = open_log_of_user(log_config(config))
+    try:
+        topics = known_topics(stored, topology, log)
+    finally:
+        log.close()
+    difference = fit_plan(stored, topology, topics, compile_options(config), threads=1).difference
+    if difference is not None and difference.refused:
+        raise refused_change(config.application_id, difference)
 
 
 def _state(shape: PlanShape) -> object:
@@ -256,8 +291,8 @@ def _check_drained(
             raise CheckpointError(
                 "UNREAD_INTERNAL_RECORDS",
                 f"topic {topic!r} holds {unread} records that the program before has written and not read yet, and it "
-                "is gone, or has another meaning, in this one. Run the old program to the end of its input once more (`hayase "
-                "run --to-end`), then this one; or start over with `hayase app reset`",
+                "is gone, or has another meaning, in this one. Run the old program to the end of its input once more "
+                "(`hayase run --to-end`), then this one; or start over with `hayase app reset`",
                 topic=topic,
             )
 

@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from types import TracebackType
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from hayase.app.failure_recovery import Recovery, UncaughtExceptionHandler, shut_down_client
 from hayase.app.membership import Member, Membership
 from hayase.app.named_topology import NamedTopology
+from hayase.app.plan_switch import check_change
 from hayase.app.report import ProgressReport
 from hayase.app.reset import reset_application
 from hayase.app.run_status import RUNS
@@ -241,6 +242,57 @@ class StreamsRuntime:
             app = self._topologies[name] = self._make(name, self._programs[name])
         if self._state is State.RUNNING:
             self._start_topology(name)
+        return app
+
+    def replace_topology(
+        self,
+        name: str,
+        topology: Topology,
+        settings: Mapping[str, object] | None = None,
+        *,
+        timeout: timedelta = timedelta(seconds=60),
+    ) -> NamedTopology:
+        """Have another topology take the place of one, between two epochs; it goes on with its state.
+
+        Nodes, sinks, branches and whole sub-topologies may come and go. Stores that stay need the name, kind and key
+        that they have; new ones begin empty, and rows of those that are gone are kept, but not read. Where the new
+        topology is refused, the old one goes on.
+
+        Args:
+            name: its name.
+            topology: what runs from now on.
+            settings: of the topology from now on; default: those that it has.
+            timeout: how long the epoch at work may take to end.
+
+        Raises:
+            TopologyError: `UNKNOWN_TOPOLOGY`.
+            StreamsStoppedError: the runtime has ended.
+            CheckpointError: `PLAN_CHANGED`: it cannot go on with the state, with the reasons and what to do;
+                `OPEN_EPOCH_OF_ANOTHER_PLAN`: an epoch did not end within the timeout, or has failed;
+                `UNREAD_INTERNAL_RECORDS`; `STORE_SCHEMA_CHANGED`.
+            HayaseError: it cannot be started as it is.
+        """
+        self._check_open()
+        old_app = self.topology(name)
+        with self._lock:
+            old = self._programs[name]
+        program = replace(old, topology=topology, settings=old.settings if settings is None else dict(settings))
+        app = self._make(name, program)
+        check_change(app.topology, app.config)
+        old_app.close(timeout)
+        with self._lock:
+            self._programs[name], self._topologies[name] = program, app
+            started = self._state is State.RUNNING
+        self._publish()  # first: a runtime that is killed meanwhile goes on with the one that was wanted
+        if started:
+            try:
+                self._start_topology(name)
+            except HayaseError:
+                with self._lock:
+                    self._programs[name], self._topologies[name] = old, self._make(name, old)
+                self._publish()
+                self._try_to_start(name, bounded=False)
+                raise
         return app
 
     def start(self) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from hayase.app.checkpoint import StoredPlan, stored_plan
-from hayase.app.plan_switch import FittedPlan, fit_plan, known_topics
+from hayase.app.plan_switch import FittedPlan, fit_plan, known_topics, topics_of
 from hayase.app.store_schemas import schema_changes
 from hayase.cli.options import log_of
+from hayase.compiler.build import source_topics
 from hayase.compiler.options import compile_options
 from hayase.compiler.plan_comparison import PlanDifference
 from hayase.core.config import StreamsConfig
@@ -54,16 +55,15 @@ def described_against(topology: Topology, config: StreamsConfig, checkpoint: str
 
 def _partitions(stored: StoredPlan, topology: Topology, config: StreamsConfig) -> tuple[Mapping[str, int], list[str]]:
     """Partition counts of the source topics, and those that are not known."""
-    known = known_topics(stored, topology)
-    new = [topic for topic in known if f'"{topic}":' not in stored.text and topic not in topology.internal_topics]
+    new = [t for t in source_topics(topology) if t not in topics_of(stored) and t not in topology.internal_topics]
     if not new or (config.embedded and not any((config.log_dir / name).exists() for name in FILES)):
-        return known, new
+        return known_topics(stored, topology), new
     try:
         with log_of(config) as log:
             infos = log.describe(new)
+            return known_topics(stored, topology, log), [topic for topic in new if topic not in infos]
     except HayaseError:
-        return known, new
-    return known | {name: info.partitions for name, info in infos.items()}, [t for t in new if t not in infos]
+        return known_topics(stored, topology), new
 
 
 def _plan_lines(stored: StoredPlan, fitted: FittedPlan, done: int) -> tuple[list[str], bool]:
