@@ -81,20 +81,62 @@ def test_an_epoch_is_planned_for_the_switch_though_there_is_no_input(world: Worl
     assert (switched.epoch, switched.plan_number, switched.records) == (last.epoch + 1, 1, 0)
 
 
-def test_an_open_epoch_is_finished_by_the_topology_that_began_it(world: World) -> None:
-    world.start()
-    _run(world, 5)
+def _crash_at(world: World, label: str) -> None:
+    """Everything dies at the first step of that name."""
     struck: list[Process] = []
 
-    def strike(process: Process, label: str) -> None:
-        if not struck and label.startswith("at before_delta"):
+    def strike(process: Process, found: str) -> None:
+        if not struck and found.startswith(label):
             struck.append(process)
             world.crash_all()
 
     world.sim.on_step = strike
-    world.put()
     world.sim.run_until(lambda: bool(struck), 120.0)
     world.sim.run_for(1.0)
+    world.sim.on_step = lambda process, label: None
+
+
+@pytest.mark.parametrize("label", ["at after_epoch_record", "at before_delta", "at after_delta", "at before_done"])
+def test_an_open_epoch_is_finished_by_the_topology_that_began_it(world: World, label: str) -> None:
+    world.start()
+    _run(world, 5)
+    world.put()
+    _crash_at(world, label)
+    begun = max(Epochs(world.store.blobs()).recorded())
+    world.version = "another before"
+    world.start()
+    _run(world, 5)
+    epochs = Epochs(world.store.blobs())
+    open_epoch, behind = epochs.record(begun), epochs.record(begun + 1)
+    assert open_epoch is not None and open_epoch.plan_number == 0
+    assert behind is not None and behind.plan_number == 1
+    world.stop_quietly()
+    world.check()
+
+
+def test_a_start_that_is_killed_while_the_old_topology_finishes_an_epoch_is_followed_by_another(world: World) -> None:
+    world.start()
+    _run(world, 5)
+    world.put()
+    _crash_at(world, "at before_delta")
+    world.version = "another before"
+    for label in ("at before_delta", "at after_delta", "at before_epoch_record"):
+        world.start()
+        _crash_at(world, label)
+    world.version = "filtered"
+    world.start()
+    _run(world, 5)
+    world.stop_quietly()
+    world.check()
+
+
+def test_an_open_epoch_whose_program_is_gone_waits_for_that_topology(world: World) -> None:
+    world.start()
+    _run(world, 5)
+    world.put()
+    _crash_at(world, "at before_delta")
+    blobs = world.store.blobs()
+    blobs.delete_below("programs/")
     world.version = "filtered"
     run = world.start()
     world.sim.run_until(lambda: not run.alive, 120.0)
@@ -113,18 +155,9 @@ def test_a_plan_that_no_record_names_has_not_been_used(world: World) -> None:
     world.start()
     _run(world, 5)
     world.stop()
-    struck: list[Process] = []
-
-    def strike(process: Process, label: str) -> None:
-        if not struck and label.startswith("at before_epoch_record"):
-            struck.append(process)
-            world.crash_all()
-
     world.version = "filtered"
-    world.sim.on_step = strike
     world.start()
-    world.sim.run_until(lambda: bool(struck), 120.0)
-    world.sim.run_for(1.0)
+    _crash_at(world, "at before_epoch_record")
     assert plan_numbers(world.store.blobs()) == [0, 1]
     world.version = "plain"
     world.start()

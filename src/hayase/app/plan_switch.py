@@ -27,7 +27,7 @@ from hayase.log.open import open_log_of_user
 from hayase.log.protocol import Log
 from hayase.query.numbered_plans import NumberedPlan, publish_plan, read_plan, with_kept_ids
 from hayase.runtime.epochs.record_retention import superseded
-from hayase.runtime.wire.app_spec import check_picklable
+from hayase.runtime.wire.app_spec import AppSpec, check_picklable, programs
 from hayase.storage.blobs import BlobStore
 from hayase.storage.open import open_blobs
 from hayase.task.compiled_subtopology import CompiledSubtopology
@@ -115,6 +115,31 @@ def fit_plan(
     return FittedPlan(kept, compiled, plan, next_document, difference)
 
 
+def open_epoch(blobs: BlobStore) -> EpochRecord | None:
+    """The record of an epoch that was begun and is not through; `None` if there is none."""
+    epochs = Epochs(blobs)
+    last = max(epochs.recorded(), default=-1)
+    return epochs.record(last) if last > epochs.last_done() else None
+
+
+def program_of_open_epoch(blobs: BlobStore, fitted: FittedPlan) -> AppSpec | None:
+    """The program that began an open epoch, which it is to finish before another plan is in use.
+
+    `None` if no epoch is open, the plan is the same or cannot go on with the state anyway, or that program cannot be
+    loaded any more.
+    """
+    if fitted.difference is None or fitted.difference.refused:
+        return None
+    record = open_epoch(blobs)
+    if record is None:
+        return None
+    begun = record.checkpoint_id, record.plan_number, record.plan
+    for program in programs(blobs):
+        if (program.checkpoint_id, program.plan_number, program.plan.digest) == begun:
+            return dataclasses.replace(program, finishes=record.epoch)
+    return None
+
+
 def settle_plan(
     blobs: BlobStore,
     log: Log,
@@ -152,17 +177,18 @@ def settle_plan(
     assert stored is not None
     if fitted.difference.refused:
         raise refused_change(application_id, fitted.difference)
-    epochs = Epochs(blobs)
-    last, done = max(epochs.recorded(), default=-1), epochs.last_done()
-    if last > done:
+    begun = open_epoch(blobs)
+    if begun is not None:
         raise CheckpointError(
             "OPEN_EPOCH_OF_ANOTHER_PLAN",
-            f"epoch {last} was begun with another topology, and is not through. Start the old topology once more to "
-            f"finish it (`hayase run --to-end`), then this one; or start over with `hayase app reset {application_id}`",
-            epoch=last,
+            f"epoch {begun.epoch} was begun with another topology, and is not through; the program that began it is "
+            "not in the checkpoint, or cannot be loaded here. Start the old topology once more to finish it (`hayase "
+            f"run --to-end`), then this one; or start over with `hayase app reset {application_id}`",
+            epoch=begun.epoch,
             application_id=application_id,
         )
-    _check_drained(log, epochs.record(last), json.loads(stored.text), fitted.difference)
+    epochs = Epochs(blobs)
+    _check_drained(log, epochs.record(epochs.last_done()), json.loads(stored.text), fitted.difference)
     if stored.newest > stored.number:  # a start that got no further has published one
         same = fit_plan(
             stored, dataclasses.replace(fitted.topology, kept=None), again, options, threads=1, number=stored.newest

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from hayase.app.checkpoint import StoredPlan, stored_plan
-from hayase.app.plan_switch import FittedPlan, fit_plan, known_topics, topics_of
+from hayase.app.plan_switch import FittedPlan, fit_plan, known_topics, open_epoch, program_of_open_epoch, topics_of
 from hayase.app.store_schemas import schema_changes
 from hayase.cli.options import log_of
 from hayase.compiler.build import source_topics
@@ -36,8 +36,7 @@ def described_against(topology: Topology, config: StreamsConfig, checkpoint: str
     stored = stored_plan(blobs)
     if stored is None:
         raise StateError("NO_STATE", f"no application ever started on {checkpoint}; give its checkpoint.dir")
-    epochs = Epochs(blobs)
-    last, done = max(epochs.recorded(), default=-1), epochs.last_done()
+    done = Epochs(blobs).last_done()
     topology = stored.names(topology)
     topics, guessed = _partitions(stored, topology, config)
     fitted = fit_plan(stored, topology, topics, compile_options(config), threads=1)
@@ -46,9 +45,11 @@ def described_against(topology: Topology, config: StreamsConfig, checkpoint: str
         lines.append(f"  taken to have one partition, as the log was not asked: {', '.join(guessed)}")
     changed, refused = _plan_lines(stored, fitted, done)
     lines += changed
-    if changed and not refused and last > done and fitted.difference is not None:
-        refused = True
-        lines.append(f"  REFUSED: epoch {last} is open; start the old topology once more to finish it")
+    begun = open_epoch(blobs)
+    if not refused and begun is not None and fitted.difference is not None:
+        refused = program_of_open_epoch(blobs, fitted) is None
+        who = "REFUSED: start the old topology to finish it" if refused else "the old topology finishes it first"
+        lines.append(f"  epoch {begun.epoch} is open: {who}")
     schemas = list(_schema_lines(blobs, fitted.topology))
     return [*lines, *schemas], refused or bool(schemas)
 

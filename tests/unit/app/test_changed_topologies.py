@@ -25,6 +25,7 @@ from hayase.app.checkpoint import internal_topics_of_all, stored_plan
 from hayase.app.prepare import prepare
 from hayase.cli.against import described_against
 from hayase.compiler.options import configured, log_config
+from hayase.core.secrets import Vault
 from hayase.log.open import open_log
 from hayase.log.protocol import OutputBatch
 from hayase.query.checkpoint import find_checkpoint, subtopology_of_store
@@ -171,9 +172,17 @@ def test_renumbered_stores_are_refused_with_the_names_to_give(shop: Shop) -> Non
 
 
 def test_an_open_epoch_is_for_the_topology_that_began_it(shop: Shop) -> None:
-    shop.epoch(shop.start(built(counts())), done=False)
+    app = shop.start(built(counts()))
+    begun = shop.epoch(app, done=False)
     said, refused = shop.against(built(counts(filtered=True)))
-    assert refused and "REFUSED: epoch 0 is open" in said
+    assert refused and "epoch 0 is open: REFUSED" in said
+    app.publish(shop.blobs, Vault())
+    said, refused = shop.against(built(counts(filtered=True)))
+    assert not refused and "epoch 0 is open: the old topology finishes it first" in said
+    finishing = shop.start(built(counts(filtered=True)))
+    assert (finishing.finishes, finishing.plan.digest, finishing.plan_number) == (0, begun.plan, 0)
+    assert finishing.term > app.term, "the run that was killed is fenced off"
+    shop.blobs.delete_below("programs/")
     assert shop.refused(built(counts(filtered=True))).condition == "OPEN_EPOCH_OF_ANOTHER_PLAN"
     assert shop.start(built(counts())).plan_number == 0
 

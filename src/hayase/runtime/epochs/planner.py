@@ -152,12 +152,17 @@ class EpochPlanner:
                 self.settle_epoch()
         marking_s = time.monotonic() - began
         self.control.publish_ready()
-        self.held = self._holds()
+        finishes = self.app.finishes
+        self.held = not (finishes is not None and after < finishes) and self._holds()
         if self.held:
             return after
         begun = self._epochs.record(after + 1)
         if begun is not None:
             return self._adopt(begun)
+        if finishes is not None:  # all else is for the program that takes this one's place
+            self.held = True
+            time.sleep(IDLE_POLL_S)
+            return after
         deadline, waited = time.monotonic() + wait_s, False
         while True:
             began = time.monotonic()
