@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from tests.simulation.planted import OPEN_EPOCH_IGNORED
 from tests.simulation.programs import PROGRAMS
-from tests.simulation.scheduler import Process
-from tests.simulation.world import World, quiet_world
+from tests.simulation.scheduler import Process, Stuck
+from tests.simulation.world import Violation, World, quiet_world
 
 from hayase.query.checkpoint import find_checkpoint
 from hayase.query.numbered_plans import plan_numbers
@@ -32,6 +33,13 @@ def _change(world: World, version: str) -> None:
     world.stop()
     world.version = version
     world.start()
+
+
+def _go_on_to_the_end(world: World) -> None:
+    world.start()
+    _run(world, 5)
+    world.stop_quietly()
+    world.check()
 
 
 def _tasks(world: World) -> dict[str, tuple[str, ...]]:
@@ -114,6 +122,19 @@ def test_an_open_epoch_is_finished_by_the_topology_that_began_it(world: World, l
     world.check()
 
 
+def test_without_the_old_topology_an_open_epoch_would_meet_rows_that_the_new_one_does_not_know(world: World) -> None:
+    """A bug that is planted, so that the schedule above is known to be worth something."""
+    world.version = "another before"
+    world.start()
+    _run(world, 5)
+    for _ in range(5):
+        world.put()
+    _crash_at(world, "at after_publish")
+    world.version = "plain"
+    with OPEN_EPOCH_IGNORED.plant(), pytest.raises((Violation, KeyError, Stuck)):
+        _go_on_to_the_end(world)
+
+
 def test_a_start_that_is_killed_while_the_old_topology_finishes_an_epoch_is_followed_by_another(world: World) -> None:
     world.start()
     _run(world, 5)
@@ -124,10 +145,7 @@ def test_a_start_that_is_killed_while_the_old_topology_finishes_an_epoch_is_foll
         world.start()
         _crash_at(world, label)
     world.version = "filtered"
-    world.start()
-    _run(world, 5)
-    world.stop_quietly()
-    world.check()
+    _go_on_to_the_end(world)
 
 
 def test_an_open_epoch_whose_program_is_gone_waits_for_that_topology(world: World) -> None:

@@ -24,6 +24,7 @@ from hayase import (
 from hayase.app.checkpoint import internal_topics_of_all, stored_plan
 from hayase.app.prepare import prepare
 from hayase.cli.against import described_against
+from hayase.cli.main import run_cli
 from hayase.compiler.options import configured, log_config
 from hayase.core.secrets import Vault
 from hayase.log.open import open_log
@@ -222,6 +223,29 @@ def test_the_same_topology_is_said_to_be_the_same(shop: Shop) -> None:
         f"Against {shop.config.checkpoint_dir} (plan 0, 1 epochs done):\n  the topology has not changed",
         False,
     )
+
+
+PROGRAM = """
+from tests.unit.app.test_changed_topologies import built, counts
+
+topology = built({parts})
+"""
+
+
+def test_the_command_line_says_what_a_start_would_do(
+    shop: Shop, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shop.epoch(shop.start(built(counts())))
+    settings = ["-c", "application.id=shop", "--log-dir", str(shop.config.log_dir)]
+    for parts, code, said in (
+        ("counts()", 0, "the topology has not changed"),
+        ("counts(), counts('more', 'others')", 0, "new store others: begins empty"),
+        ("counts(store=None), lambda builder: builder.table('more')", 0, "store counts is gone"),
+    ):
+        program = tmp_path / "program.py"
+        program.write_text(PROGRAM.format(parts=parts))
+        found = run_cli(("describe", str(program), *settings, "--against", shop.config.checkpoint_dir))
+        assert (found, said in capsys.readouterr().out) == (code, True)
 
 
 def test_a_checkpoint_that_nothing_started_on_is_named(shop: Shop) -> None:
