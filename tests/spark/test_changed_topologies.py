@@ -9,11 +9,26 @@ from typing import Any
 import polars as pl
 import pytest
 from tests.spark.place import Place, until
-from tests.spark.test_shared_runtime import OF_TOPOLOGIES, rests, running, topics, wait
+from tests.spark.test_shared_runtime import OF_TOPOLOGIES, rests, running, runtime_of, topics, wait
 from tests.spark.topologies import JSON, TEXT, WRITTEN, amounts, expected, totals
 
-from hayase import Consumed, Grouped, Materialized, Serdes, State, StreamsBuilder, TimeWindows, Topology, count, sum_
+from hayase import (
+    Consumed,
+    Grouped,
+    Materialized,
+    Repartitioned,
+    Serdes,
+    State,
+    StreamsBuilder,
+    TimeWindows,
+    Topology,
+    count,
+    sum_,
+)
+from hayase.app.membership import Membership
+from hayase.app.runtime_requests import RuntimeRequest, running_runtime
 from hayase.core.errors import CheckpointError, ProcessingError
+from hayase.storage.open import open_blobs
 
 AMOUNTS = Serdes.json(schema={"amount": pl.Int64})
 
@@ -126,3 +141,38 @@ def test_a_topology_that_failed_is_replaced(place: Place) -> None:
         until(lambda: runtime.topology("copies").state is State.ERROR)
         runtime.replace_topology("copies", copying(lambda value: value), OF_TOPOLOGIES)
         wait(lambda: len(place.rows("out")) == 5, runtime)
+
+
+def through_a_topic(source: str, sink: str) -> Topology:
+    """Counts per key behind a topic of the application's own."""
+    builder = StreamsBuilder()
+    again = Repartitioned.as_("again").with_key_serde(TEXT).with_value_serde(JSON)
+    stream = builder.stream(source, Consumed.with_(TEXT, AMOUNTS)).repartition(again)
+    table = stream.group_by_key(Grouped.with_(TEXT, JSON)).agg(Materialized.as_("counts"), n=count())
+    table.to_stream().to(sink, WRITTEN)
+    return builder.build()
+
+
+def without_a_topic(source: str, sink: str) -> Topology:
+    """The same, at once."""
+    builder = StreamsBuilder()
+    stream = builder.stream(source, Consumed.with_(TEXT, AMOUNTS))
+    stream.group_by_key().agg(Materialized.as_("counts"), n=count()).to_stream().to(sink, WRITTEN)
+    return builder.build()
+
+
+def test_a_topology_empties_a_topic_of_its_own_before_one_that_does_not_read_it_takes_its_place(place: Place) -> None:
+    topics(place, "in", "out")
+    runtime = runtime_of(place)
+    runtime.add_topology("counts", through_a_topic("in", "out"), {**OF_TOPOLOGIES, "max.records.per.epoch": 100})
+    with runtime:
+        runtime.start()
+        place.put("in", amounts(0, 3_000))
+        wait(lambda: bool(place.last("out")), runtime)
+        membership = Membership(open_blobs(runtime.config.checkpoint_dir, fsync=False))
+        program = membership.keep_program(without_a_topic("in", "out"), {})
+        requests, alive = running_runtime(runtime.config)
+        requests.ask(RuntimeRequest("replace", "counts", program), 120, alive)
+        place.put("in", amounts(3_000, 3_500))
+        wait(lambda: sum(row["n"] for row in place.last("out").values()) == 3_500, runtime)
+        assert runtime.topology("counts").config.max_records_per_epoch == 100

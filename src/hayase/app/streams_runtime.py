@@ -24,7 +24,7 @@ from hayase.app.runtime_settings import check_runtime_settings, own_config, topo
 from hayase.app.states import NEXT, State
 from hayase.app.stop_request import StopRequest, run_until_asked
 from hayase.compiler.options import log_config
-from hayase.core.errors import HayaseError, StreamsStoppedError, TopologyError
+from hayase.core.errors import CheckpointError, HayaseError, StreamsStoppedError, TopologyError
 from hayase.core.logs import configure_logging
 from hayase.core.metrics_registry import MetricName, Value
 from hayase.log.open import open_log
@@ -255,14 +255,15 @@ class StreamsRuntime:
         """Have another topology take the place of one, between two epochs; it goes on with its state.
 
         Nodes, sinks, branches and whole sub-topologies may come and go. Stores that stay need the name, kind and key
-        that they have; new ones begin empty, and rows of those that are gone are kept, but not read. Where the new
-        topology is refused, the old one goes on.
+        that they have; new ones begin empty, and rows of those that are gone are kept, but not read. Internal topics
+        that go, or are written otherwise, are emptied first: the old topology goes on to the end of its input as it is
+        then. Where the new topology is refused, the old one goes on.
 
         Args:
             name: its name.
             topology: what runs from now on.
             settings: of the topology from now on; default: those that it has.
-            timeout: how long the epoch at work may take to end.
+            timeout: how long the epoch at work may take to end, and likewise emptying internal topics.
 
         Raises:
             TopologyError: `UNKNOWN_TOPOLOGY`.
@@ -286,7 +287,7 @@ class StreamsRuntime:
         self._publish()  # first: a runtime that is killed meanwhile goes on with the one that was wanted
         if started:
             try:
-                self._start_topology(name)
+                app = self._start_replacing(name, old, program, timeout)
             except HayaseError:
                 with self._lock:
                     self._programs[name], self._topologies[name] = old, self._make(name, old)
@@ -522,6 +523,26 @@ class StreamsRuntime:
             app.start_to_end()
         else:
             app.start()
+
+    def _start_replacing(self, name: str, old: _Program, program: _Program, timeout: timedelta) -> NamedTopology:
+        """Start a topology in the place of another one, which empties its internal topics first if need be."""
+        try:
+            self._start_topology(name)
+        except CheckpointError as error:
+            if error.condition != "UNREAD_INTERNAL_RECORDS" or name in self._paused:
+                raise
+            _LOG.info("topology %s goes on to the end of its input, and is replaced then: %s", name, error)
+            with self._lock:
+                emptying = self._topologies[name] = self._make(name, old)
+            self._start_topology(name, bounded=True)
+            at_end = emptying.wait(timeout)
+            emptying.close(timeout)
+            if not at_end or emptying.error is not None:
+                raise emptying.error or error from None
+            with self._lock:
+                self._topologies[name] = self._make(name, program)
+            self._start_topology(name)
+        return self.topology(name)
 
     def _try_to_start(self, name: str, *, bounded: bool) -> None:
         try:
