@@ -419,8 +419,10 @@ class StreamsApp(StoreReading):
             self._ended(run, None)
             raise
         with self._lock:
-            changes = None if bounded else TopicChanges(self.topology, self.config, self._blobs, runner, plan, shipped)
-            watcher = threading.Thread(target=self._watch, args=(runner, changes), name="hayase-watcher", daemon=True)
+            changes = TopicChanges(self.topology, self.config, self._blobs, runner, plan, shipped, watch=not bounded)
+            watcher = threading.Thread(
+                target=self._watch, args=(runner, changes, bounded), name="hayase-watcher", daemon=True
+            )
             watcher.start()
             self._watcher = watcher
             asked_to_stop = self.state is State.PENDING_SHUTDOWN
@@ -451,7 +453,7 @@ class StreamsApp(StoreReading):
         self._lease.__enter__()
         clear_memory(self.config)
 
-    def _watch(self, runner: Runner, changes: TopicChanges | None) -> None:
+    def _watch(self, runner: Runner, changes: TopicChanges | None, bounded: bool) -> None:
         """The only place that ends a started application."""
         from hayase.app.supervisor import Supervisor
 
@@ -462,7 +464,7 @@ class StreamsApp(StoreReading):
             except BaseException as failed:  # whatever it is, the application ends, and lets go of its lease
                 _LOG.exception("the supervisor failed")
                 error = runner.why_lost(failed)
-            self._ended(runner.run, error, raised=changes is None)  # by run_to_end
+            self._ended(runner.run, error, raised=bounded)  # by run_to_end
 
     def lease_lost(self) -> HayaseError | None:
         """The reason why another copy may run now; `None` as long as the lease is held."""

@@ -28,7 +28,8 @@ def plan_changed(application_id: str, old: str, new: str) -> CheckpointError:
     return CheckpointError(
         "PLAN_CHANGED",
         f"the topology of {application_id!r} is not the one that its checkpoint was made with: "
-        f"{'; '.join(changes[:_SHOWN_MAX])}{more}. Start the old topology; or start over, with its input read from the "
+        f"{'; '.join(changes[:_SHOWN_MAX])}{more}. Start the old topology (once this release has started it, most "
+        "changes can be made in place: `hayase describe --against`); or start over, with its input read from the "
         f"beginning: `hayase app reset {application_id}`; or keep both: `-c application.id={application_id}-2`",
         application_id=application_id,
     )

@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from types import TracebackType
@@ -16,6 +16,7 @@ from hayase.app.failure_recovery import Recovery, UncaughtExceptionHandler, shut
 from hayase.app.main_guard import check_not_loading
 from hayase.app.membership import Member, Membership
 from hayase.app.named_topology import NamedTopology
+from hayase.app.plan_switch import check_change
 from hayase.app.report import ProgressReport
 from hayase.app.reset import reset_application
 from hayase.app.run_status import RUNS
@@ -24,7 +25,7 @@ from hayase.app.runtime_settings import check_runtime_settings, own_config, topo
 from hayase.app.states import NEXT, State
 from hayase.app.stop_request import StopRequest, run_until_asked
 from hayase.compiler.options import log_config
-from hayase.core.errors import HayaseError, StreamsStoppedError, TopologyError
+from hayase.core.errors import CheckpointError, HayaseError, StreamsStoppedError, TopologyError
 from hayase.core.logs import configure_logging
 from hayase.core.metrics_registry import MetricName, Value
 from hayase.log.open import open_log
@@ -244,6 +245,58 @@ class StreamsRuntime:
             app = self._topologies[name] = self._make(name, self._programs[name])
         if self._state is State.RUNNING:
             self._start_topology(name)
+        return app
+
+    def replace_topology(
+        self,
+        name: str,
+        topology: Topology,
+        settings: Mapping[str, object] | None = None,
+        *,
+        timeout: timedelta = timedelta(seconds=60),
+    ) -> NamedTopology:
+        """Have another topology take the place of one, between two epochs; it goes on with its state.
+
+        Nodes, sinks, branches and whole sub-topologies may come and go. Stores that stay need the name, kind and key
+        that they have; new ones begin empty, and rows of those that are gone are kept, but not read. Internal topics
+        that go, or are written otherwise, are emptied first: the old topology goes on to the end of its input as it is
+        then. Where the new topology is refused, the old one goes on.
+
+        Args:
+            name: its name.
+            topology: what runs from now on.
+            settings: of the topology from now on; default: those that it has.
+            timeout: how long the epoch at work may take to end, and likewise emptying internal topics.
+
+        Raises:
+            TopologyError: `UNKNOWN_TOPOLOGY`.
+            StreamsStoppedError: the runtime has ended.
+            CheckpointError: `PLAN_CHANGED`: it cannot go on with the state, with the reasons and what to do;
+                `OPEN_EPOCH_OF_ANOTHER_PLAN`: an epoch did not end within the timeout, or has failed;
+                `UNREAD_INTERNAL_RECORDS`; `STORE_SCHEMA_CHANGED`.
+            HayaseError: it cannot be started as it is.
+        """
+        self._check_open()
+        old_app = self.topology(name)
+        with self._lock:
+            old = self._programs[name]
+        program = replace(old, topology=topology, settings=old.settings if settings is None else dict(settings))
+        app = self._make(name, program)
+        check_change(app.topology, app.config)
+        old_app.close(timeout)
+        with self._lock:
+            self._programs[name], self._topologies[name] = program, app
+            started = self._state is State.RUNNING
+        self._publish()  # first: a runtime that is killed meanwhile goes on with the one that was wanted
+        if started:
+            try:
+                app = self._start_replacing(name, old, program, timeout)
+            except HayaseError:
+                with self._lock:
+                    self._programs[name], self._topologies[name] = old, self._make(name, old)
+                self._publish()
+                self._try_to_start(name, bounded=False)
+                raise
         return app
 
     def start(self) -> None:
@@ -482,6 +535,26 @@ class StreamsRuntime:
             app.start_to_end()
         else:
             app.start()
+
+    def _start_replacing(self, name: str, old: _Program, program: _Program, timeout: timedelta) -> NamedTopology:
+        """Start a topology in the place of another one, which empties its internal topics first if need be."""
+        try:
+            self._start_topology(name)
+        except CheckpointError as error:
+            if error.condition != "UNREAD_INTERNAL_RECORDS" or name in self._paused:
+                raise
+            _LOG.info("topology %s goes on to the end of its input, and is replaced then: %s", name, error)
+            with self._lock:
+                emptying = self._topologies[name] = self._make(name, old)
+            self._start_topology(name, bounded=True)
+            at_end = emptying.wait(timeout)
+            emptying.close(timeout)
+            if not at_end or emptying.error is not None:
+                raise emptying.error or error from None
+            with self._lock:
+                self._topologies[name] = self._make(name, program)
+            self._start_topology(name)
+        return self.topology(name)
 
     def _try_to_start(self, name: str, *, bounded: bool) -> None:
         try:

@@ -130,6 +130,7 @@ class CompiledSubtopology:
         reads_global: names of global stores it looks up.
         global_store: of a global table.
         app_configs: see `ProcessingContext.app_configs`.
+        clocks: nodes → what their clocks are called in the state, where that is not the node's name.
     """
 
     id: str
@@ -151,6 +152,7 @@ class CompiledSubtopology:
     reads_global: tuple[str, ...] = ()
     global_store: str | None = None
     app_configs: Mapping[str, object] = field(default_factory=dict)
+    clocks: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def form(self) -> Form:

@@ -67,6 +67,7 @@ class EpochRecord(msgspec.Struct, frozen=True):
         topic_ids: topic → id.
         previous: digest of the record before, empty for the first.
         program: what it was begun with; not in records of earlier versions.
+        numbered: number of its plan; not in records of plan 0.
     """
 
     epoch: int
@@ -77,6 +78,7 @@ class EpochRecord(msgspec.Struct, frozen=True):
     topic_ids: Mapping[str, str]
     previous: str = ""
     program: Program | UnsetType = UNSET
+    numbered: int | UnsetType = msgspec.field(default=UNSET, name="plan_number")
 
     def to_bytes(self) -> bytes:
         """JSON and its digest. Topics and partitions keep the order they were given in."""
@@ -119,6 +121,11 @@ class EpochRecord(msgspec.Struct, frozen=True):
     def term(self) -> int:
         """The term of the run that planned it; 0 in records of earlier versions."""
         return self.program.term if self.program is not UNSET else 0
+
+    @property
+    def plan_number(self) -> int:
+        """The number of its plan, see `hayase.query.numbered_plans`."""
+        return self.numbered if self.numbered is not UNSET else 0
 
     @property
     def records(self) -> int:

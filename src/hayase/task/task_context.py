@@ -84,7 +84,7 @@ class TaskContext:
         edges = [source.edge for source in subtopology.sources if source.edge is not None]
         topics = {edge: f"{application_id}-{edge}" for edge in edges}
         failures = Failures(policy, task, metrics, outputs, topics)
-        clocks = StateClocks(state)
+        clocks = StateClocks(state, subtopology.clocks)
         meter = TaskMeter(metrics, now_ms, clocks, stream_time_ms)
         return cls(
             subtopology,

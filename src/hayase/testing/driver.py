@@ -123,7 +123,8 @@ class TopologyTestDriver:
     def _begin(self) -> None:
         self._sending = {topic: place for place, topic in enumerate(topics_as_sent(self._topology))}
         self._global_tasks = {
-            table.store: f"{global_subtopology_id(i)}_0" for i, table in enumerate(self._topology.global_tables)
+            table.store: f"{global_subtopology_id(self._topology, i)}_0"
+            for i, table in enumerate(self._topology.global_tables)
         }
         self._run_timed()  # processors are made now, and schedule what they want
 
