@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
+
+import polars as pl
 
 from hayase.core.records import Windowed
 from hayase.core.windows import EmitStrategy, SessionWindows, TimeWindows
 from hayase.dsl.options.materialized import Materialized
 from hayase.dsl.options.options import Grouped
+from hayase.kernel.frame.vectorized import keys_of as keys_in_one_column
+from hayase.kernel.frame.vectorized import with_null
+from hayase.kernel.node.column_node import NULL
 from hayase.sql.analysis.steps import Aggregate, AggregateCall, Rows
 from hayase.sql.analysis.windows import grace_ms
 from hayase.sql.ast.expressions import ColumnRef
@@ -18,9 +23,12 @@ from hayase.sql.catalog.sources import WINDOWEND, WINDOWSTART
 from hayase.sql.formats.columns import Column
 from hayase.sql.formats.internal import internal_value_serde
 from hayase.sql.functions.bound import BoundAggregate
-from hayase.sql.plan.context import GuardedExpression, PlanContext, Stage, internal_key, windowed_serde
+from hayase.sql.plan.context import PlanContext, Stage, internal_key, windowed_serde
+from hayase.sql.plan.guarded import GuardedExpression
 from hayase.sql.plan.stateless import KeyOfRow, Row
+from hayase.sql.plan.vectorize import reads_of, vectorized
 from hayase.sql.types.casts import caster
+from hayase.topology.operators import VectorizedResult
 
 State = dict[str, Any]
 _GROUP_BY, _STORE = "Aggregate-GroupBy", "Aggregate-Aggregate-Materialize"
@@ -125,16 +133,34 @@ class GroupKey:
         """The key of the group; `None` if a grouping expression is null or fails."""
         return self._key(row)
 
+    def columns(self, frame: pl.DataFrame) -> VectorizedResult:
+        """The keys of the groups of a frame's rows."""
+        return self._key.columns(frame)
+
 
 class GroupRow:
-    """The group of a table's row, and the row."""
+    """The group of a table's row, and the row.
 
-    def __init__(self, key: KeyOfRow) -> None:
+    Args:
+        key: of the group.
+        names: of the row's columns.
+    """
+
+    def __init__(self, key: KeyOfRow, names: Sequence[str]) -> None:
         self._key = key
+        self._names = list(names)
+        self._schema = key.schema
 
     def __call__(self, key: Any, row: Row | None) -> tuple[Any, Row | None]:
         """The pair."""
         return self._key(row), row
+
+    def columns(self, frame: pl.DataFrame) -> VectorizedResult:
+        """The pairs of a frame's rows."""
+        made = self._key.columns(frame)
+        assert self._schema is not None
+        keys = keys_in_one_column(with_null(made.frame, self._schema), self._schema)
+        return VectorizedResult(frame.select(*self._names, NULL).with_columns(keys), made.row_by_row)
 
 
 def aggregate(step: Aggregate, stage: Stage, context: PlanContext) -> Stage:
@@ -149,16 +175,29 @@ def aggregate(step: Aggregate, stage: Stage, context: PlanContext) -> Stage:
     materialized = Materialized.as_(_STORE).with_key_serde(keys).with_value_serde(states)
     key = KeyOfRow(parts, whole=True)
     if stage.table is not None:
-        table = stage.table.group_by(GroupRow(key), grouped).aggregate(
+        pairs = vectorized(
+            GroupRow(key, list(columns)),
+            stage.schema,
+            key.expressions,
+            f"group rows by {key.definition}; {columns}",
+            key_schema=key.schema,
+            pairs=True,
+        )
+        table = stage.table.group_by(pairs, grouped).aggregate(
             Initial(aggregators), aggregators.add, aggregators.undo, materialized
         )
     else:
         stream = stage.of_stream
         same_key = _is_key(step, stage.rows) and stage.key_fields == names
-        by_key = stream.group_by_key(grouped) if same_key else stream.group_by(GroupKey(key), grouped)
+        by_key = stream.group_by_key(grouped) if same_key else stream.group_by(_group_key(key), grouped)
         table = _aggregated(by_key, step.window, step.final, aggregators, materialized)
     rows_key = windowed_serde(keys, step.rows.window)
     return Stage(step.rows, names, rows_key, table=table.map_values(Results(aggregators, names)))
+
+
+def _group_key(key: KeyOfRow) -> Callable[[Any, Any], Any]:
+    expressions, reads = key.expressions, reads_of(key.expressions)
+    return vectorized(GroupKey(key), key.schema, expressions, f"group by {key.definition}", reads=reads)
 
 
 def _is_key(step: Aggregate, rows: Rows) -> bool:

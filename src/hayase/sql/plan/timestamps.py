@@ -7,7 +7,7 @@ from typing import Any
 
 from hayase.core.records import Windowed
 from hayase.processor.api import FixedKeyProcessor, FixedKeyProcessorContext, FixedKeyRecord
-from hayase.processor.timestamps import ConsumedRecord, TimestampExtractor, callable_timestamp
+from hayase.processor.timestamps import ConsumedRecord, TimestampExtractor, callable_timestamp, field_timestamp
 from hayase.sql.catalog.sources import DataSource, TimestampColumn
 from hayase.sql.errors import FunctionError, StatementError
 from hayase.sql.formats.columns import Column
@@ -114,7 +114,11 @@ def extractor_of(
     """The timestamp extractor of a source; `None`: the record's timestamp."""
     if source.timestamp is None:
         return None
-    extractor = ColumnExtractor(source, functions, throws_on_invalid(settings))
+    throws, name = throws_on_invalid(settings), source.timestamp.name
+    in_value = any(column.name == name for column in source.value)
+    if in_value and source.timestamp.format is None and not throws and "." not in name:
+        return field_timestamp(name, on_invalid="skip")
+    extractor = ColumnExtractor(source, functions, throws)
     return callable_timestamp(extractor, on_invalid="skip")
 
 
