@@ -55,7 +55,7 @@ def looks_at(operator: op.Operator) -> tuple[Fields, bool]:
     match operator:
         case op.Filter(predicate=expression):
             return _roots([expression]), False
-        case op.SelectKey(mapper=expression):
+        case op.SelectKey(mapper=expression) | op.SetTimestamp(mapper=expression):
             return _roots([expression]), False
         case op.MapValues(mapper=mapper):
             return _roots(_expressions(mapper)), True

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import polars as pl
@@ -23,7 +22,7 @@ from hayase.sql.plan.frame_expressions import FrameExpressions
 from hayase.sql.plan.guarded import GuardedExpression
 from hayase.sql.plan.processing_log import log_failure
 from hayase.sql.plan.stateless import Row
-from hayase.sql.plan.timestamps import SetTimestamp, throws_on_invalid
+from hayase.sql.plan.timestamps import with_timestamps
 from hayase.sql.plan.vectorize import fields_result, reads_of, vectorized
 from hayase.topology.operators import VectorizedResult
 
@@ -135,8 +134,7 @@ def write(stage: Stage, sink: Sink, context: PlanContext) -> None:
     stream = stage.table.to_stream() if stage.table is not None else stage.of_stream
     names = tuple(column.name for column in source.key)
     if source.timestamp is not None:
-        throws = throws_on_invalid(context.settings)
-        stream = stream.process_values(partial(SetTimestamp, source.timestamp, source.key, context.functions, throws))
+        stream = with_timestamps(stream, source, context.functions, context.settings)
     if len(names) > 1 and stage.key_fields != names:
         stream = stream.map(_renamed_key(stage, source))
     keys = key_serde(source.key_format, source.key, topic=source.topic, registry=context.registry)

@@ -60,7 +60,7 @@ def vectorized(
         reads,
         pure and all(each.pure for each in expressions),
         definition,
-        "; ".join(each.explained for each in expressions),
+        tuple(each.explained for each in expressions),
     )
 
 
@@ -71,7 +71,12 @@ def reads_of(expressions: Sequence[GuardedExpression]) -> frozenset[str]:
 
 def bare_schema(dtype: pl.DataType | None) -> Schema | None:
     """The schema of bare values of a type; `None` if it has no columns."""
-    return None if dtype is None else Schema(((BARE_FIELD, dtype),), bare=True)
+    return None if dtype is None else bare_of(dtype)
+
+
+def bare_of(dtype: pl.DataType) -> Schema:
+    """The schema of bare values of a type."""
+    return Schema(((BARE_FIELD, dtype),), bare=True)
 
 
 def bare_result(values: pl.Series, row_by_row: int = 0) -> VectorizedResult:

@@ -54,6 +54,7 @@ from hayase.topology.operators.streams import Peek as Peek
 from hayase.topology.operators.streams import Process as Process
 from hayase.topology.operators.streams import RepartitionFilter as RepartitionFilter
 from hayase.topology.operators.streams import SelectKey as SelectKey
+from hayase.topology.operators.streams import SetTimestamp as SetTimestamp
 from hayase.topology.operators.streams import Split as Split
 from hayase.topology.operators.tables import InternalSerdes as InternalSerdes
 from hayase.topology.operators.tables import TableFilter as TableFilter

@@ -45,7 +45,7 @@ class VectorizedFunction:
         reads: the fields of the value that `columns` looks at; `None`: all of them.
         pure: the same record always gives the same result, in every process.
         definition: of a pure function: text that differs if another function would give something else.
-        form: what `columns` does, for those who ask how a topology is run.
+        form: how `columns` computes each of its expressions, for those who ask how a topology is run.
         timed: a mapper whose row form takes the timestamp as well: `(key, value, timestamp_ms)`.
     """
 
@@ -56,7 +56,7 @@ class VectorizedFunction:
     reads: frozenset[str] | None = None
     pure: bool = False
     definition: str = ""
-    form: str = ""
+    form: tuple[str, ...] = ()
     timed: bool = False
 
     def __call__(self, *arguments: Any) -> Any:
