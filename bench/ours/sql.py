@@ -56,7 +56,7 @@ SCRIPTS = {
             UCASE(region) AS `region`,
             CONCAT(user, '/', product) AS `what`,
             LEN(product) AS `length`,
-            CASE WHEN status = 'paid' THEN amount ELSE 0 END AS `paid`,
+            CASE WHEN status = 'paid' THEN amount ELSE CAST(0 AS BIGINT) END AS `paid`,
             ABS(quantity - 5) AS `distance`,
             MASK(status) AS `masked`,
             REGEXP_REPLACE(product, '[0-9]+', '#') AS `kind`

@@ -74,11 +74,12 @@ class FrameExpressions:
 def _by_rows(part: GuardedExpression, frame: pl.DataFrame, chosen: pl.Series | None) -> pl.Series:
     """The row form's value of the chosen rows, null for the others."""
     rows = frame if chosen is None else frame.filter(chosen)
-    values = pl.Series(_series([part(row) for row in rows_of(rows, part.reads)], part))
+    values = _series([part(row) for row in rows_of(rows, part.reads)], part)
     if chosen is None:
         return values
-    position = (chosen.cast(pl.Int64).cum_sum() - 1).set(~chosen, None)
-    return values.gather(position) if len(values) else pl.Series([None] * frame.height, dtype=part.dtype)
+    if not len(values):
+        return pl.Series([None] * frame.height, dtype=part.dtype)
+    return values.gather(pl.select(pl.when(chosen).then(chosen.cast(pl.Int64).cum_sum() - 1)).to_series())
 
 
 def rows_of(frame: pl.DataFrame, names: Sequence[str]) -> list[dict[str, Any]]:
