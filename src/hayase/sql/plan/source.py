@@ -83,7 +83,10 @@ def _kept_rows(step: ReadSource) -> Serde[dict[str, Any]]:
 
 
 class SameKey:
-    """The key as it is, of rows that are partitioned again."""
+    """The key as it is, of rows that are partitioned again; `bare`: it is one column, which may be a STRUCT."""
+
+    def __init__(self, *, bare: bool) -> None:
+        self._bare = bare
 
     def __call__(self, key: Any, row: Any) -> Any:
         """The key."""
@@ -92,7 +95,7 @@ class SameKey:
     def columns(self, frame: pl.DataFrame) -> VectorizedResult:
         """The keys."""
         keys = frame[KEY]
-        if not isinstance(keys.dtype, pl.Struct):
+        if self._bare:
             return VectorizedResult(keys.alias(BARE_FIELD).to_frame())
         return VectorizedResult(keys.struct.unnest().with_columns(keys.is_null().alias(NULL)))
 
@@ -102,7 +105,8 @@ def same_key(stage: Stage) -> Callable[[Any, Any], Any]:
     schema = key_column_schema(stage.rows.key_columns) if stage.rows.window is None else None
     if schema is not None and not schema.bare:
         schema = Schema(tuple(zip(stage.key_fields, (dtype for _, dtype in schema.fields), strict=True)), False, dict)
-    return vectorized(SameKey(), schema, [], "same key", reads=frozenset())
+    same = SameKey(bare=len(stage.rows.key) <= 1)
+    return vectorized(same, schema, [], "same key", reads=frozenset())
 
 
 class ColumnsOfRecords:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from decimal import Decimal
+from functools import cache
 from itertools import groupby
 from typing import Any
 
@@ -79,10 +80,17 @@ INPUTS = st.lists(
 )
 
 
-def written(query: str, inputs: Sequence[Input], form: str) -> tuple[list[RawRecord], Counter[str]]:
-    """What the query writes, and the forms of its sub-topologies."""
+@cache
+def engine_with(query: str) -> SqlEngine:
+    """An engine with the sources and a query."""
     engine = SqlEngine({"ksql.persistence.default.format.value": "JSON"})
     engine.script(SOURCES + query + ";")
+    return engine
+
+
+def written(query: str, inputs: Sequence[Input], form: str) -> tuple[list[RawRecord], Counter[str]]:
+    """What the query writes, and the forms of its sub-topologies."""
+    engine = engine_with(query)
     (running,) = engine.queries.values()
     records = [raw_record(engine, each) for each in inputs]
     config = {
