@@ -319,8 +319,9 @@ def parse_temporal(text: str) -> SchemaAndValue | None:
             hour, minute, second, fraction = map(int, found.groups())
             return SchemaAndValue(TIME_SCHEMA, dt.time(hour, minute, second, fraction * 1000))
         if found := _TIMESTAMP.fullmatch(text):
-            *parts, fraction = map(int, found.groups())
-            return SchemaAndValue(TIMESTAMP_SCHEMA, dt.datetime(*parts, fraction * 1000, tzinfo=dt.UTC))  # type: ignore[misc]  # six numbers
+            year, month, day, hour, minute, second, fraction = map(int, found.groups())
+            at = dt.datetime(year, month, day, hour, minute, second, fraction * 1000, tzinfo=dt.UTC)
+            return SchemaAndValue(TIMESTAMP_SCHEMA, at)
         if found := _DATE.fullmatch(text):
             year, month, day = map(int, found.groups())
             return SchemaAndValue(DATE_SCHEMA, dt.date(year, month, day))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -15,6 +15,11 @@ from hayase.connect.numbers import shortest_float32, to_float32
 from hayase.connect.schema import DECIMAL_NAME, ConnectSchema, SchemaType
 
 Convert = Callable[[Any], Any]
+_CLASSES: Mapping[SchemaType, tuple[type, ...]] = {
+    SchemaType.BOOLEAN: (bool,),
+    SchemaType.STRING: (str,),
+    SchemaType.BYTES: (bytes, bytearray, memoryview),
+}
 _INTEGERS = {SchemaType.INT8: 8, SchemaType.INT16: 16, SchemaType.INT32: 32, SchemaType.INT64: 64}
 
 
@@ -85,11 +90,7 @@ class JsonValues:
             return self._map_writer(schema)
         if kind is SchemaType.STRUCT:
             return self._struct_writer(schema)
-        allowed: type | tuple[type, ...] = {
-            SchemaType.BOOLEAN: bool,
-            SchemaType.STRING: str,
-            SchemaType.BYTES: (bytes, bytearray, memoryview),
-        }[kind]
+        allowed = _CLASSES[kind]
         return lambda value: _of(value, allowed, schema)
 
     def _map_writer(self, schema: ConnectSchema) -> Convert:

@@ -6,6 +6,7 @@ Values stay the text that PostgreSQL writes: what they become is a matter of the
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -312,7 +313,7 @@ def _expect(kind: int, *allowed: int) -> None:
         raise ValueError(f"a row of kind {kind}")
 
 
-_DECODERS = {
+_DECODERS: Mapping[int, Callable[[bytes], Message]] = {
     ord("B"): _begin,
     ord("C"): _commit,
     ord("R"): _relation,
